@@ -1,0 +1,89 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// One list of settings for every Swift target: strict concurrency, explicit imports, no warning survives.
+let strict: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .treatAllWarnings(as: .error),
+]
+
+let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
+let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
+
+func library(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .target(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource] = []) -> Target {
+    .testTarget(name: name, dependencies: dependencies, resources: resources, swiftSettings: strict)
+}
+
+let package = Package(
+    name: "syncagent",
+    platforms: [.macOS(.v15)],
+    products: [
+        .executable(name: "syncagent", targets: ["syncagent"]),
+        .library(name: "SyncPlugins", targets: ["SyncPlugins"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+    ],
+    targets: [
+        // C libraries, as module maps over the system's packages.
+        .systemLibrary(
+            name: "CCurl",
+            pkgConfig: "libcurl",
+            providers: [.apt(["libcurl4-openssl-dev"]), .brew(["curl"])]
+        ),
+        .systemLibrary(
+            name: "COpenSSL",
+            pkgConfig: "libcrypto",
+            providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]
+        ),
+        .systemLibrary(
+            name: "CZstd",
+            pkgConfig: "libzstd",
+            providers: [.apt(["libzstd-dev"]), .brew(["zstd"])]
+        ),
+        .systemLibrary(name: "CPosix"),
+
+        // Values and rules, no I/O.
+        library("SyncModel", []),
+        library("SyncPlugins", ["SyncModel"]),
+        library("SyncManifest", ["SyncModel"]),
+        library("SyncPlanner", ["SyncModel", "SyncManifest"]),
+
+        // One step of the flow each.
+        library("SyncDigest", ["SyncModel", "COpenSSL"]),
+        library("SyncCompression", ["SyncModel", "CZstd"]),
+        library("SyncTransfer", ["SyncModel", "SyncPlugins", "CCurl"]),
+        library("SyncFiles", ["SyncModel", "SyncDigest", "CPosix"]),
+        library("SyncUnpack", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression"]),
+        library("SyncStore", ["SyncModel"]),
+        library("SyncHooks", ["SyncModel", "SyncPlugins"]),
+        library("SyncPublisher", [
+            "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles",
+        ]),
+
+        // The order of the steps.
+        library("SyncEngine", [
+            "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
+            "SyncUnpack", "SyncFiles", "SyncStore",
+        ]),
+
+        // What people and programs reach.
+        library("SyncServer", ["SyncModel"]),
+        library("SyncCommands", [
+            "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",
+            "SyncPublisher", "SyncServer", argumentParser, logging,
+        ]),
+        .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
+
+        // For tests here and of plugins elsewhere.
+        library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncManifest"]),
+    ]
+)

@@ -1,0 +1,45 @@
+import CZstd
+
+/// Makes zstd frames, one context for all of them.
+///
+/// Frames carry their raw size and no checksum: the manifest's SHA-256 is the check.
+/// Not `Sendable`: one context belongs to one thread at a time.
+package struct ZstdCompressor: ~Copyable {
+    private let context: OpaquePointer
+
+    /// Makes a context for one level, 1...19. The same level and input give the same frame with one libzstd.
+    package init(level: Int32) throws(CompressionError) {
+        guard let context = ZSTD_createCCtx() else {
+            throw CompressionError(reason: "no memory for an encoder")
+        }
+        let result = ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level)
+        if let error = CompressionError.from(result) {
+            ZSTD_freeCCtx(context)
+            throw error
+        }
+        self.context = context
+    }
+
+    deinit { ZSTD_freeCCtx(context) }
+
+    /// The largest frame `count` raw bytes can become. `ZSTD_compressBound`.
+    package static func bound(_ count: Int) -> Int { ZSTD_compressBound(count) }
+
+    /// Encodes `raw` as one frame into `target`, which should have room for ``bound(_:)`` bytes.
+    ///
+    /// - Returns: The frame's length in **bytes**; `nil` when `target` is too small for it.
+    package mutating func encode(
+        _ raw: UnsafeRawBufferPointer,
+        into target: UnsafeMutableRawBufferPointer
+    ) throws(CompressionError) -> Int? {
+        let result = ZSTD_compress2(context, target.baseAddress, target.count, raw.baseAddress, raw.count)
+        if ZSTD_isError(result) != 0 {
+            if ZSTD_getErrorCode(result) == ZSTD_error_dstSize_tooSmall { return nil }
+            throw CompressionError(reason: String(cString: ZSTD_getErrorName(result)))
+        }
+        return result
+    }
+}
+
+@available(*, unavailable)
+extension ZstdCompressor: Sendable {}

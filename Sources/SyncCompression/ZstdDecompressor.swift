@@ -1,0 +1,87 @@
+import CZstd
+
+/// zstd refused a frame or a call.
+package struct CompressionError: Error, Equatable, CustomStringConvertible {
+    /// What was wrong, in zstd's words or ours.
+    package let reason: String
+
+    package init(reason: String) { self.reason = reason }
+
+    package var description: String { "zstd: \(reason)" }
+
+    /// The error behind a size_t result, or `nil` when the result is a size. `ZSTD_isError`.
+    static func from(_ result: Int) -> CompressionError? {
+        guard ZSTD_isError(result) != 0 else { return nil }
+        return CompressionError(reason: String(cString: ZSTD_getErrorName(result)))
+    }
+}
+
+/// Decodes zstd frames, one context for all of them.
+///
+/// Not `Sendable`: one context belongs to one thread at a time. <https://facebook.github.io/zstd/zstd_manual.html>
+package struct ZstdDecompressor: ~Copyable {
+    private let context: OpaquePointer
+
+    /// Makes a context that refuses windows above `2^windowLog` bytes, so memory stays bounded.
+    package init(maximumWindowLog: Int32 = 27) throws(CompressionError) {
+        guard let context = ZSTD_createDCtx() else {
+            throw CompressionError(reason: "no memory for a decoder")
+        }
+        let result = ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, maximumWindowLog)
+        if let error = CompressionError.from(result) {
+            ZSTD_freeDCtx(context)
+            throw error
+        }
+        self.context = context
+    }
+
+    deinit { ZSTD_freeDCtx(context) }
+
+    /// Decodes one whole frame into `target`, which must be exactly filled.
+    package mutating func decode(
+        _ frame: UnsafeRawBufferPointer,
+        into target: UnsafeMutableRawBufferPointer
+    ) throws(CompressionError) {
+        let result = ZSTD_decompressDCtx(
+            context,
+            target.baseAddress,
+            target.count,
+            frame.baseAddress,
+            frame.count
+        )
+        if let error = CompressionError.from(result) { throw error }
+        guard result == target.count else {
+            throw CompressionError(reason: "frame holds \(result) bytes, not \(target.count)")
+        }
+    }
+
+    /// Starts a frame that arrives in pieces, see ``decodeNext(_:into:)``.
+    package mutating func begin() throws(CompressionError) {
+        if let error = CompressionError.from(ZSTD_DCtx_reset(context, ZSTD_reset_session_only)) { throw error }
+    }
+
+    /// What one call of ``decodeNext(_:into:)`` did.
+    package struct Progress {
+        /// Bytes taken from the input.
+        package let consumed: Int
+        /// Bytes written to the output.
+        package let produced: Int
+        /// Whether a frame ended here.
+        package let frameEnded: Bool
+    }
+
+    /// Decodes as much as input and output allow. `ZSTD_decompressStream`.
+    package mutating func decodeNext(
+        _ input: UnsafeRawBufferPointer,
+        into target: UnsafeMutableRawBufferPointer
+    ) throws(CompressionError) -> Progress {
+        var source = ZSTD_inBuffer(src: input.baseAddress, size: input.count, pos: 0)
+        var sink = ZSTD_outBuffer(dst: target.baseAddress, size: target.count, pos: 0)
+        let result = ZSTD_decompressStream(context, &sink, &source)
+        if let error = CompressionError.from(result) { throw error }
+        return Progress(consumed: source.pos, produced: sink.pos, frameEnded: result == 0)
+    }
+}
+
+@available(*, unavailable)
+extension ZstdDecompressor: Sendable {}

@@ -1,0 +1,77 @@
+import COpenSSL
+package import SyncModel
+
+/// OpenSSL refused a call: out of memory, or SHA-256 is switched off by policy.
+package struct DigestError: Error, Equatable, CustomStringConvertible {
+    /// The function that failed.
+    package let function: String
+
+    package var description: String { "OpenSSL: \(function) failed; is SHA-256 allowed by openssl.cnf?" }
+}
+
+/// SHA-256 over one message after another, with one context kept for all of them.
+///
+/// The algorithm is fetched once for the process: `EVP_sha256()` would look it up again at each start,
+/// which costs more than hashing a small file. See `EVP_MD_fetch(3)`, "Performance".
+///
+/// Not `Sendable`: one hasher belongs to one thread at a time.
+package struct SHA256Hasher: ~Copyable {
+    private let context: OpaquePointer
+    private let algorithm: OpaquePointer
+
+    /// Starts an empty message.
+    package init() throws(DigestError) {
+        guard let algorithm = Self.algorithm.pointer else { throw DigestError(function: "EVP_MD_fetch") }
+        guard let context = EVP_MD_CTX_new() else { throw DigestError(function: "EVP_MD_CTX_new") }
+        guard EVP_DigestInit_ex2(context, algorithm, nil) == 1 else {
+            EVP_MD_CTX_free(context)
+            throw DigestError(function: "EVP_DigestInit_ex2")
+        }
+        self.context = context
+        self.algorithm = algorithm
+    }
+
+    deinit { EVP_MD_CTX_free(context) }
+
+    /// Adds bytes to the message. `EVP_DigestUpdate(3)`.
+    package mutating func update(_ bytes: UnsafeRawBufferPointer) throws(DigestError) {
+        guard EVP_DigestUpdate(context, bytes.baseAddress, bytes.count) == 1 else {
+            throw DigestError(function: "EVP_DigestUpdate")
+        }
+    }
+
+    /// Ends the message and starts an empty one.
+    package mutating func finish() throws(DigestError) -> SHA256Digest {
+        let digest: SHA256Digest? = withUnsafeTemporaryAllocation(byteCount: 32, alignment: 8) { out in
+            guard EVP_DigestFinal_ex(context, out.baseAddress, nil) == 1 else { return nil }
+            return SHA256Digest(bytes: UnsafeRawBufferPointer(out))
+        }
+        guard let digest else { throw DigestError(function: "EVP_DigestFinal_ex") }
+        try reset()
+        return digest
+    }
+
+    /// Throws away what was added and starts an empty message.
+    package mutating func reset() throws(DigestError) {
+        guard EVP_DigestInit_ex2(context, algorithm, nil) == 1 else {
+            throw DigestError(function: "EVP_DigestInit_ex2")
+        }
+    }
+
+    /// The digest of one whole message.
+    package mutating func digest(of bytes: UnsafeRawBufferPointer) throws(DigestError) -> SHA256Digest {
+        try update(bytes)
+        return try finish()
+    }
+
+    /// An `EVP_MD` is immutable and reference counted, so every thread may use it: `EVP_MD_fetch(3)`.
+    private struct Algorithm: @unchecked Sendable {
+        let pointer: OpaquePointer?
+    }
+
+    /// Never freed: it lives as long as the process.
+    private static let algorithm = Algorithm(pointer: EVP_MD_fetch(nil, "SHA256", nil))
+}
+
+@available(*, unavailable)
+extension SHA256Hasher: Sendable {}

@@ -1,0 +1,46 @@
+/// What one pull is asked to do. Everything is decided before it starts; nothing is read from the environment.
+package struct PullOptions: Sendable {
+    /// A path, or an http(s) URL.
+    package var manifest: String
+    /// Where files go; `nil` for `./<project>`.
+    package var destination: String?
+    /// The session's identifier; `nil` for the manifest's project.
+    package var session: String?
+    /// Only these groups; empty for all.
+    package var groups: [String] = []
+    /// Programs to run when the group `all` is complete, argv each: absolute path first.
+    package var hooks: [HookSpecification] = []
+    /// Most connections at a time, 1...64.
+    package var connections: Int = 4
+    /// Most body **bytes** a second; `nil` without limit.
+    package var rateLimit: UInt64?
+    /// Remove files that an earlier pull installed and this manifest no longer has.
+    package var prune = false
+    /// Prune even if more than half of the installed files go.
+    package var force = false
+    /// Plan and print, fetch nothing, create nothing.
+    package var dryRun = false
+    /// Where sessions, events and cached manifests are kept, absolute.
+    package var stateDirectory: String
+
+    package init(manifest: String, stateDirectory: String) {
+        self.manifest = manifest
+        self.stateDirectory = stateDirectory
+    }
+}
+
+/// A program to run when a group is complete.
+package struct HookSpecification: Sendable, Equatable {
+    /// The group whose completion starts it.
+    package var group: String
+    /// argv: an absolute path first.
+    package var arguments: [String]
+    /// Most **seconds** it may run.
+    package var timeout: Int
+
+    package init(group: String, arguments: [String], timeout: Int = 600) {
+        self.group = group
+        self.arguments = arguments
+        self.timeout = timeout
+    }
+}

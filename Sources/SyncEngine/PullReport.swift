@@ -1,0 +1,63 @@
+package import SyncModel
+
+/// How a pull ended: the last JSON line, and what hooks get on standard input.
+package struct PullReport: Sendable {
+    package enum Result: String, Sendable { case ok, partial, failed }
+
+    package struct FileCounts: Sendable {
+        package var total = 0
+        package var installed = 0
+        package var unchanged = 0
+        package var reused = 0
+        package var removed = 0
+        package var failed = 0
+        package init() {}
+    }
+
+    package struct ByteCounts: Sendable {
+        package var total: UInt64 = 0
+        package var received: UInt64 = 0
+        package var reused: UInt64 = 0
+        package init() {}
+    }
+
+    package var result = Result.ok
+    package var session = ""
+    package var run = ""
+    package var files = FileCounts()
+    package var bytes = ByteCounts()
+    /// Every HTTP request sent.
+    package var requests: UInt64 = 0
+    package var elapsedMilliseconds: Int64 = 0
+    /// What the process should exit with.
+    package var status = ExitStatus.done
+
+    package init() {}
+
+    /// Files that changed: what hooks see as `SYNCAGENT_CHANGED`.
+    package var changed: Int { files.installed + files.reused + files.removed }
+
+    /// The fields of `pull.finished`, in the contract's order.
+    package func write(to line: inout JSONLine) {
+        line.field("result", result.rawValue)
+        line.field("session", session)
+        line.field("run", run)
+        line.key("files")
+        line.object {
+            $0.field("total", files.total)
+            $0.field("installed", files.installed)
+            $0.field("unchanged", files.unchanged)
+            $0.field("reused", files.reused)
+            $0.field("removed", files.removed)
+            $0.field("failed", files.failed)
+        }
+        line.key("bytes")
+        line.object {
+            $0.field("total", bytes.total)
+            $0.field("received", bytes.received)
+            $0.field("reused", bytes.reused)
+        }
+        line.field("requests", requests)
+        line.field("elapsed_ms", elapsedMilliseconds)
+    }
+}

@@ -1,0 +1,25 @@
+package import SyncModel
+
+/// One thing that happened in a run. The same value is printed, stored and replayed.
+package struct SyncEvent: Sendable {
+    /// The contract's name, such as `task.installed`.
+    package let name: String
+    /// When, in **milliseconds** since 1970-01-01 UTC.
+    package let time: Int64
+    private let fill: @Sendable (inout JSONLine) -> Void
+
+    package init(_ name: String, time: Int64, fields: @escaping @Sendable (inout JSONLine) -> Void = { _ in }) {
+        self.name = name
+        self.time = time
+        self.fill = fields
+    }
+
+    /// The event as one JSON object: `event`, `time` (RFC 3339, UTC, milliseconds), then its own fields.
+    package var json: JSONLine {
+        JSONLine.object { line in
+            line.field("event", name)
+            line.field("time", timestamp(milliseconds: time))
+            fill(&line)
+        }
+    }
+}

@@ -1,0 +1,117 @@
+/// Writes one JSON value as text, keys in the order they are added. RFC 8259; no spaces, no newline.
+///
+/// For events, reports and manifests: output is deterministic, and nothing is escaped that need not be.
+public struct JSONLine: Sendable {
+    /// The text so far, UTF-8.
+    public private(set) var bytes: [UInt8] = []
+    private var needsComma = false
+
+    /// An empty text.
+    public init() {}
+
+    /// The text as a string.
+    public var text: String { String(decoding: bytes, as: UTF8.self) }
+
+    /// Makes one object on one line: `JSONLine.object { $0.field("event", "run.started") }`.
+    public static func object(_ fill: (inout JSONLine) -> Void) -> JSONLine {
+        var line = JSONLine()
+        line.object(fill)
+        return line
+    }
+
+    /// Adds an object.
+    public mutating func object(_ fill: (inout JSONLine) -> Void) { nested(0x7B, 0x7D, fill) }
+
+    /// Adds an array.
+    public mutating func array(_ fill: (inout JSONLine) -> Void) { nested(0x5B, 0x5D, fill) }
+
+    /// Adds a key; a value must follow.
+    public mutating func key(_ name: String) {
+        separate()
+        quote(name)
+        bytes.append(0x3A)
+        needsComma = false
+    }
+
+    /// Adds a string.
+    public mutating func value(_ text: String) {
+        separate()
+        quote(text)
+    }
+
+    /// Adds an integer.
+    public mutating func value(_ number: some BinaryInteger) { raw(String(number)) }
+
+    /// Adds `true` or `false`.
+    public mutating func value(_ flag: Bool) { raw(flag ? "true" : "false") }
+
+    /// Adds `null`.
+    public mutating func null() { raw("null") }
+
+    /// Adds a key with a string.
+    public mutating func field(_ name: String, _ text: String) {
+        key(name)
+        value(text)
+    }
+
+    /// Adds a key with an integer.
+    public mutating func field(_ name: String, _ number: some BinaryInteger) {
+        key(name)
+        value(number)
+    }
+
+    /// Adds a key with `true` or `false`.
+    public mutating func field(_ name: String, _ flag: Bool) {
+        key(name)
+        value(flag)
+    }
+
+    /// Adds a key with a string, unless it is missing.
+    public mutating func field(_ name: String, optional text: String?) {
+        if let text { field(name, text) }
+    }
+
+    /// Adds a key with an integer, unless it is missing.
+    public mutating func field(_ name: String, optional number: (some BinaryInteger)?) {
+        if let number { field(name, number) }
+    }
+
+    /// Adds text that is a JSON value already.
+    public mutating func raw(_ json: String) {
+        separate()
+        bytes.append(contentsOf: json.utf8)
+    }
+
+    private mutating func nested(_ open: UInt8, _ close: UInt8, _ fill: (inout JSONLine) -> Void) {
+        separate()
+        bytes.append(open)
+        needsComma = false
+        fill(&self)
+        bytes.append(close)
+        needsComma = true
+    }
+
+    private mutating func separate() {
+        if needsComma { bytes.append(0x2C) }
+        needsComma = true
+    }
+
+    private mutating func quote(_ text: String) {
+        bytes.append(0x22)
+        for byte in text.utf8 {
+            switch byte {
+            case 0x22: bytes.append(contentsOf: [0x5C, 0x22])
+            case 0x5C: bytes.append(contentsOf: [0x5C, 0x5C])
+            case 0x0A: bytes.append(contentsOf: [0x5C, 0x6E])
+            case 0..<0x20, 0x7F:
+                bytes.append(contentsOf: "\\u00".utf8)
+                bytes.append(Self.digit(byte >> 4))
+                bytes.append(Self.digit(byte & 15))
+            default: bytes.append(byte)
+            }
+        }
+        bytes.append(0x22)
+    }
+
+    private static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x57 + value }
+}

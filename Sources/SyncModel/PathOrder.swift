@@ -1,0 +1,31 @@
+/// The order of paths in manifests, packs and the index: bytes compared, with `/` below every other byte.
+///
+/// A directory's entries, and those of its subdirectories, are neighbours, and `a` comes directly before
+/// `a/b`. That makes "a path that is a directory of another" a check of neighbours.
+public enum PathOrder {
+    /// Whether `a` comes before `b`.
+    @inlinable
+    public static func precedes(_ a: UnsafeBufferPointer<UInt8>, _ b: UnsafeBufferPointer<UInt8>) -> Bool {
+        compare(a, b) < 0
+    }
+
+    /// Negative, zero or positive as `a` comes before, equals, or comes after `b`.
+    @inlinable
+    public static func compare(_ a: UnsafeBufferPointer<UInt8>, _ b: UnsafeBufferPointer<UInt8>) -> Int {
+        let shared = min(a.count, b.count)
+        var index = 0
+        while index < shared, a[index] == b[index] { index += 1 }
+        if index == shared { return a.count - b.count }
+        return Int(rank(a[index])) - Int(rank(b[index]))
+    }
+
+    /// Whether `parent` names a directory that `child` is in.
+    @inlinable
+    public static func isDirectory(_ parent: UnsafeBufferPointer<UInt8>, of child: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard parent.count < child.count, child[parent.count] == 0x2F else { return false }
+        return parent.indices.allSatisfy { parent[$0] == child[$0] }
+    }
+
+    @inlinable
+    static func rank(_ byte: UInt8) -> UInt16 { byte == 0x2F ? 0 : UInt16(byte) + 1 }
+}

@@ -1,0 +1,96 @@
+/// A SHA-256 value: **32 bytes** in four words, so that it is `Hashable` and needs no heap.
+public struct SHA256Digest: Hashable, Sendable {
+    private let w0, w1, w2, w3: UInt64
+
+    /// The digest's length in **bytes**. FIPS 180-4.
+    public static let byteCount = 32
+
+    /// Takes the 32 bytes of a finished hash; `nil` for any other length.
+    public init?(bytes: UnsafeRawBufferPointer) {
+        guard bytes.count == Self.byteCount else { return nil }
+        func word(_ index: Int) -> UInt64 {
+            UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self))
+        }
+        (w0, w1, w2, w3) = (word(0), word(1), word(2), word(3))
+    }
+
+    /// Reads 64 hexadecimal digits of either case (F108); `nil` for anything else.
+    public init?(hex: some Collection<UInt8>) {
+        guard hex.count == 64 else { return nil }
+        var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+        var position = 0
+        for digit in hex {
+            let value: UInt64
+            switch digit {
+            case 0x30...0x39: value = UInt64(digit - 0x30)
+            case 0x61...0x66: value = UInt64(digit - 0x61 + 10)
+            case 0x41...0x46: value = UInt64(digit - 0x41 + 10)
+            default: return nil
+            }
+            switch position >> 4 {
+            case 0: words.0 = words.0 << 4 | value
+            case 1: words.1 = words.1 << 4 | value
+            case 2: words.2 = words.2 << 4 | value
+            default: words.3 = words.3 << 4 | value
+            }
+            position += 1
+        }
+        (w0, w1, w2, w3) = words
+    }
+
+    /// Reads 64 hexadecimal digits of either case; `nil` for anything else.
+    public init?(hex: String) { self.init(hex: hex.utf8) }
+
+    /// 64 lower-case hexadecimal digits, as in the manifest.
+    public var hex: String {
+        String(unsafeUninitializedCapacity: 64) { buffer in
+            writeHex { buffer[$0] = $1 }
+            return 64
+        }
+    }
+
+    /// Calls `put` with each position 0..<64 and the lower-case hexadecimal digit that stands there.
+    @inlinable
+    public func writeHex(_ put: (_ position: Int, _ digit: UInt8) -> Void) {
+        for index in 0..<32 {
+            let byte = self[byte: index]
+            put(index * 2, Self.hexDigit(byte >> 4))
+            put(index * 2 + 1, Self.hexDigit(byte & 15))
+        }
+    }
+
+    /// The digest's byte at `index`, 0..<32.
+    public subscript(byte index: Int) -> UInt8 {
+        let word =
+            switch index >> 3 {
+            case 0: w0
+            case 1: w1
+            case 2: w2
+            default: w3
+            }
+        return UInt8(truncatingIfNeeded: word >> UInt64((7 - index & 7) * 8))
+    }
+
+    /// Writes the 32 bytes to `target`, which must have room for them.
+    public func store(to target: UnsafeMutableRawPointer) {
+        target.storeBytes(of: w0.bigEndian, toByteOffset: 0, as: UInt64.self)
+        target.storeBytes(of: w1.bigEndian, toByteOffset: 8, as: UInt64.self)
+        target.storeBytes(of: w2.bigEndian, toByteOffset: 16, as: UInt64.self)
+        target.storeBytes(of: w3.bigEndian, toByteOffset: 24, as: UInt64.self)
+    }
+
+    @usableFromInline
+    static func hexDigit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x57 + value }
+}
+
+extension SHA256Digest: CustomStringConvertible {
+    /// The digest in hexadecimal.
+    public var description: String { hex }
+}
+
+extension SHA256Digest: Comparable {
+    /// Byte order, as of the hexadecimal text.
+    public static func < (a: SHA256Digest, b: SHA256Digest) -> Bool {
+        (a.w0, a.w1, a.w2, a.w3) < (b.w0, b.w1, b.w2, b.w3)
+    }
+}

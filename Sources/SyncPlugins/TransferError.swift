@@ -1,0 +1,74 @@
+import SyncModel
+
+/// A transfer that did not deliver: what kind, which URL was current, and the transport's own words.
+public struct TransferError: Error, Sendable {
+    /// What a caller can act on. A struct, so that a new code does not break a plugin's `switch`.
+    public struct Code: Hashable, Sendable {
+        private enum Kind: Hashable {
+            case unreachable, timedOut, tls, redirectRefused, refusedByPolicy, badAnswer, tooLarge
+            case stoppedBySink, cancelled, authentication, misuse
+            case badStatus(Int)
+        }
+        private let kind: Kind
+
+        /// No connection: name, route or port, for as long as the deadline allowed.
+        public static let unreachable = Code(kind: .unreachable)
+        /// No byte for the idle time, and no attempts left.
+        public static let timedOut = Code(kind: .timedOut)
+        /// The peer could not be trusted.
+        public static let tls = Code(kind: .tls)
+        /// The redirect chain broke a rule: too many hops, a cycle, no usable target.
+        public static let redirectRefused = Code(kind: .redirectRefused)
+        /// A policy forbids the request: downgrade, private address, scheme.
+        public static let refusedByPolicy = Code(kind: .refusedByPolicy)
+        /// An answer that contradicts itself, the request or the manifest.
+        public static let badAnswer = Code(kind: .badAnswer)
+        /// More bytes than the limit.
+        public static let tooLarge = Code(kind: .tooLarge)
+        /// The sink answered ``SinkOutcome/stop``.
+        public static let stoppedBySink = Code(kind: .stoppedBySink)
+        /// Ended by ``Transport/cancel(_:)`` or shutdown.
+        public static let cancelled = Code(kind: .cancelled)
+        /// 401, 403 or 407 with what credentials there are.
+        public static let authentication = Code(kind: .authentication)
+        /// The transport was used wrongly, or its library failed in a way that has no better name.
+        public static let misuse = Code(kind: .misuse)
+        /// A final answer that is not a success.
+        public static func badStatus(_ status: Int) -> Code { Code(kind: .badStatus(status)) }
+
+        /// The status of ``badStatus(_:)``, else `nil`.
+        public var status: Int? {
+            if case .badStatus(let status) = kind { status } else { nil }
+        }
+
+        /// A short name for events and reports.
+        public var name: String {
+            switch kind {
+            case .badStatus(let status): "status-\(status)"
+            default: "\(kind)"
+            }
+        }
+    }
+
+    /// The kind of failure.
+    public var code: Code
+    /// The URL asked last, redacted.
+    public var url: String
+    /// One line for people: what happened, and where there is one, what to do.
+    public var detail: String
+    /// HTTP requests sent for this transfer.
+    public var requests: Int
+
+    /// Makes an error; `url` is redacted here.
+    public init(code: Code, url: String, detail: String, requests: Int = 0) {
+        self.code = code
+        self.url = redacted(url: url)
+        self.detail = detail
+        self.requests = requests
+    }
+}
+
+extension TransferError: CustomStringConvertible {
+    /// What, where, why.
+    public var description: String { url.isEmpty ? detail : "\(url): \(detail)" }
+}

@@ -1,0 +1,3 @@
+import SyncCommands
+
+await SyncagentCommand.main()
