@@ -9,3 +9,6 @@ package struct SyncagentCommand: AsyncParsableCommand {
 
     package init() {}
 }
+
+/// The process's entry: parses the command line, runs the verb, exits with its status.
+package func runSyncagent() async { await SyncagentCommand.main() }
