@@ -1,14 +1,28 @@
-package import ArgumentParser
+import ArgumentParser
+import SyncModel
 
-/// `syncagent`: the one executable.
-package struct SyncagentCommand: AsyncParsableCommand {
-    package static let configuration = CommandConfiguration(
+/// `syncagent`: the one executable. Every verb is a subcommand in a file of its own.
+struct SyncagentCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
         commandName: "syncagent",
-        abstract: "Bring exactly the files a project names onto this machine, verified, in a handful of requests."
+        abstract: "Bring exactly the files a manifest names onto this machine, verified, in few requests.",
+        discussion: """
+            Standard output is data, standard error is progress and messages.
+
+            Exit status: 0 done, 1 internal error, 2 incomplete or differing files, 5 files in place but a \
+            hook failed, 64 usage, 65 manifest or data invalid, 66 manifest not found, 69 nothing reachable, \
+            73 cannot create destination or state, 74 I/O error or disk full, 75 session busy, 77 refused by \
+            policy, 78 configuration, 130 or 143 interrupted with everything fetched kept.
+            """,
+        version: syncagentVersion,
+        subcommands: [PullCommand.self, PlanCommand.self, VerifyCommand.self]
     )
 
-    package init() {}
+    /// No verb: the help text as an error, so that a script with an empty verb does not seem to succeed.
+    func run() async throws {
+        throw CommandFailure(.usage, SyncagentCommand.helpMessage())
+    }
 }
 
-/// The process's entry: parses the command line, runs the verb, exits with its status.
-package func runSyncagent() async { await SyncagentCommand.main() }
+/// The version of the program, as in its change notes. Semantic Versioning 2.0.0.
+package let syncagentVersion = "0.1.0"

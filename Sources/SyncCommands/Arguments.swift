@@ -1,0 +1,94 @@
+import ArgumentParser
+import Foundation
+import SyncModel
+
+/// How much a command says, and in which form.
+struct ReportingOptions: ParsableArguments {
+    @Flag(help: "Print one JSON object a line on standard output.")
+    var json = false
+
+    @Flag(name: .shortAndLong, help: "Say nothing but warnings and errors.")
+    var quiet = false
+
+    /// The output these options ask for.
+    func output() -> Output { Output(quiet: quiet) }
+
+    /// The progress display these options ask for.
+    func display(on output: Output) -> ProgressDisplay {
+        let style = ProgressDisplay.style(quiet: quiet, json: json, environment: .ofProcess)
+        return ProgressDisplay(output: output, style: style)
+    }
+}
+
+/// The manifest, the destination and the part of it that a verb works on.
+struct TargetOptions: ParsableArguments {
+    @Argument(
+        help: "The manifest: a path, or an http(s) URL.",
+        completion: .file(extensions: ["json", "zst"])
+    )
+    var manifest: String
+
+    @Option(
+        name: .customLong("into"),
+        help: ArgumentHelp("The directory for the files.  (default: ./<project>)", valueName: "dir"),
+        completion: .directory
+    )
+    var destination: String?
+
+    @Option(
+        help: ArgumentHelp("The session's identifier.  (default: the manifest's project)", valueName: "id")
+    )
+    var session: String?
+
+    @Option(
+        name: .customLong("group"),
+        help: ArgumentHelp("Only the files of this group; may be given more than once.", valueName: "name")
+    )
+    var groups: [String] = []
+
+    func validate() throws {
+        try validateManifest()
+        if destination == "" { throw ValidationError("--into wants a directory, not an empty text.") }
+        if let session, !Self.isIdentifier(session) {
+            throw ValidationError(
+                "--session takes 1 to 128 letters, digits, '.', '_' and '-', a letter or digit first; "
+                    + "not '\(escaped(session))'."
+            )
+        }
+        if groups.contains("") { throw ValidationError("--group wants a name, not an empty text.") }
+    }
+
+    private func validateManifest() throws {
+        if manifest.isEmpty { throw ValidationError("MANIFEST wants a path or a URL, not an empty text.") }
+        guard let colon = manifest.range(of: "://") else { return }
+        let scheme = manifest[..<colon.lowerBound].lowercased()
+        // A colon can stand in a path; a scheme cannot hold a slash. RFC 3986 §3.1.
+        guard !scheme.contains("/"), !scheme.isEmpty else { return }
+        guard scheme == "http" || scheme == "https" else {
+            throw ValidationError(
+                "MANIFEST is a path or an http(s) URL; '\(escaped(scheme))' is not supported."
+            )
+        }
+        guard manifest[colon.upperBound...].first.map({ $0 != "/" && $0 != "?" && $0 != "#" }) == true else {
+            throw ValidationError("MANIFEST is a URL without a host: \(redacted(url: manifest))")
+        }
+    }
+
+    /// Whether `text` can name a session: it becomes part of file names and of environment variables.
+    static func isIdentifier(_ text: String) -> Bool {
+        let isAlphanumeric = { (byte: UInt8) in
+            (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+        }
+        guard text.utf8.count <= 128, let first = text.utf8.first, isAlphanumeric(first) else { return false }
+        return text.utf8.allSatisfy { isAlphanumeric($0) || $0 == 0x2E || $0 == 0x5F || $0 == 0x2D }
+    }
+}
+
+/// Reads the value of an option such as `--limit-rate`: `65536`, `64K`, `1.5MB`; more than nothing.
+@Sendable
+func positiveByteCount(_ text: String) throws -> ByteCount {
+    guard let count = ByteCount(parsing: text), count.bytes > 0 else {
+        throw ValidationError("'\(escaped(text))' is not a number of bytes such as 65536, 64K or 1.5MB.")
+    }
+    return count
+}

@@ -1,0 +1,81 @@
+import ArgumentParser
+import Foundation
+import SyncModel
+
+/// The few things a command takes from its environment, read in one place.
+struct EnvironmentPaths: Sendable {
+    private let lookup: @Sendable (String) -> String?
+    private let home: String?
+
+    /// Takes variables from `lookup`; `home` stands in for a missing `HOME`.
+    init(home: String?, lookup: @escaping @Sendable (String) -> String?) {
+        self.home = home
+        self.lookup = lookup
+    }
+
+    /// The environment of this process; without `HOME`, the home directory of passwd(5).
+    static let ofProcess = EnvironmentPaths(
+        home: getpwuid(getuid()).flatMap { entry in entry.pointee.pw_dir.map { String(cString: $0) } },
+        lookup: { name in getenv(name).map { String(cString: $0) } }
+    )
+
+    /// `$XDG_STATE_HOME/syncagent`, by default `~/.local/state/syncagent`; absolute.
+    ///
+    /// XDG Base Directory Specification 0.8: a variable that holds a relative path is ignored.
+    ///
+    /// - Throws: ``CommandFailure`` with status 73 when there is no home directory either.
+    func stateDirectory() throws(CommandFailure) -> String {
+        try directory("XDG_STATE_HOME", below: ".local/state")
+    }
+
+    /// `$XDG_CONFIG_HOME/syncagent`, by default `~/.config/syncagent`; absolute.
+    ///
+    /// - Throws: ``CommandFailure`` with status 73 when there is no home directory either.
+    func configurationDirectory() throws(CommandFailure) -> String {
+        try directory("XDG_CONFIG_HOME", below: ".config")
+    }
+
+    /// The program a name without a slash means: the first match in `PATH`. execvp(3).
+    func program(named name: String) -> String? {
+        for directory in (lookup("PATH") ?? "").split(separator: ":") where directory.hasPrefix("/") {
+            let candidate = "\(directory)/\(name)"
+            if access(candidate, X_OK) == 0 { return candidate }
+        }
+        return nil
+    }
+
+    /// The absolute path of a program given as `./reindex`, `/usr/bin/true` or `true`.
+    ///
+    /// A path need not exist yet, since a pull may bring it; a bare name has to be in `PATH` now.
+    ///
+    /// - Throws: `ValidationError` that names `option`.
+    func absoluteProgram(_ text: String, option: String) throws -> String {
+        guard !text.isEmpty, !text.contains("\0") else { throw ValidationError("\(option) wants a program.") }
+        if text.hasPrefix("/") { return text }
+        if text.contains("/") { return "\(FileManager.default.currentDirectoryPath)/\(text)" }
+        guard let found = program(named: text) else {
+            throw ValidationError(
+                "\(option): no program '\(escaped(text))' in PATH; write ./\(escaped(text)) for one in this directory."
+            )
+        }
+        return found
+    }
+
+    /// Whether there is a program at `path` that this user may execute.
+    static func isProgram(_ path: String) -> Bool { access(path, X_OK) == 0 }
+
+    /// Whether the terminal can move its cursor. terminfo(5) calls one that cannot `dumb`.
+    var hasCapableTerminal: Bool {
+        guard let term = lookup("TERM") else { return false }
+        return !term.isEmpty && term != "dumb"
+    }
+
+    private func directory(_ variable: String, below fallback: String) throws(CommandFailure) -> String {
+        if let value = lookup(variable), value.hasPrefix("/") { return "\(value)/syncagent" }
+        guard let home = lookup("HOME").flatMap({ $0.hasPrefix("/") ? $0 : nil }) ?? home, home.hasPrefix("/")
+        else {
+            throw CommandFailure(.cannotCreate, "There is no home directory. Set HOME or \(variable).")
+        }
+        return "\(home)/\(fallback)/syncagent"
+    }
+}

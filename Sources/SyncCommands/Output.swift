@@ -1,0 +1,110 @@
+import Foundation
+package import SyncModel
+import Synchronization
+
+/// The one way to standard output and standard error.
+///
+/// Standard output carries data: JSON lines, or what a verb lists. Standard error carries progress and messages.
+/// A progress line on a terminal is taken away before anything else is written and comes back with the next draw.
+package final class Output: Sendable {
+    private struct State {
+        var events: [UInt8] = []
+        var isProgressShown = false
+        var isOutputBroken = false
+    }
+
+    private let state = Mutex(State())
+    private let standardOutput: Int32
+    private let standardError: Int32
+    private let isQuiet: Bool
+
+    /// Events wait for company up to this many **bytes**: one write(2) for each of 100,000 files would show.
+    private static let eventBufferSize = 16 << 10
+
+    /// Writes to these descriptors; `quiet` keeps messages back, never warnings and errors.
+    package init(
+        quiet: Bool = false,
+        standardOutput: Int32 = STDOUT_FILENO,
+        standardError: Int32 = STDERR_FILENO
+    ) {
+        self.isQuiet = quiet
+        self.standardOutput = standardOutput
+        self.standardError = standardError
+    }
+
+    /// Data: one line on standard output.
+    package func line(_ text: String) { put(Array(text.utf8), flushing: true) }
+
+    /// Data: one JSON object as a line on standard output, at the latest with the next ``flush()``.
+    package func event(_ json: JSONLine, flushing: Bool = false) { put(json.bytes, flushing: flushing) }
+
+    /// For people, on standard error; nothing when quiet.
+    package func message(_ text: String) { if !isQuiet { say(text) } }
+
+    /// For people, on standard error, also when quiet.
+    package func warning(_ text: String) { say("syncagent: warning: \(text)") }
+
+    /// Why the command fails; on standard error, also when quiet.
+    package func error(_ text: String) { say("syncagent: \(text)") }
+
+    /// Writes out what waits.
+    package func flush() { state.withLock { writeEvents(&$0) } }
+
+    /// Puts `text`, which must fit into the terminal's width, in the place of the last progress line.
+    package func drawProgress(_ text: String) {
+        state.withLock { state in
+            state.isProgressShown = true
+            _ = write(Array("\r\(text)\u{1B}[K".utf8), to: standardError)
+        }
+    }
+
+    /// Takes the progress line away.
+    package func clearProgress() { state.withLock { eraseProgress(&$0) } }
+
+    private func put(_ bytes: [UInt8], flushing: Bool) {
+        state.withLock { state in
+            guard !state.isOutputBroken else { return }
+            state.events.append(contentsOf: bytes)
+            state.events.append(0x0A)
+            if flushing || state.events.count >= Self.eventBufferSize { writeEvents(&state) }
+        }
+    }
+
+    private func say(_ text: String) {
+        state.withLock { state in
+            writeEvents(&state)
+            eraseProgress(&state)
+            _ = write(Array("\(text)\n".utf8), to: standardError)
+        }
+    }
+
+    private func writeEvents(_ state: inout State) {
+        guard !state.events.isEmpty else { return }
+        eraseProgress(&state)
+        // A reader that has left (EPIPE) ends the listing, never the work.
+        state.isOutputBroken = !write(state.events, to: standardOutput)
+        state.events.removeAll(keepingCapacity: true)
+    }
+
+    private func eraseProgress(_ state: inout State) {
+        guard state.isProgressShown else { return }
+        state.isProgressShown = false
+        _ = write(Array("\r\u{1B}[K".utf8), to: standardError)
+    }
+
+    private func write(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
+        bytes.withUnsafeBytes { buffer in
+            var rest = buffer[...]
+            while !rest.isEmpty {
+                let next = UnsafeRawBufferPointer(rebasing: rest)
+                let count = Foundation.write(descriptor, next.baseAddress, next.count)
+                if count > 0 {
+                    rest = rest.dropFirst(count)
+                } else if errno != EINTR {
+                    return false
+                }
+            }
+            return true
+        }
+    }
+}

@@ -1,0 +1,102 @@
+import Foundation
+import Synchronization
+
+/// Shows progress: on a terminal one line that is redrawn, elsewhere a line every few seconds, or nothing.
+package final class ProgressDisplay: Sendable {
+    /// How progress is shown.
+    package enum Style: Sendable, Equatable {
+        /// One line, redrawn.
+        case terminal
+        /// A line now and then, for logs.
+        case lines
+        case none
+    }
+
+    private struct State {
+        var snapshot: ProgressSnapshot?
+        var rate = RateEstimate()
+        var lastDraw = -Double.infinity
+        var isFinished = false
+    }
+
+    private let state = Mutex(State())
+    private let output: Output
+    private let style: Style
+    private let columns: @Sendable () -> Int
+    private let start = ContinuousClock.now
+
+    /// In **seconds**: a terminal is redrawn at most ten times a second (S116), a log gets a line every five.
+    private var drawInterval: Double { style == .terminal ? 0.1 : 5 }
+
+    /// A display on `output`; `columns` asks for the terminal's present width.
+    package init(
+        output: Output,
+        style: Style,
+        columns: @escaping @Sendable () -> Int = ProgressDisplay.terminalColumns
+    ) {
+        self.output = output
+        self.style = style
+        self.columns = columns
+    }
+
+    /// The style for a command: nothing when quiet, or when JSON lines go to a terminal.
+    static func style(quiet: Bool, json: Bool, environment: EnvironmentPaths) -> Style {
+        if quiet || (json && isatty(STDOUT_FILENO) == 1) { return .none }
+        return isatty(STDERR_FILENO) == 1 && environment.hasCapableTerminal ? .terminal : .lines
+    }
+
+    /// The width of the terminal on standard error, 80 where it has none. TIOCGWINSZ, ioctl_tty(2).
+    @Sendable
+    package static func terminalColumns() -> Int {
+        var size = winsize()
+        guard ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+        return Int(size.ws_col)
+    }
+
+    /// Takes how far things are. Cheap; may be called from any thread, as often as one likes.
+    package func report(_ snapshot: ProgressSnapshot) {
+        state.withLock { $0.snapshot = snapshot }
+        draw()
+    }
+
+    /// Runs `body`, keeps the display and the JSON lines moving while it runs, and takes the line away at its end.
+    package func whileRunning<R: Sendable>(_ body: @Sendable () async throws -> R) async throws -> R {
+        async let _: Void = tick()
+        defer { finish() }
+        return try await body()
+        // Leaving the scope cancels the ticking and waits for its end.
+    }
+
+    private func tick() async {
+        // Sleeping fails only when cancelled: that is the end.
+        while (try? await Task.sleep(for: .milliseconds(100))) != nil {
+            draw()
+            output.flush()
+        }
+    }
+
+    private func draw() {
+        let now = (ContinuousClock.now - start) / .seconds(1)
+        let text: String? = state.withLock { state in
+            let first = state.lastDraw == -.infinity
+            guard style != .none, !state.isFinished, let snapshot = state.snapshot else { return nil }
+            // The first line of a log comes after one interval: a short run needs none.
+            if first, style == .lines { state.lastDraw = 0 }
+            guard now - state.lastDraw >= drawInterval else { return nil }
+            state.lastDraw = now
+            state.rate.add(count: snapshot.bytesDone, at: now)
+            return ProgressText.line(snapshot, rate: state.rate.perSecond, width: width())
+        }
+        guard let text else { return }
+        if style == .terminal { output.drawProgress(text) } else { output.message(text) }
+    }
+
+    /// One column stays free: writing into the last one makes some terminals wrap.
+    private func width() -> Int { style == .terminal ? max(20, columns()) - 1 : .max }
+
+    private func finish() {
+        state.withLock { $0.isFinished = true }
+        output.clearProgress()
+        output.flush()
+    }
+}

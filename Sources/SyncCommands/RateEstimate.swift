@@ -1,0 +1,41 @@
+import Foundation
+
+/// How fast a count grows: an exponentially weighted moving average of its rate.
+///
+/// The weight of a second falls to 1/e after ``timeConstant``; a young average is corrected for the time it has
+/// not seen, as in Kingma and Ba, "Adam", §3.
+struct RateEstimate: Sendable, Equatable {
+    /// In **seconds**: long enough to calm the display, short enough to show a stall.
+    let timeConstant: Double
+    private var average = 0.0
+    private var firstTime: Double?
+    private var last: (count: UInt64, time: Double) = (0, 0)
+
+    init(timeConstant: Double = 5) { self.timeConstant = timeConstant }
+
+    /// Takes the count at `time`, in **seconds** of a clock that does not go back.
+    mutating func add(count: UInt64, at time: Double) {
+        guard firstTime != nil else {
+            firstTime = time
+            last = (count, time)
+            return
+        }
+        let interval = time - last.time
+        guard interval > 0 else { return }
+        // A retry can take back what a failed attempt had counted.
+        let grown = count >= last.count ? Double(count - last.count) : 0
+        average += (1 - exp(-interval / timeConstant)) * (grown / interval - average)
+        last = (count, time)
+    }
+
+    /// Units a **second**, or `nil` before two counts have come.
+    var perSecond: Double? {
+        guard let firstTime, last.time > firstTime else { return nil }
+        return average / (1 - exp(-(last.time - firstTime) / timeConstant))
+    }
+
+    static func == (a: RateEstimate, b: RateEstimate) -> Bool {
+        a.timeConstant == b.timeConstant && a.average == b.average && a.firstTime == b.firstTime
+            && a.last == b.last
+    }
+}

@@ -1,0 +1,88 @@
+import Foundation
+import SyncModel
+import Synchronization
+
+/// SIGINT and SIGTERM as a request to stop, SIGPIPE as nothing (F085).
+///
+/// The first SIGINT, SIGTERM or SIGHUP cancels the running work, which keeps what it has; a SIGINT after that ends
+/// the process at once. Handlers, not `SIG_IGN` and not a blocked mask: a program started by execve(2) gets the
+/// default actions back, signal(7).
+enum StopSignals {
+    /// The write end of the pipe between handler and thread; -1 before it exists.
+    private static let pipeEnd = Atomic<Int32>(-1)
+    private static let firstSignal = Atomic<Int32>(0)
+
+    /// Writing to a closed pipe gives EPIPE instead of ending the process.
+    static func ignoreBrokenPipes() { install(SIGPIPE) { _ in } }
+
+    /// How the process should exit because of a signal; `nil` when none has come.
+    static var requestedStatus: ExitStatus? {
+        switch firstSignal.load(ordering: .acquiring) {
+        case 0: nil
+        case SIGINT: .interrupted
+        default: .terminated
+        }
+    }
+
+    /// Runs `body` in a task that the first stop signal cancels. One call a process.
+    ///
+    /// `notice` is told once, when the first signal has come; `atOnce` before a second SIGINT ends the process.
+    static func cancelling<R: Sendable>(
+        notice: @escaping @Sendable () -> Void,
+        atOnce: @escaping @Sendable () -> Void,
+        _ body: @escaping @Sendable () async throws -> R
+    ) async throws -> R {
+        let task = Task { try await body() }
+        listen { signal in
+            let mark = firstSignal.compareExchange(
+                expected: 0,
+                desired: signal,
+                ordering: .acquiringAndReleasing
+            )
+            if mark.exchanged {
+                notice()
+                task.cancel()
+            } else if signal == SIGINT {
+                atOnce()
+                _exit(ExitStatus.interrupted.rawValue)
+            }
+        }
+        return try await task.value
+    }
+
+    private static func listen(_ received: @escaping @Sendable (Int32) -> Void) {
+        var ends: [Int32] = [-1, -1]
+        // Without descriptors the default actions stay: the process still ends when asked to.
+        guard pipe(&ends) == 0 else { return }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        pipeEnd.store(ends[1], ordering: .releasing)
+        let readEnd = ends[0]
+
+        Thread.detachNewThread {
+            var number: UInt8 = 0
+            while true {
+                let count = read(readEnd, &number, 1)
+                if count == 1 { received(Int32(number)) } else if count == 0 || errno != EINTR { return }
+            }
+        }
+        for number in [SIGINT, SIGTERM, SIGHUP] {
+            install(number) { number in
+                let saved = errno
+                var byte = UInt8(truncatingIfNeeded: number)
+                // write(2) is async-signal-safe, signal-safety(7); a full pipe means a request is there already.
+                _ = write(StopSignals.pipeEnd.load(ordering: .relaxed), &byte, 1)
+                errno = saved
+            }
+        }
+    }
+
+    private static func install(_ number: Int32, _ handler: @escaping @convention(c) (Int32) -> Void) {
+        // nohup(1) and a shell's `&` hand down an ignored signal; it stays ignored. SIGTERM never is.
+        let previous = signal(number, handler)
+        if number != SIGTERM, isIgnored(previous) { signal(number, SIG_IGN) }
+    }
+
+    private static func isIgnored(_ handler: (@convention(c) (Int32) -> Void)?) -> Bool {
+        unsafeBitCast(handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
+    }
+}
