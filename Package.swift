@@ -62,7 +62,7 @@ let package = Package(
         library("SyncCompression", ["SyncModel", "CZstd"]),
         library("SyncTransfer", ["SyncModel", "SyncPlugins", "CCurl"]),
         library("SyncFiles", ["SyncModel", "SyncDigest", "CPosix"]),
-        library("SyncUnpack", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression"]),
+        library("SyncUnpack", ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"]),
         library("SyncStore", ["SyncModel"]),
         library("SyncHooks", ["SyncModel", "SyncPlugins"]),
         library("SyncPublisher", [

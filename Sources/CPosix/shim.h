@@ -1,17 +1,17 @@
 #ifndef SYNCAGENT_CPOSIX_SHIM_H
 #define SYNCAGENT_CPOSIX_SHIM_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1
-#endif
+/* No _GNU_SOURCE here: it would give glibc's types another shape than in Swift's own Glibc module. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -22,6 +22,16 @@
 /* Swift cannot call variadic C functions such as openat(2) with a mode, nor raw system calls.
    Each wrapper below fixes the argument types and returns the call's result; errno is left as it is. */
 
+static inline int sa_errno(void) { return errno; }
+static inline void sa_set_errno(int code) { errno = code; }
+
+/* 0 regular file, 1 directory, 2 symbolic link, 3 anything else: inode(7), "The file type and mode". */
+static inline int sa_file_kind(const struct stat *status) {
+    if (S_ISREG(status->st_mode)) return 0;
+    if (S_ISDIR(status->st_mode)) return 1;
+    return S_ISLNK(status->st_mode) ? 2 : 3;
+}
+
 static inline int sa_openat(int dir, const char *path, int flags, mode_t mode) {
     return openat(dir, path, flags | O_CLOEXEC, mode);
 }
@@ -29,6 +39,7 @@ static inline int sa_openat(int dir, const char *path, int flags, mode_t mode) {
 #ifdef __linux__
 #include <linux/fs.h>
 #include <linux/openat2.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
@@ -37,7 +48,7 @@ static inline int sa_openat_beneath(int dir, const char *path, int flags, mode_t
     struct open_how how;
     memset(&how, 0, sizeof how);
     how.flags = (uint64_t)(unsigned int)(flags | O_CLOEXEC);
-    how.mode = (flags & (O_CREAT | O_TMPFILE)) ? mode : 0;
+    how.mode = (flags & O_CREAT) ? mode : 0;
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
     return (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
 }
@@ -45,8 +56,19 @@ static inline int sa_openat_beneath(int dir, const char *path, int flags, mode_t
 /* ioctl_ficlone(2): shares the blocks of `source` with `target` where the filesystem can. */
 static inline int sa_clone_file(int target, int source) { return ioctl(target, FICLONE, source); }
 
-static inline int sa_syncfs(int fd) { return syncfs(fd); }
-static inline uint32_t sa_rename_noreplace(void) { return RENAME_NOREPLACE; }
+/* syncfs(2): writes everything of one filesystem to its disk. */
+static inline int sa_syncfs(int fd) { return (int)syscall(SYS_syncfs, fd); }
+
+/* PR_SET_NAME, prctl(2): the calling thread's name, 15 bytes at most. */
+static inline void sa_name_thread(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
+
+#ifndef F_OFD_SETLK
+#define F_OFD_SETLK 37 /* fcntl(2); hidden behind _GNU_SOURCE in glibc's headers. */
+#endif
+#endif
+
+#ifndef __linux__
+static inline void sa_name_thread(const char *name) { pthread_setname_np(name); }
 #endif
 
 static inline int sa_rename(int olddir, const char *oldname, int newdir, const char *newname) {

@@ -1,0 +1,65 @@
+import CPosix
+
+/// One open file descriptor, closed exactly once.
+package struct Descriptor: ~Copyable, Sendable {
+    package let raw: Int32
+
+    /// Takes ownership of an open descriptor.
+    package init(owning raw: Int32) { self.raw = raw }
+
+    deinit { _ = CPosix.close(raw) }
+
+    /// Closes now and tells what close(2) says: some filesystems report a failed write only here.
+    package consuming func close() -> Int32 {
+        let raw = self.raw
+        discard self
+        return CPosix.close(raw)
+    }
+}
+
+/// Calls again while a signal interrupts. signal(7), "Interruption of system calls".
+@inline(__always)
+package func retryingOnInterrupt(_ call: () -> Int) -> Int {
+    while true {
+        let result = call()
+        if result == -1, errno == EINTR { continue }
+        return result
+    }
+}
+
+/// Writes every byte at `offset`. pwrite(2) may take fewer than asked.
+///
+/// - Returns: 0, or the errno of the write that failed.
+package func writeAll(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> Int32 {
+    var done = 0
+    while done < bytes.count {
+        guard let start = off_t(exactly: offset &+ UInt64(done)) else { return EFBIG }
+        let written = retryingOnInterrupt {
+            pwrite(descriptor, bytes.baseAddress?.advanced(by: done), bytes.count - done, start)
+        }
+        if written < 0 { return errno }
+        if written == 0 { return EIO }
+        done += written
+    }
+    return 0
+}
+
+/// Reads until `target` is full or the file ends.
+///
+/// - Returns: Bytes read, or -1 with errno set.
+package func readFully(_ descriptor: Int32, into target: UnsafeMutableRawBufferPointer, at offset: UInt64) -> Int {
+    var done = 0
+    while done < target.count {
+        guard let start = off_t(exactly: offset &+ UInt64(done)) else {
+            errno = EFBIG
+            return -1
+        }
+        let count = retryingOnInterrupt {
+            pread(descriptor, target.baseAddress?.advanced(by: done), target.count - done, start)
+        }
+        if count < 0 { return -1 }
+        if count == 0 { break }
+        done += count
+    }
+    return done
+}

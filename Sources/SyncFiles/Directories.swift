@@ -1,0 +1,147 @@
+import CPosix
+
+/// Opens directories below a destination, each once while it is needed, and makes missing ones.
+///
+/// Every open goes through openat2(2) with `RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS`; where the kernel has no
+/// openat2, component by component with `O_NOFOLLOW`. At most ``capacity`` descriptors are open.
+///
+/// Not `Sendable`: each thread has its own.
+package final class Directories {
+    private let root: Int32
+    private let capacity: Int
+    private var open: [[UInt8]: Int32] = [:]
+    private var order: [[UInt8]] = []
+    private var lastPath: [UInt8] = []
+    private var last: Int32 = -1
+    /// Directories made by this object.
+    package private(set) var made = 0
+
+    package init(_ destination: Destination, capacity: Int = 64) {
+        root = destination.root
+        self.capacity = max(1, capacity)
+    }
+
+    deinit { closeAll() }
+
+    /// Forgets and closes every directory.
+    package func closeAll() {
+        for descriptor in open.values { close(descriptor) }
+        open = [:]
+        order = []
+        lastPath = []
+        last = -1
+    }
+
+    /// The directory a path is in, as a descriptor this object owns.
+    ///
+    /// - Parameters:
+    ///   - parent: The directory's path, relative, `/`-separated, no NUL; empty for the destination itself.
+    ///   - create: Whether to make what is missing.
+    /// - Returns: A descriptor, or `nil` when it does not exist and is not to be made.
+    /// - Throws: ``FileError`` with `ELOOP` or `ENOTDIR` when a component is a link or a file.
+    package func descriptor(_ parent: UnsafeBufferPointer<UInt8>, create: Bool) throws(FileError) -> Int32? {
+        if parent.isEmpty { return root }
+        if last >= 0, lastPath.count == parent.count, lastPath.elementsEqual(parent) { return last }
+        let path = [UInt8](parent)
+        if let known = open[path] {
+            (last, lastPath) = (known, path)
+            return known
+        }
+        guard let found = try openOrMake(path, create: create) else { return nil }
+        if open.count >= capacity, let oldest = order.first {
+            order.removeFirst()
+            if let descriptor = open.removeValue(forKey: oldest) { close(descriptor) }
+        }
+        open[path] = found
+        order.append(path)
+        (last, lastPath) = (found, path)
+        return found
+    }
+
+    private func openOrMake(_ path: [UInt8], create: Bool) throws(FileError) -> Int32? {
+        let descriptor = openBeneath(path)
+        if descriptor >= 0 { return descriptor }
+        guard errno == ENOENT else { throw Self.error("enter", path) }
+        guard create else { return nil }
+        let slash = path.lastIndex(of: 0x2F)
+        let parent = slash.map { Array(path[..<$0]) } ?? []
+        let name = slash.map { Array(path[($0 + 1)...]) } ?? path
+        let above: Int32
+        if parent.isEmpty {
+            above = root
+        } else if let known = open[parent] {
+            above = known
+        } else {
+            guard let made = try openOrMake(parent, create: true) else { return nil }
+            above = made
+        }
+        defer { if above != root, open[parent] == nil { close(above) } }
+        if Self.withCString(name, { mkdirat(above, $0, 0o777) }) == 0 {
+            made += 1
+        } else if errno != EEXIST {
+            throw Self.error("create directory", path)
+        }
+        let opened = Self.withCString(name) { sa_openat(above, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0) }
+        guard opened >= 0 else { throw Self.error("enter", path) }
+        return opened
+    }
+
+    private func openBeneath(_ path: [UInt8]) -> Int32 {
+        #if os(Linux)
+            let descriptor = Self.withCString(path) { sa_openat_beneath(root, $0, O_RDONLY | O_DIRECTORY, 0) }
+            if descriptor >= 0 || (errno != ENOSYS && errno != EPERM) { return descriptor }
+        #endif
+        return openStepwise(path)
+    }
+
+    /// The way without openat2(2): each component opened below the one before, links refused.
+    private func openStepwise(_ path: [UInt8]) -> Int32 {
+        var current = root
+        for component in path.split(separator: 0x2F) {
+            let next = Self.withCString(Array(component)) {
+                sa_openat(current, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+            }
+            let code = errno
+            if current != root { close(current) }
+            errno = code
+            if next < 0 { return -1 }
+            current = next
+        }
+        return current
+    }
+
+    private static func withCString<R>(_ bytes: [UInt8], _ body: (UnsafePointer<CChar>) -> R) -> R {
+        withUnsafeTemporaryAllocation(byteCount: bytes.count + 1, alignment: 1) { buffer in
+            buffer.copyBytes(from: bytes)
+            buffer[bytes.count] = 0
+            return body(buffer.baseAddress.map { UnsafePointer($0.assumingMemoryBound(to: CChar.self)) } ?? empty)
+        }
+    }
+
+    private static nonisolated(unsafe) let empty: UnsafePointer<CChar> = {
+        let pointer = UnsafeMutablePointer<CChar>.allocate(capacity: 1)  // Constant, so any thread may read it.
+        pointer.initialize(to: 0)
+        return UnsafePointer(pointer)
+    }()
+
+    private static func error(_ step: String, _ path: [UInt8]) -> FileError {
+        let text = String(decoding: path, as: UTF8.self)
+        switch errno {
+        case ELOOP:
+            return FileError(
+                step: step,
+                path: text,
+                code: ELOOP,
+                remark: "a component is a symbolic link; remove it, syncagent does not write through links"
+            )
+        case ENOTDIR:
+            return FileError(
+                step: step,
+                path: text,
+                code: ENOTDIR,
+                remark: "a component is a file, but the manifest needs a directory there; move it away"
+            )
+        default: return .last(step, text)
+        }
+    }
+}

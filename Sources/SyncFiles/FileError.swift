@@ -1,0 +1,35 @@
+import CPosix
+import SyncModel
+
+/// A file operation failed: what was tried, on which path, and the system's errno.
+package struct FileError: Error, Equatable, Sendable {
+    /// The attempt, as a verb: "create", "rename", "sync".
+    package let step: String
+    /// The path relative to the destination, or as the user gave it.
+    package let path: String
+    /// errno(3); 0 when the system was not asked.
+    package let code: Int32
+    /// Said instead of the errno text where it is clearer.
+    package let remark: String?
+
+    package init(step: String, path: String, code: Int32, remark: String? = nil) {
+        self.step = step
+        self.path = path
+        self.code = code
+        self.remark = remark
+    }
+
+    /// The error behind the errno of the call that just failed.
+    package static func last(_ step: String, _ path: String) -> FileError {
+        FileError(step: step, path: path, code: errno)
+    }
+
+    /// Whether the disk, the inodes or the quota are used up (F061, F063, F075).
+    package var isOutOfSpace: Bool { code == ENOSPC || code == EDQUOT }
+}
+
+extension FileError: CustomStringConvertible {
+    package var description: String {
+        "cannot \(step) \(escaped(path)): \(remark ?? String(cString: strerror(code)))"
+    }
+}

@@ -1,0 +1,58 @@
+package import CPosix
+
+/// What lstat(2) tells, as far as it proves that a file was not touched. Times are **nanoseconds** since 1970.
+package struct FileStatus: Equatable, Sendable {
+    package enum Kind: UInt8, Sendable { case file, directory, link, other }
+
+    package var device: UInt64
+    package var inode: UInt64
+    package var size: UInt64
+    package var modified: Int64
+    package var changed: Int64
+    package var kind: Kind
+    /// Whether the owner may execute it.
+    package var isExecutable: Bool
+
+    package init(_ status: stat) {
+        device = UInt64(truncatingIfNeeded: status.st_dev)
+        inode = UInt64(truncatingIfNeeded: status.st_ino)
+        size = UInt64(clamping: status.st_size)
+        #if canImport(Darwin)
+            modified = Self.nanoseconds(status.st_mtimespec)
+            changed = Self.nanoseconds(status.st_ctimespec)
+        #else
+            modified = Self.nanoseconds(status.st_mtim)
+            changed = Self.nanoseconds(status.st_ctim)
+        #endif
+        let kind = withUnsafePointer(to: status) { sa_file_kind($0) }
+        self.kind = Kind(rawValue: UInt8(truncatingIfNeeded: kind)) ?? .other
+        isExecutable = status.st_mode & 0o100 != 0
+    }
+
+    private static func nanoseconds(_ time: timespec) -> Int64 {
+        Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
+    }
+}
+
+/// fstatat(2) without following a link at the end; `nil` when there is nothing of that name.
+package func status(
+    _ directory: Int32,
+    _ name: UnsafePointer<CChar>
+) -> Result<FileStatus?, FileSystemCode> {
+    var buffer = stat()
+    guard fstatat(directory, name, &buffer, AT_SYMLINK_NOFOLLOW) == 0 else {
+        return errno == ENOENT || errno == ENOTDIR ? .success(nil) : .failure(FileSystemCode(errno: errno))
+    }
+    return .success(FileStatus(buffer))
+}
+
+/// fstat(2); `nil` with errno set when it fails.
+package func status(_ descriptor: Int32) -> FileStatus? {
+    var buffer = stat()
+    return fstat(descriptor, &buffer) == 0 ? FileStatus(buffer) : nil
+}
+
+/// An errno as an error.
+package struct FileSystemCode: Error, Sendable {
+    package let errno: Int32
+}

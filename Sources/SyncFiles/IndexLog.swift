@@ -1,0 +1,109 @@
+import CPosix
+import SyncDigest
+package import SyncModel
+
+/// What a run has put in place since the index was written: `.syncagent/index.log`, one frame a commit batch.
+///
+/// After a crash it tells which files are ours (so that a later `--prune` may remove them) and which digests
+/// to expect; their content is hashed again before it counts. A torn last frame is dropped.
+///
+/// Frame: `SAIL`, payload length (4 bytes, little endian), payload, first 8 bytes of the payload's SHA-256.
+/// Entry in a payload: kind (1), path length (2), digest (32), path.
+package struct IndexLog: ~Copyable {
+    private let file: Descriptor
+    private var end: UInt64
+    private static let name = "index.log"
+    private static let magic: [UInt8] = Array("SAIL".utf8)
+
+    /// Opens the log for appending behind what is already there.
+    package init(_ destination: Destination) throws(FileError) {
+        let raw = sa_openat(destination.state, Self.name, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)
+        guard raw >= 0 else { throw .last("create", "\(destination.path)/.syncagent/\(Self.name)") }
+        file = Descriptor(owning: raw)
+        end = SyncFiles.status(raw)?.size ?? 0
+    }
+
+    /// One installed file or link.
+    package struct Entry: Sendable {
+        package var path: [UInt8]
+        package var digest: SHA256Digest
+        package var kind: IndexRecord.Kind
+
+        package init(path: [UInt8], digest: SHA256Digest, kind: IndexRecord.Kind) {
+            self.path = path
+            self.digest = digest
+            self.kind = kind
+        }
+    }
+
+    /// Appends one frame with one write.
+    package mutating func append(_ entries: [Entry]) throws(FileError) {
+        guard !entries.isEmpty else { return }
+        var payload: [UInt8] = []
+        payload.reserveCapacity(entries.count * 80)
+        for entry in entries {
+            payload.append(entry.kind.rawValue)
+            payload.append(UInt8(truncatingIfNeeded: entry.path.count))
+            payload.append(UInt8(truncatingIfNeeded: entry.path.count >> 8))
+            for index in 0..<SHA256Digest.byteCount { payload.append(entry.digest[byte: index]) }
+            payload.append(contentsOf: entry.path)
+        }
+        var frame = Self.magic
+        for shift in [0, 8, 16, 24] { frame.append(UInt8(truncatingIfNeeded: payload.count >> shift)) }
+        frame.append(contentsOf: payload)
+        frame.append(contentsOf: Self.checksum(payload[...]))
+        let code = frame.withUnsafeBytes { writeAll(file.raw, $0, at: end) }
+        guard code == 0 else { throw FileError(step: "write", path: ".syncagent/\(Self.name)", code: code) }
+        end += UInt64(frame.count)
+    }
+
+    /// Forgets the log, once an index that covers it is in place.
+    package static func remove(_ destination: Destination) {
+        _ = unlinkat(destination.state, name, 0)
+    }
+
+    /// Reads every whole frame.
+    package static func read(_ destination: Destination) -> [Entry] {
+        guard destination.state >= 0, let bytes = readWhole(destination.state, name) else { return [] }
+        var entries: [Entry] = []
+        var rest = bytes[...]
+        while rest.count > 16, rest.starts(with: magic) {
+            let start = rest.startIndex
+            let length = (0..<4).reduce(0) { $0 | Int(rest[start + 4 + $1]) << ($1 * 8) }
+            guard rest.count >= 16 + length else { break }
+            let payload = rest[(start + 8)..<(start + 8 + length)]
+            let sum = rest[(start + 8 + length)..<(start + 16 + length)]
+            guard sum.elementsEqual(checksum(payload)) else { break }
+            guard decode(payload, into: &entries) else { break }
+            rest = rest[(start + 16 + length)...]
+        }
+        return entries
+    }
+
+    private static func decode(_ payload: ArraySlice<UInt8>, into entries: inout [Entry]) -> Bool {
+        var rest = payload
+        while !rest.isEmpty {
+            let start = rest.startIndex
+            guard rest.count > 35, let kind = IndexRecord.Kind(rawValue: rest[start]) else { return false }
+            let length = Int(rest[start + 1]) | Int(rest[start + 2]) << 8
+            guard rest.count >= 35 + length,
+                let digest = rest[(start + 3)..<(start + 35)].withUnsafeBytes({ SHA256Digest(bytes: $0) })
+            else { return false }
+            let path = Array(rest[(start + 35)..<(start + 35 + length)])
+            entries.append(Entry(path: path, digest: digest, kind: kind))
+            rest = rest[(start + 35 + length)...]
+        }
+        return true
+    }
+
+    private static func checksum(_ payload: ArraySlice<UInt8>) -> [UInt8] {
+        payload.withUnsafeBytes { bytes in
+            do {
+                let digest = try sha256(bytes)
+                return (0..<8).map { digest[byte: $0] }
+            } catch {
+                return []  // A frame without a checksum is never read back.
+            }
+        }
+    }
+}

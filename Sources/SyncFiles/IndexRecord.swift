@@ -1,0 +1,92 @@
+package import SyncModel
+
+/// What was true of one path when its content was last verified.
+///
+/// A file whose ``device``, ``inode``, ``size``, ``modified`` and ``changed`` are still the same holds the
+/// bytes of ``digest``; see ``StatIndex/trusts(_:)`` for the exception.
+package struct IndexRecord: Equatable, Sendable {
+    package enum Kind: UInt8, Sendable {
+        /// Nothing known; never stored.
+        case none = 0
+        case file = 1
+        case executable = 2
+        /// `digest` is of the target's text.
+        case link = 3
+    }
+
+    package var device: UInt64 = 0
+    package var inode: UInt64 = 0
+    /// **Bytes**.
+    package var size: UInt64 = 0
+    /// **Nanoseconds** since 1970.
+    package var modified: Int64 = 0
+    /// **Nanoseconds** since 1970.
+    package var changed: Int64 = 0
+    package var digest: SHA256Digest
+    package var kind: Kind
+    /// Whether a pull put it there, rather than found it there. Only such files are ever pruned.
+    package var installed: Bool
+
+    /// Bytes of a record on disk, little endian: five integers, digest, path offset (4) and length (2),
+    /// kind (1), flags (1).
+    static let byteCount = 80
+
+    package init(status: FileStatus, digest: SHA256Digest, kind: Kind, installed: Bool) {
+        device = status.device
+        inode = status.inode
+        size = status.size
+        modified = status.modified
+        changed = status.changed
+        self.digest = digest
+        self.kind = kind
+        self.installed = installed
+    }
+
+    /// Whether a file with this status is the one that was verified.
+    package func matches(_ status: FileStatus) -> Bool {
+        let sameKind =
+            switch kind {
+            case .none: false
+            case .file: status.kind == .file && !status.isExecutable
+            case .executable: status.kind == .file && status.isExecutable
+            case .link: status.kind == .link
+            }
+        return sameKind && status.size == size && status.modified == modified && status.changed == changed
+            && status.inode == inode && status.device == device
+    }
+}
+
+extension IndexRecord {
+    init?(_ bytes: UnsafeRawBufferPointer) {
+        func word(_ offset: Int) -> UInt64 {
+            UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+        }
+        guard let kind = Kind(rawValue: bytes[78]), kind != .none,
+            let digest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: bytes[40..<72]))
+        else { return nil }
+        device = word(0)
+        inode = word(8)
+        size = word(16)
+        modified = Int64(bitPattern: word(24))
+        changed = Int64(bitPattern: word(32))
+        self.digest = digest
+        self.kind = kind
+        installed = bytes[79] & 1 != 0
+    }
+
+    func store(to target: UnsafeMutableRawPointer, pathOffset: UInt32, pathLength: UInt16) {
+        func put(_ value: some FixedWidthInteger, _ offset: Int) {
+            target.storeBytes(of: value.littleEndian, toByteOffset: offset, as: type(of: value.littleEndian))
+        }
+        put(device, 0)
+        put(inode, 8)
+        put(size, 16)
+        put(modified, 24)
+        put(changed, 32)
+        digest.store(to: target + 40)
+        put(pathOffset, 72)
+        put(pathLength, 76)
+        put(kind.rawValue, 78)
+        put(UInt8(installed ? 1 : 0), 79)
+    }
+}

@@ -1,0 +1,61 @@
+package import SyncModel
+
+/// A staged file's name: its digest, a serial number where several files share content, and `.part` while
+/// it is being filled out of order.
+package struct StagedName: Hashable, Sendable {
+    package var digest: SHA256Digest
+    package var serial: UInt32
+    package var isPart: Bool
+
+    package init(digest: SHA256Digest, serial: UInt32 = 0, isPart: Bool = false) {
+        self.digest = digest
+        self.serial = serial
+        self.isPart = isPart
+    }
+
+    /// Reads a name back; `nil` when it is not one.
+    package init?(parsing name: String) {
+        var rest = Substring(name)
+        isPart = rest.hasSuffix(".part")
+        if isPart { rest = rest.dropLast(5) }
+        let parts = rest.split(separator: ".", omittingEmptySubsequences: false)
+        guard let first = parts.first, parts.count <= 2, let digest = SHA256Digest(hex: first.utf8) else {
+            return nil
+        }
+        self.digest = digest
+        if parts.count == 2 {
+            guard let serial = UInt32(parts[1]) else { return nil }
+            self.serial = serial
+        } else {
+            serial = 0
+        }
+    }
+
+    package var text: String {
+        (serial == 0 ? digest.hex : "\(digest.hex).\(serial)") + (isPart ? ".part" : "")
+    }
+
+    /// Calls `body` with the name as a C string, built on the stack.
+    package func withCString<R>(_ body: (UnsafePointer<CChar>) -> R) -> R {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 96) { buffer in
+            var end = 64
+            digest.writeHex { buffer[$0] = CChar(bitPattern: $1) }
+            if serial != 0 {
+                buffer[end] = 0x2E
+                end += 1
+                for digit in String(serial).utf8 {
+                    buffer[end] = CChar(bitPattern: digit)
+                    end += 1
+                }
+            }
+            if isPart {
+                for letter in ".part".utf8 {
+                    buffer[end] = CChar(bitPattern: letter)
+                    end += 1
+                }
+            }
+            buffer[end] = 0
+            return body(UnsafePointer(buffer.baseAddress.unsafelyUnwrapped))
+        }
+    }
+}

@@ -1,0 +1,153 @@
+import CPosix
+import SyncModel
+
+/// Where unfinished bytes live: `.syncagent/staging/`, on the destination's filesystem.
+///
+/// A file's name is the SHA-256 that its content must have, so that whatever an interrupted run left behind
+/// can be checked and used by the next one without any record of it. Each worker writes into a directory of
+/// its own, since two threads that create files in one directory wait for each other.
+package final class Staging: Sendable {
+    /// `.syncagent/staging`.
+    private let directory: Int32
+    /// `.syncagent/staging/<lane>`.
+    private let lanes: [Int32]
+    private let path: String
+
+    /// Opens the staging directory with one lane a worker, and one more for parts of large files.
+    package init(_ destination: Destination, lanes count: Int) throws(FileError) {
+        path = "\(destination.path)/.syncagent/staging"
+        directory = sa_openat(destination.state, "staging", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+        guard directory >= 0 else { throw .last("open", path) }
+        var opened: [Int32] = []
+        for lane in 0..<max(1, count) {
+            do throws(FileError) {
+                opened.append(try Self.lane("\(lane)", in: directory, path: path))
+            } catch {
+                opened.forEach { close($0) }
+                close(directory)
+                throw error
+            }
+        }
+        lanes = opened
+    }
+
+    deinit {
+        lanes.forEach { close($0) }
+        close(directory)
+    }
+
+    private static func lane(_ name: String, in directory: Int32, path: String) throws(FileError) -> Int32 {
+        if mkdirat(directory, name, 0o700) != 0, errno != EEXIST { throw .last("create", "\(path)/\(name)") }
+        let raw = sa_openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+        guard raw >= 0 else { throw .last("open", "\(path)/\(name)") }
+        return raw
+    }
+
+    /// A staged file: which lane, and its name there.
+    package struct File: Sendable, Hashable {
+        package var lane: Int
+        package var name: StagedName
+
+        package init(lane: Int, name: StagedName) {
+            self.lane = lane
+            self.name = name
+        }
+    }
+
+    /// The descriptor of a lane's directory.
+    package func descriptor(lane: Int) -> Int32 { lanes[lane % lanes.count] }
+
+    /// Creates `file` with all of `bytes`, which the caller has verified.
+    ///
+    /// - Parameter executable: Gives mode 0777 instead of 0666, less the umask.
+    package func write(
+        _ bytes: UnsafeRawBufferPointer,
+        to file: File,
+        executable: Bool
+    ) throws(FileError) {
+        let raw = create(file, executable: executable)
+        guard raw >= 0 else { throw .last("create", shown(file)) }
+        var code: Int32 = 0
+        if !bytes.isEmpty { code = writeAll(raw, bytes, at: 0) }
+        if close(raw) != 0, code == 0 { code = errno }
+        guard code == 0 else {
+            remove(file)
+            throw FileError(step: "write", path: shown(file), code: code)
+        }
+    }
+
+    /// Creates `file`, empty, for writing; -1 with errno set when that fails. A left-over is replaced.
+    package func create(_ file: File, executable: Bool) -> Int32 {
+        let mode: mode_t = executable ? 0o777 : 0o666
+        return file.name.withCString { name in
+            let flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW
+            let raw = sa_openat(descriptor(lane: file.lane), name, flags, mode)
+            guard raw < 0, errno == EEXIST else { return raw }
+            _ = unlinkat(descriptor(lane: file.lane), name, 0)
+            return sa_openat(descriptor(lane: file.lane), name, flags, mode)
+        }
+    }
+
+    /// Makes a symbolic link under a staged name.
+    package func link(to target: String, as file: File) throws(FileError) {
+        let code: Int32 = file.name.withCString { name in
+            if symlinkat(target, descriptor(lane: file.lane), name) == 0 { return 0 }
+            guard errno == EEXIST else { return errno }
+            _ = unlinkat(descriptor(lane: file.lane), name, 0)
+            return symlinkat(target, descriptor(lane: file.lane), name) == 0 ? 0 : errno
+        }
+        guard code == 0 else { throw FileError(step: "create link", path: shown(file), code: code) }
+    }
+
+    /// Opens a staged file for reading and writing; -1 with errno set when it is not there.
+    package func open(_ file: File) -> Int32 {
+        file.name.withCString { sa_openat(descriptor(lane: file.lane), $0, O_RDWR | O_NOFOLLOW, 0) }
+    }
+
+    /// Removes a staged file; a missing one is no matter.
+    package func remove(_ file: File) {
+        _ = file.name.withCString { unlinkat(descriptor(lane: file.lane), $0, 0) }
+    }
+
+    /// Moves a staged file to `name` in `directory`, replacing what is there. rename(2): old or new, never none.
+    package func rename(_ file: File, to name: UnsafePointer<CChar>, in directory: Int32) -> Int32 {
+        file.name.withCString {
+            sa_rename(descriptor(lane: file.lane), $0, directory, name) == 0 ? 0 : errno
+        }
+    }
+
+    /// Every file in every lane, with its name read back; what has no such name is removed.
+    package func leftovers() -> [(file: File, size: UInt64)] {
+        var found: [(File, UInt64)] = []
+        for (lane, descriptor) in lanes.enumerated() {
+            for entry in directoryEntries(descriptor) {
+                guard let name = StagedName(parsing: entry), case .success(let known) = status(descriptor, entry),
+                    let known, known.kind == .file
+                else {
+                    _ = unlinkat(descriptor, entry, 0)
+                    continue
+                }
+                found.append((File(lane: lane, name: name), known.size))
+            }
+        }
+        return found
+    }
+
+    /// The staged file's path, for messages.
+    package func shown(_ file: File) -> String { "\(path)/\(file.lane)/\(file.name.text)" }
+}
+
+/// Names in a directory, without `.` and `..`. readdir(3).
+package func directoryEntries(_ directory: Int32) -> [String] {
+    let copy = sa_openat(directory, ".", O_RDONLY | O_DIRECTORY, 0)
+    guard copy >= 0, let stream = fdopendir(copy) else { return [] }
+    defer { closedir(stream) }
+    var names: [String] = []
+    while let entry = readdir(stream) {
+        let name = withUnsafePointer(to: &entry.pointee.d_name) {
+            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+        }
+        if name != ".", name != ".." { names.append(name) }
+    }
+    return names
+}

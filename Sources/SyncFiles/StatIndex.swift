@@ -1,0 +1,152 @@
+package import SyncModel
+
+/// What a destination holds, verified: path → ``IndexRecord``, as one file `.syncagent/index`, in ``PathOrder``.
+///
+/// The idea and the racily-clean rule are git's (gitformat-index(5), Documentation/technical/racy-git):
+/// a file that was touched in the same clock tick in which the index was written may have changed unseen,
+/// so its record does not count. Losing the index costs a re-hash, never data.
+package struct StatIndex: Sendable {
+    /// What the destination was brought to, when the last run ended with every file in place.
+    package struct Completion: Equatable, Sendable {
+        package var manifest: SHA256Digest
+        /// First 8 bytes of the SHA-256 of the selected groups' names.
+        package var selection: UInt64
+        /// Sum of sizes in **bytes**.
+        package var totalBytes: UInt64
+        /// Files and links the manifest names.
+        package var files: UInt64
+
+        package init(manifest: SHA256Digest, selection: UInt64, totalBytes: UInt64, files: UInt64) {
+            self.manifest = manifest
+            self.selection = selection
+            self.totalBytes = totalBytes
+            self.files = files
+        }
+    }
+
+    /// The filesystem's clock when the index was written, **nanoseconds** since 1970.
+    package let stamp: Int64
+    package let completion: Completion?
+    /// The project and session that own the destination.
+    package let owner: String
+    package let count: Int
+    private let bytes: [UInt8]
+    private let arenaStart: Int
+
+    static let magic: [UInt8] = Array("SAINDEX1".utf8)
+    static let headerLength = 128
+
+    /// An index that knows nothing.
+    package static let empty = StatIndex()
+
+    private init() {
+        stamp = 0
+        completion = nil
+        owner = ""
+        count = 0
+        bytes = []
+        arenaStart = 0
+    }
+
+    /// Checks and takes the bytes of an index file; `nil` when they are damaged or of another version.
+    init?(_ bytes: [UInt8]) {
+        guard bytes.count >= Self.headerLength + 32, bytes.starts(with: Self.magic) else { return nil }
+        let header = bytes.withUnsafeBytes { Header($0) }
+        let (recordBytes, tooMany) = header.count.multipliedReportingOverflow(by: UInt64(IndexRecord.byteCount))
+        guard !tooMany, let records = Int(exactly: recordBytes), let count = Int(exactly: header.count),
+            let arena = Int(exactly: header.arenaLength), let owner = Int(exactly: header.ownerLength),
+            records <= bytes.count, arena <= bytes.count, owner <= bytes.count,
+            Self.headerLength + records + arena + owner + 32 == bytes.count
+        else { return nil }
+        stamp = header.stamp
+        completion = header.completion
+        self.count = count
+        arenaStart = Self.headerLength + records
+        let ownerStart = arenaStart + arena
+        self.owner = String(decoding: bytes[ownerStart..<(ownerStart + owner)], as: UTF8.self)
+        self.bytes = bytes
+        for index in 0..<count where pathRange(index) == nil || recordChecked(index) == nil { return nil }
+    }
+
+    struct Header {
+        var stamp: Int64 = 0
+        var count: UInt64 = 0
+        var arenaLength: UInt64 = 0
+        var ownerLength: UInt64 = 0
+        var completion: Completion?
+
+        init() {}
+
+        init(_ bytes: UnsafeRawBufferPointer) {
+            func word(_ offset: Int) -> UInt64 {
+                UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+            }
+            stamp = Int64(bitPattern: word(8))
+            count = word(16)
+            arenaLength = word(24)
+            ownerLength = word(32)
+            guard word(40) == 1,
+                let manifest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: bytes[48..<80]))
+            else { return }
+            completion = Completion(
+                manifest: manifest,
+                selection: word(80),
+                totalBytes: word(88),
+                files: word(96)
+            )
+        }
+
+        func store(to target: UnsafeMutableRawBufferPointer) {
+            func put(_ value: UInt64, _ offset: Int) {
+                target.storeBytes(of: value.littleEndian, toByteOffset: offset, as: UInt64.self)
+            }
+            target.copyBytes(from: StatIndex.magic)
+            put(UInt64(bitPattern: stamp), 8)
+            put(count, 16)
+            put(arenaLength, 24)
+            put(ownerLength, 32)
+            guard let completion, let base = target.baseAddress else { return }
+            put(1, 40)
+            completion.manifest.store(to: base + 48)
+            put(completion.selection, 80)
+            put(completion.totalBytes, 88)
+            put(completion.files, 96)
+        }
+    }
+
+    /// The record at `index`, 0..<``count``.
+    package func record(_ index: Int) -> IndexRecord? { recordChecked(index) }
+
+    /// The path at `index`; a NUL stands directly behind it.
+    package func withPath<R>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
+        let range = pathRange(index) ?? 0..<0
+        return bytes.withUnsafeBufferPointer { body(UnsafeBufferPointer(rebasing: $0[range])) }
+    }
+
+    /// Whether a record may stand for its file at all: not when the file was last touched in, or after, the
+    /// clock tick in which the index was written.
+    package func trusts(_ record: IndexRecord) -> Bool {
+        record.modified < stamp && record.changed < stamp
+    }
+
+    private func recordChecked(_ index: Int) -> IndexRecord? {
+        let start = Self.headerLength + index * IndexRecord.byteCount
+        return bytes.withUnsafeBytes {
+            IndexRecord(UnsafeRawBufferPointer(rebasing: $0[start..<(start + IndexRecord.byteCount)]))
+        }
+    }
+
+    /// Where the path lies in `bytes`, or `nil` when the record points outside the arena.
+    private func pathRange(_ index: Int) -> Range<Int>? {
+        let start = Self.headerLength + index * IndexRecord.byteCount
+        let (offset, length) = bytes.withUnsafeBytes {
+            (
+                Int(UInt32(littleEndian: $0.loadUnaligned(fromByteOffset: start + 72, as: UInt32.self))),
+                Int(UInt16(littleEndian: $0.loadUnaligned(fromByteOffset: start + 76, as: UInt16.self)))
+            )
+        }
+        let first = arenaStart + offset
+        guard first + length < bytes.count - 32, bytes[first + length] == 0 else { return nil }
+        return first..<(first + length)
+    }
+}

@@ -1,0 +1,193 @@
+package import SyncManifest
+package import SyncModel
+
+/// What will be fetched, in which requests: a pure value, printable and comparable, made before anything moves.
+package struct Plan: Sendable {
+    /// Requests for parts of packs, in pack order.
+    package var spans: [Span] = []
+    /// Blobs to cut out of the spans, in pack order; spans point here.
+    package var slots: [Slot] = []
+    /// Where blobs go; slots point here.
+    package var targets: [Target] = []
+    /// Rows fetched by URLs of their own, largest first.
+    package var loose: [Int] = []
+    /// Wanted rows that have neither blobs nor content: empty files.
+    package var empty: [Int] = []
+    /// Stored **bytes** wanted from packs.
+    package var packBytes: UInt64 = 0
+    /// **Bytes** wanted from loose URLs.
+    package var looseBytes: UInt64 = 0
+    /// **Bytes** between blobs that are read for nothing.
+    package var gapBytes: UInt64 = 0
+    /// Files that are wanted.
+    package var files = 0
+
+    package init() {}
+
+    /// One request for a part of a pack.
+    package struct Span: Sendable, Equatable {
+        /// Index into ``Manifest/packs``.
+        package var pack: Int
+        /// **Bytes** of the pack.
+        package var range: Range<UInt64>
+        /// Indices into ``Plan/slots``, ascending in the pack, none overlapping.
+        package var slots: Range<Int>
+    }
+
+    /// One stored blob and what it must become.
+    package struct Slot: Sendable, Equatable {
+        /// **Bytes** of the pack.
+        package var range: Range<UInt64>
+        /// **Bytes** after decoding.
+        package var rawLength: UInt64
+        package var codec: Codec
+        /// SHA-256 of the raw bytes.
+        package var digest: SHA256Digest
+        /// Indices into ``Plan/targets``.
+        package var targets: Range<Int>
+    }
+
+    /// One place a blob goes to.
+    package struct Target: Sendable, Equatable {
+        /// Row of the manifest's file table.
+        package var row: Int
+        /// Position of the blob in the row.
+        package var blob: Int
+        /// Position of the blob's first raw **byte** in the file.
+        package var fileOffset: UInt64
+        /// Whether the blob is all of the file.
+        package var isWhole: Bool
+    }
+
+    /// HTTP requests without redirects and retries.
+    package var requestCount: Int { spans.count + loose.count }
+
+    /// Requests that one request a file would have cost on top.
+    package var requestsAvoided: Int { max(0, files - empty.count - requestCount) }
+
+    /// **Bytes** that will cross the network.
+    package var fetchBytes: UInt64 { packBytes &+ gapBytes &+ looseBytes }
+}
+
+/// Why a set of blobs cannot be planned.
+package enum PlanError: Error, Equatable {
+    /// The numbers of this file do not fit 64 bits. ``ManifestLoader`` refuses such a manifest first.
+    case overflow(row: Int)
+}
+
+/// Makes the plan for the rows that are not here.
+///
+/// - Parameters:
+///   - wanted: Rows of `manifest.files`; links take no part.
+///   - skipping: Tells blobs of a large file that are here already, by row and position in the row.
+///   - looseOnly: Rows to fetch by their URLs although packs have them.
+/// - Complexity: O(*n* log *n*) for *n* wanted blobs.
+package func makePlan(
+    _ manifest: Manifest,
+    wanted: [Int],
+    rule: CoalescingRule,
+    looseOnly: Set<Int> = [],
+    skipping: (_ row: Int, _ blob: Int) -> Bool = { _, _ in false }
+) throws(PlanError) -> Plan {
+    var plan = Plan()
+    var pieces: [Piece] = []
+    pieces.reserveCapacity(wanted.count)
+    for row in wanted where manifest.files.kind(row) != .link {
+        plan.files += 1
+        let blobs = manifest.files.blobs(row)
+        if manifest.files.size(row) == 0 {
+            plan.empty.append(row)
+        } else if blobs.isEmpty || looseOnly.contains(row) {
+            plan.loose.append(row)
+            plan.looseBytes = try sum(plan.looseBytes, manifest.files.size(row), row: row)
+        } else {
+            var fileOffset: UInt64 = 0
+            for (position, blob) in blobs.enumerated() {
+                if !skipping(row, position) {
+                    pieces.append(
+                        Piece(
+                            blob: blob,
+                            digest: manifest.files.digest(of: blob, in: row),
+                            row: row,
+                            position: position,
+                            fileOffset: fileOffset,
+                            isWhole: blobs.count == 1
+                        )
+                    )
+                }
+                fileOffset = try sum(fileOffset, blob.rawLength, row: row)
+            }
+        }
+    }
+    pieces.sort { $0.precedes($1) }
+    plan.loose.sort { (manifest.files.size($0), $1) > (manifest.files.size($1), $0) }
+    cut(pieces, of: manifest, rule: rule, into: &plan)
+    return plan
+}
+
+private struct Piece {
+    var blob: Blob
+    var digest: SHA256Digest
+    var row: Int
+    var position: Int
+    var fileOffset: UInt64
+    var isWhole: Bool
+
+    func precedes(_ other: Piece) -> Bool {
+        (blob.pack, blob.offset, blob.storedLength, row, fileOffset)
+            < (other.blob.pack, other.blob.offset, other.blob.storedLength, other.row, other.fileOffset)
+    }
+
+    /// Whether both are the same stored bytes, decoded the same way.
+    func isSameBlob(as other: Piece) -> Bool {
+        blob.pack == other.blob.pack && blob.range == other.blob.range && blob.codec == other.blob.codec
+            && blob.rawLength == other.blob.rawLength && digest == other.digest
+    }
+}
+
+private func cut(_ pieces: [Piece], of manifest: Manifest, rule: CoalescingRule, into plan: inout Plan) {
+    var start = 0
+    while start < pieces.count {
+        let pack = pieces[start].blob.pack
+        let firstSlot = plan.slots.count
+        var index = start
+        while index < pieces.count, pieces[index].blob.pack == pack {
+            let piece = pieces[index]
+            let firstTarget = plan.targets.count
+            while index < pieces.count, pieces[index].isSameBlob(as: piece) {
+                let same = pieces[index]
+                plan.targets.append(
+                    Plan.Target(
+                        row: same.row,
+                        blob: same.position,
+                        fileOffset: same.fileOffset,
+                        isWhole: same.isWhole
+                    )
+                )
+                index += 1
+            }
+            plan.slots.append(
+                Plan.Slot(
+                    range: piece.blob.range,
+                    rawLength: piece.blob.rawLength,
+                    codec: piece.blob.codec,
+                    digest: piece.digest,
+                    targets: firstTarget..<plan.targets.count
+                )
+            )
+            plan.packBytes = plan.packBytes &+ piece.blob.storedLength
+        }
+        for span in coalesce(plan.slots[firstSlot...].map(\.range), rule: rule) {
+            let slots = (firstSlot + span.members.lowerBound)..<(firstSlot + span.members.upperBound)
+            plan.spans.append(Plan.Span(pack: Int(pack), range: span.range, slots: slots))
+            plan.gapBytes = plan.gapBytes &+ span.waste
+        }
+        start = index
+    }
+}
+
+private func sum(_ a: UInt64, _ b: UInt64, row: Int) throws(PlanError) -> UInt64 {
+    let (result, overflow) = a.addingReportingOverflow(b)
+    if overflow { throw .overflow(row: row) }
+    return result
+}

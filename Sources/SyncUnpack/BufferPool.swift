@@ -1,0 +1,80 @@
+import Synchronization
+
+/// A piece of memory for body bytes. One thread at a time has it: the transport's while it fills, a worker's
+/// while it is unpacked, the pool's lock in between.
+package final class Buffer: @unchecked Sendable {  // Safe by that rule.
+    package let bytes: UnsafeMutableRawBufferPointer
+    /// **Bytes** filled.
+    package var count = 0
+    /// Offset in the object of the first **byte**.
+    package var offset: UInt64 = 0
+
+    init(capacity: Int) { bytes = .allocate(byteCount: capacity, alignment: 64) }
+
+    deinit { bytes.deallocate() }
+
+    /// What is filled.
+    package var filled: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: bytes[..<count]) }
+
+    /// **Bytes** that still fit.
+    package var room: Int { bytes.count - count }
+
+    /// Copies `source` behind what is there; the caller has checked ``room``.
+    package func append(_ source: UnsafeRawBufferPointer) {
+        UnsafeMutableRawBufferPointer(rebasing: bytes[count..<(count + source.count)]).copyMemory(from: source)
+        count += source.count
+    }
+}
+
+/// A fixed number of buffers: the bound on what is received and not yet written. An empty pool is what pauses
+/// the network.
+package final class BufferPool: Sendable {
+    /// **Bytes** of one buffer.
+    package let bufferSize: Int
+
+    private struct State {
+        var free: [Buffer]
+        var waiters: [@Sendable () -> Void] = []
+        var lowest: Int
+    }
+    private let state: Mutex<State>
+
+    /// Allocates nothing yet but the list; memory is touched when buffers are first filled.
+    package init(count: Int, bufferSize: Int) {
+        self.bufferSize = bufferSize
+        state = Mutex(
+            State(free: (0..<max(1, count)).map { _ in Buffer(capacity: bufferSize) }, lowest: max(1, count))
+        )
+    }
+
+    /// Takes `count` buffers, all or none.
+    ///
+    /// - Parameter orCall: Called once, from another thread, when buffers have come back; only if none were
+    ///   taken.
+    package func take(_ count: Int, orCall waiter: @escaping @Sendable () -> Void) -> [Buffer]? {
+        state.withLock { state in
+            guard state.free.count >= count else {
+                state.waiters.append(waiter)
+                return nil
+            }
+            let taken = Array(state.free.suffix(count))
+            state.free.removeLast(count)
+            state.lowest = min(state.lowest, state.free.count)
+            return taken
+        }
+    }
+
+    /// Gives one back.
+    package func give(_ buffer: Buffer) {
+        buffer.count = 0
+        let waiters = state.withLock { state in
+            state.free.append(buffer)
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter() }
+    }
+
+    /// The fewest buffers that were ever free.
+    package var lowWaterMark: Int { state.withLock(\.lowest) }
+}

@@ -1,0 +1,77 @@
+package import SyncPlugins
+
+/// The door between the transport's thread and the workers: copies body bytes into buffers of the pool and
+/// passes full ones on. When the pool is empty, the transfer is paused; nothing here ever waits.
+package final class SpanSink: TransferSink {
+    private let unpacker: SpanUnpacker
+    private let pool: BufferPool
+    private let resume: @Sendable () -> Void
+    private let state: Confined
+
+    /// Touched by the transport's thread only, as ``TransferSink`` promises.
+    private final class Confined: @unchecked Sendable {  // Safe by that rule.
+        var current: Buffer?
+        var next: UInt64
+
+        init(next: UInt64) { self.next = next }
+    }
+
+    /// - Parameters:
+    ///   - start: First **byte** of the span in its pack.
+    ///   - resume: Continues the paused transfer; called from any thread.
+    package init(
+        unpacker: SpanUnpacker,
+        start: UInt64,
+        pool: BufferPool,
+        resume: @escaping @Sendable () -> Void
+    ) {
+        self.unpacker = unpacker
+        self.pool = pool
+        self.resume = resume
+        state = Confined(next: start)
+    }
+
+    /// **Bytes** are wanted from here on. On the transport's thread, or after its completion.
+    package var position: UInt64 { state.next }
+
+    package func begin(_ response: ResponseHead) -> UInt64 { state.next }
+
+    package func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
+        guard offset == state.next else { return .stop }
+        var fresh: [Buffer] = []
+        let room = state.current?.room ?? 0
+        if room < bytes.count {
+            // The open buffer is passed on as it is, so small pieces are not torn over two.
+            let needed = (bytes.count + pool.bufferSize - 1) / pool.bufferSize
+            if let current = state.current {
+                unpacker.add(current)
+                state.current = nil
+            }
+            guard let taken = pool.take(needed, orCall: resume) else { return .paused }
+            fresh = taken
+        }
+        var rest = bytes
+        while !rest.isEmpty {
+            guard let buffer = state.current ?? fresh.popLast() else { return .stop }
+            if state.current == nil { buffer.offset = state.next }
+            let count = min(buffer.room, rest.count)
+            buffer.append(UnsafeRawBufferPointer(rebasing: rest[..<count]))
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            state.next += UInt64(count)
+            if buffer.room == 0 {
+                unpacker.add(buffer)
+                state.current = nil
+            } else {
+                state.current = buffer
+            }
+        }
+        return .taken
+    }
+
+    /// Passes the last bytes on and says that no more will come. Called once, after the transfer's completion.
+    package func finish() {
+        if let current = state.current { unpacker.add(current) }
+        state.current = nil
+        unpacker.end()
+    }
+}

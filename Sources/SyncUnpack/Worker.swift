@@ -1,0 +1,30 @@
+package import SyncCompression
+package import SyncDigest
+
+/// What one worker thread has for itself: contexts that are costly to make, and memory to decode into.
+package struct Worker: ~Copyable {
+    /// 0..<number of workers; also its lane in the staging directory.
+    package let number: Int
+    package var hasher: SHA256Hasher
+    package var decompressor: ZstdDecompressor
+    /// Where small blobs are decoded; grows to ``SpanUnpacker/smallLimit`` at most.
+    package var scratch: UnsafeMutableRawBufferPointer
+
+    package init(number: Int) throws {
+        self.number = number
+        hasher = try SHA256Hasher()
+        decompressor = try ZstdDecompressor()
+        scratch = .allocate(byteCount: 1 << 18, alignment: 64)
+    }
+
+    deinit { scratch.deallocate() }
+
+    /// At least `count` bytes of scratch memory.
+    package mutating func scratch(_ count: Int) -> UnsafeMutableRawBufferPointer {
+        if scratch.count < count {
+            scratch.deallocate()
+            scratch = .allocate(byteCount: max(count, scratch.count * 2), alignment: 64)
+        }
+        return UnsafeMutableRawBufferPointer(rebasing: scratch[..<count])
+    }
+}
