@@ -11,9 +11,12 @@ package struct Worker: ~Copyable {
     package var scratch: UnsafeMutableRawBufferPointer
 
     package init(number: Int) throws {
+        // Throws before the first assignment only: Swift 6.3 wants that of a noncopyable type.
+        let hasher = try SHA256Hasher()
+        let decompressor = try ZstdDecompressor()
         self.number = number
-        hasher = try SHA256Hasher()
-        decompressor = try ZstdDecompressor()
+        self.hasher = hasher
+        self.decompressor = decompressor
         scratch = .allocate(byteCount: 1 << 18, alignment: 64)
     }
 
