@@ -27,6 +27,7 @@ let package = Package(
     products: [
         .executable(name: "syncagent", targets: ["syncagent"]),
         .library(name: "SyncPlugins", targets: ["SyncPlugins"]),
+        .library(name: "SyncTestKit", targets: ["SyncTestKit"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -84,6 +85,7 @@ let package = Package(
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
 
         // For tests here and of plugins elsewhere.
-        library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncManifest"]),
+        library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncManifest", "SyncDigest"]),
+        tests("SyncTestKitTests", ["SyncTestKit"]),
     ]
 )

@@ -1,0 +1,87 @@
+/// Bytes a ``FaultServer`` has, with what a server says about them.
+public struct ServedObject: Sendable {
+    /// The whole content.
+    public var bytes: [UInt8]
+    /// `ETag` as sent, quotes included; `nil` sends none.
+    public var etag: String?
+    /// `Last-Modified` as sent (RFC 9110 §5.6.7); `nil` sends none.
+    public var lastModified: String?
+    /// `Content-Type` as sent; `nil` sends none.
+    public var contentType: String?
+
+    /// Makes an object from bytes, with a strong `ETag` made of them.
+    public init(
+        _ bytes: [UInt8],
+        etag: String?,
+        lastModified: String? = "Sun, 01 Feb 2026 10:00:00 GMT",
+        contentType: String? = "application/octet-stream"
+    ) {
+        self.bytes = bytes
+        self.etag = etag
+        self.lastModified = lastModified
+        self.contentType = contentType
+    }
+
+    /// Makes an object from bytes, with a strong `ETag` that equal bytes share.
+    public init(_ bytes: [UInt8]) {
+        self.init(bytes, etag: "\"\(String(fingerprint(bytes), radix: 16))\"")
+    }
+
+    /// Makes an object from text in UTF-8.
+    public init(text: String, contentType: String = "text/plain; charset=utf-8") {
+        self.init(Array(text.utf8))
+        self.contentType = contentType
+    }
+
+    /// Makes `size` **bytes** that look random and are the same for the same seed.
+    ///
+    /// No two positions nearby look alike, so bytes put at a wrong offset are found.
+    public static func patterned(size: Int, seed: UInt64 = 1) -> ServedObject {
+        ServedObject(patternedBytes(size: size, seed: seed))
+    }
+}
+
+/// `size` **bytes** from the generator SplitMix64 (Steele, Lea, Flood 2014): equal for equal seeds.
+public func patternedBytes(size: Int, seed: UInt64) -> [UInt8] {
+    [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
+        var state = seed
+        var position = 0
+        while position < size {
+            var word = nextSplitMix64(&state)
+            for _ in 0..<min(8, size - position) {
+                buffer[position] = UInt8(truncatingIfNeeded: word)
+                word >>= 8
+                position += 1
+            }
+        }
+        count = size
+    }
+}
+
+/// The next number of SplitMix64.
+func nextSplitMix64(_ state: inout UInt64) -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var word = state
+    word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
+    return word ^ (word >> 31)
+}
+
+/// FNV-1a over words of 64 bits: tells versions of a test object apart, nothing more.
+private func fingerprint(_ bytes: [UInt8]) -> UInt64 {
+    var hash: UInt64 = 0xCBF2_9CE4_8422_2325 ^ UInt64(bytes.count)
+    bytes.withUnsafeBytes { buffer in
+        var offset = 0
+        while offset + 8 <= buffer.count {
+            hash =
+                (hash ^ buffer.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+                &* 0x0000_0100_0000_01B3
+            offset += 8
+        }
+        while offset < buffer.count {
+            hash = (hash ^ UInt64(buffer[offset])) &* 0x0000_0100_0000_01B3
+            offset += 1
+        }
+    }
+    return hash
+}

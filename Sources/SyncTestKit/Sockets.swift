@@ -1,0 +1,179 @@
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// A call to the system failed while a test server was set up.
+public struct TestKitError: Error, Sendable, CustomStringConvertible {
+    /// What failed and why, one line.
+    public let description: String
+
+    /// Makes an error with one line for people.
+    public init(_ description: String) { self.description = description }
+
+    /// The error behind `errno`, for the call named `function`.
+    static func system(_ function: String) -> TestKitError {
+        TestKitError("\(function): \(String(cString: strerror(errno)))")
+    }
+}
+
+/// A TCP socket on the loopback interface, closed exactly once by whoever holds it.
+///
+/// Only numbers live here; reading and writing happen on the thread of one connection.
+struct Socket: Sendable {
+    let descriptor: Int32
+
+    /// Makes a socket bound to 127.0.0.1, not yet listening: connections to it are refused.
+    /// Port 0 lets the system choose a free one. `ip(7)`
+    static func bound(port: UInt16) throws(TestKitError) -> Socket {
+        #if os(Linux)
+            let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        #else
+            let kind = SOCK_STREAM
+        #endif
+        let made = openSocket(AF_INET, kind, 0)
+        guard made >= 0 else { throw .system("socket") }
+        let result = Socket(descriptor: made)
+        result.set(SOL_SOCKET, SO_REUSEADDR, 1)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr = in_addr(s_addr: UInt32(0x7F00_0001).bigEndian)
+        let status = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(made, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard status == 0 else {
+            let error = TestKitError.system("bind to 127.0.0.1:\(port)")
+            result.close()
+            throw error
+        }
+        return result
+    }
+
+    /// The port the socket is bound to; 0 if the system does not say.
+    var port: UInt16 {
+        var address = sockaddr_in()
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let status = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &length) }
+        }
+        return status == 0 ? UInt16(bigEndian: address.sin_port) : 0
+    }
+
+    /// Starts to take connections. `listen(2)`
+    func startListening() throws(TestKitError) {
+        guard listen(descriptor, 128) == 0 else { throw .system("listen") }
+    }
+
+    /// Waits for the next connection; `nil` when the socket was shut down.
+    func nextConnection() -> Socket? {
+        while true {
+            let made = accept(descriptor, nil, nil)
+            if made >= 0 {
+                // A program that a test starts must not keep the connection open.
+                _ = fcntl(made, F_SETFD, FD_CLOEXEC)
+                return Socket(descriptor: made)
+            }
+            guard errno == EINTR || errno == ECONNABORTED else { return nil }
+        }
+    }
+
+    /// Reads what is there, at most `buffer.count` **bytes**; 0 at the end, `nil` on an error.
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> Int? {
+        while true {
+            let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
+            if count >= 0 { return count }
+            guard errno == EINTR else { return nil }
+        }
+    }
+
+    /// Writes some of the bytes; `nil` when the peer is gone.
+    func write(_ buffer: UnsafeRawBufferPointer) -> Int? {
+        #if os(Linux)
+            let flags = Int32(MSG_NOSIGNAL)
+        #else
+            let flags = Int32(0)
+        #endif
+        while true {
+            let count = send(descriptor, buffer.baseAddress, buffer.count, flags)
+            if count >= 0 { return count }
+            guard errno == EINTR else { return nil }
+        }
+    }
+
+    /// Waits until there is something to read, at most `milliseconds`.
+    func waitReadable(milliseconds: Int32) -> Bool {
+        var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return poll(&entry, 1, milliseconds) > 0
+    }
+
+    /// Whether the peer has closed its end, or the connection is broken. Reads nothing.
+    var isAbandoned: Bool {
+        guard waitReadable(milliseconds: 0) else { return false }
+        var byte: UInt8 = 0
+        let flags = Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)
+        let count = recv(descriptor, &byte, 1, flags)
+        return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)
+    }
+
+    /// Sends small answers at once. `tcp(7)`
+    func sendWithoutDelay() { set(Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
+
+    /// Wakes whoever blocks in this socket, and ends the connection with FIN. `shutdown(2)`
+    func endBothWays() {
+        _ = shutdown(descriptor, Int32(SHUT_RDWR))
+    }
+
+    /// Says "no more bytes" with FIN and still reads. `shutdown(2)`
+    func endWriting() {
+        _ = shutdown(descriptor, Int32(SHUT_WR))
+    }
+
+    /// Makes the coming ``close()`` send RST. `socket(7)`, SO_LINGER
+    func resetOnClose() {
+        var option = linger(l_onoff: 1, l_linger: 0)
+        _ = setsockopt(
+            descriptor,
+            SOL_SOCKET,
+            SO_LINGER,
+            &option,
+            socklen_t(MemoryLayout<linger>.size)
+        )
+    }
+
+    /// **Bytes** that the peer's system has not acknowledged yet; 0 where the system does not say.
+    var unacknowledged: Int32 {
+        #if os(Linux)
+            var count: Int32 = 0
+            return ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 ? count : 0
+        #else
+            return 0
+        #endif
+    }
+
+    /// Gives the descriptor back. Call once.
+    func close() {
+        #if canImport(Glibc)
+            _ = Glibc.close(descriptor)
+        #elseif canImport(Musl)
+            _ = Musl.close(descriptor)
+        #else
+            _ = Darwin.close(descriptor)
+        #endif
+    }
+
+    private func set(_ level: Int32, _ name: Int32, _ value: Int32) {
+        var value = value
+        _ = setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
+    }
+}
+
+/// `socket(2)`, out of reach of ``Wire/socket``.
+private func openSocket(_ domain: Int32, _ kind: Int32, _ protocolNumber: Int32) -> Int32 {
+    socket(domain, kind, protocolNumber)
+}

@@ -1,0 +1,57 @@
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// A thread that can be waited for. Servers block in system calls, which a task's thread must not do.
+struct TestThread: @unchecked Sendable {
+    // A `pthread_t` is an opaque value that any thread may hand to pthread_join(3); ``join()`` is called once.
+    private let handle: pthread_t
+
+    /// Starts a thread that runs `body` and ends.
+    init(_ body: @escaping @Sendable () -> Void) throws(TestKitError) {
+        let box = Unmanaged.passRetained(Body(run: body))
+        #if canImport(Darwin)
+            var made: pthread_t?
+            let status = pthread_create(&made, nil, runThreadBody, box.toOpaque())
+        #else
+            var made = pthread_t()
+            let status = pthread_create(&made, nil, runThreadBody, box.toOpaque())
+        #endif
+        guard status == 0 else {
+            box.release()
+            throw TestKitError("pthread_create: \(String(cString: strerror(status)))")
+        }
+        #if canImport(Darwin)
+            guard let made else { throw TestKitError("pthread_create gave no thread") }
+        #endif
+        handle = made
+    }
+
+    /// Waits until the thread has ended.
+    func join() { _ = pthread_join(handle, nil) }
+}
+
+private final class Body: Sendable {
+    let run: @Sendable () -> Void
+    init(run: @escaping @Sendable () -> Void) { self.run = run }
+}
+
+#if canImport(Darwin)
+    private func runThreadBody(_ context: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
+        Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
+        return nil
+    }
+#else
+    private func runThreadBody(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+        guard let context else { return nil }
+        Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
+        return nil
+    }
+#endif
+
+/// Sleeps for this thread alone.
+func pauseThread(milliseconds: Int) { _ = usleep(useconds_t(milliseconds) * 1_000) }
