@@ -1,28 +1,51 @@
 package import SyncModel
 
-/// Files and links of a manifest, stored by column: about **100 bytes** a file, so a million fit in memory.
+/// Files and links of a manifest, stored by column: about **110 bytes** a file that has one blob, plus its
+/// path, so a million fit in memory.
 ///
 /// Rows stand in ``PathOrder``. Paths, link targets and URLs lie in one arena, each ended by a NUL, so that a
 /// path can go to a system call as it is.
 package struct FileTable: Sendable {
-    private var arena: [UInt8] = []
-    private var pathOffsets: [UInt32] = []
-    private var pathLengths: [UInt16] = []
-    private var kinds: [Kind] = []
-    private var sizes: [UInt64] = []
-    private var digests: [SHA256Digest] = []
-    private var blobStarts: [UInt32] = []
-    private var blobs: [Blob] = []
-    private var blobDigests: [SHA256Digest] = []
-    /// Rare columns, by row.
-    private var urls: [Int: [String]] = [:]
-    private var linkTargets: [Int: String] = [:]
-    private var groupNames: [Int: String] = [:]
+    var arena: [UInt8] = []
+    private(set) var pathOffsets: [UInt32] = []
+    private(set) var pathLengths: [UInt16] = []
+    private(set) var kinds: [Kind] = []
+    private(set) var sizes: [UInt64] = []
+    private(set) var digests: [SHA256Digest] = []
+    private(set) var blobStarts: [UInt32] = []
+    var blobs: [Blob] = []
+    var blobDigests: [SHA256Digest] = []
+    /// URLs of files, the target of links.
+    private(set) var textStarts: [UInt32] = []
+    var texts: [Text] = []
+    /// Index into `names`, or ``noGroup``.
+    private(set) var groupNumbers: [UInt16] = []
+    private var names: [String] = []
+    private var numbers: [String: UInt16] = [:]
 
     /// What a row names.
     package enum Kind: UInt8, Sendable {
         case file, executable, link
     }
+
+    /// A run of the arena.
+    struct Text: Sendable {
+        var offset: UInt32
+        var length: UInt32
+    }
+
+    /// A row whose texts and blobs are in the table already.
+    struct Pending {
+        var path = Text(offset: 0, length: 0)
+        var kind = Kind.file
+        var size: UInt64 = 0
+        var digest = SHA256Digest.zero
+        var firstBlob: Int
+        var firstText: Int
+        var group = FileTable.noGroup
+    }
+
+    static let noGroup = UInt16.max
 
     package init() {}
 
@@ -41,73 +64,70 @@ package struct FileTable: Sendable {
         digests.reserveCapacity(count)
         blobStarts.reserveCapacity(count)
         blobs.reserveCapacity(count)
+        textStarts.reserveCapacity(count)
+        groupNumbers.reserveCapacity(count)
     }
 
-    /// One row, for building a table.
-    package struct Row: Sendable {
-        package var path: [UInt8]
-        package var kind: Kind
-        package var size: UInt64
-        /// Of the content; for a link, of nothing: all zero bits.
-        package var digest: SHA256Digest?
-        package var blobs: [Blob]
-        package var urls: [String]
-        package var linkTarget: String?
-        package var group: String?
+    // MARK: Building
 
-        package init(
-            path: [UInt8],
-            kind: Kind,
-            size: UInt64 = 0,
-            digest: SHA256Digest? = nil,
-            blobs: [Blob] = [],
-            urls: [String] = [],
-            linkTarget: String? = nil,
-            group: String? = nil
-        ) {
-            self.path = path
-            self.kind = kind
-            self.size = size
-            self.digest = digest
-            self.blobs = blobs
-            self.urls = urls
-            self.linkTarget = linkTarget
-            self.group = group
-        }
-    }
-
-    /// Adds a row; the caller keeps ``PathOrder``.
-    ///
-    /// - Returns: `false`, with nothing changed, when the arena or a column is full (4 GiB of paths,
-    ///   2³² blobs) or the path is longer than 65,535 bytes.
-    package mutating func append(_ row: Row) -> Bool {
-        guard let offset = UInt32(exactly: arena.count), let length = UInt16(exactly: row.path.count),
-            let blobStart = UInt32(exactly: blobs.count), let digest = row.digest ?? Self.noDigest
-        else { return false }
-        let index = count
-        pathOffsets.append(offset)
-        pathLengths.append(length)
-        arena.append(contentsOf: row.path)
+    /// Copies bytes into the arena, with a NUL behind; `nil` when 4 GiB are full.
+    mutating func store(_ bytes: UnsafeBufferPointer<UInt8>) -> Text? {
+        guard let offset = UInt32(exactly: arena.count), let length = UInt32(exactly: bytes.count) else { return nil }
+        arena.append(contentsOf: bytes)
         arena.append(0)
+        return Text(offset: offset, length: length)
+    }
+
+    /// The number of a group's name, given out at first use; `nil` past 65,535 names.
+    mutating func groupNumber(_ name: String) -> UInt16? {
+        if let number = numbers[name] { return number }
+        guard let number = UInt16(exactly: names.count), number != Self.noGroup else { return nil }
+        names.append(name)
+        numbers[name] = number
+        return number
+    }
+
+    /// Adds a row; `false`, with nothing changed, when a column is full or the path is above 65,535 bytes.
+    mutating func append(_ row: Pending) -> Bool {
+        guard let length = UInt16(exactly: row.path.length), let firstBlob = UInt32(exactly: row.firstBlob),
+            let firstText = UInt32(exactly: row.firstText)
+        else { return false }
+        pathOffsets.append(row.path.offset)
+        pathLengths.append(length)
         kinds.append(row.kind)
         sizes.append(row.size)
-        digests.append(digest)
-        blobStarts.append(blobStart)
-        blobs.append(contentsOf: row.blobs)
-        if !row.urls.isEmpty { urls[index] = row.urls }
-        if let target = row.linkTarget { linkTargets[index] = target }
-        if let group = row.group { groupNames[index] = group }
+        digests.append(row.digest)
+        blobStarts.append(firstBlob)
+        textStarts.append(firstText)
+        groupNumbers.append(row.group)
         return true
     }
 
-    /// Adds a blob's own digest; returns the index that ``Blob/digestIndex`` wants, or `nil` when full.
-    package mutating func appendBlobDigest(_ digest: SHA256Digest) -> UInt32? {
-        guard let index = UInt32(exactly: blobDigests.count) else { return nil }
-        blobDigests.append(digest)
-        return index
+    /// The same rows in another order: row *i* of the result is row `order[i]` of this table.
+    func reordered(_ order: [UInt32]) -> FileTable {
+        var result = FileTable()
+        result.arena = arena
+        result.blobDigests = blobDigests
+        result.names = names
+        result.numbers = numbers
+        result.reserve(count: count, pathBytes: 0)
+        result.blobs.reserveCapacity(blobs.count)
+        result.texts.reserveCapacity(texts.count)
+        for source in order {
+            let row = Int(source)
+            result.pathOffsets.append(pathOffsets[row])
+            result.pathLengths.append(pathLengths[row])
+            result.kinds.append(kinds[row])
+            result.sizes.append(sizes[row])
+            result.digests.append(digests[row])
+            result.groupNumbers.append(groupNumbers[row])
+            result.blobStarts.append(UInt32(truncatingIfNeeded: result.blobs.count))
+            result.blobs.append(contentsOf: blobs(row))
+            result.textStarts.append(UInt32(truncatingIfNeeded: result.texts.count))
+            result.texts.append(contentsOf: texts(of: row))
+        }
+        return result
     }
-
-    private static let noDigest = SHA256Digest(hex: String(repeating: "0", count: 64))
 
     // MARK: Reading
 
@@ -131,13 +151,26 @@ package struct FileTable: Sendable {
     }
 
     /// URLs of the file alone, as written, best first.
-    package func urls(_ index: Int) -> [String] { urls[index] ?? [] }
+    package func urls(_ index: Int) -> [String] {
+        kinds[index] == .link ? [] : texts(of: index).map(string)
+    }
+
+    /// Whether the file has URLs of its own.
+    package func hasURLs(_ index: Int) -> Bool { kinds[index] != .link && !texts(of: index).isEmpty }
 
     /// Where a link points, as written.
-    package func linkTarget(_ index: Int) -> String? { linkTargets[index] }
+    package func linkTarget(_ index: Int) -> String? {
+        kinds[index] == .link ? texts(of: index).first.map(string) : nil
+    }
 
     /// The group the entry itself names.
-    package func groupName(_ index: Int) -> String? { groupNames[index] }
+    package func groupName(_ index: Int) -> String? {
+        let number = groupNumbers[index]
+        return number == Self.noGroup ? nil : names[Int(number)]
+    }
+
+    /// Every name that an entry gives as its group, in order of first appearance.
+    var impliedGroups: [String] { names }
 
     /// The path as text; built anew at each call.
     package func path(_ index: Int) -> String {
@@ -146,9 +179,14 @@ package struct FileTable: Sendable {
 
     /// The path's bytes, valid during `body`; a NUL stands directly behind them.
     package func withPath<R>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
+        arena.withUnsafeBufferPointer { body(path(index, in: $0)) }
+    }
+
+    /// The path's bytes in the arena, for loops that hold the arena open.
+    @inline(__always)
+    func path(_ index: Int, in arena: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
         let start = Int(pathOffsets[index])
-        let length = Int(pathLengths[index])
-        return arena.withUnsafeBufferPointer { body(UnsafeBufferPointer(rebasing: $0[start..<(start + length)])) }
+        return UnsafeBufferPointer(rebasing: arena[start..<(start + Int(pathLengths[index]))])
     }
 
     /// The sum of all sizes, or `nil` past 64 bits.
@@ -160,5 +198,15 @@ package struct FileTable: Sendable {
             sum = next
         }
         return sum
+    }
+
+    func texts(of index: Int) -> ArraySlice<Text> {
+        let end = index + 1 < textStarts.count ? Int(textStarts[index + 1]) : texts.count
+        return texts[Int(textStarts[index])..<end]
+    }
+
+    func string(_ text: Text) -> String {
+        let start = Int(text.offset)
+        return String(decoding: arena[start..<(start + Int(text.length))], as: UTF8.self)
     }
 }

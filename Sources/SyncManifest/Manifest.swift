@@ -25,6 +25,9 @@ package struct Manifest: Sendable {
     /// The files and links.
     package let files: FileTable
 
+    /// The group that every run has: all files. No manifest may declare it.
+    package static let groupOfAll = "all"
+
     package init(
         project: String,
         revision: UInt64,

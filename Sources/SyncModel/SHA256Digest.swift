@@ -14,6 +14,38 @@ public struct SHA256Digest: Hashable, Sendable {
         (w0, w1, w2, w3) = (word(0), word(1), word(2), word(3))
     }
 
+    /// All zero bits: the digest of nothing we know, for places that need a value.
+    public static let zero = SHA256Digest()
+
+    private init() { (w0, w1, w2, w3) = (0, 0, 0, 0) }
+
+    /// Reads 64 hexadecimal digits of either case (F108) in place; `nil` for anything else.
+    public init?(hex: UnsafeBufferPointer<UInt8>) {
+        guard hex.count == 64 else { return nil }
+        func word(_ start: Int) -> UInt64? {
+            var value: UInt64 = 0
+            var bad: UInt8 = 0
+            for index in start..<(start + 16) {
+                let digit = Self.hexValues[Int(hex[index])]
+                bad |= digit
+                value = value << 4 | UInt64(digit & 15)
+            }
+            return bad < 16 ? value : nil
+        }
+        guard let a = word(0), let b = word(16), let c = word(32), let d = word(48) else { return nil }
+        (w0, w1, w2, w3) = (a, b, c, d)
+    }
+
+    /// The value of every byte as a hexadecimal digit; 255 where it is none.
+    private static let hexValues: [UInt8] = (UInt8.min...UInt8.max).map { digit in
+        switch digit {
+        case 0x30...0x39: digit - 0x30
+        case 0x61...0x66: digit - 0x61 + 10
+        case 0x41...0x46: digit - 0x41 + 10
+        default: 255
+        }
+    }
+
     /// Reads 64 hexadecimal digits of either case (F108); `nil` for anything else.
     public init?(hex: some Collection<UInt8>) {
         guard hex.count == 64 else { return nil }

@@ -1,0 +1,209 @@
+import SyncModel
+
+/// The keys of a file entry that were seen.
+struct FileKeys: OptionSet {
+    let rawValue: UInt8
+
+    static let path = FileKeys(rawValue: 1)
+    static let size = FileKeys(rawValue: 2)
+    static let sha256 = FileKeys(rawValue: 4)
+    static let executable = FileKeys(rawValue: 8)
+    static let blobs = FileKeys(rawValue: 16)
+    static let urls = FileKeys(rawValue: 32)
+    static let group = FileKeys(rawValue: 64)
+    static let link = FileKeys(rawValue: 128)
+
+    init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// The key with this spelling; the length tells most of them apart.
+    @inline(__always)
+    init?(_ key: UnsafeBufferPointer<UInt8>) {
+        switch key.count {
+        case 4:
+            if equals(key, "path") {
+                self = .path
+            } else if equals(key, "size") {
+                self = .size
+            } else if equals(key, "urls") {
+                self = .urls
+            } else if equals(key, "link") {
+                self = .link
+            } else {
+                return nil
+            }
+        case 5:
+            if equals(key, "blobs") {
+                self = .blobs
+            } else if equals(key, "group") {
+                self = .group
+            } else {
+                return nil
+            }
+        case 6 where equals(key, "sha256"): self = .sha256
+        case 10 where equals(key, "executable"): self = .executable
+        default: return nil
+        }
+    }
+
+    var name: StaticString {
+        switch self {
+        case .path: "path"
+        case .size: "size"
+        case .sha256: "sha256"
+        case .executable: "executable"
+        case .blobs: "blobs"
+        case .urls: "urls"
+        case .group: "group"
+        default: "link"
+        }
+    }
+}
+
+extension ManifestDecoder {
+    mutating func readFiles() throws(ManifestFault) {
+        // Entries are longer than this, so the columns grow at most once.
+        let expected = min(reader.bytes.count / 128 + 1, limits.entries)
+        files.reserve(count: expected, pathBytes: expected * 32)
+        try reader.beginArray()
+        while try reader.nextElement() {
+            place.enter(section: "files", entry: files.count)
+            try check(files.count, below: limits.entries, "entries in “files”")
+            try readFile()
+        }
+    }
+
+    private mutating func readFile() throws(ManifestFault) {
+        var row = FileTable.Pending(firstBlob: files.blobs.count, firstText: files.texts.count)
+        var seen = FileKeys()
+        var foreign: Set<[UInt8]> = []
+        try reader.beginObject()
+        while let key = try reader.nextKey() {
+            guard let member = FileKeys(key) else {
+                try skipForeign(key, seen: &foreign)
+                continue
+            }
+            place.enter(member.name)
+            guard !seen.contains(member) else { throw reader.duplicateKey(key) }
+            seen.formUnion(member)
+            switch member {
+            case .path: row.path = try readPath()
+            case .size: row.size = try reader.integer()
+            case .sha256: row.digest = try readDigest()
+            case .executable: row.kind = try reader.bool() ? .executable : row.kind
+            case .blobs: try readBlobs()
+            case .urls: try readURLs()
+            case .group: row.group = try readGroup()
+            default: try readLink()
+            }
+        }
+        try require(.path, in: seen)
+        if seen.contains(.link) {
+            row.kind = .link
+            try finishLink(row, seen)
+        } else {
+            try finishFile(&row, seen)
+        }
+        place.leaveMember()
+        guard files.append(row) else {
+            throw ManifestFault("the manifest is too large for this program", "split the set")
+        }
+    }
+
+    /// Rules that need several keys of one file.
+    private mutating func finishFile(_ row: inout FileTable.Pending, _ seen: FileKeys) throws(ManifestFault) {
+        try require(.size, in: seen)
+        try require(.sha256, in: seen)
+        let blobs = files.blobs.count - row.firstBlob
+        if row.size == 0 {
+            place.enter("sha256")
+            guard row.digest == Self.digestOfNothing else {
+                throw ManifestFault("the file is empty, but this is not the SHA-256 of nothing", "publish it again")
+            }
+            place.enter("blobs")
+            guard blobs == 0 else { throw ManifestFault("an empty file has blobs", "leave “blobs” out") }
+            return
+        }
+        guard blobs > 0 else {
+            place.leaveMember()
+            guard files.texts.count > row.firstText else {
+                throw ManifestFault("the file has neither blobs nor URLs", "add “blobs” or “urls”")
+            }
+            return
+        }
+        try checkBlobs(of: row)
+    }
+
+    private mutating func finishLink(_ row: FileTable.Pending, _ seen: FileKeys) throws(ManifestFault) {
+        for member in [FileKeys.size, .sha256, .executable, .blobs, .urls] where seen.contains(member) {
+            place.enter(member.name)
+            throw ManifestFault("a link has “\(member.name)”", "leave it out, or leave out “link”")
+        }
+        place.enter("link")
+        guard let target = files.texts.last else { return }
+        let directories: Result<[[UInt8]], ManifestFault> = files.arena.withUnsafeBufferPointer { arena in
+            do throws(ManifestFault) {
+                return .success(
+                    try LinkRules.check(target: target.bytes(in: arena), of: row.path.bytes(in: arena)))
+            } catch {
+                return .failure(error)
+            }
+        }
+        for directory in try directories.get() { linkedDirectories.append((files.count, directory)) }
+    }
+
+    private mutating func require(_ member: FileKeys, in seen: FileKeys) throws(ManifestFault) {
+        guard seen.contains(member) else {
+            place.enter(member.name)
+            throw ManifestFault("the key is missing", "add “\(member.name)”")
+        }
+    }
+
+    private mutating func readPath() throws(ManifestFault) -> FileTable.Text {
+        let path = try reader.string()
+        if try !PathRules.check(path) { hasWidePaths = true }
+        return try store(path)
+    }
+
+    private mutating func readLink() throws(ManifestFault) {
+        files.texts.append(try store(try reader.string()))
+    }
+
+    private mutating func readURLs() throws(ManifestFault) {
+        try reader.beginArray()
+        while try reader.nextElement() {
+            place.element += 1
+            try check(place.element, below: limits.urlsPerFile, "URLs")
+            let url = try reader.string()
+            try URLRules.check(url, limit: limits.urlBytes)
+            files.texts.append(try store(url))
+        }
+    }
+
+    private mutating func readGroup() throws(ManifestFault) -> UInt16 {
+        let name = try readGroupName()
+        guard let number = files.groupNumber(name), Int(number) < limits.groups else {
+            throw ManifestFault("more than \(limits.groups) groups", "use fewer")
+        }
+        return number
+    }
+
+    private mutating func store(_ text: UnsafeBufferPointer<UInt8>) throws(ManifestFault) -> FileTable.Text {
+        guard files.arena.count + text.count < limits.textBytes, let stored = files.store(text) else {
+            throw ManifestFault(
+                "paths and URLs together have more than \(limits.textBytes) bytes",
+                "split the set, or raise the limit"
+            )
+        }
+        return stored
+    }
+
+    private static let digestOfNothing = SHA256Digest(
+        hex: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    )
+}
+
+extension FileTable.Text {
+    func bytes(in arena: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
+        UnsafeBufferPointer(rebasing: arena[Int(offset)..<(Int(offset) + Int(length))])
+    }
+}

@@ -1,0 +1,180 @@
+import SyncModel
+
+/// Step 1 of ``ManifestLoader``: reads the document once and checks what each value shows by itself.
+struct ManifestDecoder {
+    var reader: JSONReader
+    let limits: ManifestLimits
+    var place = Place()
+
+    var project: String?
+    var revision: UInt64 = 0
+    var created: String?
+    var packs: [Manifest.Pack] = []
+    var groups: [Manifest.Group] = []
+    var files = FileTable()
+    /// Whether some path has characters outside ASCII, so that normalisation matters.
+    var hasWidePaths = false
+    /// Directories that must be real ones, by the entry of the link that leads through them.
+    var linkedDirectories: [(entry: Int, directory: [UInt8])] = []
+
+    private static let formatName = "syncagent-manifest/1"
+
+    init(_ bytes: UnsafeBufferPointer<UInt8>, limits: ManifestLimits) {
+        reader = JSONReader(bytes, limits: limits)
+        self.limits = limits
+    }
+
+    /// Reads everything.
+    mutating func readDocument() throws(ManifestFault) {
+        try checkStart()
+        var seen = TopLevelKeys()
+        var foreign: Set<[UInt8]> = []
+        try reader.beginObject()
+        while let key = try reader.nextKey() {
+            guard let member = TopLevelKeys(key) else {
+                try skipForeign(key, seen: &foreign)
+                place = Place()
+                continue
+            }
+            place.enter(section: member.name)
+            guard seen.insert(member).inserted else { throw reader.duplicateKey(key) }
+            try readMember(member)
+        }
+        place = Place()
+        try reader.end()
+        for (member, what) in [(TopLevelKeys.format, "format"), (.project, "project"), (.files, "files")]
+        where !seen.contains(member) {
+            place.enter(section: member.name)
+            throw ManifestFault("the key is missing", "add “\(what)”")
+        }
+    }
+
+    /// Gives a fault its place.
+    func error(_ fault: ManifestFault) -> ManifestError {
+        let before = reader.bytes.prefix(reader.position)
+        let lineStart = before.lastIndex(of: 0x0A).map { $0 + 1 } ?? 0
+        var line = 1
+        for byte in before where byte == 0x0A { line += 1 }
+        return ManifestError(
+            path: place.text,
+            reason: fault.reason,
+            remedy: fault.remedy,
+            offset: reader.position,
+            line: line,
+            column: reader.position - lineStart + 1
+        )
+    }
+
+    /// Says plainly what was given in place of a manifest, where its first bytes show it.
+    private mutating func checkStart() throws(ManifestFault) {
+        let bytes = reader.bytes
+        guard bytes.count <= limits.manifestBytes else {
+            throw ManifestFault(
+                "the manifest has \(bytes.count) bytes, above the limit of \(limits.manifestBytes)",
+                "split the set, or raise the limit"
+            )
+        }
+        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
+            throw ManifestFault("the text starts with a byte order mark", "save it as UTF-8 without one")
+        }
+        if bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) || bytes.starts(with: [0x1F, 0x8B]) {
+            throw ManifestFault("this is compressed data, not JSON", "name it with its ending, such as .zst")
+        }
+        switch reader.peek() {
+        case nil: throw ManifestFault("the manifest is empty", "fetch or write it again")
+        case 0x3C:
+            throw ManifestFault("this is a web page, not JSON", "check the URL, and whether it asks for a login")
+        default: break
+        }
+    }
+
+    private mutating func readMember(_ member: TopLevelKeys) throws(ManifestFault) {
+        switch member {
+        case .format: try readFormat()
+        case .project: project = try NameRules.check(try reader.string(), what: "project")
+        case .revision: revision = try reader.integer()
+        case .created: created = try NameRules.checkTime(try reader.string())
+        case .packs: try readPacks()
+        case .files: try readFiles()
+        default: try readGroups()
+        }
+    }
+
+    private mutating func readFormat() throws(ManifestFault) {
+        let name = try reader.string()
+        guard name.elementsEqual(Self.formatName.utf8) else {
+            let isLater = name.starts(with: "syncagent-manifest/".utf8)
+            throw ManifestFault(
+                "the format is \(quoted(name)), and this program reads \(quoted(Self.formatName))",
+                isLater ? "use a newer syncagent" : "give it a syncagent manifest"
+            )
+        }
+    }
+
+    /// Skips a key that starts with `x-`; refuses any other that is not known.
+    mutating func skipForeign(
+        _ key: UnsafeBufferPointer<UInt8>,
+        seen: inout Set<[UInt8]>
+    ) throws(ManifestFault) {
+        place.enter("")
+        place.foreign = Array(key.prefix(400))
+        guard key.starts(with: [0x78, 0x2D]) else {
+            throw ManifestFault("unknown key \(quoted(key))", "remove it, or start it with “x-”")
+        }
+        try reader.insert(key, into: &seen)
+        try reader.skipValue()
+        place.foreign = nil
+    }
+
+    /// Reads a SHA-256 (F108).
+    mutating func readDigest() throws(ManifestFault) -> SHA256Digest {
+        let text = try reader.string()
+        guard let digest = SHA256Digest(hex: text) else {
+            let what = text.count == 64 ? "has a character that is no hexadecimal digit" : "has \(text.count) bytes"
+            throw ManifestFault("the SHA-256 \(what)", "write 64 hexadecimal digits")
+        }
+        return digest
+    }
+
+    /// Counts one thing more against a limit.
+    func check(_ count: Int, below limit: Int, _ what: String) throws(ManifestFault) {
+        guard count < limit else {
+            throw ManifestFault("more than \(limit) \(what)", "split the set, or raise the limit")
+        }
+    }
+}
+
+/// The keys of the top level that were seen.
+struct TopLevelKeys: OptionSet {
+    let rawValue: UInt8
+
+    static let format = TopLevelKeys(rawValue: 1)
+    static let project = TopLevelKeys(rawValue: 2)
+    static let revision = TopLevelKeys(rawValue: 4)
+    static let created = TopLevelKeys(rawValue: 8)
+    static let packs = TopLevelKeys(rawValue: 16)
+    static let files = TopLevelKeys(rawValue: 32)
+    static let groups = TopLevelKeys(rawValue: 64)
+
+    init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// The key with this spelling.
+    init?(_ key: UnsafeBufferPointer<UInt8>) {
+        let all: [TopLevelKeys] = [.format, .project, .revision, .created, .packs, .files, .groups]
+        guard let found = all.first(where: { equals(key, $0.name) }) else { return nil }
+        self = found
+    }
+
+    /// The spelling of a single key.
+    var name: StaticString {
+        switch self {
+        case .format: "format"
+        case .project: "project"
+        case .revision: "revision"
+        case .created: "created"
+        case .packs: "packs"
+        case .files: "files"
+        default: "groups"
+        }
+    }
+}

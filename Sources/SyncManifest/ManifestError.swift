@@ -1,0 +1,74 @@
+package import SyncModel
+
+/// Why a manifest was refused: where in the JSON, what is wrong there, and what to do about it.
+///
+/// The text never carries control or bidirectional characters from the manifest, and never a long run of it.
+package struct ManifestError: Error, Sendable, Hashable {
+    /// Where: a JSON path such as `$.files[17].path`. Indices count in the document, from 0.
+    package let path: String
+
+    /// What is wrong there.
+    package let reason: String
+
+    /// What to do about it.
+    package let remedy: String
+
+    /// Where reading stopped, in **bytes** from the start, or `nil` when the whole document was read first.
+    package let offset: Int?
+
+    /// The line, from 1, when `offset` is known.
+    package let line: Int?
+
+    /// The column in **bytes**, from 1, when `offset` is known.
+    package let column: Int?
+
+    package init(
+        path: String,
+        reason: String,
+        remedy: String,
+        offset: Int? = nil,
+        line: Int? = nil,
+        column: Int? = nil
+    ) {
+        self.path = path
+        self.reason = reason
+        self.remedy = remedy
+        self.offset = offset
+        self.line = line
+        self.column = column
+    }
+
+    /// A broken manifest is broken data: 65.
+    package var exitStatus: ExitStatus { .dataInvalid }
+}
+
+extension ManifestError: CustomStringConvertible {
+    /// One line for people: where, what, what to do.
+    package var description: String {
+        var place = path
+        if let line, let column { place += " (line \(line), column \(column))" }
+        return "manifest refused at \(place): \(reason); \(remedy)"
+    }
+}
+
+/// A rule that was broken, before anyone knows where; ``ManifestLoader`` adds the place.
+struct ManifestFault: Error {
+    var reason: String
+    var remedy: String
+
+    init(_ reason: String, _ remedy: String) {
+        self.reason = reason
+        self.remedy = remedy
+    }
+}
+
+/// Text from a manifest, fit for a message: escaped, in quotes, cut after 60 characters.
+func quoted(_ bytes: some Collection<UInt8>) -> String {
+    let text = String(decoding: bytes.prefix(400), as: UTF8.self)
+    let head = text.unicodeScalars.prefix(60)
+    let cut = head.endIndex < text.unicodeScalars.endIndex || bytes.count > 400
+    return "“" + escaped(String(String.UnicodeScalarView(head))) + (cut ? "…" : "") + "”"
+}
+
+/// Text from a manifest, fit for a message.
+func quoted(_ text: String) -> String { quoted(text.utf8) }

@@ -1,0 +1,31 @@
+/// The most a manifest may hold. Each has a default that no honest set should meet; past it the manifest is
+/// refused and the message names the limit.
+package struct ManifestLimits: Sendable {
+    /// JSON text in **bytes**, uncompressed.
+    package var manifestBytes = 1 << 30
+    /// Files and links.
+    package var entries = 5_000_000
+    /// Packs.
+    package var packs = 1_000_000
+    /// Blobs of all files together.
+    package var blobs = 20_000_000
+    /// Groups, declared and implied.
+    package var groups = 10_000
+    /// Patterns, and hooks, of one group.
+    package var patternsPerGroup = 1_000
+    /// URLs of one file or pack.
+    package var urlsPerFile = 64
+    /// One URL in **bytes**. RFC 9110 section 4.1 asks for at least 8,000.
+    package var urlBytes = 8_192
+    /// Paths, link targets and URLs together, in **bytes**.
+    package var textBytes = 1 << 30
+    /// Nested arrays and objects (V48).
+    package var depth = 64
+    /// Members of one object under an `x-` key.
+    package var extensionMembers = 10_000
+
+    /// The defaults.
+    package static let standard = ManifestLimits()
+
+    package init() {}
+}

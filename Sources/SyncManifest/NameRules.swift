@@ -1,0 +1,59 @@
+/// What identifiers in a manifest may look like: they become file names, arguments and environment values.
+enum NameRules {
+    /// The longest identifier in **bytes**.
+    static let identifierBytes = 255
+
+    /// Checks a project, group or hook name: `[A-Za-z0-9._-]`, not starting with `.` or `-`.
+    static func check(_ name: UnsafeBufferPointer<UInt8>, what: String) throws(ManifestFault) -> String {
+        guard let first = name.first else { throw ManifestFault("the \(what) is empty", "give it a name") }
+        guard name.count <= identifierBytes else {
+            throw ManifestFault("the \(what) has \(name.count) bytes, above \(identifierBytes)", "shorten it")
+        }
+        let isPlain = name.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: true
+            default: false
+            }
+        }
+        guard isPlain, first != 0x2E, first != 0x2D else {
+            throw ManifestFault(
+                "the \(what) \(quoted(name)) is not an identifier",
+                "use letters, digits, “.”, “_” and “-”, and start with a letter, a digit or “_”"
+            )
+        }
+        return String(decoding: name, as: UTF8.self)
+    }
+
+    /// Checks the shape of an RFC 3339 date and time, `2026-11-20T02:00:00Z`.
+    static func checkTime(_ text: UnsafeBufferPointer<UInt8>) throws(ManifestFault) -> String {
+        let pattern: StaticString = "0000-00-00T00:00:00"
+        let length = pattern.utf8CodeUnitCount
+        func matches() -> Bool {
+            guard text.count > length, text.count <= 40 else { return false }
+            for index in 0..<length {
+                let wanted = pattern.utf8Start[index]
+                guard wanted == 0x30 ? isDigit(text[index]) : text[index] == wanted else { return false }
+            }
+            var index = length
+            if text[index] == 0x2E {
+                index += 1
+                let start = index
+                while index < text.count, isDigit(text[index]) { index += 1 }
+                guard index > start, index < text.count else { return false }
+            }
+            if text[index] == 0x5A { return index + 1 == text.count }
+            guard text[index] == 0x2B || text[index] == 0x2D, text.count - index == 6 else { return false }
+            return isDigit(text[index + 1]) && isDigit(text[index + 2]) && text[index + 3] == 0x3A
+                && isDigit(text[index + 4]) && isDigit(text[index + 5])
+        }
+        guard matches() else {
+            throw ManifestFault(
+                "\(quoted(text)) is not a date and time",
+                "write it as in RFC 3339, such as 2026-11-20T02:00:00Z"
+            )
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool { byte &- 0x30 <= 9 }
+}

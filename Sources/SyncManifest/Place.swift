@@ -1,0 +1,46 @@
+/// Where in the document the reader is, as a JSON path that costs nothing until it is printed.
+struct Place {
+    /// A key of the top level.
+    var section: StaticString = ""
+    /// The index in that section, or -1.
+    var entry = -1
+    /// A key of that entry.
+    var member: StaticString = ""
+    /// The index in that member, or -1.
+    var element = -1
+    /// The index in that element, or -1.
+    var part = -1
+    /// A key that is not ours.
+    var foreign: [UInt8]?
+
+    /// `$.files[17].blobs[0][2]`
+    var text: String {
+        var result = "$"
+        if section.utf8CodeUnitCount > 0 { result += ".\(section)" }
+        if entry >= 0 { result += "[\(entry)]" }
+        if member.utf8CodeUnitCount > 0 { result += ".\(member)" }
+        if element >= 0 { result += "[\(element)]" }
+        if part >= 0 { result += "[\(part)]" }
+        if let foreign { result += "[\(quoted(foreign))]" }
+        return result
+    }
+
+    /// Goes to a key of the same entry.
+    @inline(__always)
+    mutating func enter(_ member: StaticString) {
+        self.member = member
+        element = -1
+        part = -1
+        foreign = nil
+    }
+
+    /// Goes back to the entry itself.
+    mutating func leaveMember() { enter("") }
+
+    /// Goes to a key of the top level, or to one of its entries.
+    mutating func enter(section: StaticString, entry: Int = -1) {
+        self.section = section
+        self.entry = entry
+        enter("")
+    }
+}
