@@ -73,7 +73,7 @@ let package = Package(
         // The order of the steps.
         library("SyncEngine", [
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
-            "SyncUnpack", "SyncFiles", "SyncStore",
+            "SyncUnpack", "SyncFiles", "SyncStore", "CPosix",
         ]),
 
         // What people and programs reach.

@@ -1,0 +1,204 @@
+import CPosix
+import SyncCompression
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncPlanner
+import SyncUnpack
+import Synchronization
+
+/// Turns blobs into verified staged files, on worker threads, and hands them to the committer.
+final class Installer: BlobConsumer {
+    /// A row that did not come out right, and why.
+    struct Trouble: Sendable {
+        enum Cause: Sendable {
+            /// The bytes do not have the digest: the source is at fault.
+            case wrongBytes(String)
+            /// Writing failed: this machine is at fault.
+            case disk(FileError)
+        }
+        var row: Int
+        /// The span that brought the bytes, where one did.
+        var span: Int?
+        var cause: Cause
+    }
+
+    private struct State {
+        var parts: [Int: PartFile] = [:]
+        var streams: [Int: BlobStream] = [:]
+        var troubles: [Trouble] = []
+        var spanEnds: [Int: Int] = [:]
+    }
+
+    let plan: Plan
+    private let manifest: Manifest
+    private let staging: Staging
+    private let committer: Committer
+    private let parts: PartFiles
+    private let state = Mutex(State())
+    private let onBytes: @Sendable (_ raw: UInt64) -> Void
+
+    /// - Parameters:
+    ///   - parts: Large files in progress; outlives one plan.
+    ///   - onBytes: Told of every verified-to-be raw **byte** count, for progress only.
+    init(
+        plan: Plan,
+        manifest: Manifest,
+        staging: Staging,
+        committer: Committer,
+        parts: PartFiles,
+        onBytes: @escaping @Sendable (UInt64) -> Void
+    ) {
+        self.plan = plan
+        self.manifest = manifest
+        self.staging = staging
+        self.committer = committer
+        self.parts = parts
+        self.onBytes = onBytes
+    }
+
+    /// Rows that did not come out right. Read when the workers have drained.
+    var troubles: [Trouble] { state.withLock(\.troubles) }
+
+    /// For each span that has ended, the first of its slots that was not handed over.
+    var spanEnds: [Int: Int] { state.withLock(\.spanEnds) }
+
+    // MARK: BlobConsumer
+
+    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout Worker) {
+        let wanted = plan.slots[slot]
+        guard wanted.codec == .zstd else {
+            return install(stored, slot, &worker)
+        }
+        let raw = worker.scratch(Int(wanted.rawLength))
+        do {
+            try worker.decompressor.decode(stored, into: raw)
+        } catch {
+            return blame(slot, "\(error)")
+        }
+        install(UnsafeRawBufferPointer(raw), slot, &worker)
+    }
+
+    private func install(_ raw: UnsafeRawBufferPointer, _ slot: Int, _ worker: inout Worker) {
+        let wanted = plan.slots[slot]
+        let targets = plan.targets[wanted.targets]
+        if targets.contains(where: \.isWhole) {
+            // Whole small files: nothing touches the disk before the digest is right.
+            do {
+                let digest = try worker.hasher.digest(of: raw)
+                guard digest == wanted.digest else {
+                    return blame(slot, "the bytes have SHA-256 \(digest), not \(wanted.digest)")
+                }
+            } catch {
+                return blame(slot, "\(error)")
+            }
+        }
+        onBytes(UInt64(raw.count) &* UInt64(targets.count))
+        var serial: UInt32 = 0
+        for target in targets {
+            if target.isWhole {
+                stage(raw, target.row, wanted.digest, serial, worker.number)
+                serial += 1
+            } else {
+                addToPart(raw, target, &worker)
+            }
+        }
+    }
+
+    private func stage(
+        _ raw: UnsafeRawBufferPointer,
+        _ row: Int,
+        _ digest: SHA256Digest,
+        _ serial: UInt32,
+        _ lane: Int
+    ) {
+        let file = Staging.File(lane: lane, name: StagedName(digest: digest, serial: serial))
+        do throws(FileError) {
+            try staging.write(raw, to: file, executable: manifest.files.kind(row) == .executable)
+            committer.add(Committer.Staged(row: row, file: file))
+        } catch {
+            report(Trouble(row: row, cause: .disk(error)))
+        }
+    }
+
+    private func addToPart(_ raw: UnsafeRawBufferPointer, _ target: Plan.Target, _ worker: inout Worker) {
+        guard let part = part(for: target.row) else { return }
+        if let error = part.write(raw, at: target.fileOffset) {
+            return report(Trouble(row: target.row, cause: .disk(error)))
+        }
+        complete(part, target, &worker)
+    }
+
+    private func complete(_ part: PartFile, _ target: Plan.Target, _ worker: inout Worker) {
+        switch parts.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher) {
+        case .incomplete: return
+        case .verified: committer.add(Committer.Staged(row: target.row, file: part.staged))
+        case .failed(let error): report(Trouble(row: target.row, cause: .disk(error)))
+        case .wrong(let reason): report(Trouble(row: target.row, cause: .wrongBytes(reason)))
+        }
+    }
+
+    private func part(for row: Int) -> PartFile? {
+        do throws(FileError) {
+            return try parts.part(for: row)
+        } catch {
+            report(Trouble(row: row, cause: .disk(error)))
+            return nil
+        }
+    }
+
+    // MARK: Slots too large for memory
+
+    func begin(slot: Int, worker: inout Worker) {
+        do {
+            let stream = try BlobStream(codec: plan.slots[slot].codec, rawLength: plan.slots[slot].rawLength)
+            state.withLock { $0.streams[slot] = stream }
+        } catch {
+            blame(slot, "\(error)")
+        }
+    }
+
+    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout Worker) {
+        guard let stream = state.withLock({ $0.streams[slot] }) else { return }
+        let targets = plan.targets[plan.slots[slot].targets]
+        let failure = stream.decode(stored) { raw, offset in
+            onBytes(UInt64(raw.count) &* UInt64(targets.count))
+            for target in targets {
+                guard let part = part(for: target.row) else { continue }
+                if let error = part.write(raw, at: target.fileOffset &+ offset) {
+                    report(Trouble(row: target.row, cause: .disk(error)))
+                }
+            }
+        }
+        if let failure {
+            state.withLock { $0.streams[slot] = nil }
+            blame(slot, failure)
+        }
+    }
+
+    func end(slot: Int, worker: inout Worker) {
+        guard let stream = state.withLock({ $0.streams.removeValue(forKey: slot) }) else { return }
+        guard stream.isComplete else {
+            return blame(slot, "the stored bytes end too early")
+        }
+        for target in plan.targets[plan.slots[slot].targets] {
+            if let part = part(for: target.row) { complete(part, target, &worker) }
+        }
+    }
+
+    func ended(span: Int, nextSlot: Int, worker: inout Worker) {
+        state.withLock { $0.spanEnds[span] = nextSlot }
+    }
+
+    // MARK: Trouble
+
+    private func blame(_ slot: Int, _ reason: String) {
+        let span = plan.spans.firstIndex { $0.slots.contains(slot) }
+        for target in plan.targets[plan.slots[slot].targets] {
+            report(Trouble(row: target.row, span: span, cause: .wrongBytes(reason)))
+        }
+    }
+
+    private func report(_ trouble: Trouble) { state.withLock { $0.troubles.append(trouble) } }
+}

@@ -1,0 +1,208 @@
+import CPosix
+package import SyncDigest
+package import SyncModel
+import Synchronization
+
+/// A large file while it is put together from blobs that may come in any order, from several workers.
+///
+/// The bytes are hashed once, in file order, while they are in memory where order allows it; what came too
+/// early is read back from the page cache when its turn comes. The digests of single blobs are looked at
+/// only when the whole does not match, to find out which blob was wrong.
+package final class PartFile: Sendable {
+    /// Its name in the staging directory.
+    package let staged: Staging.File
+    /// Length of the whole file in **bytes**.
+    package let size: UInt64
+    private let descriptor: Descriptor
+    private let digest: SHA256Digest
+    /// Where each blob ends, exclusive, in **bytes** of the file.
+    private let ends: [UInt64]
+    private let state: Mutex<State>
+    private let hash: HashBox
+
+    private struct State {
+        var done: [Bool]
+        /// First blob that has not been hashed to its end.
+        var frontier = 0
+        /// **Bytes** hashed.
+        var hashed: UInt64 = 0
+        /// Whether a thread has the hasher.
+        var hashing = false
+    }
+
+    private final class HashBox: @unchecked Sendable {  // Safe: used only by the thread that set State.hashing.
+        var hasher: SHA256Hasher
+        init(_ hasher: consuming SHA256Hasher) { self.hasher = hasher }
+    }
+
+    /// What is known after a blob is complete.
+    package enum Progress: Equatable, Sendable {
+        case incomplete
+        /// All bytes are here and have the digest.
+        case verified
+        /// All bytes are here and do not have the digest.
+        case mismatch
+        case failed(FileError)
+    }
+
+    /// Takes an open staging file.
+    ///
+    /// - Parameter ends: Where each blob ends in the file; ascending, the last one is `size`.
+    package init(
+        descriptor: consuming Descriptor,
+        staged: Staging.File,
+        digest: SHA256Digest,
+        ends: [UInt64]
+    ) throws(DigestError) {
+        self.descriptor = descriptor
+        self.staged = staged
+        self.digest = digest
+        self.ends = ends
+        size = ends.last ?? 0
+        state = Mutex(State(done: Array(repeating: false, count: ends.count)))
+        hash = HashBox(try SHA256Hasher())
+    }
+
+    /// The **bytes** of a blob in the file.
+    package func range(blob: Int) -> Range<UInt64> { (blob == 0 ? 0 : ends[blob - 1])..<ends[blob] }
+
+    /// Whether a blob is complete.
+    package func isDone(blob: Int) -> Bool { state.withLock { $0.done[blob] } }
+
+    /// Says that an earlier run has written a blob, which has been checked.
+    package func adopt(blob: Int) { state.withLock { $0.done[blob] = true } }
+
+    /// Writes bytes of a blob, and hashes them at once when they are next in file order.
+    ///
+    /// - Returns: `nil`, or why it could not.
+    package func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> FileError? {
+        let code = writeAll(descriptor.raw, bytes, at: offset)
+        guard code == 0 else { return FileError(step: "write", path: staged.name.text, code: code) }
+        let isNext = state.withLock { state in
+            guard !state.hashing, state.hashed == offset else { return false }
+            state.hashing = true
+            return true
+        }
+        guard isNext else { return nil }
+        let ok = feed(bytes)
+        state.withLock { state in
+            if ok { state.hashed += UInt64(bytes.count) }
+            state.hashing = false
+        }
+        return ok ? nil : FileError(step: "hash", path: staged.name.text, code: 0, remark: "OpenSSL failed")
+    }
+
+    /// Says that every byte of a blob has been written, and hashes on as far as the file is complete.
+    package func complete(blob: Int) -> Progress {
+        let starts = state.withLock { state in
+            state.done[blob] = true
+            guard !state.hashing else { return false }
+            state.hashing = true
+            return true
+        }
+        return starts ? hashOn() : .incomplete
+    }
+
+    /// Reads back and hashes every complete blob from the frontier on. The caller has set `hashing`.
+    private func hashOn() -> Progress {
+        while true {
+            let step: Range<UInt64>? = state.withLock { state in
+                while state.frontier < ends.count, state.done[state.frontier],
+                    state.hashed >= ends[state.frontier]
+                {
+                    state.frontier += 1
+                }
+                guard state.frontier < ends.count, state.done[state.frontier] else {
+                    if state.frontier < ends.count { state.hashing = false }
+                    return nil
+                }
+                return state.hashed..<ends[state.frontier]
+            }
+            guard let step else { return finish() }
+            if let error = readBack(step) {
+                state.withLock { $0.hashing = false }
+                return .failed(error)
+            }
+            state.withLock { $0.hashed = step.upperBound }
+        }
+    }
+
+    private func finish() -> Progress {
+        let isWhole = state.withLock { $0.frontier == ends.count }
+        guard isWhole else { return .incomplete }
+        // `hashing` stays set: nobody feeds this hasher any more.
+        do {
+            return try hash.hasher.finish() == digest ? .verified : .mismatch
+        } catch {
+            return .failed(FileError(step: "hash", path: staged.name.text, code: 0, remark: "\(error)"))
+        }
+    }
+
+    private func readBack(_ range: Range<UInt64>) -> FileError? {
+        withUnsafeTemporaryAllocation(byteCount: 1 << 17, alignment: 64) { buffer in
+            var offset = range.lowerBound
+            while offset < range.upperBound {
+                let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
+                let read = readFully(
+                    descriptor.raw,
+                    into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]),
+                    at: offset
+                )
+                guard read == count else {
+                    return FileError(
+                        step: "read back",
+                        path: staged.name.text,
+                        code: read < 0 ? errno : 0,
+                        remark: read < 0 ? nil : "it became shorter"
+                    )
+                }
+                guard feed(UnsafeRawBufferPointer(rebasing: buffer[..<count])) else {
+                    return FileError(step: "hash", path: staged.name.text, code: 0, remark: "OpenSSL failed")
+                }
+                offset += UInt64(count)
+            }
+            return nil
+        }
+    }
+
+    private func feed(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        do {
+            try hash.hasher.update(bytes)
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    /// Reads a blob back and tells whether it has this digest.
+    package func check(blob: Int, digest: SHA256Digest, hasher: inout SHA256Hasher) -> Bool {
+        let range = range(blob: blob)
+        return withUnsafeTemporaryAllocation(byteCount: 1 << 17, alignment: 64) { buffer in
+            var offset = range.lowerBound
+            do {
+                try hasher.reset()
+                while offset < range.upperBound {
+                    let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
+                    let part = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
+                    guard readFully(descriptor.raw, into: part, at: offset) == count else { return false }
+                    try hasher.update(UnsafeRawBufferPointer(part))
+                    offset += UInt64(count)
+                }
+                return try hasher.finish() == digest
+            } catch {
+                return false
+            }
+        }
+    }
+
+    /// Starts over after a mismatch: the blobs in `bad` are open again, the whole is hashed anew.
+    package func reopen(bad: [Int]) {
+        state.withLock { state in
+            for blob in bad { state.done[blob] = false }
+            state.frontier = 0
+            state.hashed = 0
+            state.hashing = false
+        }
+        do { try hash.hasher.reset() } catch { return }  // A stale hash can only lead to another mismatch.
+    }
+}
