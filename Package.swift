@@ -85,7 +85,7 @@ let package = Package(
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
 
         // For tests here and of plugins elsewhere.
-        library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncManifest", "SyncDigest"]),
-        tests("SyncTestKitTests", ["SyncTestKit"]),
+        library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression"]),
+        tests("SyncTestKitTests", ["SyncTestKit", "SyncPlugins"]),
     ]
 )

@@ -1,0 +1,248 @@
+import SyncCompression
+import SyncDigest
+public import SyncModel
+
+/// Makes packs and a manifest of an ``AssetTree`` in memory, without the publisher: so that the two are tested
+/// against something other than each other.
+public struct ManifestBuilder: Sendable {
+    /// What is published.
+    public var tree: AssetTree
+    /// `project` of the manifest.
+    public var project = "com.example.tower"
+    /// `revision` of the manifest.
+    public var revision = 1
+    /// Most **bytes** of one pack, unless one blob alone is larger.
+    public var packSize = 1 << 20
+    /// How blobs are stored.
+    public var codec = Codec.identity
+    /// Files above this many **bytes** are cut into chunks of that size with digests of their own; `nil` never.
+    public var chunkSize: Int?
+    /// Files above this many **bytes** are served alone, with a URL; `nil` none, -1 all.
+    public var looseAbove: Int?
+    /// Files have a URL besides their blobs.
+    public var hasFallbackURLs = false
+    /// Put before each URL: mirrors, best first. Empty for URLs relative to the manifest.
+    public var mirrors: [String] = []
+    /// `groups` of the manifest: names and patterns.
+    public var groups: [(name: String, include: [String])] = []
+
+    /// Makes a builder for a tree.
+    public init(_ tree: AssetTree) { self.tree = tree }
+
+    private struct StoredBlob {
+        var pack: Int
+        var offset: Int
+        var stored: Int
+        var raw: Int
+        var digest: SHA256Digest
+    }
+
+    /// Builds all objects. Equal input gives equal output.
+    ///
+    /// - Throws: ``TestKitError`` when OpenSSL or zstd refuses.
+    public func build() throws(TestKitError) -> PublishedSet {
+        var packs: [[UInt8]] = []
+        var blobs: [String: [StoredBlob]] = [:]
+        var loose: [String: [UInt8]] = [:]
+        let paths = tree.paths.sorted(by: precedesInPathOrder)
+        for path in paths {
+            guard let bytes = tree.bytes(path), !bytes.isEmpty else { continue }
+            let isLoose = looseAbove.map { bytes.count > $0 } ?? false
+            if isLoose || hasFallbackURLs { loose["files/\(path)"] = bytes }
+            if isLoose { continue }
+            for chunk in chunks(of: bytes) {
+                let stored = codec == .zstd ? try compressed(chunk) : Array(chunk)
+                if packs.last.map({ $0.count + stored.count > packSize }) ?? true { packs.append([]) }
+                let pack = packs.count - 1
+                blobs[path, default: []].append(
+                    StoredBlob(
+                        pack: pack,
+                        offset: packs[pack].count,
+                        stored: stored.count,
+                        raw: chunk.count,
+                        digest: try digest(Array(chunk))
+                    )
+                )
+                packs[pack] += stored
+            }
+        }
+        var named: [(name: String, digest: SHA256Digest, bytes: [UInt8])] = []
+        for bytes in packs {
+            let digest = try digest(bytes)
+            named.append(("packs/\(digest.hex).pack", digest, bytes))
+        }
+        var fileDigests: [String: SHA256Digest] = [:]
+        for path in paths { if let bytes = tree.bytes(path) { fileDigests[path] = try digest(bytes) } }
+        let json = JSONLine.object { line in
+            line.field("format", "syncagent-manifest/1")
+            line.field("project", project)
+            line.field("revision", revision)
+            line.field("created", "2026-11-20T02:00:00Z")
+            line.key("packs")
+            line.array { line in
+                for pack in named {
+                    line.object { line in
+                        writeURLs(pack.name, &line)
+                        line.field("size", pack.bytes.count)
+                        line.field("sha256", pack.digest.hex)
+                    }
+                }
+            }
+            line.key("files")
+            line.array { line in
+                for path in paths { writeFile(path, fileDigests[path], blobs[path] ?? [], loose, &line) }
+            }
+            if !groups.isEmpty { writeGroups(&line) }
+        }
+        return PublishedSet(
+            tree: tree,
+            manifest: json.bytes,
+            packs: named.map { ($0.name, $0.bytes) },
+            loose: loose.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        )
+    }
+
+    private func chunks(of bytes: [UInt8]) -> [ArraySlice<UInt8>] {
+        guard let size = chunkSize, bytes.count > size else { return [bytes[...]] }
+        return stride(from: 0, to: bytes.count, by: size).map { bytes[$0..<min($0 + size, bytes.count)] }
+    }
+
+    // MARK: JSON
+
+    private func writeURLs(_ name: String, _ line: inout JSONLine) {
+        let urls = mirrors.isEmpty ? [percentEncoded(name)] : mirrors.map { $0 + percentEncoded(name) }
+        if urls.count == 1 { return line.field("url", urls[0]) }
+        line.key("urls")
+        line.array { line in for url in urls { line.value(url) } }
+    }
+
+    private func writeFile(
+        _ path: String,
+        _ digest: SHA256Digest?,
+        _ blobs: [StoredBlob],
+        _ loose: [String: [UInt8]],
+        _ line: inout JSONLine
+    ) {
+        line.object { line in
+            line.field("path", path)
+            switch tree.nodes[path] {
+            case .link(let target): line.field("link", target)
+            case .file(let bytes, let executable):
+                line.field("size", bytes.count)
+                line.field("sha256", digest?.hex ?? "")
+                if executable { line.field("executable", true) }
+                if !blobs.isEmpty { writeBlobs(blobs, &line) }
+                let name = "files/\(path)"
+                if loose[name] != nil {
+                    line.key("urls")
+                    line.array { line in
+                        for base in mirrors.isEmpty ? [""] : mirrors {
+                            line.value(base + percentEncoded(name))
+                        }
+                    }
+                }
+            case nil: break
+            }
+        }
+    }
+
+    private func writeBlobs(_ blobs: [StoredBlob], _ line: inout JSONLine) {
+        line.key("blobs")
+        line.array { line in
+            for blob in blobs {
+                line.array { line in
+                    for number in [blob.pack, blob.offset, blob.stored] { line.value(number) }
+                    guard blobs.count > 1 || codec != .identity else { return }
+                    line.value(blob.raw)
+                    line.value(codec.name)
+                    if blobs.count > 1 { line.value(blob.digest.hex) }
+                }
+            }
+        }
+    }
+
+    private func writeGroups(_ line: inout JSONLine) {
+        line.key("groups")
+        line.array { line in
+            for group in groups {
+                line.object { line in
+                    line.field("name", group.name)
+                    line.key("include")
+                    line.array { line in for pattern in group.include { line.value(pattern) } }
+                }
+            }
+        }
+    }
+
+    // MARK: Bytes
+
+    private func digest(_ bytes: [UInt8]) throws(TestKitError) -> SHA256Digest {
+        do { return try bytes.withUnsafeBytes { try sha256($0) } } catch { throw TestKitError("\(error)") }
+    }
+
+    private func compressed(_ bytes: ArraySlice<UInt8>) throws(TestKitError) -> [UInt8] {
+        var target = [UInt8](repeating: 0, count: ZstdCompressor.bound(bytes.count))
+        do {
+            var compressor = try ZstdCompressor(level: 3)
+            let count = try bytes.withUnsafeBytes { raw in
+                try target.withUnsafeMutableBytes { try compressor.encode(raw, into: $0) }
+            }
+            return Array(target.prefix(count ?? 0))
+        } catch { throw TestKitError("\(error)") }
+    }
+}
+
+/// Everything a web server needs to have for one revision of a set.
+public struct PublishedSet: Sendable {
+    /// What was published.
+    public let tree: AssetTree
+    /// The manifest, JSON.
+    public var manifest: [UInt8]
+    /// Packs by the name the manifest gives, `packs/….pack`.
+    public var packs: [(name: String, bytes: [UInt8])]
+    /// Files served alone, `files/PATH`, not percent-encoded.
+    public var loose: [(name: String, bytes: [UInt8])]
+
+    /// Sum of all objects but the manifest, in **bytes**.
+    public var byteCount: Int { (packs + loose).reduce(0) { $0 + $1.bytes.count } }
+
+    /// Every object by its URL path below a directory such as `/tower`; the manifest is `/tower/manifest.json`.
+    public func objects(under directory: String) -> [(path: String, object: ServedObject)] {
+        var manifestObject = ServedObject(manifest)
+        manifestObject.contentType = "application/json"
+        return [("\(directory)/manifest.json", manifestObject)]
+            + (packs + loose).map { ("\(directory)/\(percentEncoded($0.name))", ServedObject($0.bytes)) }
+    }
+
+    /// Serves every object without faults.
+    public func mount(on server: FaultServer, under directory: String = "/tower") {
+        for (path, object) in objects(under: directory) { server.serve(object, at: path) }
+    }
+
+    /// Writes every object below a directory, for a real web server.
+    public func write(to root: TemporaryRoot, under directory: String) throws(TestKitError) {
+        try root.write(manifest, to: "\(directory)/manifest.json")
+        for object in packs + loose { try root.write(object.bytes, to: "\(directory)/\(object.name)") }
+    }
+}
+
+/// A path as it stands in a URL: all but unreserved characters and `/` percent-encoded. RFC 3986 §2.3.
+public func percentEncoded(_ path: String) -> String {
+    var text = ""
+    for byte in path.utf8 {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x2F, 0x5F, 0x7E:
+            text.unicodeScalars.append(Unicode.Scalar(byte))
+        default:
+            let digits = String(byte, radix: 16, uppercase: true)
+            text += digits.count == 1 ? "%0\(digits)" : "%\(digits)"
+        }
+    }
+    return text
+}
+
+private func precedesInPathOrder(_ a: String, _ b: String) -> Bool {
+    Array(a.utf8).withUnsafeBufferPointer { a in
+        Array(b.utf8).withUnsafeBufferPointer { PathOrder.precedes(a, $0) }
+    }
+}

@@ -1,0 +1,143 @@
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// A directory of a test's own, removed with all it holds when the last reference goes.
+public final class TemporaryRoot: Sendable {
+    /// Absolute, without a `/` at its end.
+    public let path: String
+
+    /// Makes a directory that nobody else has. `mkdtemp(3)`
+    ///
+    /// - Parameter parent: Where; `nil` for `TMPDIR`, else `/tmp`.
+    public init(in parent: String? = nil) throws(TestKitError) {
+        let parent = parent ?? getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+        var template = Array("\(parent)/syncagent-test-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw .system("mkdtemp in \(parent)") }
+        let made = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        // Tests compare paths that the system resolved.
+        guard let resolved = realpath(made, nil) else { throw .system("realpath \(made)") }
+        defer { free(resolved) }
+        path = String(cString: resolved)
+    }
+
+    deinit { removeTree(path) }
+
+    /// The absolute path of a name below.
+    public func path(_ relative: String) -> String { "\(path)/\(relative)" }
+
+    /// Writes a file below, with the directories it needs.
+    public func write(_ bytes: [UInt8], to relative: String, executable: Bool = false) throws(TestKitError) {
+        try makeDirectories(for: relative)
+        let target = path(relative)
+        let file = open(target, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, executable ? 0o755 : 0o644)
+        guard file >= 0 else { throw .system("open \(target)") }
+        defer { close(file) }
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Self.write(file, $0) }
+            guard count > 0 else { throw .system("write \(target)") }
+            rest = rest.dropFirst(count)
+        }
+    }
+
+    /// Writes text in UTF-8.
+    public func write(_ text: String, to relative: String) throws(TestKitError) {
+        try write(Array(text.utf8), to: relative)
+    }
+
+    /// Makes a symbolic link below.
+    public func link(_ relative: String, to target: String) throws(TestKitError) {
+        try makeDirectories(for: relative)
+        guard symlink(target, path(relative)) == 0 else { throw .system("symlink \(path(relative))") }
+    }
+
+    /// The content of a file below; `nil` when there is none.
+    public func read(_ relative: String) -> [UInt8]? { contents(of: path(relative)) }
+
+    private func makeDirectories(for relative: String) throws(TestKitError) {
+        var current = path
+        for component in relative.split(separator: "/").dropLast() {
+            current += "/\(component)"
+            guard mkdir(current, 0o755) == 0 || errno == EEXIST else { throw .system("mkdir \(current)") }
+        }
+    }
+
+    private static func write(_ file: Int32, _ buffer: UnsafeRawBufferPointer) -> Int {
+        #if canImport(Glibc)
+            Glibc.write(file, buffer.baseAddress, buffer.count)
+        #elseif canImport(Musl)
+            Musl.write(file, buffer.baseAddress, buffer.count)
+        #else
+            Darwin.write(file, buffer.baseAddress, buffer.count)
+        #endif
+    }
+}
+
+/// The bytes of a file, or `nil` when it cannot be read.
+func contents(of path: String) -> [UInt8]? {
+    let file = open(path, O_RDONLY | O_CLOEXEC)
+    guard file >= 0 else { return nil }
+    defer { close(file) }
+    var bytes: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 1 << 16)
+    while true {
+        let count = read(file, &buffer, buffer.count)
+        if count < 0 { return nil }
+        if count == 0 { return bytes }
+        bytes += buffer[..<count]
+    }
+}
+
+/// What a name in a directory is. Links are not followed.
+enum NodeKind: Equatable {
+    case directory
+    case file(executable: Bool)
+    case link(String)
+    case other
+
+    init?(path: String) {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return nil }
+        switch status.st_mode & S_IFMT {
+        case S_IFDIR: self = .directory
+        case S_IFREG: self = .file(executable: status.st_mode & 0o100 != 0)
+        case S_IFLNK:
+            var buffer = [UInt8](repeating: 0, count: 4_096)
+            let count = buffer.withUnsafeMutableBytes {
+                $0.baseAddress.map { base in readlink(path, base, 4_096) } ?? 0
+            }
+            self = .link(String(decoding: buffer.prefix(max(0, count)), as: UTF8.self))
+        default: self = .other
+        }
+    }
+}
+
+/// Names in a directory without `.` and `..`, in byte order; empty when it cannot be read.
+func names(in path: String) -> [String] {
+    guard let directory = opendir(path) else { return [] }
+    defer { closedir(directory) }
+    var names: [String] = []
+    while let entry = readdir(directory) {
+        let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+            String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+        }
+        if name != ".", name != ".." { names.append(name) }
+    }
+    return names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+}
+
+/// Removes a directory and all below it, without following links; what cannot be removed stays.
+private func removeTree(_ path: String) {
+    if NodeKind(path: path) == .directory {
+        chmod(path, 0o700)
+        for name in names(in: path) { removeTree("\(path)/\(name)") }
+        rmdir(path)
+    } else {
+        unlink(path)
+    }
+}
