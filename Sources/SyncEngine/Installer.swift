@@ -123,7 +123,7 @@ final class Installer: BlobConsumer {
     }
 
     private func addToPart(_ raw: UnsafeRawBufferPointer, _ target: Plan.Target, _ worker: inout Worker) {
-        guard let part = part(for: target.row) else { return }
+        guard let part = part(for: target) else { return }
         if let error = part.write(raw, at: target.fileOffset) {
             return report(Trouble(row: target.row, cause: .disk(error)))
         }
@@ -139,11 +139,11 @@ final class Installer: BlobConsumer {
         }
     }
 
-    private func part(for row: Int) -> PartFile? {
+    private func part(for target: Plan.Target) -> PartFile? {
         do throws(FileError) {
-            return try parts.part(for: row)
+            return try parts.part(for: target.row, whole: target.isWhole)
         } catch {
-            report(Trouble(row: row, cause: .disk(error)))
+            report(Trouble(row: target.row, cause: .disk(error)))
             return nil
         }
     }
@@ -165,7 +165,7 @@ final class Installer: BlobConsumer {
         let failure = stream.decode(stored) { raw, offset in
             onBytes(UInt64(raw.count) &* UInt64(targets.count))
             for target in targets {
-                guard let part = part(for: target.row) else { continue }
+                guard let part = part(for: target) else { continue }
                 if let error = part.write(raw, at: target.fileOffset &+ offset) {
                     report(Trouble(row: target.row, cause: .disk(error)))
                 }
@@ -183,7 +183,7 @@ final class Installer: BlobConsumer {
             return blame(slot, "the stored bytes end too early")
         }
         for target in plan.targets[plan.slots[slot].targets] {
-            if let part = part(for: target.row) { complete(part, target, &worker) }
+            if let part = part(for: target) { complete(part, target, &worker) }
         }
     }
 

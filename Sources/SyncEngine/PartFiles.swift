@@ -29,10 +29,12 @@ final class PartFiles: Sendable {
     }
 
     /// The part for a row; made, empty, when it is the first time.
-    func part(for row: Int) throws(FileError) -> PartFile {
+    ///
+    /// - Parameter whole: Whether the file comes as one piece, whatever blobs the manifest has for it.
+    func part(for row: Int, whole: Bool) throws(FileError) -> PartFile {
         try open.withLock { (open) throws(FileError) in
-            if let known = open[row] { return known }
-            let part = try make(row, keeping: false)
+            if let known = open[row], !whole || known.blobCount == 1 { return known }
+            let part = try make(row, whole: whole, keeping: false)
             open[row] = part
             return part
         }
@@ -47,7 +49,7 @@ final class PartFiles: Sendable {
         let raw = staging.open(file)
         guard raw >= 0 else { return nil }
         CPosix.close(raw)
-        guard let part = try? make(row, keeping: true) else { return nil }  // Unusable: fetched anew.
+        guard let part = try? make(row, whole: false, keeping: true) else { return nil }  // Unusable: fetched anew.
         let blobs = manifest.files.blobs(row)
         var missing = 0
         for (position, blob) in blobs.enumerated() {
@@ -63,6 +65,20 @@ final class PartFiles: Sendable {
         return (part, complete(part, row: row, blob: blobs.count - 1, hasher: &hasher))
     }
 
+    /// Takes over the first bytes of a file that comes as one piece.
+    ///
+    /// - Returns: How many **bytes** are kept; the digest of the whole decides later whether they were right.
+    func adoptPrefix(row: Int) -> UInt64 {
+        let file = name(row)
+        let raw = staging.open(file)
+        guard raw >= 0 else { return 0 }
+        CPosix.close(raw)
+        guard let part = try? make(row, whole: true, keeping: true) else { return 0 }  // Fetched anew.
+        let kept = part.adoptPrefix()
+        if kept > 0 { open.withLock { $0[row] = part } }
+        return kept
+    }
+
     /// Says that a blob is written. Looks for the blobs at fault when the whole is wrong.
     func complete(_ part: PartFile, row: Int, blob: Int, hasher: inout SHA256Hasher) -> Outcome {
         switch part.complete(blob: blob) {
@@ -73,6 +89,10 @@ final class PartFiles: Sendable {
             return .verified
         case .mismatch:
             let blobs = manifest.files.blobs(row)
+            guard part.blobCount == blobs.count, blobs.count > 1 else {
+                part.reopen(bad: [0])
+                return .wrong("the bytes do not have the file's SHA-256")
+            }
             var bad: [Int] = []
             for (position, blob) in blobs.enumerated() {
                 let digest = manifest.files.digest(of: blob, in: row)
@@ -96,7 +116,7 @@ final class PartFiles: Sendable {
         Staging.File(lane: lane, name: StagedName(digest: manifest.files.digest(row), isPart: true))
     }
 
-    private func make(_ row: Int, keeping: Bool) throws(FileError) -> PartFile {
+    private func make(_ row: Int, whole: Bool, keeping: Bool) throws(FileError) -> PartFile {
         var file = name(row)
         // Two rows with one content each get a part of their own.
         file.name.serial = keeping || !isTaken(file) ? 0 : UInt32(truncatingIfNeeded: row)
@@ -108,10 +128,11 @@ final class PartFiles: Sendable {
         let descriptor = Descriptor(owning: raw)
         var ends: [UInt64] = []
         var end: UInt64 = 0
-        for blob in manifest.files.blobs(row) {
+        for blob in manifest.files.blobs(row) where !whole {
             end = end &+ blob.rawLength
             ends.append(end)
         }
+        if ends.isEmpty { ends = [manifest.files.size(row)] }
         do {
             return try PartFile(
                 descriptor: descriptor,

@@ -72,6 +72,20 @@ package final class PartFile: Sendable {
     /// Says that an earlier run has written a blob, which has been checked.
     package func adopt(blob: Int) { state.withLock { $0.done[blob] = true } }
 
+    /// Takes over what the file holds, as the first bytes of its only blob, and hashes it.
+    ///
+    /// - Returns: How many **bytes** were taken; 0 when there is nothing of use.
+    package func adoptPrefix() -> UInt64 {
+        guard ends.count == 1, let length = status(descriptor.raw)?.size, length > 0, length < size,
+            readBack(0..<length) == nil
+        else { return 0 }
+        state.withLock { $0.hashed = length }
+        return length
+    }
+
+    /// How many blobs it is made of.
+    package var blobCount: Int { ends.count }
+
     /// Writes bytes of a blob, and hashes them at once when they are next in file order.
     ///
     /// - Returns: `nil`, or why it could not.

@@ -3,7 +3,7 @@ package import SyncModel
 
 /// What will be fetched, in which requests: a pure value, printable and comparable, made before anything moves.
 package struct Plan: Sendable {
-    /// Requests for parts of packs, in pack order.
+    /// One request each: parts of packs in pack order, then loose files, largest first.
     package var spans: [Span] = []
     /// Blobs to cut out of the spans, in pack order; spans point here.
     package var slots: [Slot] = []
@@ -24,19 +24,26 @@ package struct Plan: Sendable {
 
     package init() {}
 
-    /// One request for a part of a pack.
+    /// One request for a part of a pack, or for a loose file or the rest of one.
     package struct Span: Sendable, Equatable {
-        /// Index into ``Manifest/packs``.
-        package var pack: Int
-        /// **Bytes** of the pack.
+        package var source: Source
+        /// **Bytes** of the object.
         package var range: Range<UInt64>
-        /// Indices into ``Plan/slots``, ascending in the pack, none overlapping.
+        /// Indices into ``Plan/slots``, ascending in the object, none overlapping.
         package var slots: Range<Int>
+    }
+
+    /// The object a span is of.
+    package enum Source: Sendable, Equatable {
+        /// Index into ``Manifest/packs``.
+        case pack(Int)
+        /// Row of the file table, fetched by its own URLs.
+        case loose(row: Int)
     }
 
     /// One stored blob and what it must become.
     package struct Slot: Sendable, Equatable {
-        /// **Bytes** of the pack.
+        /// **Bytes** of the object.
         package var range: Range<UInt64>
         /// **Bytes** after decoding.
         package var rawLength: UInt64
@@ -60,7 +67,7 @@ package struct Plan: Sendable {
     }
 
     /// HTTP requests without redirects and retries.
-    package var requestCount: Int { spans.count + loose.count }
+    package var requestCount: Int { spans.count }
 
     /// Requests that one request a file would have cost on top.
     package var requestsAvoided: Int { max(0, files - empty.count - requestCount) }
@@ -81,12 +88,14 @@ package enum PlanError: Error, Equatable {
 ///   - wanted: Rows of `manifest.files`; links take no part.
 ///   - skipping: Tells blobs of a large file that are here already, by row and position in the row.
 ///   - looseOnly: Rows to fetch by their URLs although packs have them.
+///   - prefix: How many first **bytes** of a loose file an earlier run left here.
 /// - Complexity: O(*n* log *n*) for *n* wanted blobs.
 package func makePlan(
     _ manifest: Manifest,
     wanted: [Int],
     rule: CoalescingRule,
     looseOnly: Set<Int> = [],
+    prefix: (_ row: Int) -> UInt64 = { _ in 0 },
     skipping: (_ row: Int, _ blob: Int) -> Bool = { _, _ in false }
 ) throws(PlanError) -> Plan {
     var plan = Plan()
@@ -122,6 +131,7 @@ package func makePlan(
     pieces.sort { $0.precedes($1) }
     plan.loose.sort { (manifest.files.size($0), $1) > (manifest.files.size($1), $0) }
     cut(pieces, of: manifest, rule: rule, into: &plan)
+    for row in plan.loose { addLoose(row, of: manifest, prefix: prefix(row), to: &plan) }
     return plan
 }
 
@@ -143,6 +153,25 @@ private struct Piece {
         blob.pack == other.blob.pack && blob.range == other.blob.range && blob.codec == other.blob.codec
             && blob.rawLength == other.blob.rawLength && digest == other.digest
     }
+}
+
+private func addLoose(_ row: Int, of manifest: Manifest, prefix: UInt64, to plan: inout Plan) {
+    let size = manifest.files.size(row)
+    let start = prefix < size ? prefix : 0
+    plan.looseBytes = plan.looseBytes &- start
+    let target = Plan.Target(row: row, blob: 0, fileOffset: start, isWhole: true)
+    plan.targets.append(target)
+    plan.slots.append(
+        Plan.Slot(
+            range: start..<size,
+            rawLength: size - start,
+            codec: .identity,
+            digest: manifest.files.digest(row),
+            targets: (plan.targets.count - 1)..<plan.targets.count
+        )
+    )
+    let slots = (plan.slots.count - 1)..<plan.slots.count
+    plan.spans.append(Plan.Span(source: .loose(row: row), range: start..<size, slots: slots))
 }
 
 private func cut(_ pieces: [Piece], of manifest: Manifest, rule: CoalescingRule, into plan: inout Plan) {
@@ -179,7 +208,7 @@ private func cut(_ pieces: [Piece], of manifest: Manifest, rule: CoalescingRule,
         }
         for span in coalesce(plan.slots[firstSlot...].map(\.range), rule: rule) {
             let slots = (firstSlot + span.members.lowerBound)..<(firstSlot + span.members.upperBound)
-            plan.spans.append(Plan.Span(pack: Int(pack), range: span.range, slots: slots))
+            plan.spans.append(Plan.Span(source: .pack(Int(pack)), range: span.range, slots: slots))
             plan.gapBytes = plan.gapBytes &+ span.waste
         }
         start = index

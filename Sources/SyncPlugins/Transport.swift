@@ -28,6 +28,8 @@ public struct TransferRequest: Sendable {
     public var knownValidator: Validator?
     /// Larger goes first in the queue.
     public var priority: Int
+    /// Asks caches on the way to look at the origin again (`Cache-Control: no-cache`): an earlier answer was wrong.
+    public var reload: Bool
 
     /// Makes a request; see the properties.
     public init(
@@ -38,7 +40,8 @@ public struct TransferRequest: Sendable {
         limit: UInt64,
         validator: Validator? = nil,
         knownValidator: Validator? = nil,
-        priority: Int = 0
+        priority: Int = 0,
+        reload: Bool = false
     ) {
         self.id = id
         self.urls = urls
@@ -48,6 +51,7 @@ public struct TransferRequest: Sendable {
         self.validator = validator
         self.knownValidator = knownValidator
         self.priority = priority
+        self.reload = reload
     }
 }
 
