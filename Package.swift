@@ -32,6 +32,11 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        // What Hummingbird's interface is made of; versions as it asks for.
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
         // C libraries, as module maps over the system's packages.
@@ -77,11 +82,21 @@ let package = Package(
         ]),
 
         // What people and programs reach.
-        library("SyncServer", ["SyncModel"]),
+        library("SyncServer", [
+            "SyncModel", logging,
+            .product(name: "Hummingbird", package: "hummingbird"),
+            .product(name: "HummingbirdCore", package: "hummingbird"),
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+            .product(name: "NIOCore", package: "swift-nio"),
+            .product(name: "NIOPosix", package: "swift-nio"),
+            .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        ]),
+        tests("SyncServerTests", ["SyncServer", .product(name: "HTTPTypes", package: "swift-http-types")]),
         library("SyncCommands", [
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",
             "SyncPublisher", "SyncServer", argumentParser, logging,
         ]),
+        tests("SyncCommandsTests", ["SyncCommands", "SyncModel", "SyncEngine", argumentParser]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
 
         // For tests here and of plugins elsewhere.

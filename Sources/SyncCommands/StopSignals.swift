@@ -33,6 +33,22 @@ enum StopSignals {
         _ body: @escaping @Sendable () async throws -> R
     ) async throws -> R {
         let task = Task { try await body() }
+        listen(atOnce: atOnce) {
+            notice()
+            task.cancel()
+        }
+        return try await task.value
+    }
+
+    /// Returns when the first stop signal has come, or the task is cancelled. One call a process.
+    static func firstRequest(atOnce: @escaping @Sendable () -> Void) async {
+        let (requests, source) = AsyncStream.makeStream(of: Void.self)
+        listen(atOnce: atOnce) { source.finish() }
+        for await _ in requests {}
+    }
+
+    /// Calls `stop` once, from a thread of its own, for the first signal.
+    private static func listen(atOnce: @escaping @Sendable () -> Void, stop: @escaping @Sendable () -> Void) {
         listen { signal in
             let mark = firstSignal.compareExchange(
                 expected: 0,
@@ -40,14 +56,12 @@ enum StopSignals {
                 ordering: .acquiringAndReleasing
             )
             if mark.exchanged {
-                notice()
-                task.cancel()
+                stop()
             } else if signal == SIGINT {
                 atOnce()
                 _exit(ExitStatus.interrupted.rawValue)
             }
         }
-        return try await task.value
     }
 
     private static func listen(_ received: @escaping @Sendable (Int32) -> Void) {

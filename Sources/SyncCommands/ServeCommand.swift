@@ -1,0 +1,76 @@
+import ArgumentParser
+import Foundation
+import SyncModel
+import SyncServer
+
+/// `syncagent serve`: a static server with ranges, for a LAN or a trial.
+struct ServeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve",
+        abstract: "Serve a published directory over HTTP, for a LAN or a trial.",
+        discussion: """
+            Prints the URL to pull from, then answers GET and HEAD with ranges and conditional requests until \
+            SIGINT or SIGTERM. There is no TLS, no listing and no access control; dot-files and symbolic links \
+            are not served. For the world, copy the directory to any web server instead.
+            """
+    )
+
+    @Argument(help: "The directory to serve.", completion: .directory)
+    var directory: String
+
+    @Option(help: ArgumentHelp("The port; 0 takes any that is free.", valueName: "n"))
+    var port = 8080
+
+    @Option(help: ArgumentHelp("The address to listen on; 0.0.0.0 or :: for all.", valueName: "address"))
+    var bind = "127.0.0.1"
+
+    @Flag(name: .shortAndLong, help: "Print one line on standard error for each request.")
+    var verbose = false
+
+    func validate() throws {
+        guard (0...65_535).contains(port) else {
+            throw ValidationError("--port takes 0 to 65535, not \(port).")
+        }
+        if bind.isEmpty { throw ValidationError("--bind wants an address, not an empty text.") }
+    }
+
+    func run() async throws {
+        let output = Output()
+        let options = StaticServer.Options(
+            directory: directory,
+            address: bind,
+            port: port,
+            maximumConnections: DescriptorLimit.raisedForConnections()
+        )
+        do {
+            let log: @Sendable (AccessRecord) -> Void = { output.message(Self.line($0)) }
+            let server = try StaticServer(options, log: verbose ? log : nil)
+            let path = server.serves("/manifest.json") ? "/manifest.json" : "/"
+            try await server.run(
+                listening: { [bind, directory] port in
+                    output.line(Self.url(address: bind, port: port, path: path))
+                    output.message("Serving \(escaped(directory)). Stop with ^C.")
+                },
+                until: { await StopSignals.firstRequest(atOnce: {}) }
+            )
+        } catch let error as ServerError {
+            throw CommandFailure(error.status, error.message)
+        }
+    }
+
+    /// The URL under which clients reach the server; "all addresses" is shown as this host's name.
+    static func url(address: String, port: Int, path: String) -> String {
+        let isAny = address == "0.0.0.0" || address == "::"
+        let host = isAny ? ProcessInfo.processInfo.hostName : address
+        return "http://\(host.contains(":") ? "[\(host)]" : host):\(port)\(path)"
+    }
+
+    /// One line of the access log.
+    static func line(_ record: AccessRecord) -> String {
+        let milliseconds = Int64(record.duration / .milliseconds(1))
+        let range = record.range.map { " [\(escaped($0))]" } ?? ""
+        return
+            "\(record.client) \(escaped(record.method)) \(escaped(record.target))\(range) \(record.status) "
+            + "\(record.bytes) B \(milliseconds) ms" + (record.isComplete ? "" : " (cut off)")
+    }
+}

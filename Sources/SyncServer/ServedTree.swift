@@ -1,0 +1,142 @@
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+/// The directory that is served, and the only way to a file in it.
+///
+/// Each name of a path is opened relative to the directory before it, and none may be a symbolic link: nothing
+/// outside the tree can be reached, whatever is renamed meanwhile. openat(2), O_NOFOLLOW.
+final class ServedTree: Sendable {
+    /// Why a file cannot be served.
+    enum Failure: Error, Equatable {
+        /// There is no such file, or it is something other than a file.
+        case notFound
+        /// The file's permissions keep this process out.
+        case forbidden
+        /// Out of descriptors or memory; later it may work. The errno value.
+        case unavailable(Int32)
+    }
+
+    private let root: Int32
+
+    /// Opens the directory at `path`, which may itself be a link.
+    init(path: String) throws(ServerError) {
+        root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard root >= 0 else { throw .cannotOpen(directory: path, reason: String(cString: strerror(errno))) }
+    }
+
+    deinit { close(root) }
+
+    /// Whether a file can be served at `path`.
+    func contains(_ path: String) -> Bool {
+        // A path that is refused is not there, nor is one that cannot be opened.
+        guard let names = try? RequestPath(path) else { return false }
+        return (try? file(at: names)) != nil
+    }
+
+    /// Opens the regular file at `path` for reading.
+    func file(at path: RequestPath) throws(Failure) -> ServedFile {
+        var directory = root
+        defer { if directory != root { close(directory) } }
+        for name in path.names.dropLast() {
+            let next = Self.openName(name, in: directory, O_DIRECTORY)
+            let code = errno
+            if directory != root { close(directory) }
+            directory = next
+            guard next >= 0 else {
+                directory = root
+                throw Self.failure(code)
+            }
+        }
+        guard let name = path.names.last else { throw .notFound }
+        // Asked first, since opening a device or a FIFO can have effects of its own.
+        try Self.requireRegularFile(name, in: directory)
+        let descriptor = Self.openName(name, in: directory, O_NONBLOCK | O_NOCTTY)
+        guard descriptor >= 0 else { throw Self.failure(errno) }
+        guard let file = ServedFile(owning: descriptor) else { throw .notFound }
+        return file
+    }
+
+    private static func openName(_ name: [UInt8], in directory: Int32, _ flags: Int32) -> Int32 {
+        withCString(name) { openat(directory, $0, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | flags) }
+    }
+
+    private static func requireRegularFile(_ name: [UInt8], in directory: Int32) throws(Failure) {
+        var attributes = stat()
+        let result = withCString(name) { fstatat(directory, $0, &attributes, AT_SYMLINK_NOFOLLOW) }
+        guard result == 0 else { throw failure(errno) }
+        guard attributes.st_mode & S_IFMT == S_IFREG else { throw .notFound }
+    }
+
+    private static func withCString(_ name: [UInt8], _ body: (UnsafePointer<CChar>) -> Int32) -> Int32 {
+        (name.map { CChar(bitPattern: $0) } + [0]).withUnsafeBufferPointer { buffer in
+            guard let start = buffer.baseAddress else { return -1 }
+            return body(start)
+        }
+    }
+
+    private static func failure(_ code: Int32) -> Failure {
+        switch code {
+        case EACCES, EPERM: .forbidden
+        case EMFILE, ENFILE, ENOMEM: .unavailable(code)
+        default: .notFound
+        }
+    }
+}
+
+/// An open regular file, closed with its last reference.
+final class ServedFile: Sendable {
+    let version: FileVersion
+    private let descriptor: Int32
+
+    /// Takes the descriptor over; `nil`, with the descriptor closed, when it is no regular file.
+    init?(owning descriptor: Int32) {
+        self.descriptor = descriptor
+        var attributes = stat()
+        guard fstat(descriptor, &attributes) == 0, attributes.st_mode & S_IFMT == S_IFREG else {
+            // A failing initializer runs no deinit.
+            close(descriptor)
+            return nil
+        }
+        version = FileVersion(attributes)
+    }
+
+    deinit { close(descriptor) }
+
+    /// Reads up to `buffer.count` **bytes** at `offset`. pread(2), begun again after a signal.
+    ///
+    /// - Returns: The number of **bytes**, 0 at the end of the file, or -1.
+    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) -> Int {
+        guard let position = off_t(exactly: offset) else { return -1 }
+        while true {
+            let count = pread(descriptor, buffer.baseAddress, buffer.count, position)
+            if count >= 0 || errno != EINTR { return count }
+        }
+    }
+}
+
+extension FileVersion {
+    /// A file's version by its inode, size and times: git's stat cache trusts the same fields.
+    fileprivate init(_ attributes: stat) {
+        #if canImport(Glibc)
+            let (modified, changed) = (attributes.st_mtim, attributes.st_ctim)
+        #else
+            let (modified, changed) = (attributes.st_mtimespec, attributes.st_ctimespec)
+        #endif
+        let parts: [UInt64] = [
+            UInt64(truncatingIfNeeded: attributes.st_ino),
+            UInt64(truncatingIfNeeded: attributes.st_size),
+            Self.nanoseconds(modified),
+            Self.nanoseconds(changed),
+        ]
+        size = UInt64(max(0, attributes.st_size))
+        self.modified = HTTPDate(seconds: Int64(modified.tv_sec))
+        entityTag = "\"" + parts.map { String($0, radix: 36) }.joined(separator: "-") + "\""
+    }
+
+    private static func nanoseconds(_ time: timespec) -> UInt64 {
+        UInt64(truncatingIfNeeded: time.tv_sec) &* 1_000_000_000 &+ UInt64(truncatingIfNeeded: time.tv_nsec)
+    }
+}

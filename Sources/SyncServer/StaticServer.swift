@@ -1,0 +1,110 @@
+import Hummingbird
+import HummingbirdCore
+import Logging
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+/// A static file server for a trial or a LAN: ranges, strong validators, conditional requests, many clients.
+///
+/// It has no TLS, no listing and no users. It serves regular files below one directory, follows no symbolic link
+/// and hides names that begin with a dot.
+package struct StaticServer: Sendable {
+    /// Where and what to serve; everything is decided before it starts.
+    package struct Options: Sendable {
+        /// The directory.
+        package var directory: String
+        /// An IP address or a name of this host.
+        package var address: String
+        /// The port; 0 for any that is free.
+        package var port: Int
+        /// Most connections at a time; others wait in the kernel's queue.
+        package var maximumConnections: Int
+        /// How long answers under way may take after a stop.
+        package var stopTimeout: Duration
+
+        package init(
+            directory: String,
+            address: String = "127.0.0.1",
+            port: Int = 8080,
+            maximumConnections: Int,
+            stopTimeout: Duration = .seconds(5)
+        ) {
+            self.directory = directory
+            self.address = address
+            self.port = port
+            self.maximumConnections = maximumConnections
+            self.stopTimeout = stopTimeout
+        }
+    }
+
+    private let options: Options
+    private let tree: ServedTree
+    private let log: (@Sendable (AccessRecord) -> Void)?
+
+    /// Opens the directory. `log` is told after each answer, from any thread.
+    package init(_ options: Options, log: (@Sendable (AccessRecord) -> Void)? = nil) throws(ServerError) {
+        self.options = options
+        self.log = log
+        tree = try ServedTree(path: options.directory)
+    }
+
+    /// Whether the tree has a file that is served at `path`, which begins with a slash.
+    package func serves(_ path: String) -> Bool { tree.contains(path) }
+
+    /// Serves until `stop` returns or the task is cancelled.
+    ///
+    /// A stop closes the port, lets answers under way end within ``Options/stopTimeout`` and returns.
+    /// `listening` is told the port once it accepts connections.
+    ///
+    /// - Throws: ``ServerError``.
+    package func run(
+        listening: @escaping @Sendable (Int) -> Void,
+        until stop: @escaping @Sendable () async -> Void
+    ) async throws {
+        // The groups' own words add nothing to what is thrown.
+        let logger = Logger(label: "server") { _ in SwiftLogNoOpLogHandler() }
+        let application = Application(
+            responder: StaticFileResponder(tree: tree, threads: .singleton, log: log),
+            server: .http1(configuration: .init(idleTimeout: .seconds(60))),
+            configuration: ApplicationConfiguration(
+                address: .hostname(options.address, port: options.port),
+                availableConnectionsDelegate: MaximumAvailableConnections(options.maximumConnections)
+            ),
+            onServerRunning: { channel in listening(channel.localAddress?.port ?? options.port) },
+            logger: logger
+        )
+        var configuration = ServiceGroupConfiguration(
+            services: [
+                .init(service: application),
+                .init(service: StopWatch(stop: stop), successTerminationBehavior: .gracefullyShutdownGroup),
+            ],
+            logger: logger
+        )
+        configuration.maximumGracefulShutdownDuration = options.stopTimeout
+        do {
+            try await ServiceGroup(configuration: configuration).run()
+        } catch let error as IOError {
+            throw cannotListen(String(cString: strerror(error.errnoCode)))
+        } catch let error as SocketAddressError {
+            throw cannotListen("\(error)")
+        }
+    }
+
+    private func cannotListen(_ reason: String) -> ServerError {
+        .cannotListen(address: options.address, port: options.port, reason: reason)
+    }
+}
+
+/// Ends the group it runs in when it is told to.
+private struct StopWatch: Service {
+    let stop: @Sendable () async -> Void
+
+    func run() async { await stop() }
+}

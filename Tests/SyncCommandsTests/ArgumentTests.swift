@@ -1,0 +1,81 @@
+import ArgumentParser
+import SyncEngine
+import SyncModel
+import Testing
+
+@testable import SyncCommands
+
+@Suite(.timeLimit(.minutes(1)))
+struct ArgumentTests {
+    @Test(
+        "Everything on the command line is checked before anything happens [S83]",
+        arguments: [
+            ["pull"], ["pull", ""], ["pull", "m", "n"], ["pull", "m", "--bogus"],
+            ["pull", "m", "--connections", "0"], ["pull", "m", "--connections", "-1"],
+            ["pull", "m", "--connections", "65"], ["pull", "m", "--connections", "2147483648"],
+            ["pull", "m", "--connections", "9223372036854775808"], ["pull", "m", "--connections", "abc"],
+            ["pull", "m", "--limit-rate", "0"], ["pull", "m", "--limit-rate", "fast"],
+            ["pull", "m", "--limit-rate", "-5"], ["pull", "m", "--force"],
+            ["pull", "ftp://example.net/m.json"], ["pull", "file:///m.json"], ["pull", "http://"],
+            ["pull", "https:///m.json"], ["pull", "m", "--into", ""], ["pull", "m", "--group", ""],
+            ["pull", "m", "--session", ""], ["pull", "m", "--session", "../x"],
+            ["pull", "m", "--session", "a/b"], ["pull", "m", "--session", "-x"],
+            ["pull", "m", "--session", String(repeating: "a", count: 129)],
+            ["pull", "m", "--hook", ""], ["pull", "m", "--hook", "no-such-program-anywhere"],
+            ["pull", "m", "--group-hook", "sheets"], ["pull", "m", "--group-hook", "=/bin/true"],
+            ["pull", "m", "--group-hook", "sheets="],
+            ["pull", "m", "--group", "video", "--group-hook", "sheets=/bin/true"],
+            ["plan"], ["plan", "m", "--connections", "4"], ["verify"],
+            ["verify", "m", "--hook", "/bin/true"],
+            ["serve"], ["serve", ".", "--port", "65536"], ["serve", ".", "--port", "-1"], ["nonsense"],
+        ]
+    )
+    func refused(arguments: [String]) {
+        let error = #expect(throws: (any Error).self) { try SyncagentCommand.parseAsRoot(arguments) }
+        if let error { #expect(SyncagentCommand.exitCode(for: error).rawValue == ExitStatus.usage.rawValue) }
+    }
+
+    @Test("The options of a pull reach the engine")
+    func pullOptions() throws {
+        let command = try #require(
+            try SyncagentCommand.parseAsRoot([
+                "pull", "https://cdn.example.com/tower/manifest.json", "--into", "/srv/tower", "--session",
+                "tower-1",
+                "--group", "sheets", "--group", "video", "--hook", "/opt/reindex", "--group-hook",
+                "video=/opt/v=1",
+                "--connections", "64", "--limit-rate", "1.5MB", "--prune", "--force", "--dry-run",
+            ]) as? PullCommand
+        )
+        let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
+        let options = try command.pullOptions(environment: environment)
+        #expect(options.manifest == "https://cdn.example.com/tower/manifest.json")
+        #expect(options.destination == "/srv/tower")
+        #expect(options.session == "tower-1")
+        #expect(options.groups == ["sheets", "video"])
+        #expect(options.hooks.map(\.group) == ["all", "video"])
+        #expect(options.hooks.map(\.arguments) == [["/opt/reindex"], ["/opt/v=1"]])
+        #expect(options.connections == 64)
+        #expect(options.rateLimit == 1_500_000)
+        #expect(options.prune && options.force && options.dryRun)
+        #expect(options.stateDirectory == "/var/state/syncagent")
+    }
+
+    @Test("Paths with colons are paths", arguments: ["a:b.json", "./http://x", "/x/ftp://y", "C:\\m.json"])
+    func colons(path: String) throws {
+        let command = try #require(try SyncagentCommand.parseAsRoot(["plan", path]) as? PlanCommand)
+        #expect(command.target.manifest == path)
+    }
+
+    @Test("The state directory follows the XDG Base Directory Specification")
+    func stateDirectory() throws {
+        func directory(_ variables: [String: String], home: String? = "/home/passwd") throws -> String {
+            try EnvironmentPaths(home: home) { variables[$0] }.stateDirectory()
+        }
+        #expect(try directory(["XDG_STATE_HOME": "/s", "HOME": "/h"]) == "/s/syncagent")
+        #expect(try directory(["XDG_STATE_HOME": "relative", "HOME": "/h"]) == "/h/.local/state/syncagent")
+        #expect(try directory(["XDG_STATE_HOME": "", "HOME": "/h"]) == "/h/.local/state/syncagent")
+        #expect(try directory([:]) == "/home/passwd/.local/state/syncagent")
+        let failure = #expect(throws: CommandFailure.self) { try directory(["HOME": "h"], home: nil) }
+        #expect(failure?.status == .cannotCreate)
+    }
+}

@@ -1,0 +1,174 @@
+import Foundation
+import SyncModel
+import Synchronization
+import Testing
+
+@testable import SyncCommands
+
+@Suite(.timeLimit(.minutes(1)))
+struct ProgressTextTests {
+    static let progress = ProgressSnapshot(
+        phase: "Fetching",
+        filesDone: 12_345,
+        filesTotal: 20_000,
+        bytesDone: 300 << 20,
+        bytesTotal: 512 << 20
+    )
+
+    @Test(
+        "What does not fit into the terminal is left out, the least telling first",
+        arguments: [
+            (200, "Fetching  12,345/20,000 files  300 MiB/512 MiB  53.0 MiB/s  ETA 0:04"),
+            (65, "12,345/20,000 files  300 MiB/512 MiB  53.0 MiB/s  ETA 0:04"),
+            (50, "12,345/20,000 files  300 MiB/512 MiB  ETA 0:04"),
+            (40, "12,345/20,000 files  ETA 0:04"),
+            (20, "12,345/20,000 files"),
+            (9, "12,345/20"),
+            (0, ""),
+        ]
+    )
+    func fits(width: Int, text: String) {
+        #expect(ProgressText.line(Self.progress, rate: 53 * 1_048_576, width: width) == text)
+    }
+
+    @Test("Nothing is made up before it is known")
+    func unknown() {
+        let start = ProgressSnapshot(phase: "Checking", filesDone: 7)
+        #expect(ProgressText.line(start, rate: nil) == "Checking  7 files  0 B")
+        #expect(ProgressText.eta(Self.progress, rate: 0) == nil)
+        #expect(ProgressText.eta(Self.progress, rate: .infinity) == "0:00")
+        #expect(ProgressText.line(Self.progress, rate: .nan).contains("/s") == false)
+    }
+
+    @Test(
+        "Durations are short",
+        arguments: [
+            (0, "0:00"), (7, "0:07"), (754, "12:34"), (3723, "1:02:03"), (183_600, "2d 03h"),
+        ]
+    )
+    func durations(seconds: Int, text: String) {
+        #expect(ProgressText.duration(seconds: seconds) == text)
+    }
+
+    @Test(
+        "Large numbers are grouped",
+        arguments: [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567"), (-1000, "-1,000")]
+    )
+    func grouping(number: Int, text: String) {
+        #expect(ProgressText.grouped(number) == text)
+    }
+}
+
+@Suite(.timeLimit(.minutes(1)))
+struct RateEstimateTests {
+    @Test("A steady stream is measured right from the second count on")
+    func steady() throws {
+        var rate = RateEstimate()
+        #expect(rate.perSecond == nil)
+        for step in 0..<100 { rate.add(count: UInt64(step) * 50, at: Double(step) / 10) }
+        #expect(abs(try #require(rate.perSecond) - 500) < 0.001)
+    }
+
+    @Test("A stall lets the rate fall, a retry does not make it negative")
+    func stall() throws {
+        var rate = RateEstimate(timeConstant: 5)
+        for second in 0...20 { rate.add(count: UInt64(second) * 1000, at: Double(second)) }
+        for second in 21...40 { rate.add(count: 20_000, at: Double(second)) }
+        let stalled = try #require(rate.perSecond)
+        #expect(stalled < 30)
+        rate.add(count: 10, at: 41)
+        #expect(try #require(rate.perSecond) >= 0)
+    }
+
+    @Test("A clock that stands still changes nothing")
+    func noTime() {
+        var rate = RateEstimate()
+        rate.add(count: 1, at: 5)
+        let before = rate
+        rate.add(count: 1_000_000, at: 5)
+        #expect(rate == before)
+    }
+}
+
+@Suite(.timeLimit(.minutes(1)))
+struct OutputTests {
+    /// Runs `body` with an output whose two streams are files; returns what they hold afterwards.
+    static func captured(quiet: Bool = false, _ body: (Output) throws -> Void) throws -> (
+        out: String, err: String
+    ) {
+        let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        // A leftover in the temporary directory harms nobody.
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let names = ["out", "err"].map { directory.appendingPathComponent($0).path }
+        let descriptors = names.map { open($0, O_RDWR | O_CREAT, 0o600) }
+        defer { for descriptor in descriptors { close(descriptor) } }
+        try body(Output(quiet: quiet, standardOutput: descriptors[0], standardError: descriptors[1]))
+        let texts = try names.map { try String(contentsOfFile: $0, encoding: .utf8) }
+        return (texts[0], texts[1])
+    }
+
+    @Test("Data goes to standard output, words to standard error")
+    func streams() throws {
+        let (out, err) = try Self.captured { output in
+            output.line("data")
+            output.event(JSONLine.object { $0.field("event", "x") })
+            output.message("word")
+            output.warning("careful")
+            output.error("bad")
+        }
+        #expect(out == "data\n{\"event\":\"x\"}\n")
+        #expect(err == "word\nsyncagent: warning: careful\nsyncagent: bad\n")
+    }
+
+    @Test("Quiet keeps messages back, not warnings and errors")
+    func quiet() throws {
+        let (_, err) = try Self.captured(quiet: true) { output in
+            output.message("word")
+            output.warning("careful")
+            output.error("bad")
+        }
+        #expect(err == "syncagent: warning: careful\nsyncagent: bad\n")
+    }
+
+    @Test("Events wait for a flush, in order with lines")
+    func buffering() throws {
+        let (out, _) = try Self.captured { output in
+            for number in 0..<3 { output.event(JSONLine.object { $0.field("n", number) }) }
+            output.line("end")
+        }
+        #expect(out == "{\"n\":0}\n{\"n\":1}\n{\"n\":2}\nend\n")
+    }
+
+    @Test("A progress line is erased before a message and at the end")
+    func progressIsErased() throws {
+        let (_, err) = try Self.captured { output in
+            output.drawProgress("1/2 files")
+            output.message("word")
+            output.drawProgress("2/2 files")
+            output.clearProgress()
+            output.clearProgress()
+        }
+        #expect(err == "\r1/2 files\u{1B}[K\r\u{1B}[Kword\n\r2/2 files\u{1B}[K\r\u{1B}[K")
+    }
+
+    @Test("A terminal is redrawn at most ten times a second, and the line is gone at the end [S116]")
+    func redrawsAreLimited() async throws {
+        let pipe = Pipe()
+        let output = Output(standardOutput: -1, standardError: pipe.fileHandleForWriting.fileDescriptor)
+        let display = ProgressDisplay(output: output, style: .terminal, columns: { 80 })
+        let start = ContinuousClock.now
+        let reported = try await display.whileRunning {
+            for number in 0..<2000 { display.report(ProgressSnapshot(phase: "Fetching", filesDone: number)) }
+            return 2000
+        }
+        let elapsed = (ContinuousClock.now - start) / .seconds(1)
+        try pipe.fileHandleForWriting.close()
+        let text = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        let draws = text.components(separatedBy: "files").count - 1
+        #expect(reported == 2000)
+        #expect(draws >= 1)
+        #expect(Double(draws) <= elapsed * 10 + 1)
+        #expect(text.hasSuffix("\r\u{1B}[K"))
+    }
+}

@@ -1,0 +1,44 @@
+import Testing
+
+@testable import SyncServer
+
+@Suite(.timeLimit(.minutes(1)))
+struct RequestPathTests {
+    @Test("A path becomes decoded names")
+    func names() throws {
+        let path = try RequestPath("/a%20b/%C3%A9.txt")
+        #expect(path.names == [Array("a b".utf8), Array("é.txt".utf8)])
+        // Bytes that are no UTF-8 name a file as well as any others.
+        #expect(try RequestPath("/%FF").names == [[0xFF]])
+    }
+
+    @Test(
+        "Nothing leads upwards, into dot-files or to a directory [V1 V3]",
+        arguments: [
+            "/..", "/../etc/passwd", "/%2e%2e/etc/passwd", "/a/%2E%2E/b", "/a/../b", "/.git/config", "/a/.x",
+            "/.", "/", "//", "/a//b", "/a/", "/" + String(repeating: "a", count: 256),
+            String(repeating: "/a", count: 129),
+        ]
+    )
+    func notServed(path: String) {
+        #expect(throws: RequestPath.Refusal.notServed) { try RequestPath(path) }
+    }
+
+    @Test(
+        "Disguised slashes, NULs and broken escapes are malformed [V27]",
+        arguments: ["", "a", "/%", "/%2", "/%zz", "/%2G", "/a%2fb", "/a%00b", "/%+1"]
+    )
+    func malformed(path: String) {
+        #expect(throws: RequestPath.Refusal.malformed) { try RequestPath(path) }
+    }
+
+    @Test("Only a pack that bears its digest may be cached for ever")
+    func cachePolicy() throws {
+        let digest = String(repeating: "5f", count: 32)
+        #expect(CachePolicy.isPack(try RequestPath("/packs/\(digest).pack")))
+        #expect(CachePolicy.isPack(try RequestPath("/tower/packs/\(digest).pack")))
+        for other in ["/packs/x.pack", "/\(digest).pack", "/packs/\(digest).zip", "/manifest.json"] {
+            #expect(!CachePolicy.isPack(try RequestPath(other)), "\(other)")
+        }
+    }
+}
