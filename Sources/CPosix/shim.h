@@ -71,6 +71,15 @@ static inline void sa_name_thread(const char *name) { prctl(PR_SET_NAME, name, 0
 static inline void sa_name_thread(const char *name) { pthread_setname_np(name); }
 #endif
 
+/* Gives or takes the execute bits, where the file may be read: fchmod(2). Set-id and sticky bits are dropped. */
+static inline int sa_set_executable(int fd, int executable) {
+    struct stat status;
+    if (fstat(fd, &status) != 0) return -1;
+    mode_t mode = status.st_mode & 0666;
+    if (executable) mode |= (mode & 0444) >> 2;
+    return fchmod(fd, mode);
+}
+
 static inline int sa_rename(int olddir, const char *oldname, int newdir, const char *newname) {
     return renameat(olddir, oldname, newdir, newname);
 }

@@ -83,7 +83,7 @@ final class Installer: BlobConsumer {
     private func install(_ raw: UnsafeRawBufferPointer, _ slot: Int, _ worker: inout Worker) {
         let wanted = plan.slots[slot]
         let targets = plan.targets[wanted.targets]
-        if targets.contains(where: \.isWhole) {
+        if targets.contains(where: \.isStandalone) {
             // Whole small files: nothing touches the disk before the digest is right.
             do {
                 let digest = try worker.hasher.digest(of: raw)
@@ -97,7 +97,7 @@ final class Installer: BlobConsumer {
         onBytes(UInt64(raw.count) &* UInt64(targets.count))
         var serial: UInt32 = 0
         for target in targets {
-            if target.isWhole {
+            if target.isStandalone {
                 stage(raw, target.row, wanted.digest, serial, worker.number)
                 serial += 1
             } else {

@@ -123,6 +123,17 @@ package struct StatIndex: Sendable {
         return bytes.withUnsafeBufferPointer { body(UnsafeBufferPointer(rebasing: $0[range])) }
     }
 
+    /// The first position whose path does not come before `path`.
+    package func lowerBound(_ path: UnsafeBufferPointer<UInt8>) -> Int {
+        var low = 0
+        var high = count
+        while low < high {
+            let middle = (low + high) / 2
+            if withPath(middle, { PathOrder.compare($0, path) }) < 0 { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
     /// Whether a record may stand for its file at all: not when the file was last touched in, or after, the
     /// clock tick in which the index was written.
     package func trusts(_ record: IndexRecord) -> Bool {

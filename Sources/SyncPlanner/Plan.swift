@@ -62,8 +62,11 @@ package struct Plan: Sendable {
         package var blob: Int
         /// Position of the blob's first raw **byte** in the file.
         package var fileOffset: UInt64
-        /// Whether the blob is all of the file.
+        /// Whether the file comes as one piece.
         package var isWhole: Bool
+
+        /// Whether the blob is all of the file: not one of several, nor the rest of one.
+        package var isStandalone: Bool { isWhole && fileOffset == 0 }
     }
 
     /// HTTP requests without redirects and retries.

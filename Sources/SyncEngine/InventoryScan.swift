@@ -1,0 +1,130 @@
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncUnpack
+import Synchronization
+
+/// Makes the ``Inventory``: a look at every place on several threads, then a hash of what no record speaks for.
+struct InventoryScan: Sendable {
+    let manifest: Manifest
+    /// Rows to look at, ascending.
+    let rows: [Int]
+    let destination: Destination
+    let index: StatIndex
+    /// Paths that an interrupted run put in place, so that they count as installed.
+    let logged: Set<[UInt8]>
+    let threads: Int
+    let isStopped: @Sendable () -> Bool
+
+    func run() -> Inventory {
+        var inventory = Inventory()
+        inventory.records = Array(repeating: nil, count: manifest.files.count)
+        let slices = rows.evenSlices(rows.count < 2048 ? 1 : threads)
+        let looks = concurrently(slices.count, name: "stat") { look(at: slices[$0]) }
+        var unknown: [Unknown] = []
+        for look in looks {
+            for (row, record) in look.unchanged { inventory.records[row] = record }
+            inventory.wanted += look.wanted
+            inventory.obstructed += look.obstructed
+            unknown += look.unknown
+        }
+        if !unknown.isEmpty { hash(unknown, into: &inventory) }
+        return inventory
+    }
+
+    private struct Unknown: Sendable {
+        var row: Int
+        var installed: Bool
+    }
+
+    private struct Look: Sendable {
+        var unchanged: [(Int, IndexRecord)] = []
+        var wanted: [Int] = []
+        var unknown: [Unknown] = []
+        var obstructed: [Inventory.Obstruction] = []
+    }
+
+    /// Walks the rows and the index side by side; both stand in ``PathOrder``.
+    private func look(at rows: ArraySlice<Int>) -> Look {
+        var result = Look()
+        let check = PlaceCheck(index: index, files: manifest.files)
+        let directories = Directories(destination)
+        guard let first = rows.first else { return result }
+        var position = manifest.files.withPath(first) { index.lowerBound($0) }
+        for row in rows {
+            let known: IndexRecord? = manifest.files.withPath(row) { path in
+                while position < index.count,
+                    index.withPath(position, { PathOrder.compare($0, path) }) < 0
+                {
+                    position += 1
+                }
+                guard position < index.count, index.withPath(position, { PathOrder.compare($0, path) }) == 0
+                else { return nil }
+                return index.record(position)
+            }
+            switch check.verdict(row: row, known: known, directories: directories) {
+            case .unchanged(let record): result.unchanged.append((row, record))
+            case .absent, .differs: result.wanted.append(row)
+            case .obstructed(let error): result.obstructed.append(Inventory.Obstruction(row: row, error: error))
+            case .unknown:
+                result.unknown.append(Unknown(row: row, installed: known?.installed ?? isLogged(row)))
+            }
+        }
+        return result
+    }
+
+    private func isLogged(_ row: Int) -> Bool {
+        !logged.isEmpty && manifest.files.withPath(row) { logged.contains(Array($0)) }
+    }
+
+    private func hash(_ unknown: [Unknown], into inventory: inout Inventory) {
+        let next = SharedCounter()
+        let results = concurrently(min(threads, unknown.count), name: "hash") { _ -> [(Int, IndexRecord?)] in
+            var found: [(Int, IndexRecord?)] = []
+            guard var reader = try? PlaceReader(destination) else {  // No memory: the rows count as wanted.
+                return []
+            }
+            while !isStopped() {
+                let position = next.take()
+                guard position < unknown.count else { break }
+                let entry = unknown[position]
+                let record = reader.verify(entry.row, of: manifest, installed: entry.installed)
+                found.append((entry.row, record))
+            }
+            return found
+        }
+        var seen = Set<Int>()
+        for (row, record) in results.joined() {
+            seen.insert(row)
+            if manifest.files.kind(row) != .link {
+                inventory.hashedFiles += 1
+                inventory.hashedBytes = inventory.hashedBytes &+ manifest.files.size(row)
+            }
+            if let record { inventory.records[row] = record } else { inventory.wanted.append(row) }
+        }
+        for entry in unknown where !seen.contains(entry.row) { inventory.wanted.append(entry.row) }
+        inventory.wanted.sort()
+    }
+}
+
+/// Hands out 0, 1, 2 … to several threads.
+final class SharedCounter: Sendable {
+    private let value = Mutex(0)
+
+    func take() -> Int {
+        value.withLock { value in
+            defer { value += 1 }
+            return value
+        }
+    }
+}
+
+extension Array {
+    /// At most `count` slices of almost equal length, in order.
+    func evenSlices(_ count: Int) -> [ArraySlice<Element>] {
+        guard !isEmpty else { return [] }
+        let slices = Swift.max(1, Swift.min(count, self.count))
+        return (0..<slices).map { self[(self.count * $0 / slices)..<(self.count * ($0 + 1) / slices)] }
+    }
+}

@@ -1,0 +1,178 @@
+import CPosix
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncUnpack
+import Synchronization
+
+/// Brings wanted content from what this machine has: files under another path, older revisions' files that are
+/// still here, and whole files an interrupted run left in staging. Nothing is trusted: every byte is hashed.
+struct LocalCopies: Sendable {
+    let manifest: Manifest
+    let destination: Destination
+    let index: StatIndex
+    let staging: Staging
+    let committer: Committer
+    let threads: Int
+    let isStopped: @Sendable () -> Bool
+
+    private struct Candidate: Sendable {
+        var row: Int
+        var source: Source
+        enum Source: Sendable {
+            case indexed(Int)
+            case staged(Staging.File)
+        }
+    }
+
+    /// - Returns: The rows that are staged now, and the **bytes** that need not be fetched.
+    func run(wanted: [Int]) -> (rows: Set<Int>, bytes: UInt64) {
+        let candidates = candidates(for: wanted)
+        guard !candidates.isEmpty else { return ([], 0) }
+        let next = SharedCounter()
+        let done = concurrently(min(threads, candidates.count), name: "reuse") { thread -> [Int] in
+            var rows: [Int] = []
+            guard let copier = try? LocalCopier(destination, staging, lane: thread) else {
+                return []  // No memory: fetched instead.
+            }
+            while !isStopped() {
+                let position = next.take()
+                guard position < candidates.count else { break }
+                let candidate = candidates[position]
+                let executable = manifest.files.kind(candidate.row) == .executable
+                let digest = manifest.files.digest(candidate.row)
+                let size = manifest.files.size(candidate.row)
+                let file =
+                    switch candidate.source {
+                    case .indexed(let entry):
+                        copier.copy(entry, of: index, digest: digest, size: size, executable: executable,
+                            serial: UInt32(truncatingIfNeeded: candidate.row))
+                    case .staged(let file):
+                        copier.check(file, digest: digest, size: size, executable: executable)
+                    }
+                guard let file else { continue }
+                committer.add(Committer.Staged(row: candidate.row, file: file))
+                rows.append(candidate.row)
+            }
+            return rows
+        }
+        let rows = Set(done.joined())
+        let bytes = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
+        return (rows, bytes)
+    }
+
+    private func candidates(for wanted: [Int]) -> [Candidate] {
+        let leftovers = staging.leftovers()
+        guard index.count > 0 || !leftovers.isEmpty else { return [] }
+        var rowsByDigest: [SHA256Digest: [Int]] = [:]
+        for row in wanted where manifest.files.kind(row) != .link && manifest.files.size(row) > 0 {
+            rowsByDigest[manifest.files.digest(row), default: []].append(row)
+        }
+        var candidates: [Candidate] = []
+        for (file, size) in leftovers where !file.name.isPart {
+            let rows = rowsByDigest[file.name.digest] ?? []
+            if let row = rows.last, manifest.files.size(row) == size {
+                candidates.append(Candidate(row: row, source: .staged(file)))
+                rowsByDigest[file.name.digest]?.removeLast()
+            } else {
+                staging.remove(file)
+            }
+        }
+        for entry in 0..<index.count {
+            guard let record = index.record(entry), record.kind != .link,
+                let rows = rowsByDigest[record.digest], !rows.isEmpty
+            else { continue }
+            for row in rows { candidates.append(Candidate(row: row, source: .indexed(entry))) }
+            rowsByDigest[record.digest] = nil
+        }
+        return candidates
+    }
+}
+
+/// Copies one file after another into staging, hashing what it writes. One thread each.
+private final class LocalCopier {
+    private let directories: Directories
+    private let staging: Staging
+    private let lane: Int
+    private var hasher: SHA256Hasher
+    private let buffer: UnsafeMutableRawBufferPointer
+
+    init(_ destination: Destination, _ staging: Staging, lane: Int) throws(DigestError) {
+        hasher = try SHA256Hasher()
+        directories = Directories(destination)
+        self.staging = staging
+        self.lane = lane
+        buffer = .allocate(byteCount: 1 << 18, alignment: 64)
+    }
+
+    deinit { buffer.deallocate() }
+
+    /// Copies an indexed file when it is still the one that was verified.
+    func copy(
+        _ entry: Int,
+        of index: StatIndex,
+        digest: SHA256Digest,
+        size: UInt64,
+        executable: Bool,
+        serial: UInt32
+    ) -> Staging.File? {
+        let source: Int32? = index.withPath(entry) { path in
+            let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
+            let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
+            guard let directory = try? directories.descriptor(parent, create: false),  // Gone: fetched.
+                let base = path.baseAddress
+            else { return nil }
+            return (base + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) {
+                sa_openat(directory, $0, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
+            }
+        }
+        guard let source, source >= 0 else { return nil }
+        let reading = Descriptor(owning: source)
+        guard let status = status(reading.raw), status.kind == .file, status.size == size else { return nil }
+        let file = Staging.File(lane: lane, name: StagedName(digest: digest, serial: serial))
+        let target = staging.create(file, executable: executable)
+        guard target >= 0 else { return nil }
+        let writing = Descriptor(owning: target)
+        let isCloned = sa_clone_file(writing.raw, reading.raw) == 0
+        guard transfer(from: reading.raw, to: isCloned ? nil : writing.raw, size: size) == digest else {
+            staging.remove(file)
+            return nil
+        }
+        return file
+    }
+
+    /// Takes a staged left-over when its bytes are right.
+    func check(_ file: Staging.File, digest: SHA256Digest, size: UInt64, executable: Bool) -> Staging.File? {
+        let raw = staging.open(file)
+        guard raw >= 0 else { return nil }
+        let reading = Descriptor(owning: raw)
+        guard transfer(from: reading.raw, to: nil, size: size) == digest,
+            sa_set_executable(reading.raw, executable ? 1 : 0) == 0
+        else {
+            staging.remove(file)
+            return nil
+        }
+        return file
+    }
+
+    /// Hashes `size` **bytes** of `source`, and writes them to `target` where there is one.
+    private func transfer(from source: Int32, to target: Int32?, size: UInt64) -> SHA256Digest? {
+        var offset: UInt64 = 0
+        do {
+            try hasher.reset()
+            while offset < size {
+                let part = UnsafeMutableRawBufferPointer(
+                    rebasing: buffer[..<Int(min(UInt64(buffer.count), size - offset))]
+                )
+                guard readFully(source, into: part, at: offset) == part.count else { return nil }
+                try hasher.update(UnsafeRawBufferPointer(part))
+                if let target, writeAll(target, UnsafeRawBufferPointer(part), at: offset) != 0 { return nil }
+                offset += UInt64(part.count)
+            }
+            return try hasher.finish()
+        } catch {
+            return nil
+        }
+    }
+}

@@ -1,0 +1,184 @@
+import CPosix
+import SyncCompression
+import SyncDigest
+import SyncManifest
+import SyncModel
+import SyncPlugins
+
+/// A manifest whose bytes are known and, unless somebody asks, not decoded.
+struct FoundManifest: Sendable {
+    let digest: SHA256Digest
+    let project: String
+    /// What relative URLs resolve against.
+    let baseURL: String
+    /// For people: a path, or a redacted URL.
+    let shown: String
+    private let decodeBody: @Sendable () throws(EngineError) -> Manifest
+
+    init(
+        digest: SHA256Digest,
+        project: String,
+        baseURL: String,
+        shown: String,
+        decode: @escaping @Sendable () throws(EngineError) -> Manifest
+    ) {
+        self.digest = digest
+        self.project = project
+        self.baseURL = baseURL
+        self.shown = shown
+        decodeBody = decode
+    }
+
+    /// The checked manifest.
+    func decode() throws(EngineError) -> Manifest { try decodeBody() }
+}
+
+/// Finds a manifest: a path, or a URL asked conditionally.
+struct ManifestSource: Sendable {
+    /// Most **bytes** of a manifest, raw or compressed (V46, S15).
+    static let limit = 1 << 30
+
+    let transport: any Transport
+    let cache: ManifestCache?
+    let nextID: @Sendable () -> TransferID
+
+    func find(_ location: String) throws(EngineError) -> FoundManifest {
+        let lower = location.lowercased()
+        if lower.hasPrefix("http://") || lower.hasPrefix("https://") { return try fetch(location) }
+        if let scheme = location.firstIndex(of: ":"), location[scheme...].hasPrefix("://") {
+            throw EngineError(
+                .usage,
+                "\(redacted(url: location)): a manifest is a path or an http(s) URL"
+            )
+        }
+        return try read(location)
+    }
+
+    private func read(_ path: String) throws(EngineError) -> FoundManifest {
+        guard let body = readFile(path) else {
+            let code = sa_errno()
+            let missing = code == ENOENT || code == ENOTDIR || code == EISDIR
+            throw EngineError(
+                missing ? .noInput : .ioError,
+                "cannot read the manifest \(escaped(path)): \(String(cString: strerror(code)))"
+            )
+        }
+        let manifest = try Self.decode(body, isCompressed: path.hasSuffix(".zst"), shown: escaped(path))
+        let absolute = path.hasPrefix("/") ? path : Self.currentDirectory() + "/" + path
+        return FoundManifest(
+            digest: manifest.digest,
+            project: manifest.project,
+            baseURL: "file://" + absolute,
+            shown: escaped(path)
+        ) { () throws(EngineError) in manifest }
+    }
+
+    private func fetch(_ url: String) throws(EngineError) -> FoundManifest {
+        let known = cache?.entry(for: url)
+        let plain = url.prefix { $0 != "?" && $0 != "#" }
+        let query = url[plain.endIndex...]
+        var tries: [(url: String, isCompressed: Bool)] = [(url, plain.hasSuffix(".zst"))]
+        // The compressed sibling is preferred; a server that has none costs one request, once.
+        if plain.hasSuffix(".json"), known?.isCompressed != false {
+            tries.insert((plain + ".zst" + query, true), at: 0)
+        }
+        for (position, attempt) in tries.enumerated() {
+            let usable = known?.isCompressed == attempt.isCompressed ? known : nil
+            let sink = MemorySink(limit: Self.limit)
+            let request = TransferRequest(
+                id: nextID(),
+                urls: [attempt.url],
+                limit: UInt64(Self.limit),
+                knownValidator: usable?.validator,
+                priority: .max
+            )
+            switch transport.run(request, sink: sink) {
+            case .failure(let error):
+                let isMissing = error.code.status.map { (400..<500).contains($0) } ?? false
+                if isMissing || error.code == .authentication, position + 1 < tries.count { continue }
+                throw Self.refusal(error, overflowed: sink.overflowed)
+            case .success(let report) where report.response.status == 304:
+                guard let usable, let cache else {
+                    throw EngineError(.dataInvalid, "\(redacted(url: url)): 304 to a request without condition")
+                }
+                return found(usable, in: cache, url: url)
+            case .success(let report):
+                let body = sink.bytes
+                let manifest = try Self.decode(
+                    body,
+                    isCompressed: attempt.isCompressed,
+                    shown: redacted(url: attempt.url)
+                )
+                let entry = ManifestCache.Entry(
+                    digest: manifest.digest,
+                    validator: report.response.validator,
+                    isCompressed: attempt.isCompressed,
+                    project: manifest.project
+                )
+                cache?.remember(entry, body: body, for: url)
+                return FoundManifest(
+                    digest: manifest.digest,
+                    project: manifest.project,
+                    baseURL: url,
+                    shown: redacted(url: url)
+                ) { () throws(EngineError) in manifest }
+            }
+        }
+        throw EngineError(.noInput, "\(redacted(url: url)): no manifest there")
+    }
+
+    private func found(_ entry: ManifestCache.Entry, in cache: ManifestCache, url: String) -> FoundManifest {
+        FoundManifest(
+            digest: entry.digest,
+            project: entry.project,
+            baseURL: url,
+            shown: redacted(url: url)
+        ) { () throws(EngineError) in
+            guard let body = cache.body(of: entry) else {
+                throw EngineError(.ioError, "the cached manifest \(entry.digest) has gone; pull again")
+            }
+            let manifest = try Self.decode(body, isCompressed: entry.isCompressed, shown: redacted(url: url))
+            guard manifest.digest == entry.digest else {
+                throw EngineError(.ioError, "the cached manifest \(entry.digest) is damaged; remove it")
+            }
+            return manifest
+        }
+    }
+
+    static func decode(
+        _ body: [UInt8],
+        isCompressed: Bool,
+        shown: String
+    ) throws(EngineError) -> Manifest {
+        do {
+            var json = body
+            if isCompressed { json = try body.withUnsafeBytes { try decodeZstd($0, limit: Self.limit) } }
+            let digest = try json.withUnsafeBytes { try sha256($0) }
+            return try ManifestLoader.load(json, digest: digest)
+        } catch {
+            throw EngineError(.dataInvalid, "\(shown): \(error)")
+        }
+    }
+
+    private static func refusal(_ error: TransferError, overflowed: Bool) -> EngineError {
+        if overflowed || error.code == .tooLarge {
+            return EngineError(.dataInvalid, "\(error.url): longer than \(ByteCount(UInt64(limit)))")
+        }
+        if error.code.status == 404 || error.code.status == 410 {
+            return EngineError(.noInput, "\(error.url): no manifest there (\(error.detail))")
+        }
+        let status: ExitStatus =
+            switch error.code {
+            case .unreachable, .timedOut, .tls: .unavailable
+            case .refusedByPolicy, .redirectRefused: .refused
+            default: .unavailable
+            }
+        return EngineError(status, "cannot fetch the manifest: \(error)")
+    }
+
+    private static func currentDirectory() -> String {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) { buffer in
+            getcwd(buffer.baseAddress, buffer.count).map { String(cString: $0) } ?? "."
+        }
+    }
+}

@@ -1,0 +1,107 @@
+import CPosix
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+
+/// Reads what stands at a row's place and tells whether it is right. One thread each.
+struct PlaceReader: ~Copyable {
+    private let directories: Directories
+    private var hasher: SHA256Hasher
+    private let buffer: UnsafeMutableRawBufferPointer
+
+    init(_ destination: Destination) throws(DigestError) {
+        let hasher = try SHA256Hasher()
+        directories = Directories(destination)
+        self.hasher = hasher
+        buffer = .allocate(byteCount: 1 << 18, alignment: 64)
+    }
+
+    deinit { buffer.deallocate() }
+
+    /// The record of a file or link that is right, with the executable bit mended where only that was wrong;
+    /// `nil` when the content differs or cannot be read.
+    mutating func verify(_ row: Int, of manifest: Manifest, installed: Bool) -> IndexRecord? {
+        let files = manifest.files
+        return files.withPath(row) { path in
+            let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
+            let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
+            guard let directory = try? directories.descriptor(parent, create: false),  // Unreadable: wanted.
+                let base = path.baseAddress
+            else { return nil }
+            return (base + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) { leaf in
+                files.kind(row) == .link
+                    ? verifyLink(directory, leaf, target: files.linkTarget(row) ?? "", installed: installed)
+                    : verifyFile(directory, leaf, row, files, installed: installed)
+            }
+        }
+    }
+
+    private mutating func verifyFile(
+        _ directory: Int32,
+        _ leaf: UnsafePointer<CChar>,
+        _ row: Int,
+        _ files: FileTable,
+        installed: Bool
+    ) -> IndexRecord? {
+        let raw = sa_openat(directory, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
+        guard raw >= 0 else { return nil }
+        let file = Descriptor(owning: raw)
+        guard var before = status(file.raw), before.kind == .file, before.size == files.size(row),
+            digest(of: file.raw, size: before.size) == files.digest(row)
+        else { return nil }
+        let executable = files.kind(row) == .executable
+        if before.isExecutable != executable {
+            guard sa_set_executable(file.raw, executable ? 1 : 0) == 0, let mended = status(file.raw) else {
+                return nil
+            }
+            before = mended
+        } else if status(file.raw) != before {
+            return nil  // Somebody writes to it right now.
+        }
+        return IndexRecord(
+            status: before,
+            digest: files.digest(row),
+            kind: executable ? .executable : .file,
+            installed: installed
+        )
+    }
+
+    private mutating func verifyLink(
+        _ directory: Int32,
+        _ leaf: UnsafePointer<CChar>,
+        target: String,
+        installed: Bool
+    ) -> IndexRecord? {
+        guard case .success(let found?) = status(directory, leaf), found.kind == .link,
+            linkTarget(directory, leaf) == target, let digest = try? sha256(target)  // No memory: made anew.
+        else { return nil }
+        return IndexRecord(status: found, digest: digest, kind: .link, installed: installed)
+    }
+
+    private func linkTarget(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> String? {
+        guard let text = buffer.baseAddress?.assumingMemoryBound(to: CChar.self) else { return nil }
+        let count = readlinkat(directory, leaf, text, Int(PATH_MAX))
+        guard count >= 0 else { return nil }
+        return String(decoding: buffer[..<count], as: UTF8.self)
+    }
+
+    /// The SHA-256 of an open file of this many **bytes**; `nil` when it cannot be read or has another length.
+    private mutating func digest(of file: Int32, size: UInt64) -> SHA256Digest? {
+        var offset: UInt64 = 0
+        do {
+            try hasher.reset()
+            while offset < size {
+                let part = UnsafeMutableRawBufferPointer(
+                    rebasing: buffer[..<Int(min(UInt64(buffer.count), size - offset))]
+                )
+                guard readFully(file, into: part, at: offset) == part.count else { return nil }
+                try hasher.update(UnsafeRawBufferPointer(part))
+                offset += UInt64(part.count)
+            }
+            return try hasher.finish()
+        } catch {
+            return nil
+        }
+    }
+}
