@@ -102,5 +102,6 @@ let package = Package(
         // For tests here and of plugins elsewhere.
         library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression"]),
         tests("SyncTestKitTests", ["SyncTestKit", "SyncPlugins"]),
+        tests("SyncTransferTests", ["SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
     ]
 )

@@ -22,6 +22,18 @@ static inline CURLcode sa_curl_get_long(CURL *h, CURLINFO i, long *out) { return
 static inline CURLcode sa_curl_get_offset(CURL *h, CURLINFO i, curl_off_t *out) { return curl_easy_getinfo(h, i, out); }
 static inline CURLcode sa_curl_get_string(CURL *h, CURLINFO i, const char **out) { return curl_easy_getinfo(h, i, out); }
 static inline CURLcode sa_curl_get_pointer(CURL *h, CURLINFO i, void **out) { return curl_easy_getinfo(h, i, out); }
+static inline CURLcode sa_curl_set_prereq(CURL *h, curl_prereq_callback v) { return curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, v); }
+static inline CURLcode sa_curl_set_opensocket(CURL *h, curl_opensocket_callback v) { return curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, v); }
+static inline CURLcode sa_curl_set_list(CURL *h, CURLoption o, struct curl_slist *v) { return curl_easy_setopt(h, o, v); }
 static inline CURLMcode sa_curl_multi_set_long(CURLM *m, CURLMoption o, long v) { return curl_multi_setopt(m, o, v); }
+
+/* The member `data` of CURLMsg is a union; Swift reads its code through this. */
+static inline CURLcode sa_curl_message_result(const CURLMsg *m) { return m->data.result; }
+
+/* Macros with casts, which Swift does not import. */
+static inline curl_socket_t sa_curl_socket_bad(void) { return CURL_SOCKET_BAD; }
+static inline long sa_curl_auth_basic(void) { return (long)CURLAUTH_BASIC; }
+static inline const curl_version_info_data *sa_curl_version(void) { return curl_version_info(CURLVERSION_NOW); }
+static inline CURLcode sa_curl_global_init(void) { return curl_global_init(CURL_GLOBAL_DEFAULT); }
 
 #endif

@@ -1,0 +1,66 @@
+import Glibc
+
+/// Where a network address can be reached from (V29). IANA Special-Purpose Address Registries, RFC 6890.
+package enum AddressScope: Equatable, Sendable {
+    /// Anywhere.
+    case global
+    /// This machine, this link or this site.
+    case local
+
+    /// Judges an address as libcurl or `inet_pton(3)` writes it, with or without brackets; `nil` if it is none.
+    package init?(literal text: String) {
+        let bare = text.hasPrefix("[") && text.hasSuffix("]") ? String(text.dropFirst().dropLast()) : text
+        let address = bare.split(separator: "%", maxSplits: 1).first.map(String.init) ?? ""
+        var four = in_addr()
+        if inet_pton(AF_INET, address, &four) == 1 {
+            self.init(ipv4: UInt32(bigEndian: four.s_addr))
+            return
+        }
+        var six = in6_addr()
+        guard inet_pton(AF_INET6, address, &six) == 1 else { return nil }
+        self = withUnsafeBytes(of: &six) { AddressScope(ipv6: $0) }
+    }
+
+    /// Judges the address a socket is about to connect to; other families than IP are local.
+    init(socketAddress: UnsafePointer<sockaddr>) {
+        switch Int32(socketAddress.pointee.sa_family) {
+        case AF_INET:
+            self = socketAddress.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
+                AddressScope(ipv4: UInt32(bigEndian: $0.pointee.sin_addr.s_addr))
+            }
+        case AF_INET6:
+            self = socketAddress.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) {
+                withUnsafeBytes(of: $0.pointee.sin6_addr) { AddressScope(ipv6: $0) }
+            }
+        default: self = .local
+        }
+    }
+
+    private init(ipv4 address: UInt32) {
+        let local: [(prefix: UInt32, length: UInt32)] = [
+            (0x0000_0000, 8),  // This network; Linux connects 0.0.0.0 to itself.
+            (0x0A00_0000, 8), (0xAC10_0000, 12), (0xC0A8_0000, 16),  // RFC 1918.
+            (0x6440_0000, 10),  // Carrier-grade NAT, RFC 6598.
+            (0x7F00_0000, 8),  // Loopback.
+            (0xA9FE_0000, 16),  // Link-local, and the clouds' metadata service.
+            (0xC000_0000, 24), (0xC612_0000, 15),  // Protocol assignments, benchmarks.
+            (0xE000_0000, 4), (0xF000_0000, 4),  // Multicast, reserved, broadcast.
+        ]
+        self = local.contains { address >> (32 - $0.length) == $0.prefix >> (32 - $0.length) } ? .local : .global
+    }
+
+    private init(ipv6 bytes: UnsafeRawBufferPointer) {
+        let high = bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self).bigEndian
+        let low = bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self).bigEndian
+        let embedded = UInt32(truncatingIfNeeded: low)
+        if high == 0, low >> 32 == 0xFFFF || low >> 32 == 0 {  // ::ffff:a.b.c.d, ::a.b.c.d, :: and ::1.
+            self = low >> 32 == 0 && embedded <= 1 ? .local : AddressScope(ipv4: embedded)
+        } else if high == 0x0064_FF9B_0000_0000, low >> 32 == 0 {  // NAT64, RFC 6052.
+            self = AddressScope(ipv4: embedded)
+        } else if high >> 48 == 0x2002 {  // 6to4, RFC 3056.
+            self = AddressScope(ipv4: UInt32(truncatingIfNeeded: high >> 16))
+        } else {
+            self = high >> 61 == 1 ? .global : .local  // 2000::/3 is what is given out; fc00::/7, fe80::/10, ff00::/8 not.
+        }
+    }
+}

@@ -1,0 +1,102 @@
+import SyncPlugins
+
+/// What was asked, as far as an answer is judged by it.
+struct Question: Equatable {
+    /// First **byte** in `Range`; `nil` when there was none.
+    var first: UInt64?
+    /// One past the last **byte** in `Range`; `nil` when it was open or there was none.
+    var end: UInt64?
+    /// The object's length in **bytes** where known.
+    var objectSize: UInt64?
+    /// Whether 304 is a good answer.
+    var isConditional = false
+    /// Whether another host answers than the one in the original URL.
+    var isElsewhere = false
+    /// Whether a web page can be what was asked for.
+    var mayBeWebPage = false
+}
+
+/// What the head of an answer means.
+enum Verdict: Equatable {
+    /// A body that begins at `offset` of the object; `end` and `total` where told.
+    case body(offset: UInt64, end: UInt64?, total: UInt64?)
+    case notModified
+    /// 301, 302, 303, 307 or 308.
+    case redirect
+    case fault(Fault)
+}
+
+/// Judges the head of an answer before any byte of its body is believed (R3 … R9).
+func judge(_ answer: ResponseHeaders, to question: Question, now: Int64) -> Verdict {
+    if let text = answer.contradiction { return .fault(Fault(.malformed, text)) }
+    var length: UInt64?
+    if let text = answer.contentLength {
+        guard let number = decimal(text) else {
+            return .fault(Fault(.malformed, "Content-Length: \(text.prefix(80))"))
+        }
+        length = number
+    }
+    switch answer.status {
+    case 200: return judgeWhole(answer, length: length, to: question)
+    case 206: return judgePart(answer, length: length, to: question)
+    case 204 where question.objectSize == 0: return .body(offset: 0, end: 0, total: 0)
+    case 304 where question.isConditional: return .notModified
+    case 301, 302, 303, 307, 308: return .redirect
+    case 407: return .fault(Fault(.proxyAuthentication, "the proxy asks for other credentials (407)"))
+    case 416:
+        return .fault(Fault(.wrongRange, "416, \(answer.contentRange ?? "no Content-Range")"))
+    case 0..<400:
+        return .fault(Fault(.unwantedForm, "status \(answer.status), where 200 or 206 was due"))
+    default:
+        let wait = answer.retryAfter.flatMap { retryAfter($0, now: now) }
+        return .fault(Fault(.status(answer.status), "status \(answer.status)", retryAfter: wait))
+    }
+}
+
+private func judgeWhole(_ answer: ResponseHeaders, length: UInt64?, to question: Question) -> Verdict {
+    let isPage = answer.mediaType == "text/html" && !question.mayBeWebPage
+    let fits = length == nil || question.objectSize == nil || length == question.objectSize
+    if isPage, question.isElsewhere || !fits, question.objectSize == nil || length != question.objectSize {
+        return .fault(Fault(.captivePortal, "a web page in place of the file; is there a network log-in?"))
+    }
+    if let fault = codingFault(answer) { return .fault(fault) }
+    if let length, let size = question.objectSize, length != size {
+        return .fault(
+            length > size
+                ? Fault(.tooLarge, "\(length) bytes, where the object has \(size)")
+                : Fault(.otherSize, "\(length) bytes, where the object has \(size)")
+        )
+    }
+    return .body(offset: 0, end: length, total: length)
+}
+
+private func judgePart(_ answer: ResponseHeaders, length: UInt64?, to question: Question) -> Verdict {
+    guard let first = question.first else {
+        return .fault(Fault(.wrongRange, "206 to a request without a range"))
+    }
+    if answer.mediaType == "multipart/byteranges" {
+        return .fault(Fault(.unwantedForm, "multipart/byteranges to a request for one range"))
+    }
+    if let fault = codingFault(answer) { return .fault(fault) }
+    guard let text = answer.contentRange, let told = ContentRange(text), let range = told.range else {
+        return .fault(Fault(.wrongRange, "206 with \(answer.contentRange.map { "Content-Range: \($0.prefix(80))" } ?? "no Content-Range")"))
+    }
+    if let total = told.total, let size = question.objectSize, total != size {
+        return .fault(Fault(.otherSize, "206 of an object of \(total) bytes, where it has \(size)"))
+    }
+    guard range.lowerBound <= first, range.upperBound > first else {
+        return .fault(Fault(.wrongRange, "206 with \(text.prefix(80)), where byte \(first) was asked"))
+    }
+    if let size = question.objectSize, range.upperBound > size {
+        return .fault(Fault(.wrongRange, "206 beyond the object's \(size) bytes: \(text.prefix(80))"))
+    }
+    if let length, length != range.upperBound - range.lowerBound {
+        return .fault(Fault(.malformed, "Content-Length \(length) contradicts Content-Range \(text.prefix(80))"))
+    }
+    return .body(offset: range.lowerBound, end: range.upperBound, total: told.total)
+}
+
+private func codingFault(_ answer: ResponseHeaders) -> Fault? {
+    guard let coding = answer.contentEncoding, coding.lowercased() != "identity" else { return nil }
+    return Fault(.unwantedForm, "Content-Encoding: \(coding.prefix(80)), which was not asked for")
+}

@@ -1,0 +1,129 @@
+import CCurl
+import Glibc
+package import SyncPlugins
+import Synchronization
+
+/// Brings bytes for URLs with libcurl: queueing, redirects, retries and resume included.
+///
+/// One thread owns the multi handle, every easy handle and all state (``CurlWorker``). Other threads leave
+/// commands in an inbox and wake it with `curl_multi_wakeup(3)`. No lock is held while libcurl or a sink runs.
+package final class CurlTransport: Transport {
+    private let inbox: Inbox
+    private let counters: Counters
+    private let thread: Mutex<pthread_t?>
+
+    /// Checks libcurl and the configuration, and starts the thread.
+    ///
+    /// - Throws: ``TransferError`` with the code `misuse`, when libcurl is too old or lets through what it must
+    ///   not (V26), a file named in the configuration cannot be read (F057), or a value is out of its bounds.
+    package init(configuration: TransportConfiguration) throws(TransferError) {
+        try configuration.validate()
+        try LibcurlCheck.run()
+        guard let multi = MultiHandle() else {
+            throw TransferError(code: .misuse, url: "", detail: "curl_multi_init returned NULL")
+        }
+        let inbox = Inbox(multi: multi)
+        let counters = Counters()
+        self.inbox = inbox
+        self.counters = counters
+        guard
+            let started = startThread({
+                let worker = CurlWorker(
+                    multi: multi.raw,
+                    configuration: configuration,
+                    inbox: inbox,
+                    counters: counters
+                )
+                worker.run()
+            })
+        else {
+            curl_multi_cleanup(multi.raw)
+            thread = Mutex(nil)
+            throw TransferError(code: .misuse, url: "", detail: "pthread_create: no thread for transfers")
+        }
+        thread = Mutex(started)
+    }
+
+    deinit { shutdown() }
+
+    package func start(
+        _ request: TransferRequest,
+        sink: any TransferSink,
+        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+    ) {
+        let isOpen = inbox.post(.start(request, sink, completion))
+        guard isOpen else {
+            let url = request.urls.first ?? ""
+            completion(.failure(TransferError(code: .cancelled, url: url, detail: "the transport has ended")))
+            return
+        }
+    }
+
+    package func resume(_ id: TransferID) { inbox.post(.resume(id)) }
+
+    package func cancel(_ id: TransferID) { inbox.post(.cancel(id)) }
+
+    package func blame(url: String, reason: String) { inbox.post(.blame(url: url, reason: reason)) }
+
+    /// Changes the limit of all transfers together, in **bytes** a second; `nil` for none.
+    package func setRateLimit(_ rate: UInt64?) { inbox.post(.setRateLimit(rate)) }
+
+    package var totals: TransferTotals { counters.totals }
+
+    /// Ends every transfer, then the thread. From the thread itself (a sink, a completion) it only asks for it.
+    package func shutdown() {
+        inbox.close()
+        let ended = thread.withLock { thread in
+            defer { thread = nil }
+            return thread
+        }
+        guard let ended else { return }
+        if pthread_equal(ended, pthread_self()) != 0 {
+            pthread_detach(ended)
+        } else {
+            pthread_join(ended, nil)
+        }
+    }
+}
+
+/// Sums that the worker adds to and anyone reads.
+final class Counters: Sendable {
+    private let requests = Atomic<UInt64>(0)
+    private let bytes = Atomic<UInt64>(0)
+
+    func addRequest() { requests.wrappingAdd(1, ordering: .relaxed) }
+    func addBytes(_ count: Int) { bytes.wrappingAdd(UInt64(count), ordering: .relaxed) }
+
+    var totals: TransferTotals {
+        var totals = TransferTotals()
+        totals.requests = requests.load(ordering: .relaxed)
+        totals.bytesReceived = bytes.load(ordering: .relaxed)
+        return totals
+    }
+}
+
+private final class ThreadBody: Sendable {
+    let run: @Sendable () -> Void
+    init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+}
+
+/// - Returns: `nil` when the system has no more threads.
+private func startThread(_ run: @escaping @Sendable () -> Void) -> pthread_t? {
+    let body = Unmanaged.passRetained(ThreadBody(run))
+    var thread = pthread_t()
+    let code = pthread_create(
+        &thread,
+        nil,
+        { context in
+            guard let context else { return nil }
+            Unmanaged<ThreadBody>.fromOpaque(context).takeRetainedValue().run()
+            return nil
+        },
+        body.toOpaque()
+    )
+    guard code == 0 else {
+        body.release()
+        return nil
+    }
+    return thread
+}

@@ -1,0 +1,129 @@
+import CCurl
+
+/// Scheme, host and port: what credentials, policies and limits are keyed by. RFC 6454.
+///
+/// The host is lower case and otherwise as written, so `host.` is another origin than `host` (V31).
+package struct Origin: Hashable, Sendable, CustomStringConvertible {
+    /// `http` or `https`.
+    package let scheme: String
+    /// Lower case; an IPv6 address has its brackets.
+    package let host: String
+    /// Always filled in.
+    package let port: UInt16
+
+    /// Makes an origin of parts that are already in lower case.
+    package init(scheme: String, host: String, port: UInt16) {
+        self.scheme = scheme
+        self.host = host
+        self.port = port
+    }
+
+    /// As in an `Origin` header: a default port is left out.
+    package var description: String {
+        let isDefault = (scheme == "https" && port == 443) || (scheme == "http" && port == 80)
+        return isDefault ? "\(scheme)://\(host)" : "\(scheme)://\(host):\(port)"
+    }
+}
+
+/// Why text is not a URL that this program asks.
+package struct URLError: Error, Equatable, CustomStringConvertible {
+    /// One line for people, without the URL itself.
+    package let description: String
+}
+
+/// An absolute http or https URL, read and joined by `curl_url(3)` alone (V30).
+///
+/// What libcurl connects to is what the policies here have seen, because one parser reads both.
+package struct CurlURL: Hashable, Sendable {
+    /// The URL as it will be asked, without fragment.
+    package let text: String
+    /// Scheme, host and port.
+    package let origin: Origin
+    /// Begins with `/`.
+    package let path: String
+    /// Without `?`; `nil` when there is none.
+    package let query: String?
+
+    /// Reads an absolute URL.
+    ///
+    /// - Throws: ``URLError`` for control characters, user names or passwords, other schemes, or no URL at all.
+    package init(_ text: String) throws(URLError) {
+        self = try Self.parse(text, base: nil)
+    }
+
+    /// Resolves a reference, such as a `Location`, against this URL. RFC 3986 §5.
+    package func joined(_ reference: String) throws(URLError) -> CurlURL {
+        try Self.parse(reference, base: text)
+    }
+
+    /// Everything up to and with the last `/` of the path; the query left out.
+    package var directory: Substring {
+        let end = text.firstIndex(of: "?") ?? text.endIndex
+        let slash = text[..<end].lastIndex(of: "/") ?? text.startIndex
+        return text[...slash]
+    }
+
+    private init(text: String, origin: Origin, path: String, query: String?) {
+        self.text = text
+        self.origin = origin
+        self.path = path
+        self.query = query
+    }
+
+    private static func parse(_ text: String, base: String?) throws(URLError) -> CurlURL {
+        // V27: no byte below 0x21 may reach a request line; blanks inside are encoded by libcurl.
+        guard !text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
+            throw URLError(description: "a URL with control characters")
+        }
+        guard text.utf8.count <= maximumLength else {
+            throw URLError(description: "a URL of more than \(maximumLength) bytes")
+        }
+        guard let handle = curl_url() else { throw URLError(description: "curl_url: out of memory") }
+        defer { curl_url_cleanup(handle) }
+
+        let flags = UInt32(CURLU_DISALLOW_USER | CURLU_URLENCODE | CURLU_NON_SUPPORT_SCHEME)
+        if let base { try check(curl_url_set(handle, CURLUPART_URL, base, flags)) }
+        try check(curl_url_set(handle, CURLUPART_URL, text, flags))
+        try check(curl_url_set(handle, CURLUPART_FRAGMENT, nil, 0))
+
+        let scheme = try part(CURLUPART_SCHEME, of: handle, flags: 0).lowercased()
+        guard scheme == "https" || scheme == "http" else {
+            throw URLError(description: "the scheme \(scheme), where only http and https are asked")
+        }
+        let host = try part(CURLUPART_HOST, of: handle, flags: 0).lowercased()
+        let portText = try part(CURLUPART_PORT, of: handle, flags: UInt32(CURLU_DEFAULT_PORT))
+        guard let port = UInt16(portText), port != 0 else { throw URLError(description: "port \(portText)") }
+        let path = try part(CURLUPART_PATH, of: handle, flags: 0)
+        let whole = try part(CURLUPART_URL, of: handle, flags: 0)
+        var query: String?
+        if whole.contains("?") { query = try? part(CURLUPART_QUERY, of: handle, flags: 0) }  // `?` alone has none.
+        return CurlURL(
+            text: whole,
+            origin: Origin(scheme: scheme, host: host, port: port),
+            path: path,
+            query: query
+        )
+    }
+
+    private static func part(
+        _ what: CURLUPart,
+        of handle: OpaquePointer,
+        flags: UInt32
+    ) throws(URLError) -> String {
+        var text: UnsafeMutablePointer<CChar>?
+        try check(curl_url_get(handle, what, &text, flags))
+        guard let text else { return "" }
+        defer { curl_free(text) }
+        return String(cString: text)
+    }
+
+    private static func check(_ code: CURLUcode) throws(URLError) {
+        guard code != CURLUE_USER_NOT_ALLOWED else {
+            throw URLError(description: "a user name in a URL; put it in the credentials file")
+        }
+        guard code == CURLUE_OK else { throw URLError(description: String(cString: curl_url_strerror(code))) }
+    }
+
+    /// Most **bytes** of a URL. What common servers and CDNs take at most is 8 to 16 KiB.
+    private static let maximumLength = 16_384
+}

@@ -1,0 +1,131 @@
+import CCurl
+import SyncPlugins
+
+extension CurlWorker {
+    func handle(_ command: Command) {
+        switch command {
+        case .start(let request, let sink, let completion): start(request, sink: sink, completion: completion)
+        case .resume(let id): resume(id)
+        case .cancel(let id): cancel(id)
+        case .blame: break
+        case .setRateLimit(let rate):
+            throttle.setRate(rate, now: now)
+            if rate == nil { releaseThrottled() }
+        }
+    }
+
+    private func start(
+        _ request: TransferRequest,
+        sink: any TransferSink,
+        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+    ) {
+        func refuse(_ code: TransferError.Code, _ detail: String) {
+            completion(
+                .failure(TransferError(code: code, url: request.urls.first ?? "", detail: detail))
+            )
+        }
+        guard transfers[request.id] == nil else { return refuse(.misuse, "transfer \(request.id) exists already") }
+        guard !cancelledEarly.remove(request.id) else { return refuse(.cancelled, "cancelled before its start") }
+
+        var sources: [Source] = []
+        for text in request.urls {
+            do {
+                sources.append(Source(url: try CurlURL(text)))
+            } catch {
+                return refuse(.misuse, error.description)
+            }
+        }
+        guard !sources.isEmpty else { return refuse(.misuse, "a transfer without a URL") }
+
+        let transfer = Transfer(
+            request: request,
+            deadline: now + configuration.resourceDeadline,
+            completion: completion
+        )
+        transfer.sources = sources
+        transfer.lastURL = sources[0].url.text
+        let piece = Piece(
+            transfer: transfer,
+            sink: sink,
+            start: request.range?.lowerBound ?? 0,
+            end: request.range?.upperBound ?? request.objectSize
+        )
+        transfer.pieces = [piece]
+        transfer.openPieces = 1
+        transfers[request.id] = transfer
+        timers.insert(Timer(at: transfer.deadline, action: .deadline(request.id)))
+        if let range = request.range, range.isEmpty {
+            end(piece)  // Nothing is wanted, so nothing is asked.
+        } else {
+            enqueue(piece)
+        }
+    }
+
+    private func resume(_ id: TransferID) {
+        guard let transfer = transfers[id] else { return }
+        for piece in transfer.pieces {
+            guard case .running(let exchange) = piece.state, exchange.isPaused else { continue }
+            exchange.isPaused = false
+            unpause(exchange)
+        }
+    }
+
+    private func cancel(_ id: TransferID) {
+        guard let transfer = transfers[id] else {
+            cancelledEarly.insert(id)
+            return
+        }
+        abandon(transfer, code: .cancelled, detail: "cancelled")
+    }
+
+    private func releaseThrottled() {
+        for exchange in Array(running.values) where exchange.isThrottled {
+            exchange.isThrottled = false
+            unpause(exchange)
+        }
+    }
+
+    /// The time of a transfer is up.
+    func passDeadline(of transfer: Transfer) {
+        let fault = transfer.pieces.lazy.compactMap(\.lastFault).first
+        abandon(
+            transfer,
+            code: fault.map(\.code) ?? .timedOut,
+            detail: "not done within \(configuration.resourceDeadline); last: \(fault?.detail ?? "under way")"
+        )
+    }
+
+    func endEverything() {
+        for transfer in Array(transfers.values) {
+            abandon(transfer, code: .cancelled, detail: "the transport has ended")
+        }
+        hosts = [:]
+    }
+
+    /// libcurl's multi handle itself is broken: nothing can go on.
+    func failAll(_ detail: String) {
+        for transfer in Array(transfers.values) { abandon(transfer, code: .misuse, detail: detail) }
+    }
+}
+
+/// Transfers cancelled before they were started. A cancel that comes after the end looks the same, so only the
+/// latest are remembered.
+struct EarlyCancels {
+    private var ids: Set<TransferID> = []
+    private var order: [TransferID] = []
+    private var oldest = 0
+    private let capacity = 4096
+
+    mutating func insert(_ id: TransferID) {
+        guard ids.insert(id).inserted else { return }
+        if order.count < capacity {
+            order.append(id)
+        } else {
+            ids.remove(order[oldest])
+            order[oldest] = id
+            oldest = (oldest + 1) % capacity
+        }
+    }
+
+    mutating func remove(_ id: TransferID) -> Bool { ids.remove(id) != nil }
+}

@@ -1,0 +1,157 @@
+import CCurl
+import SyncPlugins
+
+/// The one thread that talks to libcurl: owns every handle and all state of the transfers.
+///
+/// A turn of the loop: take commands, fire timers, start what may start, let libcurl work, end what has ended,
+/// sleep in `curl_multi_poll(3)`. The files `CurlWorker+….swift` have one step each.
+final class CurlWorker {
+    let multi: UnsafeMutableRawPointer
+    let configuration: TransportConfiguration
+    let inbox: Inbox
+    let counters: Counters
+    let throttle: Throttle
+
+    var transfers: [TransferID: Transfer] = [:]
+    /// Asked to end before they were started; bounded, oldest forgotten first.
+    var cancelledEarly = EarlyCancels()
+    var hosts: [Origin: HostState] = [:]
+    /// Hosts that may start something, by the highest priority that waits there.
+    var startable = Heap<(priority: Int, host: HostState)> { $0.priority > $1.priority }
+    var running: [ObjectIdentifier: Exchange] = [:]
+    var timers = Heap<Timer> { $0.at < $1.at }
+    var now: Duration
+    private var sweepAt: Duration = .zero
+
+    /// Something to do at a time. A piece is skipped when its ticket has changed since.
+    struct Timer {
+        enum Action {
+            case requeue(Piece, ticket: UInt64)
+            case openGate(HostState)
+            case deadline(TransferID)
+        }
+        let at: Duration
+        let action: Action
+    }
+
+    init(
+        multi: UnsafeMutableRawPointer,
+        configuration: TransportConfiguration,
+        inbox: Inbox,
+        counters: Counters
+    ) {
+        self.multi = multi
+        self.configuration = configuration
+        self.inbox = inbox
+        self.counters = counters
+        now = configuration.clock.now()
+        throttle = Throttle(rate: configuration.rateLimit, now: now)
+        _ = sa_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.connections + 8)
+        _ = sa_curl_multi_set_long(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.connections)
+    }
+
+    /// Works until the inbox is closed; then ends every transfer and frees libcurl's handles.
+    func run() {
+        while true {
+            let (commands, isOpen) = inbox.takeAll()
+            now = configuration.clock.now()
+            for command in commands { handle(command) }
+            guard isOpen else { break }
+
+            fireTimers()
+            resumeThrottled()
+            startWhatMayStart()
+            let ended = letLibcurlWork()
+            now = configuration.clock.now()
+            sweep()
+            if ended { startWhatMayStart() }
+            _ = curl_multi_poll(multi, nil, 0, ended ? 0 : pollTimeout(), nil)
+        }
+        endEverything()
+        inbox.end()
+        curl_multi_cleanup(multi)
+    }
+
+    /// - Returns: Whether an exchange ended.
+    private func letLibcurlWork() -> Bool {
+        var active: Int32 = 0
+        let code = curl_multi_perform(multi, &active)
+        var ended = false
+        var left: Int32 = 0
+        while let message = curl_multi_info_read(multi, &left) {
+            guard message.pointee.msg == CURLMSG_DONE, let raw = message.pointee.easy_handle else { continue }
+            let result = sa_curl_message_result(message)
+            var pointer: UnsafeMutableRawPointer?
+            guard sa_curl_get_pointer(raw, CURLINFO_PRIVATE, &pointer) == CURLE_OK,
+                let exchange = exchange(pointer)
+            else { continue }
+            finish(exchange, result: result)
+            ended = true
+        }
+        if code != CURLM_OK { failAll(String(cString: curl_multi_strerror(code))) }
+        return ended
+    }
+
+    /// Looks at every running exchange for one that has gone silent; at most 256 of them, some times a second.
+    private func sweep() {
+        guard now >= sweepAt else { return }
+        sweepAt = now + sweepInterval
+        for exchange in Array(running.values) {
+            if exchange.activity != exchange.activitySeen || exchange.isPaused || exchange.isThrottled {
+                exchange.activitySeen = exchange.activity
+                exchange.activeAt = now
+            } else if exchange.isServed, now - exchange.activeAt >= sweepInterval {
+                finish(exchange, result: CURLE_OK)
+            } else if exchange.isConnected, now - exchange.activeAt >= configuration.idleTimeout {
+                exchange.fault = exchange.fault
+                    ?? Fault(.idle, "no byte for \(configuration.idleTimeout)")
+                finish(exchange, result: CURLE_OPERATION_TIMEDOUT)
+            }
+        }
+    }
+
+    private var sweepInterval: Duration { min(.milliseconds(250), configuration.idleTimeout / 4) }
+
+    /// **Milliseconds** to sleep at most; libcurl's own timers shorten it further.
+    private func pollTimeout() -> Int32 {
+        var wait = Duration.seconds(60)
+        if let next = timers.first { wait = min(wait, next.at - now) }
+        if !running.isEmpty { wait = min(wait, sweepAt - now) }
+        if running.values.contains(where: \.isThrottled) { wait = min(wait, throttle.wait) }
+        return Int32(max(0, min(60_000, (wait / .milliseconds(1)).rounded(.up))))
+    }
+
+    private func fireTimers() {
+        while let next = timers.first, next.at <= now {
+            _ = timers.popFirst()
+            switch next.action {
+            case .requeue(let piece, let ticket):
+                if piece.ticket == ticket, case .waiting = piece.state { enqueue(piece) }
+            case .openGate(let host):
+                if let gate = host.gate, gate <= now { openGate(of: host) }
+            case .deadline(let id):
+                if let transfer = transfers[id], transfer.deadline <= now { passDeadline(of: transfer) }
+            }
+        }
+    }
+
+    private func resumeThrottled() {
+        guard throttle.rate != nil else { return }
+        throttle.fill(now: now)
+        guard throttle.wait == .zero else { return }
+        for exchange in Array(running.values) where exchange.isThrottled {
+            exchange.isThrottled = false
+            unpause(exchange)
+        }
+    }
+
+    /// `curl_easy_pause(3)`: can call the write callback before it returns.
+    func unpause(_ exchange: Exchange) {
+        guard !exchange.isPaused, !exchange.isThrottled else { return }
+        exchange.activeAt = now
+        _ = curl_easy_pause(exchange.easy.raw, CURLPAUSE_CONT)
+    }
+}
+
+@available(*, unavailable)
+extension CurlWorker: Sendable {}

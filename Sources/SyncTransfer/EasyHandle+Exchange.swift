@@ -1,0 +1,104 @@
+import CCurl
+import Glibc
+
+extension EasyHandle {
+    /// Sets what every transfer has in common; once in a handle's life.
+    func applyDefaults(_ configuration: TransportConfiguration, kind: HandleKind, origin: Origin) throws(CurlError) {
+        try restrictProtocols()
+        try set(CURLOPT_NOSIGNAL, 1)  // Signals and threads do not mix: CURLOPT_NOSIGNAL.
+        try set(CURLOPT_NOPROGRESS, 1)
+        try set(CURLOPT_BUFFERSIZE, configuration.bufferSize)
+        try set(CURLOPT_TCP_KEEPALIVE, 1)
+        try set(CURLOPT_PIPEWAIT, 0)  // Its bugs: techniques for 7.88, fixed in 8.0.0.
+        try set(CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout / .milliseconds(1)))
+        try set(CURLOPT_MAXLIFETIME_CONN, 3600)  // Certificates rotate (F056).
+        try set(CURLOPT_USERAGENT, configuration.userAgent)
+        try set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))  // V21.
+        try set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
+        try set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))  // Nothing for the origin goes to a proxy's CONNECT.
+        try set(CURLOPT_HTTP_VERSION, kind.http2 ? Int(CURL_HTTP_VERSION_2TLS) : Int(CURL_HTTP_VERSION_1_1))
+        try applyProxy(configuration.proxy)
+        try applyTLS(configuration.tls, showsCertificate: kind.isOriginal)
+        if kind.hasCredentials, let credentials = configuration.credentials[origin] {
+            try apply(credentials)
+        }
+        try applyCallbacks()
+    }
+
+    private func applyProxy(_ proxy: ProxyConfiguration?) throws(CurlError) {
+        try set(CURLOPT_PROXY, proxy?.url ?? "")  // Empty: not even the environment's.
+        guard let proxy else { return }
+        try set(CURLOPT_NOPROXY, proxy.exceptions.joined(separator: ","))
+        if let user = proxy.user {
+            try set(CURLOPT_PROXYAUTH, sa_curl_auth_basic())
+            try set(CURLOPT_PROXYUSERNAME, user)
+            try set(CURLOPT_PROXYPASSWORD, proxy.password ?? "")
+        }
+    }
+
+    private func applyTLS(_ tls: TLSConfiguration, showsCertificate: Bool) throws(CurlError) {
+        let version = tls.minimumVersion == .tls13 ? CURL_SSLVERSION_TLSv1_3 : CURL_SSLVERSION_TLSv1_2
+        try set(CURLOPT_SSLVERSION, Int(version))
+        try set(CURLOPT_SSL_VERIFYPEER, 1)
+        try set(CURLOPT_SSL_VERIFYHOST, 2)
+        if let authorities = tls.authorities {
+            try set(CURLOPT_CAINFO, authorities)
+            try set(CURLOPT_CAPATH, nil)
+        }
+        guard showsCertificate, let certificate = tls.certificate else { return }
+        try set(CURLOPT_SSLCERT, certificate)
+        try set(CURLOPT_SSLKEY, tls.key ?? certificate)
+    }
+
+    private func apply(_ credentials: Credentials.Kind) throws(CurlError) {
+        switch credentials {
+        case .basic(let user, let password):
+            try set(CURLOPT_HTTPAUTH, sa_curl_auth_basic())
+            try set(CURLOPT_USERNAME, user)
+            try set(CURLOPT_PASSWORD, password)
+        case .bearer: break  // A header of each request: libcurl's own option follows redirects (V20).
+        case .sigV4(let accessKey, let secretKey, _, let region, let service):
+            try set(CURLOPT_AWS_SIGV4, "aws:amz:\(region):\(service)")
+            try set(CURLOPT_USERNAME, accessKey)
+            try set(CURLOPT_PASSWORD, secretKey)
+        }
+    }
+
+    private func applyCallbacks() throws(CurlError) {
+        _ = sa_curl_set_callback(raw, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
+            guard let bytes, let exchange = exchange(context) else { return 0 }
+            return exchange.receive(UnsafeRawBufferPointer(start: bytes, count: size * count))
+        }
+        _ = sa_curl_set_callback(raw, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
+            guard let bytes, let exchange = exchange(context) else { return 0 }
+            let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
+            return exchange.receive(header: line) ? line.count : 0
+        }
+        _ = sa_curl_set_prereq(raw) { context, address, _, _, _ in
+            guard let address, let exchange = exchange(context) else { return CURL_PREREQFUNC_ABORT }
+            return exchange.willSend(to: String(cString: address)) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+        }
+        _ = sa_curl_set_opensocket(raw) { context, purpose, address in
+            guard let address, let exchange = exchange(context) else { return sa_curl_socket_bad() }
+            let mayConnect = withUnsafePointer(to: &address.pointee.addr) { exchange.mayConnect(to: $0) }
+            guard mayConnect else { return sa_curl_socket_bad() }
+            let type = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
+            return socket(address.pointee.family, type, address.pointee.protocol)
+        }
+    }
+
+    /// Points the callbacks at an exchange, or at none.
+    func attach(_ exchange: Exchange?) throws(CurlError) {
+        let pointer = exchange.map { Unmanaged.passUnretained($0).toOpaque() }
+        try set(CURLOPT_WRITEDATA, pointer: pointer)
+        try set(CURLOPT_HEADERDATA, pointer: pointer)
+        try set(CURLOPT_PREREQDATA, pointer: pointer)
+        try set(CURLOPT_OPENSOCKETDATA, pointer: pointer)
+        try set(CURLOPT_PRIVATE, pointer: pointer)
+    }
+}
+
+/// The exchange a callback is for; the worker keeps it alive until its handle is out of the multi.
+func exchange(_ context: UnsafeMutableRawPointer?) -> Exchange? {
+    context.map { Unmanaged<Exchange>.fromOpaque($0).takeUnretainedValue() }
+}

@@ -1,0 +1,49 @@
+/// A binary heap: the element that goes before all others is found in O(1) and taken in O(log *n*).
+struct Heap<Element> {
+    private var elements: [Element] = []
+    private let goesBefore: (Element, Element) -> Bool
+
+    /// - Parameter goesBefore: A strict weak ordering.
+    init(_ goesBefore: @escaping (Element, Element) -> Bool) { self.goesBefore = goesBefore }
+
+    var isEmpty: Bool { elements.isEmpty }
+    var count: Int { elements.count }
+    /// The element that ``popFirst()`` will take.
+    var first: Element? { elements.first }
+
+    /// O(log *n*).
+    mutating func insert(_ element: Element) {
+        elements.append(element)
+        var child = elements.count - 1
+        while child > 0 {
+            let parent = (child - 1) / 2
+            guard goesBefore(elements[child], elements[parent]) else { return }
+            elements.swapAt(child, parent)
+            child = parent
+        }
+    }
+
+    /// O(log *n*).
+    mutating func popFirst() -> Element? {
+        guard let last = elements.popLast() else { return nil }
+        guard let first = elements.first else { return last }
+        elements[0] = last
+        var parent = 0
+        while true {
+            var best = parent
+            let left = 2 * parent + 1
+            let right = left + 1
+            if left < elements.count, goesBefore(elements[left], elements[best]) { best = left }
+            if right < elements.count, goesBefore(elements[right], elements[best]) { best = right }
+            guard best != parent else { return first }
+            elements.swapAt(parent, best)
+            parent = best
+        }
+    }
+
+    /// Takes everything, in no order.
+    mutating func removeAll() -> [Element] {
+        defer { elements = [] }
+        return elements
+    }
+}

@@ -1,0 +1,32 @@
+/// What the worker knows about one origin: who waits, who runs, who may start.
+final class HostState {
+    let origin: Origin
+    var queue = TransferQueue<(piece: Piece, ticket: UInt64)>()
+    /// Exchanges under way.
+    var running = 0
+    /// Those of them that are small.
+    var runningSmall = 0
+    /// Nothing starts before this time: the host could not be reached, or asked for a pause.
+    var gate: Duration?
+    /// Connections that failed since one was made.
+    var connectivityFailures = 0
+    /// Whether it has an entry among those that may start.
+    var isListed = false
+    /// Idle handles, each kind for itself: a handle that has carried secrets is used for nothing else (V22).
+    var handles: [HandleKind: [EasyHandle]] = [:]
+
+    init(origin: Origin) { self.origin = origin }
+}
+
+/// What a handle has been told besides the URL. Two kinds never share a handle.
+struct HandleKind: Hashable {
+    /// Sends the credentials of its origin.
+    var hasCredentials: Bool
+    /// Sends the configured headers and shows the client certificate.
+    var isOriginal: Bool
+    /// May speak HTTP/2.
+    var http2: Bool
+}
+
+@available(*, unavailable)
+extension HostState: Sendable {}

@@ -1,0 +1,69 @@
+import CCurl
+import SyncPlugins
+import Synchronization
+
+/// What other threads ask of the worker.
+enum Command: Sendable {
+    case start(TransferRequest, any TransferSink, @Sendable (Result<TransferReport, TransferError>) -> Void)
+    case resume(TransferID)
+    case cancel(TransferID)
+    case blame(url: String, reason: String)
+    case setRateLimit(UInt64?)
+}
+
+/// libcurl's multi handle on its way to the worker's thread.
+// Safe: the worker alone uses `raw`, but for curl_multi_wakeup(3), which "can be called from any thread".
+struct MultiHandle: @unchecked Sendable {
+    let raw: UnsafeMutableRawPointer
+
+    init?() {
+        guard let raw = curl_multi_init() else { return nil }
+        self.raw = raw
+    }
+
+    func wakeUp() { _ = curl_multi_wakeup(raw) }
+}
+
+/// The door to the worker's thread: the one place where threads meet.
+final class Inbox: Sendable {
+    private struct State {
+        var commands: [Command] = []
+        var isOpen = true
+        /// Set until the worker has ended, so that nobody wakes a multi handle that is gone.
+        var multi: MultiHandle?
+    }
+
+    private let state: Mutex<State>
+
+    init(multi: MultiHandle) { state = Mutex(State(multi: multi)) }
+
+    /// Leaves a command. `false` when the transport has ended; then the command is dropped.
+    @discardableResult
+    func post(_ command: Command) -> Bool {
+        state.withLock { state in
+            guard state.isOpen else { return false }
+            state.commands.append(command)
+            if state.commands.count == 1 { state.multi?.wakeUp() }
+            return true
+        }
+    }
+
+    /// Takes no more commands. The worker ends once it has taken those that are here.
+    func close() {
+        state.withLock { state in
+            state.isOpen = false
+            state.multi?.wakeUp()
+        }
+    }
+
+    /// Everything left since the last call, and whether more can come. The worker alone calls this.
+    func takeAll() -> (commands: [Command], isOpen: Bool) {
+        state.withLock { state in
+            defer { state.commands = [] }
+            return (state.commands, state.isOpen)
+        }
+    }
+
+    /// The multi handle is about to go.
+    func end() { state.withLock { $0.multi = nil } }
+}

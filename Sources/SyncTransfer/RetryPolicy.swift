@@ -1,0 +1,47 @@
+/// How often and after what waits a transfer tries again. A pure schedule (S51, F028).
+package struct RetryPolicy: Sendable, Equatable {
+    /// Attempts in a row that brought nothing new before a transfer fails.
+    package var attempts = 8
+    /// Upper end of the first wait.
+    package var base: Duration = .seconds(1)
+    /// Upper end of any wait between attempts.
+    package var cap: Duration = .seconds(300)
+    /// Upper end of the wait for an unreachable host; short, so that its return is seen soon (G15).
+    package var connectivityCap: Duration = .seconds(5)
+    /// Longest `Retry-After` that is honoured.
+    package var retryAfterCap: Duration = .seconds(300)
+    /// New **bytes** that make an attempt a success for the count of ``attempts``.
+    package var progress: UInt64 = 64 * 1024
+
+    /// The values beside the properties.
+    package init() {}
+
+    /// The wait before attempt `failures + 1`: full jitter, uniform in 0 … min(cap, base · 2^(failures − 1)).
+    ///
+    /// Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog 2015: full jitter does the least work.
+    ///
+    /// - Parameters:
+    ///   - failures: Failures in a row so far, from 1.
+    ///   - random: Uniformly distributed.
+    package func wait(failures: Int, random: UInt64) -> Duration {
+        jittered(failures: failures, cap: cap, random: random)
+    }
+
+    /// The wait before a host is tried again that could not be reached.
+    package func connectivityWait(failures: Int, random: UInt64) -> Duration {
+        jittered(failures: failures, cap: connectivityCap, random: random)
+    }
+
+    /// A server's own wish, in place of the schedule's wait.
+    ///
+    /// - Parameter seconds: From `Retry-After`.
+    package func wait(retryAfter seconds: Int64) -> Duration {
+        min(.seconds(max(0, seconds)), retryAfterCap)
+    }
+
+    private func jittered(failures: Int, cap: Duration, random: UInt64) -> Duration {
+        let doublings = min(max(failures, 1) - 1, 30)
+        let limit = min(cap, base * (1 << doublings))
+        return limit * (Double(random >> 11) / Double(UInt64(1) << 53))  // 53 bits: exact in a Double.
+    }
+}

@@ -1,0 +1,69 @@
+/// What to do after a fault: one line a kind, each with its reason.
+package enum RetryTable {
+    /// The next thing to do with a transfer.
+    package enum Remedy: Equatable, Sendable {
+        /// Wait until something answers there; not an attempt.
+        case waitForConnectivity
+        /// Ask again after a wait.
+        case again
+        /// Ask again at once, beginning at the original URL.
+        case againFromOriginal
+        /// Ask again once, for the whole object.
+        case onceWithoutRange
+        /// Ask again once, past caches.
+        case onceUncached
+        /// Ask again once.
+        case once
+        /// Leave this source; ask the next one.
+        case nextSource
+        /// End the transfer.
+        case fail
+    }
+
+    /// A remedy that a source gets once per piece.
+    package enum Strike: Hashable, Sendable {
+        /// ``Remedy/onceWithoutRange``.
+        case withoutRange
+        /// ``Remedy/onceUncached``.
+        case uncached
+        /// ``Remedy/once``.
+        case again
+    }
+
+    /// - Parameters:
+    ///   - kind: What went wrong.
+    ///   - redirected: Whether the URL that failed came from a redirect, a rule or memory.
+    package static func remedy(for kind: Fault.Kind, redirected: Bool) -> Remedy {
+        switch kind {
+        case .unreachable: .waitForConnectivity  // Networks come back; an offline resolver says NXDOMAIN too (F046).
+        case .idle: .again  // The path is dead, the next connection need not be (F050).
+        case .broken: .again  // What came is kept; the rest is asked for (F004 … F008, F033).
+        case .tls: .nextSource  // The same certificate is shown next time (F055).
+        case .proxyAuthentication: .fail  // The same credentials are refused next time (F054).
+        case .malformed: .once  // A middlebox may have been at fault (F032).
+        case .unwantedForm: .nextSource  // The server is set up that way (F031, F016).
+        case .wrongRange: .onceWithoutRange  // The object may be whole although ranges are not (R3, R6).
+        case .otherSize: .onceUncached  // A stale cache is the common cause (F041, F014).
+        case .captivePortal: .again  // Somebody will log in (F030).
+        case .redirect: .nextSource  // Configuration of the server (F022).
+        case .policy: .nextSource  // Ours to refuse; a mirror may comply (F023, F024).
+        case .tooLarge: .nextSource  // It is another object (F009).
+        case .rewound: .again  // The sink has its reasons; bounded by the attempts.
+        case .stopped: .fail  // The sink knows why.
+        case .library: .once  // Out of memory or sockets can pass.
+        case .status(let status): remedy(forStatus: status, redirected: redirected)
+        }
+    }
+
+    private static func remedy(forStatus status: Int, redirected: Bool) -> Remedy {
+        if redirected, [400, 401, 403, 404, 410].contains(status) {
+            return .againFromOriginal  // A signed link has expired (S74, F025).
+        }
+        return switch status {
+        case 408, 425, 429: .again  // The server says: later (F028).
+        case 500, 502, 503, 504: .again  // The server or one behind it is ill (F028).
+        case 507, 509, 520...527, 530: .again  // The same, from storage and CDN servers.
+        default: .nextSource  // It will say the same again (F026, F027).
+        }
+    }
+}

@@ -1,0 +1,49 @@
+/// A token bucket over all transfers of one worker. A token is a **byte**.
+final class Throttle {
+    /// **Bytes** a second; `nil` for no limit.
+    private(set) var rate: UInt64?
+    private var tokens: Double = 0
+    private var filledAt: Duration
+
+    init(rate: UInt64?, now: Duration) {
+        self.rate = rate
+        filledAt = now
+    }
+
+    func setRate(_ rate: UInt64?, now: Duration) {
+        fill(now: now)
+        self.rate = rate
+        tokens = min(tokens, 0)
+    }
+
+    /// Takes tokens. One chunk may go into debt, so that a chunk larger than the bucket passes at all; the
+    /// debt is paid before the next.
+    ///
+    /// - Returns: `false` when there are none; then nothing was taken.
+    func take(_ count: Int) -> Bool {
+        guard rate != nil else { return true }
+        guard tokens > 0 else { return false }
+        tokens -= Double(count)
+        return true
+    }
+
+    func giveBack(_ count: Int) {
+        if rate != nil { tokens += Double(count) }
+    }
+
+    /// Adds what the time since the last call is worth, up to a tenth of a second.
+    func fill(now: Duration) {
+        guard let rate else { return }
+        tokens = min(tokens + Double(rate) * ((now - filledAt) / .seconds(1)), Double(rate) / 10)
+        filledAt = now
+    }
+
+    /// How long until there are tokens.
+    var wait: Duration {
+        guard let rate, tokens <= 0 else { return .zero }
+        return .seconds((1 - tokens) / Double(rate))
+    }
+}
+
+@available(*, unavailable)
+extension Throttle: Sendable {}

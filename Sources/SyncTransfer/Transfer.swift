@@ -1,0 +1,114 @@
+import SyncPlugins
+
+/// One transfer from its start to its completion: who asked, and what all its pieces have in common.
+final class Transfer {
+    let request: TransferRequest
+    let completion: @Sendable (Result<TransferReport, TransferError>) -> Void
+    /// When it must have ended.
+    let deadline: Duration
+
+    /// One for each part that has a sink of its own; more than one after a split.
+    var pieces: [Piece] = []
+    var openPieces = 0
+    var sources: [Source] = []
+    var requests = 0
+    var bytesReceived: UInt64 = 0
+    var lastHead = ResponseHead(status: 0)
+    var lastURL = ""
+    var lastSource = 0
+    var error: TransferError?
+    var hasEnded = false
+
+    init(
+        request: TransferRequest,
+        deadline: Duration,
+        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+    ) {
+        self.request = request
+        self.deadline = deadline
+        self.completion = completion
+    }
+
+    var id: TransferID { request.id }
+}
+
+/// One URL of a transfer, and what is known against it.
+struct Source {
+    let url: CurlURL
+    /// Asked no more by this transfer.
+    var isSpent = false
+    /// Kinds of fault that may happen once, and have.
+    var strikes: Set<RetryTable.Strike> = []
+    /// Ask without `Range`.
+    var wholeOnly = false
+    /// Ask with `Cache-Control: no-cache`.
+    var uncached = false
+}
+
+/// The part of a transfer that one sink takes, in order.
+final class Piece {
+    enum State {
+        /// In a queue, or between two states within one call.
+        case queued
+        /// Part of an exchange.
+        case running(Exchange)
+        /// Waits for a timer.
+        case waiting
+        /// Waits for the end of another exchange that has the whole object.
+        case parked
+        case ended
+    }
+
+    unowned let transfer: Transfer
+    let sink: any TransferSink
+    /// The first wanted **byte** of the object.
+    let start: UInt64
+    /// One past the last wanted **byte**; `nil` while nobody has said how long the object is.
+    var end: UInt64?
+    /// The next wanted **byte**: the sink has everything before it.
+    var position: UInt64
+    var state = State.queued
+    /// Raised when the piece leaves a queue in another way than by its turn, so that its entry is skipped.
+    var ticket: UInt64 = 0
+
+    var sourceIndex = 0
+    /// Where redirects have led in this attempt; `nil` to begin at the original URL.
+    var chain: RedirectChain?
+    /// Whether a request of the chain was answered from a public address.
+    var originIsPublic = false
+    /// Attempts in a row without progress.
+    var failures = 0
+    var connectivityFailures = 0
+    var positionAtFailure: UInt64 = 0
+    /// For `If-Range`.
+    var ifRange: String?
+    var lastFault: Fault?
+
+    init(transfer: Transfer, sink: any TransferSink, start: UInt64, end: UInt64?) {
+        self.transfer = transfer
+        self.sink = sink
+        self.start = start
+        self.end = end
+        position = start
+        positionAtFailure = start
+    }
+
+    var isComplete: Bool { end == position }
+
+    /// **Bytes** still wanted; `nil` when the length is not known.
+    var remaining: UInt64? { end.map { $0 - min(position, $0) } }
+
+    /// One past the last **byte** that may be taken.
+    var hardEnd: UInt64 {
+        let (limit, overflow) = start.addingReportingOverflow(transfer.request.limit)
+        return min(end ?? .max, overflow ? .max : limit)
+    }
+
+    /// Leaves any queue it is in.
+    func leaveQueue() { ticket &+= 1 }
+}
+
+@available(*, unavailable)
+extension Transfer: Sendable {}
+@available(*, unavailable)
+extension Piece: Sendable {}

@@ -1,0 +1,54 @@
+/// What waits for one origin: the highest priority first, and a lane kept for small ones.
+///
+/// Large transfers go first because the last large one decides when all are done; a small one must not wait
+/// for all of them. Nothing here walks over the queue (S90).
+struct TransferQueue<Element> {
+    private struct Entry {
+        let priority: Int
+        let sequence: UInt64
+        let element: Element
+    }
+
+    private var large = Heap<Entry>(TransferQueue.goesBefore)
+    private var small = Heap<Entry>(TransferQueue.goesBefore)
+    private var nextSequence: UInt64 = 0
+
+    var isEmpty: Bool { large.isEmpty && small.isEmpty }
+    var count: Int { large.count + small.count }
+
+    /// The highest priority that waits.
+    var topPriority: Int? {
+        switch (large.first?.priority, small.first?.priority) {
+        case (let one?, let other?): max(one, other)
+        case (let one, let other): one ?? other
+        }
+    }
+
+    /// Adds behind everything of the same priority.
+    mutating func insert(_ element: Element, priority: Int, isSmall: Bool) {
+        let entry = Entry(priority: priority, sequence: nextSequence, element: element)
+        nextSequence += 1
+        if isSmall { small.insert(entry) } else { large.insert(entry) }
+    }
+
+    /// Takes the next.
+    ///
+    /// - Parameters:
+    ///   - runningSmall: Small ones under way.
+    ///   - runningLarge: Large ones under way. While there are some and no small one is, a small one is next.
+    mutating func popFirst(runningSmall: Int, runningLarge: Int) -> Element? {
+        if runningLarge > 0, runningSmall == 0, let entry = small.popFirst() { return entry.element }
+        guard let first = small.first else { return large.popFirst()?.element }
+        guard let other = large.first, Self.goesBefore(other, first) else { return small.popFirst()?.element }
+        return large.popFirst()?.element
+    }
+
+    /// Takes everything, in no order, with the priorities.
+    mutating func removeAll() -> [(element: Element, priority: Int)] {
+        (large.removeAll() + small.removeAll()).map { ($0.element, $0.priority) }
+    }
+
+    private static func goesBefore(_ one: Entry, _ other: Entry) -> Bool {
+        one.priority != other.priority ? one.priority > other.priority : one.sequence < other.sequence
+    }
+}

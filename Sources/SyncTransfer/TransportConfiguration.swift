@@ -1,0 +1,134 @@
+package import SyncPlugins
+
+/// Everything a ``CurlTransport`` may do, with every value said by whoever makes it.
+///
+/// Nothing is read from the environment, from `~/.netrc` or from a clock behind the caller's back.
+package struct TransportConfiguration: Sendable {
+    /// Most HTTP requests at a time, 1 to 256.
+    package var connections = 16
+    /// Most HTTP requests at a time to one origin, counted after redirects (S82), 1 to 64.
+    package var connectionsPerHost = 16
+    /// Whether the number for one origin follows its goodput, up to ``connectionsPerHost``.
+    package var adaptive = true
+    /// Most **bytes** a second over all transfers; `nil` for as much as there is.
+    package var rateLimit: UInt64?
+
+    /// Longest time for name, TCP and TLS together. `CURLOPT_CONNECTTIMEOUT_MS`.
+    package var connectTimeout: Duration = .seconds(30)
+    /// Longest time without a byte (S56). A paused transfer is not idle.
+    package var idleTimeout: Duration = .seconds(60)
+    /// Longest time from the start of a transfer to its end, waiting included (S56).
+    package var resourceDeadline: Duration = .seconds(7 * 86_400)
+    /// Attempts and the waits between them.
+    package var retry = RetryPolicy()
+    /// How long a source that failed or lied is asked only after the others.
+    package var setBack: Duration = .seconds(600)
+
+    /// What a redirect may do.
+    package var redirects = RedirectPolicy()
+    /// Rules for original URLs and redirect targets, first match wins.
+    package var rewriteRules: [RewriteRule] = []
+    /// What is sent to which origin, and to no other.
+    package var credentials = Credentials()
+    /// Headers as `Name: value`, sent to a transfer's original origin only.
+    package var headers: [String] = []
+    /// The proxy for every request; `nil` for none, whatever the environment says.
+    package var proxy: ProxyConfiguration?
+    /// Trust, identity and protocol version.
+    package var tls = TLSConfiguration()
+    /// Which requests may use HTTP/2.
+    package var http2 = HTTP2Use.never
+    /// The `User-Agent` header.
+    package var userAgent = "syncagent"
+
+    /// **Bytes** libcurl reads at a time. `CURLOPT_BUFFERSIZE`, at most 10 MiB.
+    package var bufferSize = 256 * 1024
+    /// Most header **bytes** of one answer, 1xx answers and trailers included (V45).
+    package var maximumHeaderBytes = 128 * 1024
+    /// Most header lines of one answer, 1xx answers and trailers included (V45).
+    package var maximumHeaderCount = 256
+    /// Transfers of at most so many **bytes** have a lane of their own beside the large ones.
+    package var smallSize: UInt64 = 1 << 20
+    /// Least **bytes** of a part when a running transfer is split.
+    package var minimumSplit: UInt64 = 1 << 20
+
+    /// Time for deadlines and for dates in answers.
+    package var clock: TransportClock
+    /// A uniformly distributed number, for jitter.
+    package var random: @Sendable () -> UInt64
+    /// Called on the transport's thread before what the event announces happens; must not block for long.
+    package var events: @Sendable (TransferEvent) -> Void
+
+    /// Starts from the defaults beside each property.
+    package init(
+        clock: TransportClock,
+        random: @escaping @Sendable () -> UInt64,
+        events: @escaping @Sendable (TransferEvent) -> Void = { _ in }
+    ) {
+        self.clock = clock
+        self.random = random
+        self.events = events
+    }
+}
+
+/// The two times a transport needs.
+package struct TransportClock: Sendable {
+    /// Since any fixed point; never goes back.
+    package var now: @Sendable () -> Duration
+    /// **Seconds** since 1970-01-01 UTC, for dates in answers.
+    package var unixTime: @Sendable () -> Int64
+
+    /// Makes a clock of two functions.
+    package init(now: @escaping @Sendable () -> Duration, unixTime: @escaping @Sendable () -> Int64) {
+        self.now = now
+        self.unixTime = unixTime
+    }
+}
+
+/// An HTTP proxy and what to tell it.
+package struct ProxyConfiguration: Sendable {
+    /// `http://host:port` or `https://host:port`, without user name.
+    package var url: String
+    /// Sent to the proxy only.
+    package var user: String?
+    /// Sent to the proxy only.
+    package var password: String?
+    /// Hosts that are asked directly. `CURLOPT_NOPROXY`.
+    package var exceptions: [String]
+
+    /// Makes a proxy; see the properties.
+    package init(url: String, user: String? = nil, password: String? = nil, exceptions: [String] = []) {
+        self.url = url
+        self.user = user
+        self.password = password
+        self.exceptions = exceptions
+    }
+}
+
+/// Trust and identity for https.
+package struct TLSConfiguration: Sendable {
+    /// The oldest protocol version to speak.
+    package enum Version: Sendable { case tls12, tls13 }
+
+    /// A PEM file of authorities to trust in place of the system's. `CURLOPT_CAINFO`.
+    package var authorities: String?
+    /// A PEM file with the client's certificate, shown to a transfer's original origin only. `CURLOPT_SSLCERT`.
+    package var certificate: String?
+    /// A PEM file with the key of ``certificate``. `CURLOPT_SSLKEY`.
+    package var key: String?
+    /// TLS 1.2 or later, as RFC 8996 asks.
+    package var minimumVersion = Version.tls12
+
+    /// The system's trust, no client certificate.
+    package init() {}
+}
+
+/// Which requests may use HTTP/2. Several TCP connections carry large ranges better than one does.
+package enum HTTP2Use: Sendable {
+    /// HTTP/1.1 for everything.
+    case never
+    /// HTTP/2 where the server speaks it, for requests without a range.
+    case wholeObjects
+    /// HTTP/2 where the server speaks it.
+    case always
+}

@@ -1,0 +1,12 @@
+import SyncTestKit
+import Testing
+
+@Suite("The contract of every transport", .timeLimit(.minutes(1)))
+struct ContractTests {
+    @Test("A transport", arguments: TransportContract.cases)
+    func contract(_ rule: TransportContract.Rule) async throws {
+        try await rule.check {
+            try makeTransport { $0.idleTimeout = .seconds(1) }
+        }
+    }
+}
