@@ -66,7 +66,7 @@ let package = Package(
         // One step of the flow each.
         library("SyncDigest", ["SyncModel", "COpenSSL"]),
         library("SyncCompression", ["SyncModel", "CZstd"]),
-        library("SyncTransfer", ["SyncModel", "SyncPlugins", "CCurl"]),
+        library("SyncTransfer", ["SyncModel", "SyncPlugins", "CCurl", "CPosix"]),
         library("SyncFiles", ["SyncModel", "SyncDigest", "CPosix"]),
         library("SyncUnpack", ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"]),
         library("SyncStore", ["SyncModel"]),

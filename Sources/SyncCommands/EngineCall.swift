@@ -1,39 +1,130 @@
+import Foundation
 import SyncEngine
 import SyncModel
+import SyncPlugins
+import SyncTransfer
 
-/// The one place where commands meet the engine.
-///
-/// STAND-IN: the three calls below fail until the engine's entry points exist.
+/// The one place where commands meet the engine: transports, clocks and hooks are put together here.
 struct EngineCall: Sendable {
     let output: Output
     let display: ProgressDisplay
     let json: Bool
+    let tuning: EngineTuning
 
-    init(_ reporting: ReportingOptions, on output: Output) {
+    init(_ reporting: ReportingOptions, on output: Output, tuning: EngineTuning = EngineTuning()) {
         self.output = output
         display = reporting.display(on: output)
         json = reporting.json
+        self.tuning = tuning
     }
 
     /// Runs a pull; its last JSON line is printed here.
     func pull(_ options: PullOptions) async throws -> PullReport {
-        try await stoppable {
-            throw CommandFailure(.internalError, "pull is not connected to the engine yet")
+        try await stoppable { [self] in
+            try await withEngine(options) { engine, stop in
+                let report = try engine.pull(options)
+                // What has been fetched is kept; the process still says that it was stopped.
+                if stop.isStopped, report.result != .ok { throw CancellationError() }
+                return report
+            }
         }
     }
 
     /// Plans a pull and prints the plan.
     func plan(_ options: PullOptions) async throws {
-        try await stoppable {
-            throw CommandFailure(.internalError, "plan is not connected to the engine yet")
+        let report = try await stoppable { [self] in
+            try await withEngine(options) { engine, _ in try engine.plan(options) }
+        }
+        if json {
+            output.event(SyncEvent("plan", time: Self.milliseconds()) { report.write(to: &$0) }.json)
+        } else {
+            for line in PlanText.lines(report) { output.line(line) }
         }
     }
 
     /// Verifies and prints what differs.
     func verify(_ options: PullOptions) async throws {
-        try await stoppable {
-            throw CommandFailure(.internalError, "verify is not connected to the engine yet")
+        let report = try await stoppable { [self] in
+            try await withEngine(options) { engine, _ in try engine.verify(options) }
         }
+        if json {
+            output.event(SyncEvent("verify.finished", time: Self.milliseconds()) { report.write(to: &$0) }.json)
+        } else {
+            for line in VerifyText.lines(report) { output.line(line) }
+        }
+        if !report.isWhole { throw CommandFailure(.incomplete) }
+    }
+
+    /// Runs blocking work of the engine on a thread of its own; cancelling the task asks it to stop.
+    private func withEngine<R: Sendable>(
+        _ options: PullOptions,
+        _ work: @escaping @Sendable (PullEngine, StopRequest) throws -> R
+    ) async throws -> R {
+        let stop = StopRequest()
+        let transport = try makeTransport(options)
+        let environment = EngineEnvironment(
+            transport: transport,
+            localTransport: FileTransport(),
+            now: Self.milliseconds,
+            random: { .random(in: .min ... .max) },
+            workers: max(2, ProcessInfo.processInfo.activeProcessorCount),
+            isDurable: tuning.isDurable,
+            observer: { [self] in observe($0) },
+            progress: { [display] in display.report(ProgressSnapshot($0)) },
+            stop: stop
+        )
+        let engine = PullEngine(environment)
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                Thread.detachNewThread {
+                    let result = Result { try work(engine, stop) }
+                    transport.shutdown()
+                    continuation.resume(with: result.mapError(Self.failure))
+                }
+            }
+        } onCancel: {
+            stop.stop()
+        }
+    }
+
+    private func makeTransport(_ options: PullOptions) throws -> CurlTransport {
+        var configuration = TransportConfiguration(
+            clock: Self.clock,
+            random: { .random(in: .min ... .max) },
+            events: { [self] in
+                observe(SyncEvent(transfer: $0, time: Self.milliseconds()))
+            }
+        )
+        configuration.connections = options.connections
+        configuration.connectionsPerHost = options.connections
+        configuration.rateLimit = options.rateLimit
+        configuration.userAgent = "syncagent/\(syncagentVersion)"
+        tuning.apply(to: &configuration)
+        do throws(TransferError) {
+            return try CurlTransport(configuration: configuration)
+        } catch {
+            throw CommandFailure(.configuration, "\(error)")
+        }
+    }
+
+    private func observe(_ event: SyncEvent) {
+        if json { output.event(event.json) } else if let note = event.note { output.warning(note) }
+    }
+
+    private static func failure(_ error: any Error) -> any Error {
+        guard let error = error as? EngineError else { return error }
+        return CommandFailure(error.status, error.message)
+    }
+
+    /// **Milliseconds** since 1970.
+    private static func milliseconds() -> Int64 { Int64((Date().timeIntervalSince1970 * 1000).rounded()) }
+
+    private static var clock: TransportClock {
+        let start = ContinuousClock.now
+        return TransportClock(
+            now: { ContinuousClock.now - start },
+            unixTime: { Int64(Date().timeIntervalSince1970) }
+        )
     }
 
     /// Runs `work` with progress and with SIGINT and SIGTERM as a request to stop.
@@ -50,5 +141,18 @@ struct EngineCall: Sendable {
             if let status = StopSignals.requestedStatus { throw CommandFailure(status) }
             throw error
         }
+    }
+}
+
+extension ProgressSnapshot {
+    /// What a person sees of the engine's progress.
+    fileprivate init(_ progress: PullProgress) {
+        self.init(
+            phase: "Fetching",
+            filesDone: progress.filesDone,
+            filesTotal: progress.filesTotal,
+            bytesDone: progress.bytesDone,
+            bytesTotal: progress.bytesTotal
+        )
     }
 }

@@ -64,11 +64,10 @@ struct ManifestSource: Sendable {
             )
         }
         let manifest = try Self.decode(body, isCompressed: path.hasSuffix(".zst"), shown: escaped(path))
-        let absolute = path.hasPrefix("/") ? path : Self.currentDirectory() + "/" + path
         return FoundManifest(
             digest: manifest.digest,
             project: manifest.project,
-            baseURL: "file://" + absolute,
+            baseURL: "file://" + absolute(path),
             shown: escaped(path)
         ) { () throws(EngineError) in manifest }
     }
@@ -174,11 +173,5 @@ struct ManifestSource: Sendable {
             default: .unavailable
             }
         return EngineError(status, "cannot fetch the manifest: \(error)")
-    }
-
-    private static func currentDirectory() -> String {
-        withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) { buffer in
-            getcwd(buffer.baseAddress, buffer.count).map { String(cString: $0) } ?? "."
-        }
     }
 }

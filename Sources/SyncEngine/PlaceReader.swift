@@ -37,6 +37,55 @@ struct PlaceReader: ~Copyable {
         }
     }
 
+    /// What is wrong with a row's place, in words for people; `nil` when nothing is. Changes nothing.
+    mutating func inspect(_ row: Int, of manifest: Manifest) -> String? {
+        let files = manifest.files
+        return files.withPath(row) { path in
+            let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
+            let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
+            do throws(FileError) {
+                guard let directory = try directories.descriptor(parent, create: false),
+                    let base = path.baseAddress
+                else { return "missing" }
+                let leaf = UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self)
+                return inspect(row, files, directory, leaf)
+            } catch {
+                return error.remark ?? "cannot be reached"
+            }
+        }
+    }
+
+    private mutating func inspect(
+        _ row: Int,
+        _ files: FileTable,
+        _ directory: Int32,
+        _ leaf: UnsafePointer<CChar>
+    ) -> String? {
+        let found: FileStatus
+        switch status(directory, leaf) {
+        case .success(nil): return "missing"
+        case .failure(let code): return "cannot be read: \(String(cString: strerror(code.errno)))"
+        case .success(let status?): found = status
+        }
+        if files.kind(row) == .link {
+            guard found.kind == .link else { return "is not a link" }
+            let target = linkTarget(directory, leaf)
+            return target == files.linkTarget(row) ? nil : "links to \(escaped(target ?? "?"))"
+        }
+        guard found.kind == .file else { return "is not a file" }
+        guard found.size == files.size(row) else { return "has \(found.size) bytes, not \(files.size(row))" }
+        let raw = sa_openat(directory, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
+        guard raw >= 0 else { return "cannot be read: \(String(cString: strerror(sa_errno())))" }
+        let file = Descriptor(owning: raw)
+        guard let digest = digest(of: file.raw, size: found.size) else { return "cannot be read to its end" }
+        guard digest == files.digest(row) else { return "differs" }
+        let executable = files.kind(row) == .executable
+        guard found.isExecutable == executable else {
+            return executable ? "is not executable" : "is executable, but should not be"
+        }
+        return nil
+    }
+
     private mutating func verifyFile(
         _ directory: Int32,
         _ leaf: UnsafePointer<CChar>,

@@ -6,10 +6,18 @@ package struct SyncEvent: Sendable {
     package let name: String
     /// When, in **milliseconds** since 1970-01-01 UTC.
     package let time: Int64
+    /// One line for people, where the event is one that they should see at once.
+    package let note: String?
     private let fill: @Sendable (inout JSONLine) -> Void
 
-    package init(_ name: String, time: Int64, fields: @escaping @Sendable (inout JSONLine) -> Void = { _ in }) {
+    package init(
+        _ name: String,
+        time: Int64,
+        note: String? = nil,
+        fields: @escaping @Sendable (inout JSONLine) -> Void = { _ in }
+    ) {
         self.name = name
+        self.note = note
         self.time = time
         self.fill = fields
     }

@@ -33,3 +33,8 @@ extension FileError: CustomStringConvertible {
         "cannot \(step) \(escaped(path)): \(remark ?? String(cString: strerror(code)))"
     }
 }
+
+extension FileError {
+    /// Whether there is nothing of that name.
+    package var isMissing: Bool { code == ENOENT }
+}

@@ -1,0 +1,13 @@
+import SyncTransfer
+
+/// What a command asks of the engine and the transport beyond what the engine's own options carry.
+struct EngineTuning: Sendable {
+    /// Whether files are synced to the disk before they become visible.
+    var isDurable = true
+    /// Longest time a transfer may take, waiting included.
+    var deadline: Duration?
+
+    func apply(to configuration: inout TransportConfiguration) {
+        if let deadline { configuration.resourceDeadline = deadline }
+    }
+}

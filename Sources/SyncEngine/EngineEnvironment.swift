@@ -1,0 +1,92 @@
+package import SyncPlugins
+import SyncUnpack
+
+/// What the engine is given from outside: how to move bytes, what time it is, who listens.
+package struct EngineEnvironment: Sendable {
+    /// For http and https.
+    package var transport: any Transport
+    /// For `file:` URLs of packs beside a local manifest.
+    package var localTransport: any Transport
+    /// **Milliseconds** since 1970.
+    package var now: @Sendable () -> Int64
+    /// A new number at each call; for run identifiers.
+    package var random: @Sendable () -> UInt64
+    /// Threads that unpack, hash and write.
+    package var workers: Int
+    /// Whether files are synced to the disk before they are renamed (default) or not (`--no-fsync`).
+    package var isDurable = true
+    /// Told of every event, in order, from several threads, one call at a time.
+    package var observer: @Sendable (SyncEvent) -> Void
+    /// Told how far things are, a few times a second at most.
+    package var progress: @Sendable (PullProgress) -> Void
+    /// Runs hooks.
+    package var hooks: (any GroupHook)?
+    /// Asked to stop.
+    package var stop: StopRequest
+
+    package init(
+        transport: any Transport,
+        localTransport: any Transport,
+        now: @escaping @Sendable () -> Int64,
+        random: @escaping @Sendable () -> UInt64,
+        workers: Int,
+        observer: @escaping @Sendable (SyncEvent) -> Void,
+        progress: @escaping @Sendable (PullProgress) -> Void = { _ in },
+        hooks: (any GroupHook)? = nil,
+        stop: StopRequest = StopRequest()
+    ) {
+        self.transport = transport
+        self.localTransport = localTransport
+        self.now = now
+        self.random = random
+        self.workers = workers
+        self.observer = observer
+        self.progress = progress
+        self.hooks = hooks
+        self.stop = stop
+    }
+}
+
+/// How far a pull is. Totals come from the plan and never change during a run (S117).
+package struct PullProgress: Sendable, Equatable {
+    package var filesDone = 0
+    package var filesTotal = 0
+    /// Raw **bytes** written.
+    package var bytesDone: UInt64 = 0
+    package var bytesTotal: UInt64 = 0
+
+    package init() {}
+}
+
+/// A request to stop that many may watch.
+package final class StopRequest: Sendable {
+    private struct State: Sendable {
+        var isStopped = false
+        var actions: [@Sendable () -> Void] = []
+    }
+    private let state = Monitor(State())
+
+    package init() {}
+
+    /// Whether somebody asked.
+    package var isStopped: Bool { state.withLock(\.isStopped) }
+
+    /// Asks. Runs what ``onStop(_:)`` has registered, once.
+    package func stop() {
+        let actions = state.change { state in
+            state.isStopped = true
+            defer { state.actions = [] }
+            return state.actions
+        }
+        for action in actions { action() }
+    }
+
+    /// Runs `action` when stopped; at once when that has happened already.
+    func onStop(_ action: @escaping @Sendable () -> Void) {
+        let now = state.change { state in
+            if !state.isStopped { state.actions.append(action) }
+            return state.isStopped
+        }
+        if now { action() }
+    }
+}

@@ -1,0 +1,182 @@
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncPlanner
+import SyncPlugins
+import SyncUnpack
+import Synchronization
+
+/// Fetches what is wanted: plans, runs the spans, and asks again elsewhere for what came out wrong.
+struct FetchRounds: Sendable {
+    let manifest: Manifest
+    let baseURL: String
+    let environment: EngineEnvironment
+    let staging: Staging
+    let committer: Committer
+    let connections: Int
+    let onBytes: @Sendable (UInt64) -> Void
+
+    /// What a source can be asked again: once at the same place, then at the file's own URLs.
+    private static let rounds = 3
+    /// Buffers of 256 KiB between the network and the workers: the bound on what is received and not written.
+    private static let buffers = 64
+
+    /// Rows that could not be brought, with the reason for people.
+    struct Failure: Sendable {
+        var row: Int
+        var reason: String
+        var isDisk: Bool
+        /// Whether a policy forbade the request.
+        var isRefused = false
+        /// Whether nothing could be reached.
+        var isUnreachable = false
+    }
+
+    /// Spans are long enough to be few and short enough that every connection has several.
+    static func rule(for manifest: Manifest, wanted: [Int], connections: Int) -> CoalescingRule {
+        var stored: UInt64 = 0
+        for row in wanted {
+            for blob in manifest.files.blobs(row) { stored = stored &+ blob.storedLength }
+        }
+        let share = stored / UInt64(max(1, connections) * 4)
+        return CoalescingRule(spanLength: min(max(share, 2 << 20), 16 << 20))
+    }
+
+    /// - Parameters:
+    ///   - plan: The first round's plan.
+    ///   - parts: Large files in progress.
+    /// - Returns: The rows that failed; every other row of the plan has been given to the committer.
+    func run(_ plan: Plan, parts: PartFiles) -> [Failure] {
+        let workers = WorkerPool(count: environment.workers)
+        let pool = BufferPool(count: Self.buffers, bufferSize: 256 << 10)
+        defer { workers.close() }
+        var failures: [Failure] = []
+        var round = plan
+        for attempt in 0..<Self.rounds {
+            let result = fetch(round, attempt: attempt, parts: parts, workers: workers, pool: pool)
+            let last = attempt + 1 == Self.rounds || environment.stop.isStopped
+            var again: [Int] = []
+            for failure in result {
+                let hasURLs = !manifest.files.urls(failure.row).isEmpty
+                let retries = !failure.isDisk && (attempt == 0 && failure.isWrongBytes || hasURLs)
+                if last || !retries { failures.append(failure.shown) } else { again.append(failure.row) }
+            }
+            guard !again.isEmpty else { break }
+            let loose = again.filter { !manifest.files.urls($0).isEmpty && (attempt > 0 || !canReload(result, $0)) }
+            do throws(PlanError) {
+                round = try makePlan(
+                    manifest,
+                    wanted: again,
+                    rule: CoalescingRule(),
+                    looseOnly: Set(loose),
+                    skipping: { parts.isHere(row: $0, blob: $1) }
+                )
+            } catch {
+                failures += again.map { Failure(row: $0, reason: "\(error)", isDisk: false) }
+                break
+            }
+        }
+        return failures
+    }
+
+    private func canReload(_ result: [RowFailure], _ row: Int) -> Bool {
+        result.contains { $0.row == row && $0.isWrongBytes }
+    }
+
+    private struct RowFailure {
+        var row: Int
+        var isDisk: Bool
+        var isWrongBytes: Bool
+        var shown: Failure
+    }
+
+    /// Runs one plan's spans to their ends.
+    private func fetch(
+        _ plan: Plan,
+        attempt: Int,
+        parts: PartFiles,
+        workers: WorkerPool,
+        pool: BufferPool
+    ) -> [RowFailure] {
+        let installer = Installer(
+            plan: plan,
+            manifest: manifest,
+            staging: staging,
+            committer: committer,
+            parts: parts,
+            onBytes: onBytes
+        )
+        let spans = SpanTransfers(
+            plan: plan,
+            urls: { urls(of: plan.spans[$0].source) },
+            installer: installer,
+            workers: workers,
+            pool: pool,
+            environment: environment,
+            objectSize: { objectSize(of: plan.spans[$0].source) },
+            reload: attempt > 0
+        )
+        let ends = spans.run()
+        workers.drain()
+        return judge(plan, installer, ends)
+    }
+
+    private func judge(
+        _ plan: Plan,
+        _ installer: Installer,
+        _ ends: [SpanTransfers.End]
+    ) -> [RowFailure] {
+        var failures: [Int: RowFailure] = [:]
+        for trouble in installer.troubles {
+            switch trouble.cause {
+            case .disk(let error):
+                let shown = Failure(row: trouble.row, reason: "\(error)", isDisk: true)
+                failures[trouble.row] = RowFailure(
+                    row: trouble.row, isDisk: true, isWrongBytes: false, shown: shown)
+            case .wrongBytes(let reason):
+                if failures[trouble.row]?.isDisk == true { continue }
+                let end = trouble.span.map { ends[$0] }
+                let place = end.map { ", from \(redacted(url: $0.url))" } ?? ""
+                let shown = Failure(row: trouble.row, reason: reason + place, isDisk: false)
+                failures[trouble.row] = RowFailure(
+                    row: trouble.row, isDisk: false, isWrongBytes: true, shown: shown)
+                if let end { environment.transport.blame(url: end.url, reason: "wrong bytes") }
+            }
+        }
+        let spanEnds = installer.spanEnds
+        for (span, end) in ends.enumerated() {
+            let next = spanEnds[span] ?? plan.spans[span].slots.lowerBound
+            for slot in next..<max(next, plan.spans[span].slots.upperBound) {
+                for target in plan.targets[plan.slots[slot].targets] where failures[target.row] == nil {
+                    let shown = Failure(
+                        row: target.row,
+                        reason: end.error.map { "\($0)" } ?? "the transfer ended early",
+                        isDisk: false,
+                        isRefused: end.error?.code == .refusedByPolicy || end.error?.code == .redirectRefused,
+                        isUnreachable: end.error?.code == .unreachable || end.error?.code == .timedOut
+                    )
+                    failures[target.row] = RowFailure(
+                        row: target.row, isDisk: false, isWrongBytes: false, shown: shown)
+                }
+            }
+        }
+        return failures.values.sorted { $0.row < $1.row }
+    }
+
+    private func urls(of source: Plan.Source) -> [String] {
+        let written =
+            switch source {
+            case .pack(let pack): manifest.packs[pack].urls
+            case .loose(let row): manifest.files.urls(row)
+            }
+        return written.map { resolve($0, against: baseURL) }
+    }
+
+    private func objectSize(of source: Plan.Source) -> UInt64 {
+        switch source {
+        case .pack(let pack): manifest.packs[pack].size
+        case .loose(let row): manifest.files.size(row)
+        }
+    }
+}

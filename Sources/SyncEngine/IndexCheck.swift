@@ -1,0 +1,51 @@
+import CPosix
+import SyncFiles
+import SyncModel
+import SyncUnpack
+import Synchronization
+
+/// Asks of every file in an index whether it is still what it was: one lstat(2) a file, nothing opened.
+struct IndexCheck: Sendable {
+    let index: StatIndex
+    let destination: Destination
+    let threads: Int
+
+    func isCurrent() -> Bool {
+        let positions = Array(0..<index.count)
+        let slices = positions.evenSlices(index.count < 2048 ? 1 : threads)
+        let failed = Flag()
+        return concurrently(slices.count, name: "stat") { isCurrent(slices[$0], failed) }.allSatisfy { $0 }
+    }
+
+    private func isCurrent(_ positions: ArraySlice<Int>, _ failed: Flag) -> Bool {
+        let directories = Directories(destination)
+        for position in positions {
+            guard let record = index.record(position), index.trusts(record) else {
+                failed.raise()
+                return false
+            }
+            let isSame = index.withPath(position) { path in
+                let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
+                let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
+                guard let directory = try? directories.descriptor(parent, create: false),  // Then it changed.
+                    let base = path.baseAddress
+                else { return false }
+                let leaf = UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self)
+                guard case .success(let found?) = status(directory, leaf) else { return false }
+                return record.matches(found)
+            }
+            guard isSame else {
+                failed.raise()
+                return false
+            }
+            if position % 256 == 0, failed.isRaised { return false }
+        }
+        return true
+    }
+
+    private final class Flag: Sendable {
+        private let value = Mutex(false)
+        var isRaised: Bool { value.withLock { $0 } }
+        func raise() { value.withLock { $0 = true } }
+    }
+}

@@ -1,0 +1,46 @@
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+
+/// Takes over parts of large files that an interrupted run left in staging.
+struct Leftovers {
+    let manifest: Manifest
+    let parts: PartFiles
+    let staging: Staging
+    let committer: Committer
+
+    struct Adopted: Sendable {
+        /// Rows whose parts turned out whole; given to the committer.
+        var complete: Set<Int> = []
+        /// First **bytes** that need not be fetched, by row, for files that come in one piece.
+        var prefixes: [Int: UInt64] = [:]
+    }
+
+    func adopt(_ wanted: [Int]) throws(DigestError) -> Adopted {
+        var adopted = Adopted()
+        var rows: [SHA256Digest: Int] = [:]
+        let found = staging.leftovers().filter(\.file.name.isPart)
+        guard !found.isEmpty else { return adopted }
+        let digests = Set(found.map(\.file.name.digest))
+        for row in wanted where digests.contains(manifest.files.digest(row)) && manifest.files.size(row) > 0 {
+            rows[manifest.files.digest(row)] = row
+        }
+        var hasher = try SHA256Hasher()
+        for (file, _) in found {
+            guard let row = rows[file.name.digest] else {
+                staging.remove(file)
+                continue
+            }
+            rows[file.name.digest] = nil
+            if manifest.files.blobs(row).isEmpty {
+                let kept = parts.adoptPrefix(row: row)
+                if kept > 0 { adopted.prefixes[row] = kept }
+            } else if let (part, outcome) = parts.adopt(row: row, hasher: &hasher), case .verified = outcome {
+                committer.add(Committer.Staged(row: row, file: part.staged))
+                adopted.complete.insert(row)
+            }
+        }
+        return adopted
+    }
+}

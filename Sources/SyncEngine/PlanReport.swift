@@ -1,0 +1,127 @@
+package import SyncModel
+import SyncManifest
+import SyncPlanner
+
+/// What a pull would fetch, in which requests, and why: the answer of `syncagent plan`.
+package struct PlanReport: Sendable {
+    package let project: String
+    package let revision: UInt64
+    package let destination: String
+    /// Files and links the selection names.
+    package let files: Int
+    /// Already here and right.
+    package let unchanged: Int
+    /// To be fetched or made.
+    package let wanted: Int
+    /// Places that cannot be used, each with a reason.
+    package let obstructed: [String]
+    /// Files that `--prune` would remove.
+    package let prunable: Int
+    /// **Bytes** of all files, and of those already here.
+    package let totalBytes, unchangedBytes: UInt64
+    /// Stored **bytes** wanted from packs, **bytes** of loose files, and **bytes** between blobs.
+    package let packBytes, looseBytes, gapBytes: UInt64
+    package let packRequests, looseRequests: Int
+    /// Requests that one request a file would cost more.
+    package let requestsAvoided: Int
+    /// Requests this report cost.
+    package let manifestRequests: UInt64
+    /// Each request, in order.
+    package let requests: [Request]
+
+    package struct Request: Sendable {
+        /// A pack's URL or a file's, as the manifest has it, redacted.
+        package var url: String
+        /// **Bytes** of the object.
+        package var range: Range<UInt64>
+        /// Files or chunks it brings.
+        package var blobs: Int
+        /// **Bytes** in it that nobody wants.
+        package var gapBytes: UInt64
+    }
+
+    init(
+        manifest: Manifest,
+        rows: [Int],
+        inventory: Inventory,
+        plan: Plan,
+        destination: String,
+        prunable: Int,
+        manifestRequests: UInt64
+    ) {
+        project = manifest.project
+        revision = manifest.revision
+        self.destination = destination
+        files = rows.count
+        unchanged = inventory.records.count { $0 != nil }
+        wanted = inventory.wanted.count
+        obstructed = inventory.obstructed.map { "\($0.error)" }
+        self.prunable = prunable
+        totalBytes = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
+        unchangedBytes = rows.reduce(UInt64(0)) {
+            inventory.records[$1] == nil ? $0 : $0 &+ manifest.files.size($1)
+        }
+        packBytes = plan.packBytes
+        looseBytes = plan.looseBytes
+        gapBytes = plan.gapBytes
+        looseRequests = plan.loose.count
+        packRequests = plan.spans.count - plan.loose.count
+        requestsAvoided = plan.requestsAvoided
+        self.manifestRequests = manifestRequests
+        requests = plan.spans.map { span in
+            let urls =
+                switch span.source {
+                case .pack(let pack): manifest.packs[pack].urls
+                case .loose(let row): manifest.files.urls(row)
+                }
+            let wanted = span.slots.reduce(UInt64(0)) { $0 &+ plan.slots[$1].range.length }
+            return Request(
+                url: redacted(url: urls.first ?? ""),
+                range: span.range,
+                blobs: span.slots.count,
+                gapBytes: span.range.length &- wanted
+            )
+        }
+    }
+
+    /// The fields of the `plan` event.
+    package func write(to line: inout JSONLine) {
+        line.field("project", project)
+        line.field("revision", revision)
+        line.field("destination", destination)
+        line.field("files", files)
+        line.field("unchanged", unchanged)
+        line.field("wanted", wanted)
+        line.field("prunable", prunable)
+        line.key("bytes")
+        line.object {
+            $0.field("total", totalBytes)
+            $0.field("unchanged", unchangedBytes)
+            $0.field("packs", packBytes)
+            $0.field("loose", looseBytes)
+            $0.field("gaps", gapBytes)
+        }
+        line.key("requests")
+        line.object {
+            $0.field("packs", packRequests)
+            $0.field("loose", looseRequests)
+            $0.field("avoided", requestsAvoided)
+        }
+        line.key("spans")
+        line.array { spans in
+            for request in requests {
+                spans.object {
+                    $0.field("url", request.url)
+                    $0.field("first", request.range.lowerBound)
+                    $0.field("end", request.range.upperBound)
+                    $0.field("blobs", request.blobs)
+                    $0.field("gap_bytes", request.gapBytes)
+                }
+            }
+        }
+        if !obstructed.isEmpty {
+            line.key("obstructed")
+            line.array { for reason in obstructed { $0.value(reason) } }
+        }
+    }
+}

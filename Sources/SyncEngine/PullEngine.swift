@@ -1,0 +1,112 @@
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncPlanner
+import SyncPlugins
+
+/// Brings a destination to what a manifest names. The one place that knows the order of the steps:
+///
+/// 1. Find the manifest (``ManifestSource``).
+/// 2. Take the destination, read its index (``Destination``, ``StatIndex``).
+/// 3. Nothing changed since the index was completed for this manifest? Then only hooks remain.
+/// 4. Look at what is here (``InventoryScan``), what may be pruned (``Pruning``), what can be copied.
+/// 5. Plan, check the disk, fetch, unpack, verify, commit (``FetchRounds``).
+/// 6. Write the index, tell the groups, run the hooks.
+///
+/// Every method blocks the calling thread.
+package struct PullEngine: Sendable {
+    let environment: EngineEnvironment
+
+    package init(_ environment: EngineEnvironment) { self.environment = environment }
+
+    /// Runs a pull to its end.
+    ///
+    /// - Returns: The report, also of a pull that could not place every file.
+    /// - Throws: ``EngineError`` when nothing could be tried: no manifest, no destination, refused.
+    package func pull(_ options: PullOptions) throws(EngineError) -> PullReport {
+        let started = environment.now()
+        let found = try manifestSource(options, caching: true).find(options.manifest)
+        let path = Self.destinationPath(options, project: found.project)
+        let destination = try Self.open(path, create: true)
+        let lock: Descriptor?
+        do throws(FileError) { lock = try destination.lock() } catch { throw Self.cannotUse(error) }
+        guard let lock else {
+            let holder = destination.lockHolder().map { " (process \($0))" } ?? ""
+            throw EngineError(.busy, "\(escaped(path)): another syncagent is at work there\(holder); wait for it")
+        }
+        var run = PullRun(options: options, environment: environment, found: found, destination: destination)
+        run.started = started
+        let report = try run.run()
+        _ = consume lock
+        return report
+    }
+
+    /// What a pull would do, without doing or creating anything.
+    package func plan(_ options: PullOptions) throws(EngineError) -> PlanReport {
+        let found = try manifestSource(options, caching: false).find(options.manifest)
+        let path = Self.destinationPath(options, project: found.project)
+        let manifest = try found.decode()
+        let rows = try PullRun.selectedRows(manifest, options.groups)
+        var inventory = Inventory()
+        var pruned = 0
+        if let destination = try Self.openIfPresent(path) {
+            let index = StatIndex.read(from: destination)
+            inventory = InventoryScan(
+                manifest: manifest,
+                rows: rows,
+                destination: destination,
+                index: index,
+                logged: [],
+                threads: environment.workers,
+                isStopped: { false }
+            ).run()
+            pruned = Pruning(manifest: manifest, destination: destination, index: index).candidates().count
+        } else {
+            inventory.wanted = rows
+        }
+        do throws(PlanError) {
+            let rule = FetchRounds.rule(for: manifest, wanted: inventory.wanted, connections: options.connections)
+            let plan = try makePlan(manifest, wanted: inventory.wanted, rule: rule)
+            return PlanReport(
+                manifest: manifest,
+                rows: rows,
+                inventory: inventory,
+                plan: plan,
+                destination: path,
+                prunable: pruned,
+                manifestRequests: environment.transport.totals.requests
+            )
+        } catch {
+            throw EngineError(.dataInvalid, "the manifest's numbers do not fit: \(error)")
+        }
+    }
+
+    func manifestSource(_ options: PullOptions, caching: Bool) throws(EngineError) -> ManifestSource {
+        var cache: ManifestCache?
+        if caching { cache = try ManifestCache(stateDirectory: options.stateDirectory) }
+        return ManifestSource(transport: environment.transport, cache: cache, nextID: TransferNumbers.next)
+    }
+
+    static func destinationPath(_ options: PullOptions, project: String) -> String {
+        absolute(options.destination ?? "./\(project)")
+    }
+
+    static func open(_ path: String, create: Bool) throws(EngineError) -> Destination {
+        do throws(FileError) {
+            return try Destination.open(path: path, create: create)
+        } catch {
+            throw cannotUse(error)
+        }
+    }
+
+    static func openIfPresent(_ path: String) throws(EngineError) -> Destination? {
+        do throws(FileError) {
+            return try Destination.open(path: path, create: false)
+        } catch {
+            if error.isMissing { return nil }
+            throw cannotUse(error)
+        }
+    }
+
+    static func cannotUse(_ error: FileError) -> EngineError { EngineError(.cannotCreate, "\(error)") }
+}

@@ -1,0 +1,87 @@
+import SyncPlanner
+import SyncPlugins
+import SyncUnpack
+
+/// Runs the spans of one plan through a transport, all at once; the transport queues them.
+struct SpanTransfers: Sendable {
+    /// How one span's transfer ended.
+    struct End: Sendable {
+        /// The URL asked first, absolute.
+        var url: String
+        var error: TransferError?
+    }
+
+    let plan: Plan
+    let urls: @Sendable (_ span: Int) -> [String]
+    let installer: Installer
+    let workers: WorkerPool
+    let pool: BufferPool
+    let environment: EngineEnvironment
+    let objectSize: @Sendable (_ span: Int) -> UInt64
+    let reload: Bool
+
+    private struct State: Sendable {
+        var open: Int
+        var ends: [End]
+    }
+
+    /// Blocks until every span has ended.
+    func run() -> [End] {
+        guard !plan.spans.isEmpty else { return [] }
+        let state = Monitor(
+            State(open: plan.spans.count, ends: plan.spans.indices.map { End(url: urls($0).first ?? "") })
+        )
+        var identifiers: [(TransferID, any Transport)] = []
+        for span in plan.spans.indices {
+            let identifier = TransferNumbers.next()
+            let transport = transport(for: span)
+            identifiers.append((identifier, transport))
+            start(span, identifier, transport, state)
+        }
+        environment.stop.onStop { [identifiers] in
+            for (identifier, transport) in identifiers { transport.cancel(identifier) }
+        }
+        return state.wait { $0.open == 0 ? $0.ends : nil }
+    }
+
+    private func transport(for span: Int) -> any Transport {
+        urls(span).first?.hasPrefix("file:") == true ? environment.localTransport : environment.transport
+    }
+
+    private func start(
+        _ span: Int,
+        _ identifier: TransferID,
+        _ transport: any Transport,
+        _ state: Monitor<State>
+    ) {
+        let planned = plan.spans[span]
+        let unpacker = SpanUnpacker(plan: plan, span: span, consumer: installer, pool: pool, workers: workers)
+        let sink = SpanSink(unpacker: unpacker, start: planned.range.lowerBound, pool: pool) {
+            transport.resume(identifier)
+        }
+        let size = objectSize(span)
+        let isAll = planned.range == 0..<size
+        let urls = urls(span)
+        // The transport asks one kind of place: remote mirrors of a local pack are asked when it is gone.
+        let kind = urls.filter { $0.hasPrefix("file:") == (urls.first?.hasPrefix("file:") == true) }
+        let request = TransferRequest(
+            id: identifier,
+            urls: kind,
+            range: isAll ? nil : planned.range,
+            objectSize: size,
+            limit: planned.range.length,
+            priority: plan.spans.count - span,
+            reload: reload
+        )
+        transport.start(request, sink: sink) { result in
+            sink.finish()
+            state.change { state in
+                state.open -= 1
+                if case .failure(let error) = result { state.ends[span].error = error }
+                if case .success(let report) = result, urls.indices.contains(report.sourceIndex) {
+                    state.ends[span].url = urls[report.sourceIndex]
+                }
+            }
+        }
+    }
+}

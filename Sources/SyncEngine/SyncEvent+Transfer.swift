@@ -1,0 +1,38 @@
+import SyncModel
+package import SyncPlugins
+
+extension SyncEvent {
+    /// What a transport tells, in the contract's words. URLs in it are redacted already.
+    package init(transfer event: TransferEvent, time: Int64) {
+        switch event {
+        case .redirected(let transfer, let status, let from, let to, let hop):
+            self.init("task.redirected", time: time) {
+                $0.field("transfer", transfer.rawValue)
+                $0.field("status", status)
+                $0.field("from", from)
+                $0.field("to", to)
+                $0.field("hop", hop)
+            }
+        case .retrying(let transfer, let reason, let attempt, let wait):
+            let milliseconds = Int64(wait / .milliseconds(1))
+            self.init("transfer.retrying", time: time) {
+                $0.field("transfer", transfer.rawValue)
+                $0.field("reason", reason)
+                $0.field("attempt", attempt)
+                $0.field("wait_ms", milliseconds)
+            }
+        case .sourceSetBack(let transfer, let url, let reason):
+            self.init("source.set_back", time: time, note: "\(url): \(reason); other sources first") {
+                $0.field("transfer", transfer.rawValue)
+                $0.field("url", url)
+                $0.field("reason", reason)
+            }
+        case .waitingForConnectivity(let transfer, let url, let reason):
+            self.init("transfer.waiting", time: time, note: "waiting for \(url): \(reason)") {
+                $0.field("transfer", transfer.rawValue)
+                $0.field("url", url)
+                $0.field("reason", reason)
+            }
+        }
+    }
+}

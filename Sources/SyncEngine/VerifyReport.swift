@@ -1,0 +1,91 @@
+import SyncFiles
+import SyncManifest
+package import SyncModel
+import SyncPlugins
+import SyncUnpack
+
+/// What hashing every file again has shown.
+package struct VerifyReport: Sendable {
+    package struct Problem: Sendable {
+        package var path: String
+        /// `missing`, `differs`, or why it cannot be read.
+        package var reason: String
+    }
+
+    /// Files and links that were looked at.
+    package var files = 0
+    /// **Bytes** hashed.
+    package var bytes: UInt64 = 0
+    package var problems: [Problem] = []
+
+    /// Whether everything is in place and right.
+    package var isWhole: Bool { problems.isEmpty }
+
+    /// The fields of `verify.finished`.
+    package func write(to line: inout JSONLine) {
+        line.field("result", isWhole ? "ok" : "partial")
+        line.field("files", files)
+        line.field("bytes", bytes)
+        line.field("differing", problems.count)
+        line.key("problems")
+        line.array { array in
+            for problem in problems {
+                array.object {
+                    $0.field("path", problem.path)
+                    $0.field("reason", problem.reason)
+                }
+            }
+        }
+    }
+}
+
+extension PullEngine {
+    /// Hashes every file the manifest names, whatever the index says, on every core. Changes nothing.
+    package func verify(_ options: PullOptions) throws(EngineError) -> VerifyReport {
+        let found = try manifestSource(options, caching: false).find(options.manifest)
+        let manifest = try found.decode()
+        let rows = try PullRun.selectedRows(manifest, options.groups)
+        let path = Self.destinationPath(options, project: found.project)
+        var report = VerifyReport()
+        report.files = rows.count
+        guard let destination = try Self.openIfPresent(path) else {
+            report.problems = rows.map { VerifyReport.Problem(path: manifest.files.path($0), reason: "missing") }
+            return report
+        }
+        let next = SharedCounter()
+        let stop = environment.stop
+        let results = concurrently(environment.workers, name: "verify") { _ -> Findings in
+            var findings = Findings()
+            guard var reader = try? PlaceReader(destination) else { return findings }  // Told below as unread.
+            while !stop.isStopped {
+                let position = next.take()
+                guard position < rows.count else { break }
+                findings.add(rows[position], reader.inspect(rows[position], of: manifest), manifest)
+            }
+            return findings
+        }
+        var seen = 0
+        for findings in results {
+            report.bytes = report.bytes &+ findings.bytes
+            report.problems += findings.problems.map { .init(path: manifest.files.path($0.row), reason: $0.reason) }
+            seen += findings.seen
+        }
+        if stop.isStopped { throw EngineError(.interrupted, "stopped after \(seen) of \(rows.count) files") }
+        guard seen == rows.count else {
+            throw EngineError(.internalError, "OpenSSL has no SHA-256; \(rows.count - seen) files were not read")
+        }
+        report.problems.sort { $0.path < $1.path }
+        return report
+    }
+
+    private struct Findings: Sendable {
+        var seen = 0
+        var bytes: UInt64 = 0
+        var problems: [(row: Int, reason: String)] = []
+
+        mutating func add(_ row: Int, _ problem: String?, _ manifest: Manifest) {
+            seen += 1
+            if let problem { problems.append((row, problem)) } else { bytes = bytes &+ manifest.files.size(row) }
+        }
+    }
+}

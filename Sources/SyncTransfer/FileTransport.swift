@@ -1,0 +1,114 @@
+import CPosix
+package import SyncPlugins
+import Synchronization
+
+/// Brings bytes of `file:` URLs: packs that lie beside a local manifest. Sends no requests.
+package final class FileTransport: Transport {
+    private struct Waiting: Sendable {
+        var request: TransferRequest
+        var sink: any TransferSink
+        var completion: @Sendable (Result<TransferReport, TransferError>) -> Void
+    }
+
+    private struct State: Sendable {
+        var cancelled: Set<TransferID> = []
+        var paused: [TransferID: Bool] = [:]
+        var bytesReceived: UInt64 = 0
+    }
+
+    private let state = Mutex(State())
+    private let queue: DispatchLane
+
+    /// **Bytes** read at a time.
+    private static let step = 256 << 10
+
+    /// Starts the reading thread.
+    package init() { queue = DispatchLane(label: "file-transport") }
+
+    package func start(
+        _ request: TransferRequest,
+        sink: any TransferSink,
+        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+    ) {
+        queue.add { [self] in completion(read(request, into: sink)) }
+    }
+
+    package func resume(_ id: TransferID) { state.withLock { $0.paused[id] = false } }
+
+    package func cancel(_ id: TransferID) { state.withLock { _ = $0.cancelled.insert(id) } }
+
+    package func blame(url: String, reason: String) {}
+
+    package var totals: TransferTotals {
+        var totals = TransferTotals()
+        totals.bytesReceived = state.withLock(\.bytesReceived)
+        return totals
+    }
+
+    package func shutdown() { queue.drain() }
+
+    private func read(
+        _ request: TransferRequest,
+        into sink: any TransferSink
+    ) -> Result<TransferReport, TransferError> {
+        let url = request.urls.first ?? ""
+        func failed(_ code: TransferError.Code, _ detail: String) -> Result<TransferReport, TransferError> {
+            .failure(TransferError(code: code, url: url, detail: detail))
+        }
+        let path = String(url.dropFirst("file://".count))
+        let raw = sa_openat(AT_FDCWD, path, O_RDONLY, 0)
+        guard raw >= 0 else { return failed(.badStatus(404), String(cString: strerror(sa_errno()))) }
+        defer { close(raw) }
+        var status = stat()
+        guard fstat(raw, &status) == 0, let size = UInt64(exactly: status.st_size) else {
+            return failed(.badAnswer, String(cString: strerror(sa_errno())))
+        }
+        if let expected = request.objectSize, expected != size {
+            return failed(.badAnswer, "has \(size) bytes, the manifest says \(expected)")
+        }
+        let head = ResponseHead(status: 200, objectSize: size)
+        let end = min(request.range?.upperBound ?? size, size)
+        var offset = sink.begin(head)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.step, alignment: 64)
+        defer { buffer.deallocate() }
+        while offset < end {
+            if isCancelled(request.id) { return failed(.cancelled, "cancelled") }
+            let wanted = Int(min(UInt64(buffer.count), end - offset))
+            guard let position = off_t(exactly: offset) else { return failed(.badAnswer, "too large") }
+            let count = pread(raw, buffer.baseAddress, wanted, position)
+            guard count > 0 else { return failed(.badAnswer, "ends at byte \(offset)") }
+            let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+            switch deliver(bytes, at: offset, of: request.id, to: sink) {
+            case .taken: break
+            case .stop: return failed(.stoppedBySink, "stopped")
+            case .paused: return failed(.cancelled, "cancelled")
+            }
+            offset += UInt64(count)
+            state.withLock { $0.bytesReceived += UInt64(count) }
+        }
+        let bytes = end &- (request.range?.lowerBound ?? 0)
+        return .success(
+            TransferReport(response: head, sourceIndex: 0, currentURL: url, requests: 0, bytesReceived: bytes)
+        )
+    }
+
+    /// Offers bytes until they are taken; `.paused` only when cancelled meanwhile.
+    private func deliver(
+        _ bytes: UnsafeRawBufferPointer,
+        at offset: UInt64,
+        of id: TransferID,
+        to sink: any TransferSink
+    ) -> SinkOutcome {
+        while true {
+            state.withLock { $0.paused[id] = true }
+            let outcome = sink.receive(bytes, at: offset)
+            guard case .paused = outcome else { return outcome }
+            while state.withLock({ $0.paused[id] ?? false }) {
+                if isCancelled(id) { return .paused }
+                usleep(500)  // Local and rare: the workers are behind, not the disk.
+            }
+        }
+    }
+
+    private func isCancelled(_ id: TransferID) -> Bool { state.withLock { $0.cancelled.contains(id) } }
+}
