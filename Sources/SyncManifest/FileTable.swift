@@ -72,7 +72,9 @@ package struct FileTable: Sendable {
 
     /// Copies bytes into the arena, with a NUL behind; `nil` when 4 GiB are full.
     mutating func store(_ bytes: UnsafeBufferPointer<UInt8>) -> Text? {
-        guard let offset = UInt32(exactly: arena.count), let length = UInt32(exactly: bytes.count) else { return nil }
+        guard let offset = UInt32(exactly: arena.count), let length = UInt32(exactly: bytes.count) else {
+            return nil
+        }
         arena.append(contentsOf: bytes)
         arena.append(0)
         return Text(offset: offset, length: length)
@@ -168,6 +170,9 @@ package struct FileTable: Sendable {
         let number = groupNumbers[index]
         return number == Self.noGroup ? nil : names[Int(number)]
     }
+
+    /// The number that ``groupNumbers`` has for a group, or `nil` when no entry names it.
+    func number(ofGroup name: String) -> UInt16? { numbers[name] }
 
     /// Every name that an entry gives as its group, in order of first appearance.
     var impliedGroups: [String] { names }

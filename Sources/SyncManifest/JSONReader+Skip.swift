@@ -29,7 +29,10 @@ extension JSONReader {
     /// Notes a key that was seen; refuses the second time, and too many.
     func insert(_ key: UnsafeBufferPointer<UInt8>, into seen: inout Set<[UInt8]>) throws(ManifestFault) {
         guard seen.count < maximumExtensionMembers else {
-            throw ManifestFault("more than \(maximumExtensionMembers) extension keys in one object", "use fewer")
+            throw ManifestFault(
+                "more than \(maximumExtensionMembers) extension keys in one object",
+                "use fewer"
+            )
         }
         guard seen.insert(Array(key)).inserted else { throw duplicateKey(key) }
     }

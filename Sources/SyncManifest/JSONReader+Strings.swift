@@ -47,7 +47,10 @@ extension JSONReader {
     private mutating func step(over byte: UInt8) throws(ManifestFault) {
         if byte < 0x80 {
             guard byte >= 0x20 else {
-                throw ManifestFault("a control character inside a string", "write it as an escape, such as \\n")
+                throw ManifestFault(
+                    "a control character inside a string",
+                    "write it as an escape, such as \\n"
+                )
             }
             position += 1
         } else {
@@ -76,7 +79,10 @@ extension JSONReader {
                 scratch.append(unit)
             }
         default:
-            throw ManifestFault("an unknown escape in a string", "use \\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\uXXXX")
+            throw ManifestFault(
+                "an unknown escape in a string",
+                "use \\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\uXXXX"
+            )
         }
     }
 
@@ -97,7 +103,10 @@ extension JSONReader {
         var value: UInt32 = 0
         for _ in 0..<4 {
             guard let digit = hexadecimalValue(bytes[position]) else {
-                throw ManifestFault("a broken \\u escape in a string", "write four hexadecimal digits after \\u")
+                throw ManifestFault(
+                    "a broken \\u escape in a string",
+                    "write four hexadecimal digits after \\u"
+                )
             }
             value = value << 4 | UInt32(digit)
             position += 1

@@ -64,7 +64,10 @@ struct JSONReader {
     /// Makes sure that nothing but white space follows.
     mutating func end() throws(ManifestFault) {
         if peek() != nil {
-            throw ManifestFault("text follows the end of the JSON value", "remove everything after the last “}”")
+            throw ManifestFault(
+                "text follows the end of the JSON value",
+                "remove everything after the last “}”"
+            )
         }
     }
 
@@ -141,7 +144,9 @@ struct JSONReader {
     mutating func take(_ word: StaticString) -> Bool {
         let length = word.utf8CodeUnitCount
         guard bytes.count - position >= length else { return false }
-        guard equals(UnsafeBufferPointer(rebasing: bytes[position..<(position + length)]), word) else { return false }
+        guard equals(UnsafeBufferPointer(rebasing: bytes[position..<(position + length)]), word) else {
+            return false
+        }
         position += length
         return true
     }

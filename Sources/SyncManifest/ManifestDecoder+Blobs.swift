@@ -100,7 +100,10 @@ extension ManifestDecoder {
             sum = next
             if blobs.count > 1, blob.digestIndex == nil {
                 place.element = index
-                throw ManifestFault("one of several blobs has no SHA-256 of its own", "add it as the 6th member")
+                throw ManifestFault(
+                    "one of several blobs has no SHA-256 of its own",
+                    "add it as the 6th member"
+                )
             }
         }
         guard sum == row.size else {

@@ -117,7 +117,10 @@ extension ManifestDecoder {
         if row.size == 0 {
             place.enter("sha256")
             guard row.digest == Self.digestOfNothing else {
-                throw ManifestFault("the file is empty, but this is not the SHA-256 of nothing", "publish it again")
+                throw ManifestFault(
+                    "the file is empty, but this is not the SHA-256 of nothing",
+                    "publish it again"
+                )
             }
             place.enter("blobs")
             guard blobs == 0 else { throw ManifestFault("an empty file has blobs", "leave “blobs” out") }
@@ -143,7 +146,8 @@ extension ManifestDecoder {
         let directories: Result<[[UInt8]], ManifestFault> = files.arena.withUnsafeBufferPointer { arena in
             do throws(ManifestFault) {
                 return .success(
-                    try LinkRules.check(target: target.bytes(in: arena), of: row.path.bytes(in: arena)))
+                    try LinkRules.check(target: target.bytes(in: arena), of: row.path.bytes(in: arena))
+                )
             } catch {
                 return .failure(error)
             }

@@ -21,7 +21,10 @@ extension ManifestDecoder {
                 let isList = key.count == 4
                 place.enter(isList ? "urls" : "url")
                 guard urls == nil else {
-                    throw ManifestFault("the pack says twice where it is", "write one of “url” and “urls”, once")
+                    throw ManifestFault(
+                        "the pack says twice where it is",
+                        "write one of “url” and “urls”, once"
+                    )
                 }
                 urls = isList ? try readPackURLs() : [try readURL()]
             } else if equals(key, "size") {

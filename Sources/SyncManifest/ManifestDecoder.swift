@@ -32,8 +32,8 @@ struct ManifestDecoder {
         try reader.beginObject()
         while let key = try reader.nextKey() {
             guard let member = TopLevelKeys(key) else {
-                try skipForeign(key, seen: &foreign)
                 place = Place()
+                try skipForeign(key, seen: &foreign)
                 continue
             }
             place.enter(section: member.name)
@@ -83,7 +83,10 @@ struct ManifestDecoder {
         switch reader.peek() {
         case nil: throw ManifestFault("the manifest is empty", "fetch or write it again")
         case 0x3C:
-            throw ManifestFault("this is a web page, not JSON", "check the URL, and whether it asks for a login")
+            throw ManifestFault(
+                "this is a web page, not JSON",
+                "check the URL, and whether it asks for a login"
+            )
         default: break
         }
     }
@@ -130,7 +133,8 @@ struct ManifestDecoder {
     mutating func readDigest() throws(ManifestFault) -> SHA256Digest {
         let text = try reader.string()
         guard let digest = SHA256Digest(hex: text) else {
-            let what = text.count == 64 ? "has a character that is no hexadecimal digit" : "has \(text.count) bytes"
+            let what =
+                text.count == 64 ? "has a character that is no hexadecimal digit" : "has \(text.count) bytes"
             throw ManifestFault("the SHA-256 \(what)", "write 64 hexadecimal digits")
         }
         return digest

@@ -11,12 +11,17 @@ enum PathRules {
     ///
     /// - Returns: Whether it is ASCII throughout.
     static func check(_ path: UnsafeBufferPointer<UInt8>) throws(ManifestFault) -> Bool {
-        guard !path.isEmpty else { throw ManifestFault("the path is empty", "name a file below the destination") }
+        guard !path.isEmpty else {
+            throw ManifestFault("the path is empty", "name a file below the destination")
+        }
         guard path.count <= pathBytes else {
             throw ManifestFault("the path has \(path.count) bytes, above \(pathBytes)", "shorten it")
         }
         if path[0] == 0x2F {
-            throw ManifestFault("the path \(quoted(path)) is absolute", "write it relative to the destination")
+            throw ManifestFault(
+                "the path \(quoted(path)) is absolute",
+                "write it relative to the destination"
+            )
         }
         var start = 0
         var bits: UInt8 = 0
@@ -112,6 +117,7 @@ enum PathRules {
 /// The form that file systems which fold case compare: close to Unicode's full case folding, without the
 /// characters that HFS+ ignores (Apple TN1150).
 func caseFolded(_ text: String) -> String {
+    if text.utf8.allSatisfy({ $0 < 0x80 }) { return text.lowercased() }
     let kept = text.unicodeScalars.filter { scalar in
         switch scalar.value {
         case 0x200C...0x200F, 0x202A...0x202E, 0x206A...0x206F, 0xFEFF: false

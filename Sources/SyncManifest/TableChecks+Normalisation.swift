@@ -12,7 +12,11 @@ extension TableChecks {
                 throw directory(files, entry(pair.first), pair.first, entry(pair.second))
             }
             throw repeated(
-                files, entry(pair.second), pair.second, entry(pair.first), "is, after Unicode normalisation, the same as"
+                files,
+                entry(pair.second),
+                pair.second,
+                entry(pair.first),
+                "is, after Unicode normalisation, the same as"
             )
         }
     }
@@ -46,10 +50,14 @@ extension TableChecks {
             let shared = zip(path, previous).prefix { $0 == $1 }.count
             for index in path.indices where path[index] == 0x2F && index >= shared {
                 let text = form(String(decoding: path[..<index], as: UTF8.self))
-                keys.append(Key(hash: text.hashValue, row: UInt32(row), length: UInt16(index), isWhole: false))
+                keys.append(
+                    Key(hash: text.hashValue, row: UInt32(row), length: UInt16(index), isWhole: false)
+                )
             }
             let text = form(String(decoding: path, as: UTF8.self))
-            keys.append(Key(hash: text.hashValue, row: UInt32(row), length: UInt16(path.count), isWhole: true))
+            keys.append(
+                Key(hash: text.hashValue, row: UInt32(row), length: UInt16(path.count), isWhole: true)
+            )
             previous = path
         }
         keys.sort { ($0.hash, $0.row, $0.length) < ($1.hash, $1.row, $1.length) }
@@ -90,35 +98,6 @@ extension TableChecks {
                     default: false
                     }
                 }
-            }
-        }
-    }
-}
-
-extension FileTable {
-    /// Whether some row is below this directory; the table stands in ``PathOrder``. An empty path is the root.
-    func hasDirectory(_ directory: [UInt8]) -> Bool {
-        if directory.isEmpty { return true }
-        let prefix = directory + [0x2F]
-        let row = firstRow(notBefore: prefix)
-        return row < count && withPath(row) { $0.starts(with: prefix) }
-    }
-
-    /// The first row whose path does not stand before `path`, or ``count``.
-    func firstRow(notBefore path: [UInt8]) -> Int {
-        path.withUnsafeBufferPointer { wanted in
-            arena.withUnsafeBufferPointer { arena in
-                var low = 0
-                var high = count
-                while low < high {
-                    let middle = (low + high) / 2
-                    if PathOrder.precedes(self.path(middle, in: arena), wanted) {
-                        low = middle + 1
-                    } else {
-                        high = middle
-                    }
-                }
-                return low
             }
         }
     }

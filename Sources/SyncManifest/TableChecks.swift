@@ -18,12 +18,17 @@ enum TableChecks {
         try checkPacks(decoder.packs)
         try checkBlobs(files, decoder.packs, entry)
         guard let total = files.totalSize, total <= UInt64(Int64.max) else {
-            throw ManifestError(path: "$.files", reason: "the sizes add up to more than 2^63", remedy: "correct them")
+            throw ManifestError(
+                path: "$.files",
+                reason: "the sizes add up to more than 2^63",
+                remedy: "correct them"
+            )
         }
         for (index, directory) in decoder.linkedDirectories where !files.hasDirectory(directory) {
             throw ManifestError(
                 path: "$.files[\(index)].link",
-                reason: "the target goes up from \(quoted(directory)), which is no directory of this manifest",
+                reason:
+                    "the target goes up from \(quoted(directory)), which is no directory of this manifest",
                 remedy: "write “..” only at the front"
             )
         }
@@ -55,7 +60,10 @@ enum TableChecks {
         var order = files.indices.map { UInt32(truncatingIfNeeded: $0) }
         files.arena.withUnsafeBufferPointer { arena in
             order.sort { a, b in
-                let difference = PathOrder.compare(files.path(Int(a), in: arena), files.path(Int(b), in: arena))
+                let difference = PathOrder.compare(
+                    files.path(Int(a), in: arena),
+                    files.path(Int(b), in: arena)
+                )
                 return difference == 0 ? a < b : difference < 0
             }
         }
@@ -69,7 +77,9 @@ enum TableChecks {
                 let previous = files.path(row - 1, in: arena)
                 let path = files.path(row, in: arena)
                 if PathOrder.isDirectory(previous, of: path) { return (row - 1, row, false) }
-                if previous.count == path.count, PathOrder.compare(previous, path) == 0 { return (row, row - 1, true) }
+                if previous.count == path.count, PathOrder.compare(previous, path) == 0 {
+                    return (row, row - 1, true)
+                }
             }
             return nil
         }
@@ -97,7 +107,8 @@ enum TableChecks {
         let what = files.kind(row) == .link ? "a link" : "a file"
         return ManifestError(
             path: "$.files[\(entry)].path",
-            reason: "\(quoted(files.path(row))) is \(what), and $.files[\(other)].path needs a directory there",
+            reason:
+                "\(quoted(files.path(row))) is \(what), and $.files[\(other)].path needs a directory there",
             remedy: "rename one of them"
         )
     }

@@ -14,7 +14,10 @@ enum URLRules {
         if rest.starts(with: [0x2F, 0x2F]) {
             try checkAuthority(rest.dropFirst(2).prefix { $0 != 0x2F && $0 != 0x3F })
         } else if colon != nil {
-            throw ManifestFault("the URL \(shown(url)) has no host", "write https://host/path, or a relative URL")
+            throw ManifestFault(
+                "the URL \(shown(url)) has no host",
+                "write https://host/path, or a relative URL"
+            )
         }
     }
 
@@ -36,11 +39,17 @@ enum URLRules {
                 guard index + 2 < url.count, let high = hexadecimalValue(url[index + 1]),
                     let low = hexadecimalValue(url[index + 2])
                 else {
-                    throw ManifestFault("the URL \(shown(url)) has a broken percent-encoding", "write %25 for “%”")
+                    throw ManifestFault(
+                        "the URL \(shown(url)) has a broken percent-encoding",
+                        "write %25 for “%”"
+                    )
                 }
                 let byte = high << 4 | low
                 if byte < 0x20 || byte == 0x7F {
-                    throw ManifestFault("the URL \(shown(url)) has a percent-encoded control character", "remove it")
+                    throw ManifestFault(
+                        "the URL \(shown(url)) has a percent-encoded control character",
+                        "remove it"
+                    )
                 }
             default: continue
             }
@@ -78,4 +87,3 @@ enum URLRules {
         return quoted(secret) + (path.count < url.count ? " (query left out)" : "")
     }
 }
-

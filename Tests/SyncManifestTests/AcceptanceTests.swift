@@ -28,7 +28,8 @@ struct AcceptanceTests {
         let table = manifest.files
         #expect(
             table.indices.map(table.path) == [
-                "models/site.ifc", "sheets/A-101.pdf", "sheets/latest.pdf", "sheets/notes.txt", "video/fly.mp4",
+                "models/site.ifc", "sheets/A-101.pdf", "sheets/latest.pdf", "sheets/notes.txt",
+                "video/fly.mp4",
             ]
         )
         #expect(table.indices.map(table.kind) == [.executable, .file, .link, .file, .file])

@@ -1,0 +1,74 @@
+import SyncManifest
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct CollisionTests {
+    @Test(
+        "Paths that a file system which folds case takes for one are found [V13]",
+        arguments: [
+            (["README", "readme"], [[0, 1]]),
+            (["a/b/C", "a/B/c"], [[0, 1]]),
+            (["A", "a/b"], [[0, 1]]),
+            (["É", "é"], [[0, 1]]),
+            (["É", "e\u{301}x", "e\u{301}"], [[0, 2]]),
+            (["ß", "SS"], [[0, 1]]),
+            (["ﬁ", "FI"], [[0, 1]]),
+            (["a\u{200D}b", "ab"], [[0, 1]]),
+            (["x", "X", "y"], [[0, 1]]),
+            (["i", "ı"], [[0, 1]]),  // No more than a caution: only some systems fold these.
+        ]
+    )
+    func found(_ paths: [String], _ pairs: [[Int]]) throws {
+        let manifest = try manifest(paths)
+        let found = manifest.caseCollisions().map { pair in
+            [pair.first, pair.second].compactMap { row in
+                paths.firstIndex { $0.utf8.elementsEqual(manifest.files.path(row).utf8) }
+            }.sorted()
+        }
+        #expect(found == pairs)
+    }
+
+    @Test(
+        "Others are not",
+        arguments: [["a", "b"], ["Docs/a", "docs/b"], ["a/b", "a/c"], ["ab", "a/b"], ["é", "e"], []]
+    )
+    func notFound(_ paths: [String]) throws {
+        #expect(try manifest(paths).caseCollisions() == [])
+    }
+
+    @Test("The directory of a pair is named as such")
+    func directory() throws {
+        let pairs = try manifest(["Docs", "docs/a", "docs/b"]).caseCollisions()
+        #expect(pairs == [PathCollision(first: 0, second: 1, isDirectory: true)])
+    }
+
+    @Test(
+        "Names that Windows cannot hold are found with the reason [V14]",
+        arguments: [
+            ("CON", "device name"), ("nul.txt", "device name"), ("a/Com1/b", "device name"),
+            ("LPT9.x.y", "device name"),
+            ("aux", "device name"), ("a.", "ends in a dot"), ("a /b", "ends in a dot or a space"),
+            ("a:b", "has one of"),
+            ("a\\b", "has one of"), ("a*", "has one of"), ("what?", "has one of"),
+        ]
+    )
+    func unportable(_ path: String, _ reason: String) throws {
+        let found = try manifest([path, "fine"]).unportablePaths()
+        #expect(found.count == 1)
+        #expect(found.first?.reason.contains(reason) == true, "\(found)")
+    }
+
+    @Test(
+        "Names that every system holds are not",
+        arguments: ["COM0", "CONS", "console", "a.b", ".a", "LPT10", "é"]
+    )
+    func portable(_ path: String) throws {
+        #expect(try manifest([path]).unportablePaths().isEmpty)
+    }
+
+    private func manifest(_ paths: [String]) throws -> Manifest {
+        try ManifestFixture.load(
+            ManifestFixture.document(files: paths.map(ManifestFixture.entry).joined(separator: ","))
+        )
+    }
+}
