@@ -61,6 +61,7 @@ let package = Package(
         library("SyncModel", []),
         library("SyncPlugins", ["SyncModel"]),
         library("SyncManifest", ["SyncModel"]),
+        tests("SyncManifestTests", ["SyncModel", "SyncManifest"]),
         library("SyncPlanner", ["SyncModel", "SyncManifest"]),
 
         // One step of the flow each.
