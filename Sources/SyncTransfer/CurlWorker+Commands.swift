@@ -7,7 +7,7 @@ extension CurlWorker {
         case .start(let request, let sink, let completion): start(request, sink: sink, completion: completion)
         case .resume(let id): resume(id)
         case .cancel(let id): cancel(id)
-        case .blame: break
+        case .blame(let url, _): blame(url)
         case .setRateLimit(let rate):
             throttle.setRate(rate, now: now)
             if rate == nil { releaseThrottled() }
@@ -76,6 +76,13 @@ extension CurlWorker {
             return
         }
         abandon(transfer, code: .cancelled, detail: "cancelled")
+    }
+
+    /// A source lied: others are asked first for a while.
+    private func blame(_ url: String) {
+        guard let parsed = try? CurlURL(url) else { return }  // A URL that was never asked: nobody to blame.
+        standings.setBack(parsed.text, until: now + configuration.setBack, now: now)
+        standings[parsed.origin].addFailure(weight: 4)
     }
 
     private func releaseThrottled() {

@@ -24,6 +24,7 @@ extension CurlWorker {
             } else if let fault, !(piece.isComplete && fault.kind != .tooLarge) {
                 settle(piece, fault: fault, chain: exchange.chain)
             } else if piece.isComplete || piece.end == nil {
+                standings[exchange.host.origin].addSuccess(bytes: exchange.received, time: now - exchange.startedAt)
                 end(piece)
             } else {
                 settle(piece, fault: Fault(.broken, "the body ended early"), chain: exchange.chain)
@@ -159,11 +160,12 @@ extension CurlWorker {
         let transfer = piece.transfer
         transfer.sources[piece.sourceIndex].isSpent = true
         piece.chain = nil
-        guard let next = transfer.sources.firstIndex(where: { !$0.isSpent }) else { return fail(piece, fault: fault) }
+        standings.setBack(chain.original.text, until: now + configuration.setBack, now: now)
+        standings[chain.original.origin].addFailure()
+        guard transfer.sources.contains(where: { !$0.isSpent }) else { return fail(piece, fault: fault) }
         configuration.events(
             .sourceSetBack(transfer.id, url: redacted(chain.original), reason: fault.detail)
         )
-        piece.sourceIndex = next
         enqueue(piece, isUrgent: true)
     }
 

@@ -7,6 +7,7 @@ extension CurlWorker {
     /// - Parameter isUrgent: Goes before everything: it has been started already.
     func enqueue(_ piece: Piece, isUrgent: Bool = false) {
         guard !piece.transfer.hasEnded else { return }
+        if piece.chain == nil { chooseSource(for: piece) }
         let host = host(for: nextURL(of: piece).origin)
         piece.leaveQueue()
         piece.state = .queued
@@ -16,6 +17,16 @@ extension CurlWorker {
             isSmall: isSmall(piece)
         )
         list(host)
+    }
+
+    private func chooseSource(for piece: Piece) {
+        let sources = piece.transfer.sources
+        guard sources.count > 1 else { return }
+        let candidates = sources.indices.filter { !sources[$0].isSpent }.map { index in
+            let url = sources[index].url
+            return (index: index, url: url, isOutOfReach: (hosts[url.origin]?.connectivityFailures ?? 0) > 0)
+        }
+        if let best = standings.best(of: candidates, now: now) { piece.sourceIndex = best }
     }
 
     /// The URL that is asked next.

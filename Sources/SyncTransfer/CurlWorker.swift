@@ -18,6 +18,7 @@ final class CurlWorker {
     var hosts: [Origin: HostState] = [:]
     /// Hosts that may start something, by the highest priority that waits there.
     var startable = Heap<(priority: Int, host: HostState)> { $0.priority > $1.priority }
+    var standings = Standings()
     var running: [ObjectIdentifier: Exchange] = [:]
     var timers = Heap<Timer> { $0.at < $1.at }
     var now: Duration

@@ -178,6 +178,10 @@ final class Exchange {
             return
         }
         if piece.end == nil, let total { piece.end = total }
+        if let end = piece.end, end > piece.hardEnd {
+            fault = fault ?? piece.beyondLimit
+            return
+        }
         let wanted = max(piece.sink.begin(head), piece.start)
         piece.position = min(wanted, piece.end ?? wanted)
         if piece.position < offset, !piece.isComplete {
@@ -256,9 +260,7 @@ final class Exchange {
                     return .stop
                 }
             }
-            if piece.end == nil, chunkEnd > piece.hardEnd {
-                fault = Fault(.tooLarge, "more than \(piece.transfer.request.limit) bytes")
-            }
+            if chunkEnd > piece.hardEnd, piece.end != piece.hardEnd { fault = piece.beyondLimit }
         }
         return fault == nil ? .taken : .stop
     }

@@ -104,6 +104,8 @@ final class Piece {
         return min(end ?? .max, overflow ? .max : limit)
     }
 
+    var beyondLimit: Fault { Fault(.tooLarge, "more than the \(transfer.request.limit) bytes allowed") }
+
     /// Leaves any queue it is in.
     func leaveQueue() { ticket &+= 1 }
 }

@@ -1,4 +1,5 @@
 import SyncTestKit
+import SyncTransfer
 import Testing
 
 @Suite("The contract of every transport", .timeLimit(.minutes(1)))
