@@ -59,6 +59,7 @@ let package = Package(
 
         // Values and rules, no I/O.
         library("SyncModel", []),
+        tests("SyncModelTests", ["SyncModel"]),
         library("SyncPlugins", ["SyncModel"]),
         library("SyncManifest", ["SyncModel"]),
         tests("SyncManifestTests", ["SyncModel", "SyncManifest"]),
