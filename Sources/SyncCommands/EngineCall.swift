@@ -62,17 +62,17 @@ struct EngineCall: Sendable {
     ) async throws -> R {
         let stop = StopRequest()
         let transport = try makeTransport(options)
-        let environment = EngineEnvironment(
+        var environment = EngineEnvironment(
             transport: transport,
             localTransport: FileTransport(),
             now: Self.milliseconds,
             random: { .random(in: .min ... .max) },
             workers: max(2, ProcessInfo.processInfo.activeProcessorCount),
-            isDurable: tuning.isDurable,
             observer: { [self] in observe($0) },
             progress: { [display] in display.report(ProgressSnapshot($0)) },
             stop: stop
         )
+        environment.isDurable = tuning.isDurable
         let engine = PullEngine(environment)
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in

@@ -63,6 +63,7 @@ package struct PullEngine: Sendable {
             pruned = Pruning(manifest: manifest, destination: destination, index: index).candidates().count
         } else {
             inventory.wanted = rows
+            inventory.records = Array(repeating: nil, count: manifest.files.count)
         }
         do throws(PlanError) {
             let rule = FetchRounds.rule(for: manifest, wanted: inventory.wanted, connections: options.connections)
