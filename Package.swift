@@ -51,6 +51,11 @@ let package = Package(
             providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]
         ),
         .systemLibrary(
+            name: "CLibSSL",
+            pkgConfig: "libssl",
+            providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]
+        ),
+        .systemLibrary(
             name: "CZstd",
             pkgConfig: "libzstd",
             providers: [.apt(["libzstd-dev"]), .brew(["zstd"])]
@@ -102,7 +107,7 @@ let package = Package(
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
 
         // For tests here and of plugins elsewhere.
-        library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression"]),
+        library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL"]),
         tests("SyncTestKitTests", ["SyncTestKit", "SyncPlugins"]),
         tests("SyncTransferTests", ["SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
     ]

@@ -38,6 +38,7 @@ public final class ByteLog: Sendable {
         var entries: [Entry] = []
         var perPath: [String: Int] = [:]
         var connections = 0
+        var failedHandshakes = 0
         var openConnections = 0
         var mostConnections = 0
         var openRequests = 0
@@ -66,6 +67,9 @@ public final class ByteLog: Sendable {
 
     /// Number of connections taken so far.
     public var connectionCount: Int { state.withLock { $0.connections } }
+
+    /// Number of connections that ended before TLS was agreed on.
+    public var failedHandshakes: Int { state.withLock { $0.failedHandshakes } }
 
     /// Number of connections open now.
     public var openConnections: Int { state.withLock { $0.openConnections } }
@@ -98,6 +102,8 @@ public final class ByteLog: Sendable {
             return $0.connections
         }
     }
+
+    func handshakeFailed() { state.withLock { $0.failedHandshakes += 1 } }
 
     func connectionClosed() { state.withLock { $0.openConnections -= 1 } }
 

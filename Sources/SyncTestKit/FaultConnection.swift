@@ -16,6 +16,9 @@ final class FaultConnection {
     func run() {
         while !core.isStopping {
             guard let head = readHead() else { return }
+            if head == HTTP2Frame.prefaceHead {
+                return HTTP2Connection(wire: wire, id: id, core: core, pending: pending).run()
+            }
             let made = core.log.requestReceived { [id] ordinal in
                 ServedRequest(head: Substring(head), connection: id, ordinal: ordinal)
             }
@@ -28,7 +31,8 @@ final class FaultConnection {
             var delivery = AnswerDelivery(answer, to: request, entry: entry, wire: wire, core: core)
             let end = delivery.run()
             core.log.ended(entry, end)
-            guard end == .complete, delivery.keepsConnection else { return }
+            guard end == .complete else { return }
+            guard delivery.keepsConnection else { return wire.endCleanly() }
         }
     }
 
@@ -78,10 +82,15 @@ protocol Wire {
     func read(into buffer: UnsafeMutableRawBufferPointer) -> Int?
     /// Writes some of the bytes; `nil` when the peer is gone.
     func write(_ buffer: UnsafeRawBufferPointer) -> Int?
+    /// Waits until there is something to read, at most `milliseconds`.
+    func waitReadable(milliseconds: Int32) -> Bool
+    /// Says that no more bytes come, where the layer has a way to say so.
+    func endCleanly()
 }
 
 extension Socket: Wire {
     var socket: Socket { self }
+    func endCleanly() {}
 }
 
 extension Wire {

@@ -9,7 +9,8 @@ import Synchronization
 /// // … fetch server.url("/a") …
 /// #expect(server.log.bytesSent(to: "/a") == 1_000 + remaining)
 /// ```
-/// Stops when the last reference goes, or with ``stop()``. HTTP/1.0 and HTTP/1.1 (RFC 9112).
+/// Stops when the last reference goes, or with ``stop()``. HTTP/1.0, HTTP/1.1 (RFC 9112) and HTTP/2 (RFC 9113), in cleartext or
+/// over TLS.
 public final class FaultServer: Sendable {
     /// The port on 127.0.0.1. It stays the server's own while ``closePort()`` is in force.
     public let port: UInt16
@@ -19,24 +20,47 @@ public final class FaultServer: Sendable {
 
     private let core: ServerCore
 
+    /// What holds for every connection of a server.
+    public struct Options: Sendable {
+        /// TLS, or `nil` for cleartext. HTTP/2 comes by ALPN, in cleartext by prior knowledge (RFC 9113 §3.3).
+        public var tls: ServerTLS?
+        /// `SETTINGS_MAX_CONCURRENT_STREAMS`; `nil` says nothing.
+        public var http2Streams: Int?
+
+        /// Cleartext.
+        public init() {}
+    }
+
     /// Starts a server on a free port; every path answers 404 until it is scripted.
-    public init() throws(TestKitError) {
+    public init(_ options: Options = Options()) throws(TestKitError) {
+        core = try ServerCore(options)
         let socket = try Socket.bound(port: 0)
         port = socket.port
-        core = ServerCore()
         do { try core.listen(on: socket) } catch {
             socket.close()
             throw error
         }
     }
 
+    /// Starts a server that speaks TLS with a certificate.
+    public convenience init(tls: ServerTLS) throws(TestKitError) {
+        var options = Options()
+        options.tls = tls
+        try self.init(options)
+    }
+
     deinit { core.stop() }
 
+    private var scheme: String { core.options.tls == nil ? "http" : "https" }
+
     /// The URL of a path on this server; `path` begins with `/`.
-    public func url(_ path: String) -> String { "http://127.0.0.1:\(port)\(path)" }
+    public func url(_ path: String) -> String { "\(scheme)://127.0.0.1:\(port)\(path)" }
 
     /// The same path under the name `localhost`: another origin for a client, the same server.
-    public func localhostURL(_ path: String) -> String { "http://localhost:\(port)\(path)" }
+    public func localhostURL(_ path: String) -> String { "\(scheme)://localhost:\(port)\(path)" }
+
+    /// Shows another certificate to coming connections.
+    public func changeTLS(_ tls: ServerTLS) throws(TestKitError) { try core.setTLS(tls) }
 
     // MARK: Script
 

@@ -13,7 +13,11 @@ final class ServerCore: Sendable {
     /// Whether the server is ending.
     var isStopping: Bool { stopping.load(ordering: .sequentiallyConsistent) }
 
+    let options: FaultServer.Options
+
     private struct State {
+        /// For coming connections; `nil` for cleartext.
+        var tls: TLSContext?
         var listener: Socket?
         var acceptThread: TestThread?
         /// A socket that only keeps the port while it is closed.
@@ -24,6 +28,16 @@ final class ServerCore: Sendable {
         var ended: [Int] = []
     }
     private let state = Mutex(State())
+
+    init(_ options: FaultServer.Options) throws(TestKitError) {
+        self.options = options
+        if let tls = options.tls { try setTLS(tls) }
+    }
+
+    func setTLS(_ tls: ServerTLS) throws(TestKitError) {
+        let context = try TLSContext(tls)
+        state.withLock { $0.tls = context }
+    }
 
     func listen(on socket: Socket) throws(TestKitError) {
         try socket.startListening()
@@ -45,6 +59,7 @@ final class ServerCore: Sendable {
             do {
                 let thread = try TestThread { [self] in
                     serve(socket, id)
+                    socket.closeGently { !isStopping }
                     connectionEnded(id, socket)
                 }
                 state.withLock { $0.threads[id] = thread }
@@ -67,7 +82,13 @@ final class ServerCore: Sendable {
         socket.sendWithoutDelay()
         switch script.nextConnectionFault() {
         case .serve:
-            FaultConnection(wire: socket, id: id, core: self).run()
+            let tls = state.withLock { $0.tls }
+            if let tls {
+                guard let wire = tls.accept(socket) else { return log.handshakeFailed() }
+                FaultConnection(wire: wire, id: id, core: self).run()
+            } else {
+                FaultConnection(wire: socket, id: id, core: self).run()
+            }
         case .drop: break
         case .reset: socket.resetOnClose()
         case .ignore: _ = waitOut(socket, for: nil)

@@ -146,6 +146,27 @@ struct Socket: Sendable {
         )
     }
 
+    /// Whether ``resetOnClose()`` has been called.
+    private var willReset: Bool {
+        var option = linger()
+        var length = socklen_t(MemoryLayout<linger>.size)
+        return getsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, &length) == 0 && option.l_onoff != 0
+    }
+
+    /// Ends with FIN and reads on until the peer ends too, so that what it sent meanwhile does not turn the
+    /// end into RST, which would destroy bytes under way (RFC 9112 §9.6). A reset that was asked for stays one.
+    func closeGently(while goesOn: () -> Bool) {
+        guard !willReset else { return }
+        endWriting()
+        let limit = ContinuousClock.now + .seconds(1)
+        withUnsafeTemporaryAllocation(byteCount: 16_384, alignment: 1) { buffer in
+            while goesOn(), ContinuousClock.now < limit {
+                guard waitReadable(milliseconds: 5) else { continue }
+                guard let count = read(into: buffer), count > 0 else { return }
+            }
+        }
+    }
+
     /// **Bytes** that the peer's system has not acknowledged yet; 0 where the system does not say.
     var unacknowledged: Int32 {
         #if os(Linux)

@@ -13,7 +13,7 @@ public final class TemporaryRoot: Sendable {
 
     /// Makes a directory that nobody else has. `mkdtemp(3)`
     ///
-    /// - Parameter parent: Where; `nil` for `TMPDIR`, else `/tmp`.
+    /// `parent` says where; `nil` for `TMPDIR`, else `/tmp`.
     public init(in parent: String? = nil) throws(TestKitError) {
         let parent = parent ?? getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         var template = Array("\(parent)/syncagent-test-XXXXXX".utf8CString)

@@ -42,16 +42,26 @@ private final class Body: Sendable {
 
 #if canImport(Darwin)
     private func runThreadBody(_ context: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
+        blockPipeSignal()
         Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
         return nil
     }
 #else
     private func runThreadBody(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
         guard let context else { return nil }
+        blockPipeSignal()
         Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
         return nil
     }
 #endif
+
+/// OpenSSL writes with write(2), which would end the process when a client has gone. `pthread_sigmask(3)`
+private func blockPipeSignal() {
+    var signals = sigset_t()
+    sigemptyset(&signals)
+    sigaddset(&signals, SIGPIPE)
+    pthread_sigmask(SIG_BLOCK, &signals, nil)
+}
 
 /// Sleeps for this thread alone.
 func pauseThread(milliseconds: Int) { _ = usleep(useconds_t(milliseconds) * 1_000) }
