@@ -84,6 +84,6 @@ enum URLRules {
     private static func shown(_ url: UnsafeBufferPointer<UInt8>) -> String {
         let path = url.prefix { $0 != 0x3F && $0 != 0x23 }
         let secret = path.lastIndex(of: 0x40).map { path[($0 + 1)...] } ?? path
-        return quoted(secret) + (path.count < url.count ? " (query left out)" : "")
+        return quoted(secret) + (path.count < url.count ? " (the rest is left out)" : "")
     }
 }
