@@ -67,7 +67,7 @@ let package = Package(
         tests("SyncModelTests", ["SyncModel"]),
         library("SyncPlugins", ["SyncModel"]),
         library("SyncManifest", ["SyncModel"]),
-        tests("SyncManifestTests", ["SyncModel", "SyncManifest"]),
+        tests("SyncManifestTests", ["SyncModel", "SyncManifest", "SyncDigest", "SyncCompression"]),
         library("SyncPlanner", ["SyncModel", "SyncManifest"]),
 
         // One step of the flow each.
