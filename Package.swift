@@ -105,6 +105,8 @@ let package = Package(
         ]),
         tests("SyncCommandsTests", ["SyncCommands", "SyncModel", "SyncEngine", argumentParser]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
+        tests("CommandTests", ["syncagent"]),
+        tests("SoundnessTests", []),
 
         // For tests here and of plugins elsewhere.
         library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL"]),

@@ -70,7 +70,7 @@ struct ServeCommand: AsyncParsableCommand {
         let milliseconds = Int64(record.duration / .milliseconds(1))
         let range = record.range.map { " [\(escaped($0))]" } ?? ""
         return
-            "\(record.client) \(escaped(record.method)) \(escaped(record.target))\(range) \(record.status) "
+            "\(record.client) \(escaped(record.method)) \(redacted(url: record.target))\(range) \(record.status) "
             + "\(record.bytes) B \(milliseconds) ms" + (record.isComplete ? "" : " (cut off)")
     }
 }

@@ -1,0 +1,54 @@
+import Foundation
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct UsageTests {
+    @Test(
+        "Wrong arguments end with 64, say which, and touch nothing",
+        arguments: [
+            ([], "USAGE"),
+            (["nonsense"], "nonsense"),
+            (["pull"], "<manifest>"),
+            (["pull", "m.json", "--connections", "65"], "1 to 64"),
+            (["pull", "m.json", "--limit-rate", "none"], "'none'"),
+            (["pull", "m.json", "--session", "../x"], "--session"),
+            (["pull", "gopher://x/m.json"], "gopher"),
+            (["pull", "m.json", "--hook", "no-such-program"], "PATH"),
+            (["plan", "m.json", "--prune"], "--prune"),
+            (["verify", "a", "b"], "'b'"),
+            (["serve"], "<directory>"),
+            (["serve", ".", "--port", "70000"], "65535"),
+        ] as [([String], String)]
+    )
+    func usage(arguments: [String], words: String) throws {
+        let scratch = try Scratch()
+        let outcome = try Tool(scratch).run(arguments)
+        #expect(outcome.status == 64)
+        #expect(outcome.output == "")
+        #expect(outcome.error.contains(words), "\(outcome.error)")
+        #expect(try scratch.contents(of: ".").allSatisfy { $0.hasPrefix(".captured-") })
+    }
+
+    @Test("--version prints the version alone")
+    func version() throws {
+        let outcome = try Tool(try Scratch()).run(["--version"])
+        #expect(outcome.status == 0)
+        #expect(outcome.output.wholeMatch(of: #/\d+\.\d+\.\d+\n/#) != nil, "\(outcome.output)")
+        #expect(outcome.error == "")
+    }
+
+    @Test("--help goes to standard output", arguments: [[], ["pull"], ["plan"], ["verify"], ["serve"]])
+    func help(verb: [String]) throws {
+        let outcome = try Tool(try Scratch()).run(verb + ["--help"])
+        #expect(outcome.status == 0)
+        #expect(outcome.output.contains("USAGE: syncagent"))
+        #expect(outcome.error == "")
+    }
+
+    @Test("Text from the command line cannot steer the terminal [V63]")
+    func escapes() throws {
+        let outcome = try Tool(try Scratch()).run(["pull", "m.json", "--group-hook", "\u{1B}]52;c;eA==\u{7}"])
+        #expect(outcome.status == 64)
+        #expect(!outcome.error.contains("\u{1B}]"), "\(outcome.error.debugDescription)")
+    }
+}

@@ -1,0 +1,137 @@
+import Testing
+
+/// A call that is not to be used, why, and what is used in its place.
+private struct Ban: Sendable, CustomTestStringConvertible {
+    let text: String
+    let reason: String
+    let replacement: String
+    /// Targets where it may stand all the same.
+    var except: Set<String> = []
+    /// A file where it may stand all the same, and nowhere else in its target.
+    var exceptFile: String?
+    /// Whether string literals are searched, too.
+    var inStrings = false
+
+    var testDescription: String { text }
+}
+
+/// Below SyncCommands nothing asks the outside world who, when or where it is: it is told.
+private let topOnly: Set<String> = ["SyncCommands", "SyncTestKit"]
+
+private let bans: [Ban] = [
+    Ban(text: "try!", reason: "ends the process", replacement: "a typed throw"),
+    Ban(text: "as!", reason: "ends the process", replacement: "as? and a guard"),
+    Ban(
+        text: "fatalError(",
+        reason: "ends the process",
+        replacement: "an error, or precondition on own state"
+    ),
+    Ban(text: "unowned(unsafe)", reason: "reads freed memory when wrong", replacement: "weak, or ownership"),
+    Ban(
+        text: "print(",
+        reason: "standard output is data, and a progress line may be in the way",
+        replacement: "Output",
+        exceptFile: "Sources/SyncCommands/Output.swift"
+    ),
+    Ban(
+        text: "Date(",
+        reason: "tests cannot turn it",
+        replacement: "a clock that is passed in",
+        except: topOnly
+    ),
+    Ban(text: "getenv(", reason: "hidden input", replacement: "a parameter", except: topOnly),
+    Ban(text: "ProcessInfo", reason: "hidden input", replacement: "a parameter", except: topOnly),
+    Ban(
+        text: ".random(",
+        reason: "tests cannot repeat it",
+        replacement: "a generator that is passed in",
+        except: topOnly
+    ),
+    Ban(
+        text: "SystemRandomNumberGenerator",
+        reason: "tests cannot repeat it",
+        replacement: "a generator that is passed in",
+        except: topOnly
+    ),
+    Ban(
+        text: "Task {",
+        reason: "nobody waits for it or cancels it",
+        replacement: "async let or a task group",
+        except: topOnly
+    ),
+    Ban(
+        text: "Task.detached",
+        reason: "nobody waits for it or cancels it",
+        replacement: "async let or a task group"
+    ),
+    Ban(
+        text: "\"/bin/sh\"",
+        reason: "names from outside become commands",
+        replacement: "argv",
+        inStrings: true
+    ),
+    Ban(
+        text: "system(\"",
+        reason: "names from outside become commands",
+        replacement: "argv and posix_spawn",
+        inStrings: true
+    ),
+    Ban(text: "popen(", reason: "names from outside become commands", replacement: "argv and posix_spawn"),
+]
+
+/// Where a file uses what is banned.
+private func violations(of ban: Ban, in source: SourceText) -> [String] {
+    guard !ban.except.contains(source.target), source.path != ban.exceptFile else { return [] }
+    let lines = ban.inStrings ? source.code : source.bareCode
+    return lines.enumerated().filter { occurs(ban.text, in: $0.element) }.map { index, _ in
+        "\(source.path):\(index + 1): \(ban.text) \(ban.reason); use \(ban.replacement)"
+    }
+}
+
+/// Whether `word` stands in `line` and is not the end of a longer name.
+private func occurs(_ word: String, in line: String) -> Bool {
+    var rest = Substring(line)
+    while let found = rest.firstRange(of: word) {
+        let before = rest[..<found.lowerBound].last
+        let isWord = word.first.map { $0.isLetter } ?? false
+        if !isWord || before.map({ !$0.isLetter && !$0.isNumber && $0 != "_" && $0 != "." }) ?? true {
+            return true
+        }
+        rest = rest[found.upperBound...]
+    }
+    return false
+}
+
+@Suite(.timeLimit(.minutes(1)))
+struct BanTests {
+    @Test("No source file uses what is banned", arguments: bans)
+    fileprivate func sources(ban: Ban) throws {
+        #expect(try SourceText.all(below: "Sources").flatMap { violations(of: ban, in: $0) } == [])
+    }
+
+    @Test("Tests do not end the test process either", arguments: bans.prefix(4))
+    fileprivate func tests(ban: Ban) throws {
+        #expect(try SourceText.all(below: "Tests").flatMap { violations(of: ban, in: $0) } == [])
+    }
+
+    @Test("Each ban finds what it bans", arguments: bans)
+    fileprivate func canFail(ban: Ban) {
+        let source = SourceText(
+            path: "Sources/SyncEngine/Bad.swift",
+            text: "let a = 1\n    x = \(ban.text) y"
+        )
+        #expect(violations(of: ban, in: source).count == 1)
+    }
+
+    @Test("Comments, strings and longer names are no violation", arguments: bans.filter { !$0.inStrings })
+    fileprivate func falseAlarms(ban: Ban) {
+        let text =
+            "// \(ban.text)\nlet a = \"\(ban.text)\"\n/* \(ban.text)\n*/\nlet b = \"\"\"\n\(ban.text)\n\"\"\"\n"
+        #expect(violations(of: ban, in: SourceText(path: "Sources/SyncEngine/A.swift", text: text)) == [])
+        let longer = SourceText(
+            path: "Sources/SyncEngine/A.swift",
+            text: "HTTPDate(1); fingerprint(x); subTask {"
+        )
+        #expect(violations(of: ban, in: longer) == [])
+    }
+}

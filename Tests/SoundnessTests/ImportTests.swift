@@ -1,0 +1,101 @@
+import Testing
+
+/// The arrows of the package: which modules a target's files may name. What is not listed is a mistake.
+private let allowedImports: [String: Set<String>] = [
+    "SyncModel": [],
+    "SyncPlugins": ["SyncModel"],
+    "SyncManifest": ["SyncModel"],
+    "SyncPlanner": ["SyncModel", "SyncManifest"],
+    "SyncDigest": ["SyncModel", "COpenSSL"],
+    "SyncCompression": ["SyncModel", "CZstd"],
+    "SyncTransfer": ["SyncModel", "SyncPlugins", "CCurl", "CPosix"],
+    "SyncFiles": ["SyncModel", "SyncDigest", "CPosix"],
+    "SyncUnpack": ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"],
+    "SyncStore": ["SyncModel", "GRDB", "CPosix"],
+    "SyncHooks": ["SyncModel", "SyncPlugins", "Subprocess", "CPosix"],
+    "SyncPublisher": [
+        "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
+    ],
+    // Not SyncTransfer and not SyncHooks: they arrive as plugins, so the engine is tested without libcurl.
+    "SyncEngine": [
+        "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
+        "SyncUnpack", "SyncFiles", "SyncStore", "CPosix",
+    ],
+    "SyncServer": [
+        "SyncModel", "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "Logging",
+        "ServiceLifecycle",
+    ],
+    // The one composition root.
+    "SyncCommands": [
+        "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",
+        "SyncStore", "SyncPublisher", "SyncServer", "ArgumentParser", "Logging", "Foundation",
+    ],
+    "syncagent": ["SyncCommands"],
+    "SyncTestKit": [
+        "SyncModel", "SyncPlugins", "SyncManifest", "SyncDigest", "SyncCompression", "CPosix", "Foundation",
+    ],
+]
+
+/// Parts of the language's own library and of the system that every target may use.
+private let allowedEverywhere: Set<String> = ["Swift", "Synchronization", "Glibc", "Musl", "Darwin"]
+
+/// The modules that a file imports, and on which line.
+private func imports(of source: SourceText) -> [(line: Int, module: String)] {
+    source.bareCode.enumerated().compactMap { index, text in
+        let words = text.split(separator: " ").filter { !$0.hasPrefix("@") }
+        guard let keyword = words.firstIndex(of: "import"), keyword + 1 < words.count,
+            words[..<keyword].allSatisfy({
+                ["public", "package", "internal", "fileprivate", "private"].contains($0)
+            })
+        else { return nil }
+        let kinds: Set<Substring> = [
+            "struct", "class", "enum", "protocol", "func", "var", "let", "typealias",
+        ]
+        let name = kinds.contains(words[keyword + 1]) ? words.last : words[keyword + 1]
+        return name.flatMap { $0.split(separator: ".").first }.map { (index + 1, String($0)) }
+    }
+}
+
+/// What is wrong with a file's imports.
+private func unlistedImports(of source: SourceText) -> [String] {
+    guard let allowed = allowedImports[source.target] else {
+        return ["\(source.path): target \(source.target) has no line in the table of imports"]
+    }
+    return imports(of: source)
+        .filter { !allowed.contains($0.module) && !allowedEverywhere.contains($0.module) }
+        .map { "\(source.path):\($0.line): \(source.target) may not import \($0.module)" }
+}
+
+@Suite(.timeLimit(.minutes(1)))
+struct ImportTests {
+    @Test("Imports follow the arrows of the package")
+    func arrows() throws {
+        let sources = try SourceText.all(below: "Sources")
+        #expect(sources.count > 50, "the tree is where this test looks for it")
+        #expect(sources.flatMap(unlistedImports) == [])
+    }
+
+    @Test(
+        "The check finds imports however they are written",
+        arguments: [
+            "import SyncTransfer", "package import SyncTransfer", "@testable import SyncTransfer",
+            "@preconcurrency package import SyncTransfer", "import struct SyncTransfer.EasyHandle",
+            "internal import class SyncTransfer.CurlDriver", "import SyncTransfer.Submodule",
+        ]
+    )
+    func canFail(line: String) {
+        let source = SourceText(path: "Sources/SyncEngine/Bad.swift", text: "import SyncModel\n\(line)\n")
+        #expect(
+            unlistedImports(of: source) == [
+                "Sources/SyncEngine/Bad.swift:2: SyncEngine may not import SyncTransfer"
+            ]
+        )
+    }
+
+    @Test("A target without a line in the table is refused, comments and strings are not imports")
+    func otherCases() {
+        #expect(unlistedImports(of: SourceText(path: "Sources/New/File.swift", text: "")).count == 1)
+        let words = "// import SyncTransfer\nlet text = \"import SyncTransfer\"\n/* import SyncTransfer */"
+        #expect(unlistedImports(of: SourceText(path: "Sources/SyncEngine/Good.swift", text: words)) == [])
+    }
+}

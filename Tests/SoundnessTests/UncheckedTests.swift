@@ -1,0 +1,54 @@
+import Testing
+
+private let uncheckedMarks = ["@unchecked Sendable", "nonisolated(unsafe)"]
+
+/// Where the compiler is told to trust, as `path:line`.
+private func marks(in source: SourceText) -> [String] {
+    source.bareCode.enumerated()
+        .filter { _, line in uncheckedMarks.contains { line.contains($0) } }
+        .map { index, _ in "\(source.path):\(index + 1)" }
+}
+
+/// Marks without a comment on the line or on the one above.
+private func unexplainedMarks(in source: SourceText) -> [String] {
+    source.bareCode.indices
+        .filter { index in uncheckedMarks.contains { source.bareCode[index].contains($0) } }
+        .filter { index in !hasComment(source, index) && (index == 0 || !hasComment(source, index - 1)) }
+        .map { "\(source.path):\($0 + 1)" }
+}
+
+private func hasComment(_ source: SourceText, _ index: Int) -> Bool {
+    source.code[index] != source.lines[index]
+}
+
+@Suite(.timeLimit(.minutes(1)))
+struct UncheckedTests {
+    @Test("Whatever the compiler cannot check says why it is safe")
+    func explained() throws {
+        let sources = try SourceText.all(below: "Sources") + SourceText.all(below: "Tests")
+        #expect(sources.flatMap(unexplainedMarks) == [])
+    }
+
+    @Test("There are few of them")
+    func few() throws {
+        let all = try SourceText.all(below: "Sources").flatMap(marks)
+        #expect(all.count <= 24, "each is a promise that no tool keeps: \(all)")
+    }
+
+    @Test(
+        "The check finds a mark without a reason",
+        arguments: [
+            "final class A: @unchecked Sendable {}", "nonisolated(unsafe) var a = 1",
+            "struct A: Hashable, @unchecked Sendable { let url = \"http://x\" }",
+        ]
+    )
+    func canFail(line: String) {
+        let bare = SourceText(path: "Sources/A/A.swift", text: "\n\(line)\n")
+        #expect(unexplainedMarks(in: bare) == ["Sources/A/A.swift:2"])
+        #expect(marks(in: bare).count == 1)
+        let explained = SourceText(path: "Sources/A/A.swift", text: "// Safe: the lock.\n\(line)\n")
+        #expect(unexplainedMarks(in: explained) == [])
+        let inLine = SourceText(path: "Sources/A/A.swift", text: "\n\(line)  // Safe: the lock.\n")
+        #expect(unexplainedMarks(in: inLine) == [])
+    }
+}
