@@ -118,8 +118,9 @@ package final class Directories {
         }
     }
 
+    // Constant once made, so any thread may read it.
     private static nonisolated(unsafe) let empty: UnsafePointer<CChar> = {
-        let pointer = UnsafeMutablePointer<CChar>.allocate(capacity: 1)  // Constant, so any thread may read it.
+        let pointer = UnsafeMutablePointer<CChar>.allocate(capacity: 1)
         pointer.initialize(to: 0)
         return UnsafePointer(pointer)
     }()

@@ -42,7 +42,7 @@ private let bans: [Ban] = [
     Ban(text: "getenv(", reason: "hidden input", replacement: "a parameter", except: topOnly),
     Ban(text: "ProcessInfo", reason: "hidden input", replacement: "a parameter", except: topOnly),
     Ban(
-        text: ".random(",
+        text: ".random(in:",
         reason: "tests cannot repeat it",
         replacement: "a generator that is passed in",
         except: topOnly

@@ -54,40 +54,50 @@ struct SourceText: Sendable {
     /// Takes away comments, and what stands in string literals unless told otherwise; keeps line breaks. Knows
     /// `//`, `/* */`, `"…"`, `"""…"""` and escapes; an interpolation counts as part of its literal.
     private static func strip(_ text: String, keepingStrings: Bool) -> String {
-        let bytes = Array(text.utf8)
+        enum Place { case code, lineComment, blockComment, literal, longLiteral }
+        // Three bytes of padding, so that looking ahead needs no check.
+        let bytes = Array(text.utf8) + [0, 0, 0]
+        let (slash, star, quote, backslash, newline) = (
+            UInt8(0x2F), UInt8(0x2A), UInt8(0x22), UInt8(0x5C), UInt8(0x0A)
+        )
         var result: [UInt8] = []
         result.reserveCapacity(bytes.count)
+        var place = Place.code
         var position = 0
-
-        func isAhead(_ token: String) -> Bool {
-            let token = token.utf8
-            return bytes.count - position >= token.count
-                && bytes[position..<(position + token.count)].elementsEqual(token)
-        }
-        /// Goes on by `count` bytes, of which line breaks are always kept.
-        func advance(_ count: Int, keeping: Bool) {
-            let end = min(position + count, bytes.count)
-            result += bytes[position..<end].filter { keeping || $0 == 0x0A }
-            position = end
-        }
-
-        while position < bytes.count {
-            if isAhead("//") {
-                while position < bytes.count, bytes[position] != 0x0A { position += 1 }
-            } else if isAhead("/*") {
-                while position < bytes.count, !isAhead("*/") { advance(1, keeping: false) }
-                advance(2, keeping: false)
-            } else if bytes[position] == 0x22 {
-                let quote = isAhead("\"\"\"") ? "\"\"\"" : "\""
-                advance(quote.utf8.count, keeping: keepingStrings)
-                // A literal on one line ends with it at the latest: a quote in a regular expression stays alone.
-                while position < bytes.count, !isAhead(quote), quote.count == 3 || bytes[position] != 0x0A {
-                    advance(bytes[position] == 0x5C ? 2 : 1, keeping: keepingStrings)
+        while position < bytes.count - 3 {
+            let (byte, second, third) = (bytes[position], bytes[position + 1], bytes[position + 2])
+            let isTripleQuote = byte == quote && second == quote && third == quote
+            var length = 1
+            var isKept = true
+            switch place {
+            case .code:
+                if byte == slash, second == slash {
+                    (place, isKept) = (.lineComment, false)
+                } else if byte == slash, second == star {
+                    (place, length, isKept) = (.blockComment, 2, false)
+                } else if byte == quote {
+                    (place, length) = isTripleQuote ? (.longLiteral, 3) : (.literal, 1)
                 }
-                if isAhead(quote) { advance(quote.utf8.count, keeping: keepingStrings) }
-            } else {
-                advance(1, keeping: true)
+            case .lineComment:
+                isKept = false
+                if byte == newline { place = .code }
+            case .blockComment:
+                isKept = false
+                if byte == star, second == slash { (place, length) = (.code, 2) }
+            case .literal:
+                isKept = keepingStrings
+                // It ends with the line at the latest: a quote in a regular expression stays alone.
+                if byte == quote || byte == newline { place = .code }
+                if byte == backslash { length = 2 }
+            case .longLiteral:
+                isKept = keepingStrings
+                if isTripleQuote { (place, length) = (.code, 3) }
+                if byte == backslash { length = 2 }
             }
+            for index in position..<(position + length) where isKept || bytes[index] == newline {
+                result.append(bytes[index])
+            }
+            position += length
         }
         return String(decoding: result, as: UTF8.self)
     }
