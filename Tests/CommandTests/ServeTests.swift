@@ -200,7 +200,10 @@ struct ServeTests {
         #expect(read(connection, &first, 1) == 1)
         kill(server.process.processIdentifier, signal)
         let answer = try HTTPClient.parse([first] + (try HTTPClient.readAll(connection)))
-        #expect(Data(answer.body) == pack)
+        #expect(answer.body.count == pack.count)
+        // Not compared in the expectation: describing where megabytes differ takes hours.
+        let isSame = Data(answer.body) == pack
+        #expect(isSame)
         server.process.waitUntilExit()
         #expect(server.process.terminationStatus == 0)
     }
