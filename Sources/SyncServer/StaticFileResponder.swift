@@ -1,14 +1,17 @@
 import HTTPTypes
 import Hummingbird
 import NIOCore
+import NIOHTTPTypes
 import NIOPosix
 
 /// What the responder needs to know about a connection.
 struct ClientContext: InitializableFromSource {
+    let channel: any Channel
     let address: String
 
     init(source: ApplicationRequestContextSource) {
-        address = source.channel.remoteAddress?.ipAddress ?? "-"
+        channel = source.channel
+        address = channel.remoteAddress?.ipAddress ?? "-"
     }
 }
 
@@ -52,7 +55,7 @@ struct StaticFileResponder: HTTPResponder {
             finished(0, true)
             return response
         }
-        response.body = body.response(finished)
+        response.body = body.response(on: context.channel, finished)
         return response
     }
 
@@ -131,7 +134,12 @@ struct FileBody: Sendable {
     struct Truncated: Error {}
 
     /// The body; `finished` is told once how many **bytes** went out and whether those were all.
-    func response(_ finished: @escaping @Sendable (UInt64, Bool) -> Void) -> ResponseBody {
+    ///
+    /// The answer ends only after the kernel has taken its last byte: Hummingbird closes a connection that has
+    /// nothing to answer when the server stops, and what NIO still holds for it then is thrown away.
+    func response(on channel: any Channel, _ finished: @escaping @Sendable (UInt64, Bool) -> Void)
+        -> ResponseBody
+    {
         ResponseBody(contentLength: range.count) { writer in
             var offset = range.lowerBound
             do {
@@ -141,6 +149,7 @@ struct FileBody: Sendable {
                     try await writer.write(buffer)
                     offset += UInt64(buffer.readableBytes)
                 }
+                try await channel.writeAndFlush(HTTPResponsePart.body(ByteBuffer())).get()
                 try await writer.finish(nil)
             } catch {
                 finished(offset - range.lowerBound, false)

@@ -22,7 +22,8 @@ private let allowedImports: [String: Set<String>] = [
         "SyncUnpack", "SyncFiles", "SyncStore", "CPosix",
     ],
     "SyncServer": [
-        "SyncModel", "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "Logging",
+        "SyncModel", "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "NIOHTTPTypes",
+        "Logging",
         "ServiceLifecycle",
     ],
     // The one composition root.
