@@ -8,7 +8,7 @@ private let allowedImports: [String: Set<String>] = [
     "SyncPlanner": ["SyncModel", "SyncManifest"],
     "SyncDigest": ["SyncModel", "COpenSSL"],
     "SyncCompression": ["SyncModel", "CZstd"],
-    "SyncTransfer": ["SyncModel", "SyncPlugins", "CCurl", "CPosix"],
+    "SyncTransfer": ["SyncModel", "SyncPlugins", "CCurl", "CPosix", "Dispatch"],
     "SyncFiles": ["SyncModel", "SyncDigest", "CPosix"],
     "SyncUnpack": ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"],
     "SyncStore": ["SyncModel", "GRDB", "CPosix"],
@@ -33,7 +33,8 @@ private let allowedImports: [String: Set<String>] = [
     ],
     "syncagent": ["SyncCommands"],
     "SyncTestKit": [
-        "SyncModel", "SyncPlugins", "SyncManifest", "SyncDigest", "SyncCompression", "CPosix", "Foundation",
+        "SyncModel", "SyncPlugins", "SyncManifest", "SyncDigest", "SyncCompression", "CPosix", "CLibSSL",
+        "Foundation",
     ],
 ]
 
