@@ -78,7 +78,7 @@ let package = Package(
         library("SyncFiles", ["SyncModel", "SyncDigest", "CPosix"]),
         library("SyncUnpack", ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"]),
         library("SyncStore", ["SyncModel"]),
-        library("SyncHooks", ["SyncModel", "SyncPlugins"]),
+        library("SyncHooks", ["SyncModel", "SyncPlugins", "CPosix"]),
         library("SyncPublisher", [
             "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles",
         ]),
@@ -114,5 +114,6 @@ let package = Package(
         library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL"]),
         tests("SyncTestKitTests", ["SyncTestKit", "SyncPlugins"]),
         tests("SyncTransferTests", ["SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+        tests("SyncHooksTests", ["SyncHooks", "SyncPlugins", "SyncModel", "SyncTestKit"]),
     ]
 )

@@ -59,7 +59,8 @@ struct GroupCompletion {
                         "SYNCAGENT_ATTEMPT": String(attempt),
                     ],
                     input: input.json,
-                    timeout: hook.timeout
+                    timeout: hook.timeout,
+                    isStopped: { [stop = environment.stop] in stop.isStopped }
                 )
             )
             journal.hookFinished(
@@ -82,6 +83,7 @@ struct GroupCompletion {
         case .exited(let status): "exit \(status)"
         case .signalled(let signal): "signal \(signal)"
         case .timedOut: "timeout"
+        case .stopped: "stopped"
         case .notStarted(let reason): "not started: \(reason)"
         }
     }

@@ -4,12 +4,14 @@ public struct HookInvocation: Sendable {
     public var arguments: [String]
     /// Where the hook runs: the destination.
     public var directory: String
-    /// `SYNCAGENT_…` variables, on top of the hook runner's own minimal environment.
+    /// `SYNCAGENT_…` variables, on top of the hook runner's own minimal environment; others are left out.
     public var environment: [String: String]
     /// The report, JSON, for standard input.
     public var input: [UInt8]
     /// Most **seconds** it may run.
     public var timeout: Int
+    /// Asked several times a second: `true` ends the hook early.
+    public var isStopped: @Sendable () -> Bool
 
     /// Makes an invocation; see the properties.
     public init(
@@ -17,13 +19,15 @@ public struct HookInvocation: Sendable {
         directory: String,
         environment: [String: String],
         input: [UInt8],
-        timeout: Int
+        timeout: Int,
+        isStopped: @escaping @Sendable () -> Bool = { false }
     ) {
         self.arguments = arguments
         self.directory = directory
         self.environment = environment
         self.input = input
         self.timeout = timeout
+        self.isStopped = isStopped
     }
 }
 
@@ -37,6 +41,8 @@ public struct HookOutcome: Sendable, Equatable {
         case signalled(Int32)
         /// It ran past its deadline and was ended, with its whole process group.
         case timedOut
+        /// The caller stopped and ended it, with its whole process group; it is still owed.
+        case stopped
         /// It could not be started; the reason for people.
         case notStarted(String)
     }
@@ -47,12 +53,29 @@ public struct HookOutcome: Sendable, Equatable {
     public var output: String
     /// How long it ran, in **milliseconds**.
     public var milliseconds: Int64
+    /// All the **bytes** it wrote, whether ``output`` has them or not.
+    public var outputBytes: UInt64
+    /// Processes it had left behind in its process group had to be ended.
+    public var endedLeftovers: Bool
+    /// Whether the same call may do better later: exit status 75 (`EX_TEMPFAIL`, sysexits(3)), or no process or
+    /// memory to be had (F095).
+    public var isTransient: Bool
 
     /// Makes an outcome; see the properties.
-    public init(end: End, output: String, milliseconds: Int64) {
+    public init(
+        end: End,
+        output: String,
+        milliseconds: Int64,
+        outputBytes: UInt64 = 0,
+        endedLeftovers: Bool = false,
+        isTransient: Bool = false
+    ) {
         self.end = end
         self.output = output
         self.milliseconds = milliseconds
+        self.outputBytes = outputBytes
+        self.endedLeftovers = endedLeftovers
+        self.isTransient = isTransient
     }
 
     /// Whether the hook did its work.

@@ -1,0 +1,167 @@
+#ifndef SYNCAGENT_CPOSIX_PROCESS_H
+#define SYNCAGENT_CPOSIX_PROCESS_H
+
+/* Starting, watching and ending a program of its own session. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+
+/* Marks every descriptor from 3 up as close-on-exec; the only calls here are async-signal-safe. */
+static inline void sa_close_others_on_exec(void) {
+#ifdef SYS_close_range
+    /* close_range(2), CLOSE_RANGE_CLOEXEC: kernel 5.11. */
+    if (syscall(SYS_close_range, 3U, ~0U, 4U) == 0) return;
+#endif
+    long limit = sysconf(_SC_OPEN_MAX);
+    if (limit < 0 || limit > 1048576) limit = 1048576;
+    for (int fd = 3; fd < limit; fd++) {
+        int flags = fcntl(fd, F_GETFD);
+        if (flags >= 0) fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+    }
+}
+
+/* The child's half of sa_spawn: between fork and execve only async-signal-safe calls, signal-safety(7). */
+static inline int sa_become(
+    const char *program, char *const argv[], char *const envp[], int directory, int input, int output, mode_t mask
+) {
+    struct sigaction standard;
+    memset(&standard, 0, sizeof standard);
+    standard.sa_handler = SIG_DFL;
+    for (int number = 1; number < 65; number++) sigaction(number, &standard, 0);
+    sigset_t none;
+    sigemptyset(&none);
+    if (sigprocmask(SIG_SETMASK, &none, 0) != 0) return errno;
+    if (setsid() < 0) return errno;
+    umask(mask);
+    if (fchdir(directory) != 0) return errno;
+    if (dup2(input, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0) return errno;
+    sa_close_others_on_exec();
+    execve(program, argv, envp);
+    return errno;
+}
+
+/* Starts `program` as the leader of a session and process group of its own: signal handlers and mask at their
+   defaults, `directory` as working directory, `input` as standard input, `output` as standard output and error,
+   every other descriptor closed, `mask` as umask. posix_spawn(3) can set neither the umask nor, portably, the
+   working directory. The three descriptors must be above 2.
+   Returns the process id; or -1 with errno, also when execve(2) in the child failed. */
+static inline pid_t sa_spawn(
+    const char *program, char *const argv[], char *const envp[], int directory, int input, int output, mode_t mask
+) {
+    int report[2];
+    if (pipe(report) != 0) return -1;
+    fcntl(report[0], F_SETFD, FD_CLOEXEC);
+    fcntl(report[1], F_SETFD, FD_CLOEXEC);
+    /* The write end must survive the child's dup2 onto 0, 1 and 2. */
+    int high = fcntl(report[1], F_DUPFD_CLOEXEC, 3);
+    int code = errno;
+    close(report[1]);
+    if (high < 0) {
+        close(report[0]);
+        errno = code;
+        return -1;
+    }
+    /* No handler of ours may run in the child before it has been reset. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t child = fork();
+    if (child == 0) {
+        int failure = sa_become(program, argv, envp, directory, input, output, mask);
+        ssize_t written = write(high, &failure, sizeof failure);
+        _exit(written == (ssize_t)sizeof failure ? 127 : 126);
+    }
+    code = errno;
+    pthread_sigmask(SIG_SETMASK, &before, 0);
+    close(high);
+    if (child > 0) {
+        int failure = 0;
+        ssize_t count;
+        do count = read(report[0], &failure, sizeof failure); while (count < 0 && errno == EINTR);
+        if (count == (ssize_t)sizeof failure) {
+            while (waitpid(child, 0, 0) < 0 && errno == EINTR) {}
+            child = -1;
+            code = failure;
+        }
+    }
+    close(report[0]);
+    errno = code;
+    return child;
+}
+
+/* pidfd_open(2), kernel 5.3: readable when the process has ended. -1 where there is none. */
+static inline int sa_process_descriptor(pid_t process) {
+#ifdef SYS_pidfd_open
+    return (int)syscall(SYS_pidfd_open, process, 0U);
+#else
+    (void)process;
+    errno = ENOSYS;
+    return -1;
+#endif
+}
+
+/* Takes the end of a child without waiting. 0: still running; 1: exited with *value; 2: ended by signal *value;
+   -1: errno. */
+static inline int sa_reap(pid_t process, int *value) {
+    int status = 0;
+    pid_t done = waitpid(process, &status, WNOHANG);
+    if (done <= 0) return (int)done;
+    if (WIFEXITED(status)) {
+        *value = WEXITSTATUS(status);
+        return 1;
+    }
+    *value = WTERMSIG(status);
+    return 2;
+}
+
+/* An unnamed file in memory, memfd_create(2); elsewhere an unlinked temporary file. */
+static inline int sa_unnamed_file(const char *name) {
+#ifdef SYS_memfd_create
+    return (int)syscall(SYS_memfd_create, name, 1U /* MFD_CLOEXEC */);
+#else
+    (void)name;
+    char path[] = "/tmp/.syncagent.XXXXXX";
+    int fd = mkstemp(path);
+    if (fd >= 0) {
+        unlink(path);
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
+    return fd;
+#endif
+}
+
+/* fcntl(2), F_DUPFD_CLOEXEC: the same open file under a number that no dup2 onto 0, 1 or 2 can hit. */
+static inline int sa_duplicate_above2(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 3); }
+
+/* pipe(2), both ends close-on-exec, numbered above 2, and not blocking for the reader. */
+static inline int sa_pipe(int ends[2]) {
+    int low[2];
+    if (pipe(low) != 0) return -1;
+    ends[0] = sa_duplicate_above2(low[0]);
+    ends[1] = sa_duplicate_above2(low[1]);
+    int code = errno;
+    close(low[0]);
+    close(low[1]);
+    if (ends[0] < 0 || ends[1] < 0) {
+        if (ends[0] >= 0) close(ends[0]);
+        if (ends[1] >= 0) close(ends[1]);
+        errno = code;
+        return -1;
+    }
+    fcntl(ends[0], F_SETFL, fcntl(ends[0], F_GETFL) | O_NONBLOCK);
+    return 0;
+}
+
+#endif

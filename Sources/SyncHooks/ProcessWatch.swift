@@ -1,0 +1,120 @@
+import CPosix
+import SyncPlugins
+
+/// Stays with one program until it, its group and its output have ended.
+struct ProcessWatch: ~Copyable {
+    private let child: ChildProcess
+    private let isStopped: @Sendable () -> Bool
+    private var supervision: Supervision
+    private var capture: OutputCapture
+    private var outputIsOpen = true
+    private var end: HookOutcome.End?
+    private var groupIsEmpty = false
+
+    /// How often to ask whether to stop.
+    private static let tick = Duration.milliseconds(100)
+    /// How often a group without its leader is looked at: no system call tells when it is empty.
+    private static let groupTick = Duration.milliseconds(10)
+
+    init(
+        child: consuming ChildProcess,
+        supervision: Supervision,
+        capture: OutputCapture,
+        isStopped: @escaping @Sendable () -> Bool
+    ) {
+        self.child = child
+        self.supervision = supervision
+        self.capture = capture
+        self.isStopped = isStopped
+    }
+
+    /// Waits for the end, doing what ``Supervision`` says when its time comes.
+    ///
+    /// - Parameter elapsed: Time since the program's start.
+    /// - Returns: The outcome, without its time.
+    consuming func untilEnd(_ elapsed: () -> Duration) -> HookOutcome {
+        while true {
+            wait(for: supervision.due - elapsed())
+            takeEnd(at: elapsed())
+            if end != nil, groupIsEmpty, !outputIsOpen { break }
+            var action = Supervision.Action.none
+            if elapsed() >= supervision.due {
+                action = supervision.expired(at: elapsed(), groupIsEmpty: groupIsEmpty)
+            } else if isStopped() {
+                action = supervision.stopped(at: elapsed())
+            }
+            if action == .giveUp { break }
+            perform(action)
+        }
+        return outcome
+    }
+
+    /// Waits until there is output or an end, or `time` has passed, and takes the output.
+    private mutating func wait(for time: Duration) {
+        let isFast = end != nil || child.ended < 0
+        let most = max(.zero, min(time, isFast ? Self.groupTick : Self.tick))
+        // poll(2) ignores an entry with a negative descriptor.
+        var entries = [
+            pollfd(fd: outputIsOpen ? child.output : -1, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: end == nil ? child.ended : -1, events: Int16(POLLIN), revents: 0),
+        ]
+        // One more, because milliseconds are rounded down.
+        let milliseconds = Int32(clamping: most.milliseconds + (most > .zero ? 1 : 0))
+        if poll(&entries, nfds_t(entries.count), milliseconds) > 0, entries[0].revents != 0 { readOutput() }
+    }
+
+    private mutating func takeEnd(at now: Duration) {
+        if end == nil, let taken = child.reap() {
+            end = taken
+            supervision.leaderEnded(at: now)
+        }
+        if end != nil, !groupIsEmpty { groupIsEmpty = child.groupIsEmpty }
+    }
+
+    private func perform(_ action: Supervision.Action) {
+        guard !groupIsEmpty else { return }
+        switch action {
+        case .terminate:
+            child.signalGroup(SIGTERM)
+            // A stopped process takes SIGTERM only when it continues.
+            child.signalGroup(SIGCONT)
+        case .kill: child.signalGroup(SIGKILL)
+        case .none, .giveUp: break
+        }
+    }
+
+    /// Reads what is there, at most some pieces, so that a program that never stops writing still meets its
+    /// deadline.
+    private mutating func readOutput() {
+        withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { buffer in
+            for _ in 0..<16 {
+                let count = read(child.output, buffer.baseAddress, buffer.count)
+                if count > 0 {
+                    capture.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+                } else if count < 0, errno == EAGAIN || errno == EINTR {
+                    return
+                } else {
+                    outputIsOpen = false
+                    return
+                }
+            }
+        }
+    }
+
+    private var outcome: HookOutcome {
+        let reached: HookOutcome.End =
+            switch supervision.cause {
+            case .timedOut: .timedOut
+            case .stopped: .stopped
+            case nil: end ?? .timedOut
+            }
+        return HookOutcome(
+            end: reached,
+            output: capture.text,
+            milliseconds: 0,
+            outputBytes: capture.total,
+            endedLeftovers: supervision.endedLeftovers,
+            isTransient: reached == .exited(75)
+        )
+    }
+}

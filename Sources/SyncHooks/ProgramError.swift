@@ -1,0 +1,61 @@
+import CPosix
+import SyncModel
+import SyncPlugins
+
+/// Why a program cannot be a hook, or could not be started.
+package struct ProgramError: Error, Sendable, Equatable {
+    /// What a caller can act on.
+    package enum Code: Sendable, Equatable {
+        /// Nothing is there.
+        case missing
+        /// It may not be executed, or is no program.
+        case notExecutable
+        /// It is a directory, a device or the like.
+        case notAFile
+        /// It lies in the destination tree: a pulled file must never run as a hook (V62).
+        case insideDestination
+        /// A text that no system call takes: empty, or with a NUL.
+        case unusable
+        /// The system refused for now: processes, memory, descriptors (F095).
+        case exhausted
+        /// Anything else the system said.
+        case system(Int32)
+    }
+
+    package let code: Code
+    /// The program or directory it is about, as given.
+    package let subject: String
+    /// One sentence of what happened and, where there is something, what to do.
+    package let message: String
+
+    /// What the system said about a step with `subject`.
+    static func system(_ step: String, _ subject: String, _ number: Int32) -> ProgramError {
+        let code: Code =
+            switch number {
+            case ENOENT, ENOTDIR: .missing
+            case EACCES, ENOEXEC, EPERM: .notExecutable
+            case EAGAIN, ENOMEM, EMFILE, ENFILE, ETXTBSY: .exhausted
+            default: .system(number)
+            }
+        let hint =
+            switch number {
+            case ENOEXEC: " A script needs a first line such as #!/bin/sh."
+            case EACCES: " Check its permissions (chmod +x)."
+            default: ""
+            }
+        return ProgramError(
+            code: code,
+            subject: subject,
+            message: "Cannot \(step) '\(escaped(subject))': \(String(cString: strerror(number))).\(hint)"
+        )
+    }
+
+    /// The same as the outcome of a hook that never ran.
+    var outcome: HookOutcome {
+        HookOutcome(end: .notStarted(message), output: "", milliseconds: 0, isTransient: code == .exhausted)
+    }
+}
+
+extension ProgramError: CustomStringConvertible {
+    package var description: String { message }
+}

@@ -1,0 +1,69 @@
+package import SyncPlugins
+
+/// Runs a program when a group is complete.
+///
+/// 1. The program is argv, an absolute path first; no shell reads any of it (V56).
+/// 2. It gets an environment of its own, see ``HookEnvironment``; the destination as working directory; the
+///    report as standard input, a file in memory, so that a program that does not read it delays nobody; every
+///    other descriptor closed; umask 022; signals at their defaults (V61).
+/// 3. It leads a session and process group of its own. At its deadline the group gets SIGTERM, and SIGKILL
+///    after the grace. What it leaves running in its group ends with it; a daemon must make its own session.
+/// 4. Its output is read to the end and kept up to a bound.
+///
+/// Not swift-subprocess (1.0): that can neither set the umask, nor end the rest of a group whose leader has gone, nor
+/// stop waiting for output that a daemon holds open.
+package struct ProgramHook: GroupHook {
+    /// What a hook may take up.
+    package struct Limits: Sendable {
+        /// From SIGTERM to SIGKILL.
+        package var grace = Duration.seconds(10)
+        /// From the program's own end until what it left in its group is asked to end.
+        package var linger = Duration.seconds(1)
+        /// The first **bytes** of output to keep.
+        package var outputHead = 1 << 20
+        /// The last **bytes** of output to keep.
+        package var outputTail = 64 << 10
+
+        package init() {}
+    }
+
+    private let environment: HookEnvironment
+    private let limits: Limits
+
+    /// - Parameters:
+    ///   - environment: This process's variables; only the few that ``HookEnvironment`` names are used.
+    ///   - limits: Grace and output bounds.
+    package init(environment: [String: String], limits: Limits = Limits()) {
+        self.environment = HookEnvironment(inheriting: environment)
+        self.limits = limits
+    }
+
+    package func run(_ invocation: HookInvocation) -> HookOutcome {
+        let clock = SuspendingClock()
+        let start = clock.now
+        do throws(ProgramError) {
+            let watch = ProcessWatch(
+                child: try ChildProcess(start: invocation, environment: environment),
+                supervision: Supervision(
+                    timeout: .seconds(max(0, invocation.timeout)),
+                    grace: limits.grace,
+                    linger: limits.linger
+                ),
+                capture: OutputCapture(head: limits.outputHead, tail: limits.outputTail),
+                isStopped: invocation.isStopped
+            )
+            var outcome = watch.untilEnd { clock.now - start }
+            outcome.milliseconds = (clock.now - start).milliseconds
+            return outcome
+        } catch {
+            return error.outcome
+        }
+    }
+}
+
+extension Duration {
+    /// Whole **milliseconds**, rounded down.
+    var milliseconds: Int64 {
+        components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000
+    }
+}

@@ -1,0 +1,120 @@
+import CPosix
+import SyncModel
+
+/// The absolute path of a program to run as a hook, decided once, when the run is enqueued (V55).
+///
+/// A name without a slash is looked up in ``HookEnvironment/path``, never in the working directory. The path is
+/// kept as given, because some programs go by the name they are called with; what is checked is where it leads.
+///
+/// - Parameters:
+///   - text: `reindex`, `./reindex` or `/usr/local/bin/reindex`.
+///   - directory: Absolute; what `./` means.
+///   - destination: The tree nothing may be run from, also through symbolic links (V62). It need not exist.
+/// - Returns: The absolute path, not normalised.
+/// - Throws: ``ProgramError``.
+package func resolveProgram(
+    _ text: String,
+    relativeTo directory: String,
+    destination: String
+) throws(ProgramError) -> String {
+    guard !text.isEmpty, !text.utf8.contains(0) else {
+        throw ProgramError(code: .unusable, subject: text, message: "A hook needs the path of a program.")
+    }
+    guard text.utf8.contains(0x2F) else { return try find(text, destination: destination) }
+    let path = text.hasPrefix("/") ? text : "\(directory)/\(text)"
+    try check(path, destination: destination)
+    return path
+}
+
+private func find(_ name: String, destination: String) throws(ProgramError) -> String {
+    for directory in HookEnvironment.path.split(separator: ":") {
+        let path = "\(directory)/\(name)"
+        if access(path, X_OK) == 0 {
+            try check(path, destination: destination)
+            return path
+        }
+    }
+    throw ProgramError(
+        code: .missing,
+        subject: name,
+        message: "There is no program '\(escaped(name))' in \(HookEnvironment.path). Give its path."
+    )
+}
+
+private func check(_ path: String, destination: String) throws(ProgramError) {
+    let tree = try PathWalk.physical(destination)
+    let real = try PathWalk.physical(path, outside: tree)
+    var status = stat()
+    guard stat(real, &status) == 0 else { throw .system("run", path, errno) }
+    guard sa_file_kind(&status) == 0 else {
+        throw ProgramError(
+            code: .notAFile,
+            subject: path,
+            message: "The hook '\(escaped(path))' is not a file."
+        )
+    }
+    guard access(real, X_OK) == 0 else { throw .system("run", path, errno) }
+}
+
+/// Follows a path component by component, as the kernel does. path_resolution(7).
+private struct PathWalk {
+    private var place: [Substring] = []
+    private var links = 0
+    private let tree: String?
+    private let origin: String
+
+    /// The path without links, `.` and `..`; the part that does not exist is kept as it is.
+    ///
+    /// - Parameters:
+    ///   - path: Absolute.
+    ///   - tree: Physical path of a directory below which no step may go.
+    /// - Returns: The physical path.
+    /// - Throws: ``ProgramError`` for a step below `tree`, or too many links.
+    static func physical(_ path: String, outside tree: String? = nil) throws(ProgramError) -> String {
+        var walk = PathWalk(tree: tree, origin: path)
+        try walk.follow(path)
+        return walk.path
+    }
+
+    private init(tree: String?, origin: String) {
+        self.tree = tree
+        self.origin = origin
+    }
+
+    private var path: String { "/" + place.joined(separator: "/") }
+
+    private mutating func follow(_ text: String) throws(ProgramError) {
+        if text.hasPrefix("/") { place = [] }
+        for component in text.split(separator: "/") where component != "." {
+            if component == ".." {
+                _ = place.popLast()
+            } else {
+                try step(component)
+            }
+        }
+    }
+
+    private mutating func step(_ component: Substring) throws(ProgramError) {
+        let here = path
+        if let tree, here == tree || here.hasPrefix(tree == "/" ? "/" : tree + "/") {
+            throw ProgramError(
+                code: .insideDestination,
+                subject: origin,
+                message: "The hook '\(escaped(origin))' leads through the destination '\(escaped(tree))'; "
+                    + "a file that a pull can change never runs. Keep the program elsewhere."
+            )
+        }
+        place.append(component)
+        // As long as PATH_MAX: no link is longer, readlink(2).
+        var target = [UInt8](repeating: 0, count: 4096)
+        let count = target.withUnsafeMutableBytes { buffer in
+            guard let start = buffer.baseAddress else { return -1 }
+            return readlink(path, start.assumingMemoryBound(to: CChar.self), buffer.count)
+        }
+        guard count > 0 else { return }
+        links += 1
+        guard links <= 40 else { throw .system("follow", origin, ELOOP) }
+        place.removeLast()
+        try follow(String(decoding: target[..<count], as: UTF8.self))
+    }
+}
