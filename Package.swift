@@ -80,7 +80,10 @@ let package = Package(
         library("SyncStore", ["SyncModel"]),
         library("SyncHooks", ["SyncModel", "SyncPlugins", "CPosix"]),
         library("SyncPublisher", [
-            "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles",
+            "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
+        ]),
+        tests("SyncPublisherTests", [
+            "SyncPublisher", "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncTestKit",
         ]),
 
         // The order of the steps.

@@ -59,6 +59,9 @@ static inline int sa_clone_file(int target, int source) { return ioctl(target, F
 /* syncfs(2): writes everything of one filesystem to its disk. */
 static inline int sa_syncfs(int fd) { return (int)syscall(SYS_syncfs, fd); }
 
+/* sync_file_range(2), SYNC_FILE_RANGE_WRITE: the disk begins with what is there; a hint, nobody waits. */
+static inline void sa_start_writeback(int fd) { (void)syscall(SYS_sync_file_range, fd, 0L, 0L, 2U); }
+
 /* PR_SET_NAME, prctl(2): the calling thread's name, 15 bytes at most. */
 static inline void sa_name_thread(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
 

@@ -1,0 +1,52 @@
+import CZstd
+
+/// Makes one zstd frame of input that comes in pieces and whose whole length is known.
+///
+/// The frame carries its raw size, so a reader can bound what it will hold (V46). Not `Sendable`.
+package struct ZstdStream: ~Copyable {
+    private let context: OpaquePointer
+
+    /// Starts a frame.
+    ///
+    /// - Parameters:
+    ///   - level: 1...19.
+    ///   - size: **Bytes** that ``encode(_:isLast:_:)`` will be given in all. `ZSTD_CCtx_setPledgedSrcSize`.
+    package init(level: Int32, size: UInt64) throws(CompressionError) {
+        guard let context = ZSTD_createCCtx() else {
+            throw CompressionError(reason: "no memory for an encoder")
+        }
+        for result in [
+            ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level),
+            ZSTD_CCtx_setPledgedSrcSize(context, size),
+        ] {
+            if let error = CompressionError.from(result) {
+                ZSTD_freeCCtx(context)
+                throw error
+            }
+        }
+        self.context = context
+    }
+
+    deinit { ZSTD_freeCCtx(context) }
+
+    /// Encodes the next piece and hands over what comes out; the last piece ends the frame.
+    package mutating func encode<E: Error>(
+        _ raw: UnsafeRawBufferPointer,
+        isLast: Bool,
+        _ take: (UnsafeRawBufferPointer) throws(E) -> Void
+    ) throws(E) -> CompressionError? {
+        let target = UnsafeMutableRawBufferPointer.allocate(byteCount: ZSTD_CStreamOutSize(), alignment: 16)
+        defer { target.deallocate() }
+        var source = ZSTD_inBuffer(src: raw.baseAddress, size: raw.count, pos: 0)
+        while true {
+            var sink = ZSTD_outBuffer(dst: target.baseAddress, size: target.count, pos: 0)
+            let rest = ZSTD_compressStream2(context, &sink, &source, isLast ? ZSTD_e_end : ZSTD_e_continue)
+            if let error = CompressionError.from(rest) { return error }
+            try take(UnsafeRawBufferPointer(rebasing: target[..<sink.pos]))
+            if isLast ? rest == 0 : source.pos == source.size { return nil }
+        }
+    }
+}
+
+@available(*, unavailable)
+extension ZstdStream: Sendable {}

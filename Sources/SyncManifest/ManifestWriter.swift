@@ -1,0 +1,247 @@
+package import SyncModel
+
+/// Writes a manifest as JSON text, piece by piece: header, packs, files and links, groups.
+///
+/// Deterministic: the same calls give the same bytes. One pack or file a line, members in a fixed order, what
+/// may be left out left out, so that two manifests can be compared by line. Does no I/O: the caller takes the
+/// text with ``drain(_:)`` as often as it likes, which bounds memory.
+///
+/// The caller keeps ``PathOrder`` and the rules of ``ManifestRules``.
+package struct ManifestWriter: Sendable {
+    private enum Section { case packs, files, groups }
+
+    private var bytes: [UInt8] = []
+    private var section = Section.packs
+    private var isFirst = true
+
+    /// Starts a manifest.
+    ///
+    /// - Parameters:
+    ///   - revision: Left out when 0.
+    ///   - created: RFC 3339, or `nil` to leave it out.
+    package init(project: String, revision: UInt64, created: String?) {
+        put("{\"format\":\"syncagent-manifest/1\",\"project\":")
+        quote(project)
+        if revision > 0 {
+            put(",\"revision\":")
+            put(revision)
+        }
+        if let created {
+            put(",\"created\":")
+            quote(created)
+        }
+        put(",\n\"packs\":[")
+    }
+
+    /// **Bytes** that wait for ``drain(_:)``.
+    package var pending: Int { bytes.count }
+
+    /// Hands over the text made since the last call and forgets it.
+    package mutating func drain<E: Error>(_ take: (UnsafeRawBufferPointer) throws(E) -> Void) throws(E) {
+        var failure: E?
+        bytes.withUnsafeBytes { buffer in
+            do throws(E) { try take(buffer) } catch { failure = error }
+        }
+        if let failure { throw failure }
+        bytes.removeAll(keepingCapacity: true)
+    }
+
+    /// Adds a pack; its index is the number of packs before it.
+    package mutating func pack(_ pack: Manifest.Pack) {
+        next()
+        put("{")
+        if pack.urls.count == 1, let url = pack.urls.first {
+            put("\"url\":")
+            quote(url)
+        } else {
+            list("urls", pack.urls)
+        }
+        put(",\"size\":")
+        put(pack.size)
+        put(",\"sha256\":")
+        put(pack.sha256)
+        put("}")
+    }
+
+    /// Adds a file.
+    ///
+    /// - Parameters:
+    ///   - path: As ``ManifestRules`` allows it.
+    ///   - blobs: In file order, with the digest of each one's raw bytes; `digestIndex` is not looked at.
+    package mutating func file(
+        path: UnsafeBufferPointer<UInt8>,
+        size: UInt64,
+        digest: SHA256Digest,
+        executable: Bool,
+        blobs: some Collection<(blob: Blob, digest: SHA256Digest)>,
+        urls: [String] = [],
+        group: String? = nil
+    ) {
+        enter(.files)
+        next()
+        put("{\"path\":")
+        quote(path)
+        put(",\"size\":")
+        put(size)
+        put(",\"sha256\":")
+        put(digest)
+        if executable { put(",\"executable\":true") }
+        if !blobs.isEmpty {
+            put(",\"blobs\":[")
+            let isOnly = blobs.count == 1
+            var needsComma = false
+            for (blob, own) in blobs {
+                if needsComma { put(",") }
+                needsComma = true
+                put(blob, own: isOnly ? nil : own)
+            }
+            put("]")
+        }
+        if !urls.isEmpty {
+            put(",")
+            list("urls", urls)
+        }
+        put(group: group)
+        put("}")
+    }
+
+    /// Adds a link with its target as written.
+    package mutating func link(
+        path: UnsafeBufferPointer<UInt8>,
+        target: UnsafeBufferPointer<UInt8>,
+        group: String? = nil
+    ) {
+        enter(.files)
+        next()
+        put("{\"path\":")
+        quote(path)
+        put(",\"link\":")
+        quote(target)
+        put(group: group)
+        put("}")
+    }
+
+    /// Adds the groups and ends the manifest with a newline.
+    package mutating func finish(groups: [Manifest.Group]) {
+        enter(.files)
+        if !groups.isEmpty {
+            enter(.groups)
+            for group in groups {
+                next()
+                put("{\"name\":")
+                quote(group.name)
+                put(",")
+                list("include", group.include)
+                if !group.hooks.isEmpty {
+                    put(",")
+                    list("hooks", group.hooks)
+                }
+                put("}")
+            }
+        }
+        put(isFirst ? "]}\n" : "\n]}\n")
+    }
+
+    /// `[pack index, offset, stored length, raw length, codec, raw sha256]`, trailing members left out.
+    private mutating func put(_ blob: Blob, own digest: SHA256Digest?) {
+        put("[")
+        put(UInt64(blob.pack))
+        put(",")
+        put(blob.offset)
+        put(",")
+        put(blob.storedLength)
+        if digest != nil || blob.codec != .identity {
+            put(",")
+            put(blob.rawLength)
+            put(blob.codec == .zstd ? ",\"zstd\"" : ",\"none\"")
+        }
+        if let digest {
+            put(",")
+            put(digest)
+        }
+        put("]")
+    }
+
+    private mutating func enter(_ wanted: Section) {
+        guard section != wanted else { return }
+        if section == .packs {
+            put(isFirst ? "],\n\"files\":[" : "\n],\n\"files\":[")
+        } else {
+            put(isFirst ? "],\n\"groups\":[" : "\n],\n\"groups\":[")
+        }
+        section = wanted
+        isFirst = true
+    }
+
+    private mutating func next() {
+        put(isFirst ? "\n" : ",\n")
+        isFirst = false
+    }
+
+    private mutating func list(_ key: StaticString, _ texts: [String]) {
+        put("\"")
+        put(key)
+        put("\":[")
+        for (index, text) in texts.enumerated() {
+            if index > 0 { put(",") }
+            quote(text)
+        }
+        put("]")
+    }
+
+    private mutating func put(group: String?) {
+        guard let group else { return }
+        put(",\"group\":")
+        quote(group)
+    }
+
+    private mutating func put(_ text: StaticString) {
+        bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    private mutating func put(_ number: UInt64) {
+        if number < 10 { return bytes.append(0x30 + UInt8(truncatingIfNeeded: number)) }
+        let start = bytes.count
+        var rest = number
+        while rest > 0 {
+            bytes.append(0x30 + UInt8(truncatingIfNeeded: rest % 10))
+            rest /= 10
+        }
+        bytes[start...].reverse()
+    }
+
+    private mutating func put(_ digest: SHA256Digest) {
+        bytes.append(0x22)
+        let start = bytes.count
+        bytes.append(contentsOf: repeatElement(0x30, count: 64))
+        bytes.withUnsafeMutableBufferPointer { buffer in
+            digest.writeHex { buffer[start + $0] = $1 }
+        }
+        bytes.append(0x22)
+    }
+
+    private mutating func quote(_ text: String) {
+        var text = text
+        text.withUTF8 { quote($0) }
+    }
+
+    private mutating func quote(_ text: UnsafeBufferPointer<UInt8>) {
+        bytes.append(0x22)
+        if text.contains(where: { $0 == 0x22 || $0 == 0x5C || $0 < 0x20 }) {
+            for byte in text {
+                switch byte {
+                case 0x22, 0x5C: bytes.append(contentsOf: [0x5C, byte])
+                case 0..<0x20:
+                    // No rule lets these through; escaped all the same, so that the text is always JSON.
+                    put("\\u00")
+                    bytes.append(0x30 + byte >> 4)
+                    bytes.append(byte & 15 < 10 ? 0x30 + byte & 15 : 0x57 + byte & 15)
+                default: bytes.append(byte)
+                }
+            }
+        } else {
+            bytes.append(contentsOf: text)
+        }
+        bytes.append(0x22)
+    }
+}

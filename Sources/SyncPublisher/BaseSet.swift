@@ -1,0 +1,139 @@
+import CPosix
+import SyncCompression
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+
+/// The manifest whose packs are reused, and which of its packs can be.
+struct BaseSet {
+    let manifest: Manifest
+    /// By the base's pack index: whether blobs in it may be named again.
+    private(set) var usable: [Bool]
+    /// URLs to write for each pack.
+    private(set) var packs: [Manifest.Pack]
+    private(set) var warnings: [String] = []
+
+    /// Loads the base the options name; `nil` when there is none.
+    static func load(_ options: PublishOptions, _ output: OutputDirectory) throws(PublishError) -> BaseSet? {
+        switch options.base {
+        case .none: return nil
+        case .inOutput:
+            guard output.size(.top, "manifest.json") != nil else { return nil }
+            let path = options.output + "/manifest.json"
+            let manifest = try read(path, remedy: "repair it, or publish without a base")
+            return BaseSet(manifest, path: path, options, output, mayBeElsewhere: false)
+        case .manifest(let path):
+            let manifest = try read(path, remedy: "name a manifest that this program can read")
+            return BaseSet(manifest, path: path, options, output, mayBeElsewhere: true)
+        }
+    }
+
+    private init(
+        _ manifest: Manifest,
+        path: String,
+        _ options: PublishOptions,
+        _ output: OutputDirectory,
+        mayBeElsewhere: Bool
+    ) {
+        self.manifest = manifest
+        packs = manifest.packs
+        usable = Array(repeating: true, count: packs.count)
+        let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
+        for index in packs.indices {
+            let pack = packs[index]
+            let name = pack.sha256.hex + ".pack"
+            let local = pack.urls.first { !$0.contains("://") && !$0.hasPrefix("/") }
+            if let size = output.size(.packs, name) {
+                if size == pack.size {
+                    packs[index].urls = [options.packURLPrefix + name]
+                } else {
+                    usable[index] = false
+                    warnings.append("pack \(name) has \(size) bytes instead of \(pack.size); it is made again")
+                }
+            } else if let local, Self.size(directory + local) == pack.size,
+                output.adopt(directory + local, asPack: name)
+            {
+                packs[index].urls = [options.packURLPrefix + name]
+            } else if !mayBeElsewhere {
+                usable[index] = false
+                warnings.append("pack \(name) is missing; its files are packed again")
+            } else {
+                warnings.append("pack \(name) is not here; it must stay where the base is served")
+            }
+        }
+    }
+
+    /// Enters every usable blob into the catalogue.
+    func register(in catalogue: Catalogue) throws(PublishError) {
+        for row in manifest.files.indices {
+            for blob in manifest.files.blobs(row) where usable[Int(blob.pack)] {
+                guard let stored = UInt32(exactly: blob.storedLength),
+                    let raw = UInt32(exactly: blob.rawLength)
+                else { continue }
+                let place = Catalogue.Place(
+                    digest: manifest.files.digest(of: blob, in: row),
+                    pack: blob.pack,
+                    codec: blob.codec,
+                    offset: blob.offset,
+                    storedLength: stored,
+                    rawLength: raw
+                )
+                guard catalogue.add(place) != nil else { throw .tooManyBlobs }
+            }
+        }
+    }
+
+    private static func size(_ path: String) -> UInt64? {
+        guard case .success(let found?) = status(AT_FDCWD, path), found.kind == .file else { return nil }
+        return found.size
+    }
+
+    private static func read(_ path: String, remedy: String) throws(PublishError) -> Manifest {
+        let raw = sa_openat(AT_FDCWD, path, O_RDONLY, 0)
+        guard raw >= 0 else {
+            guard sa_errno() == ENOENT else { throw .reading(path, "open the base manifest", code: sa_errno()) }
+            throw PublishError(.notFound, "there is no base manifest \(shown(path))", remedy: remedy)
+        }
+        let file = Descriptor(owning: raw)
+        let limit = ManifestLimits.standard.manifestBytes
+        guard let size = status(file.raw)?.size, size <= UInt64(limit) else {
+            throw PublishError(.invalidBase, "the base manifest \(shown(path)) is too large", remedy: remedy)
+        }
+        var bytes = [UInt8](repeating: 0, count: Int(size))
+        let count = bytes.withUnsafeMutableBytes { readFully(file.raw, into: $0, at: 0) }
+        guard count >= 0 else { throw .reading(path, "read the base manifest", code: sa_errno()) }
+        bytes.removeSubrange(count...)
+        if bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
+            let decoded: Result<[UInt8], CompressionError> = bytes.withUnsafeBytes { frame in
+                do throws(CompressionError) { return .success(try decodeZstd(frame, limit: limit)) } catch {
+                    return .failure(error)
+                }
+            }
+            switch decoded {
+            case .success(let text): bytes = text
+            case .failure(let error):
+                throw PublishError(.invalidBase, "\(shown(path)): \(error)", remedy: remedy)
+            }
+        }
+        do {
+            let digest = try bytes.withUnsafeBytes { try sha256($0) }
+            return try ManifestLoader.load(bytes, digest: digest)
+        } catch let error as ManifestError {
+            throw PublishError(.invalidBase, "\(shown(path)): \(error)", remedy: remedy)
+        } catch {
+            throw .refusedCall(error)
+        }
+    }
+
+}
+
+extension PublishError {
+    static var tooManyBlobs: PublishError {
+        PublishError(
+            .refusedEntries,
+            "the source has more than 4294967295 different blobs",
+            remedy: "publish it as several projects, or raise the chunk size"
+        )
+    }
+}

@@ -1,0 +1,68 @@
+import Synchronization
+
+/// Buffers of one size, used again and again; counts how much was alive at once.
+///
+/// The number of buffers is bounded by the ``Pipeline``'s window, not here: whoever takes one never waits.
+final class BufferPool: Sendable {
+    /// **Bytes** of each buffer.
+    let size: Int
+    private let state = Mutex(State())
+
+    private struct State: ~Copyable {
+        var free: [Memory] = []
+        var made = 0
+    }
+
+    /// An address that may change hands: it has one owner, the pool or a ``PooledBuffer``.
+    private struct Memory: @unchecked Sendable {
+        let start: UnsafeMutableRawPointer
+    }
+
+    init(size: Int) { self.size = size }
+
+    deinit {
+        state.withLock { state in
+            for memory in state.free { memory.start.deallocate() }
+        }
+    }
+
+    /// Takes a buffer; it goes back by itself.
+    func take() -> PooledBuffer {
+        let memory = state.withLock { state in
+            if let memory = state.free.popLast() { return memory }
+            state.made += 1
+            return Memory(start: .allocate(byteCount: size, alignment: 64))
+        }
+        return PooledBuffer(start: memory.start, pool: self)
+    }
+
+    fileprivate func give(_ start: UnsafeMutableRawPointer) {
+        let memory = Memory(start: start)
+        state.withLock { $0.free.append(memory) }
+    }
+
+    /// Most **bytes** alive at once.
+    var highWater: Int { state.withLock { $0.made } * size }
+}
+
+/// A buffer on loan from a ``BufferPool``.
+///
+/// Safe to hand over: it is filled by one thread before the pipeline's lock passes it on, and only read after.
+final class PooledBuffer: @unchecked Sendable {
+    private let start: UnsafeMutableRawPointer
+    private let pool: BufferPool
+
+    fileprivate init(start: UnsafeMutableRawPointer, pool: BufferPool) {
+        self.start = start
+        self.pool = pool
+    }
+
+    deinit { pool.give(start) }
+
+    var bytes: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: start, count: pool.size) }
+
+    /// A part of it, to read.
+    subscript(range: Range<Int>) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: bytes[range])
+    }
+}

@@ -1,0 +1,68 @@
+import SyncManifest
+import SyncModel
+import Synchronization
+
+/// Every blob that has a place in a pack, by the digest of its raw bytes; and those on their way.
+///
+/// Workers ask whether a blob needs compressing at all, the writer decides where it goes. Only the writer's
+/// answers, which come in path order, reach the output; so it does not depend on how fast a worker is.
+final class Catalogue: Sendable {
+    /// A blob in a pack. Packs count from 0 through the base's packs and then the new ones.
+    struct Place: Sendable {
+        var digest: SHA256Digest
+        var pack: UInt32
+        var codec: Codec
+        var offset: UInt64
+        var storedLength: UInt32
+        var rawLength: UInt32
+    }
+
+    private struct State: ~Copyable {
+        var places: [Place] = []
+        var byDigest: [SHA256Digest: UInt32] = [:]
+        /// The first job, in order, that carries a blob without a place.
+        var claims: [SHA256Digest: UInt64] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    /// Whether a worker should compress this blob: it has no place, and no earlier job carries it.
+    ///
+    /// - Parameter order: Grows with the order of the output.
+    func claim(_ digest: SHA256Digest, order: UInt64) -> Bool {
+        state.withLock { state in
+            if state.byDigest[digest] != nil { return false }
+            if let other = state.claims[digest], other < order { return false }
+            state.claims[digest] = order
+            return true
+        }
+    }
+
+    /// The blob's number, if it has a place.
+    func find(_ digest: SHA256Digest) -> UInt32? { state.withLock { $0.byDigest[digest] } }
+
+    /// Gives a blob its place, unless it has one.
+    ///
+    /// - Returns: Its number, or `nil` after 2³² blobs.
+    func add(_ place: Place) -> UInt32? {
+        state.withLock { state in
+            if let known = state.byDigest[place.digest] { return known }
+            guard let number = UInt32(exactly: state.places.count) else { return nil }
+            state.places.append(place)
+            state.byDigest[place.digest] = number
+            state.claims[place.digest] = nil
+            return number
+        }
+    }
+
+    /// Moves a blob to another pack.
+    func move(_ number: UInt32, toPack pack: UInt32, offset: UInt64) {
+        state.withLock { state in
+            state.places[Int(number)].pack = pack
+            state.places[Int(number)].offset = offset
+        }
+    }
+
+    /// Every blob by number. Copies on the next change; for the end of a run.
+    var places: [Place] { state.withLock { $0.places } }
+}

@@ -1,0 +1,49 @@
+import SyncModel
+
+/// What became of each file: its digest and its blobs by number; in tree order, by column.
+struct Ledger {
+    private(set) var digests: [SHA256Digest]
+    private var ends: [UInt32]
+    private var blobs: [UInt32] = []
+
+    init(count: Int) {
+        digests = Array(repeating: .zero, count: count)
+        ends = Array(repeating: 0, count: count)
+    }
+
+    /// The blobs of an entry, in file order.
+    func blobs(_ index: Int) -> ArraySlice<UInt32> {
+        blobs[(index == 0 ? 0 : Int(ends[index - 1]))..<Int(ends[index])]
+    }
+
+    /// Adds a blob to the entry that will be closed next.
+    mutating func append(blob: UInt32) { blobs.append(blob) }
+
+    /// Ends an entry; entries come in order.
+    ///
+    /// - Returns: `false` after 2³² blobs.
+    mutating func close(_ index: Int, digest: SHA256Digest?) -> Bool {
+        guard let end = UInt32(exactly: blobs.count) else { return false }
+        ends[index] = end
+        if let digest { digests[index] = digest }
+        return true
+    }
+
+    /// Which of `count` blobs some file needs.
+    func usedBlobs(count: Int) -> [Bool] {
+        var used = Array(repeating: false, count: count)
+        for blob in blobs { used[Int(blob)] = true }
+        return used
+    }
+
+    /// Blobs that files need, each once, in the order of first use.
+    func blobsInOrder(count: Int) -> [UInt32] {
+        var seen = Array(repeating: false, count: count)
+        var order: [UInt32] = []
+        for blob in blobs where !seen[Int(blob)] {
+            seen[Int(blob)] = true
+            order.append(blob)
+        }
+        return order
+    }
+}

@@ -1,0 +1,146 @@
+import CPosix
+import SyncCompression
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+
+/// Writes `manifest.json` and `manifest.json.zst` from what the run has found out.
+struct ManifestFiles {
+    let tree: SourceTree
+    let ledger: Ledger
+    let places: [Catalogue.Place]
+    let packs: [Manifest.Pack]
+    /// Index into ``packs`` by the catalogue's pack number; unused ones have none.
+    let packIndices: [UInt32?]
+    let project: String
+    let groups: [Manifest.Group]
+
+    /// zstd's level for the manifest: it is written once and read often.
+    static let level: Int32 = 10
+
+    /// Makes the text once and gives it away in pieces of about 256 KiB.
+    private func forEachPiece(
+        revision: UInt64,
+        created: String?,
+        _ take: (UnsafeRawBufferPointer) throws(PublishError) -> Void
+    ) throws(PublishError) {
+        var writer = ManifestWriter(project: project, revision: revision, created: created)
+        for pack in packs { writer.pack(pack) }
+        for (index, entry) in tree.entries.enumerated() {
+            write(index, entry, to: &writer)
+            if writer.pending >= 256 << 10 { try writer.drain(take) }
+        }
+        writer.finish(groups: groups)
+        try writer.drain(take)
+    }
+
+    private func write(_ index: Int, _ entry: SourceTree.Entry, to writer: inout ManifestWriter) {
+        if let target = tree.linkTargets[index] {
+            target.withUnsafeBufferPointer { target in
+                tree.withPath(index) { writer.link(path: $0, target: target) }
+            }
+            return
+        }
+        let blobs = ledger.blobs(index).map { number in
+            let place = places[Int(number)]
+            let blob = Blob(
+                pack: packIndices[Int(place.pack)] ?? 0,
+                codec: place.codec,
+                digestIndex: nil,
+                offset: place.offset,
+                storedLength: UInt64(place.storedLength),
+                rawLength: UInt64(place.rawLength)
+            )
+            return (blob: blob, digest: place.digest)
+        }
+        tree.withPath(index) { path in
+            writer.file(
+                path: path,
+                size: entry.stamp.size,
+                digest: ledger.digests[index],
+                executable: entry.kind == .executable,
+                blobs: blobs
+            )
+        }
+    }
+
+    /// SHA-256 of the text without writing it.
+    func digest(revision: UInt64, created: String?) throws(PublishError) -> SHA256Digest {
+        do {
+            var hasher = try SHA256Hasher()
+            try forEachPiece(revision: revision, created: created) { piece throws(PublishError) in
+                do throws(DigestError) { try hasher.update(piece) } catch { throw .refusedCall(error) }
+            }
+            return try hasher.finish()
+        } catch let error as PublishError {
+            throw error
+        } catch {
+            throw .refusedCall(error)
+        }
+    }
+
+    /// Writes both files and puts them in place, the JSON last.
+    func write(
+        to output: OutputDirectory,
+        revision: UInt64,
+        created: String?
+    ) throws(PublishError) -> (digest: SHA256Digest, size: UInt64, compressed: UInt64) {
+        let text = try output.makeTemporary(.top)
+        var size: UInt64 = 0
+        let digest: SHA256Digest
+        do {
+            var hasher = try SHA256Hasher()
+            let raw = text.descriptor.raw
+            try forEachPiece(revision: revision, created: created) { piece throws(PublishError) in
+                do throws(DigestError) { try hasher.update(piece) } catch { throw .refusedCall(error) }
+                let code = writeAll(raw, piece, at: size)
+                guard code == 0 else { throw .writing("\(output.path)/manifest.json", "write", code: code) }
+                size += UInt64(piece.count)
+            }
+            digest = try hasher.finish()
+        } catch let error as PublishError {
+            throw error
+        } catch {
+            throw .refusedCall(error)
+        }
+        let frame = try output.makeTemporary(.top)
+        let compressed = try compress(text.descriptor.raw, size, to: frame.descriptor.raw, output)
+        try output.place(frame, as: "manifest.json.zst")
+        try output.place(text, as: "manifest.json")
+        try output.syncNames(.top)
+        return (digest, size, compressed)
+    }
+
+    private func compress(
+        _ source: Int32,
+        _ size: UInt64,
+        to target: Int32,
+        _ output: OutputDirectory
+    ) throws(PublishError) -> UInt64 {
+        var written: UInt64 = 0
+        let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
+        defer { piece.deallocate() }
+        var stream: ZstdStream
+        do { stream = try ZstdStream(level: Self.level, size: size) } catch { throw .refusedCall(error) }
+        var offset: UInt64 = 0
+        repeat {
+            let wanted = Int(min(UInt64(piece.count), size - offset))
+            let bytes = UnsafeMutableRawBufferPointer(rebasing: piece[..<wanted])
+            guard readFully(source, into: bytes, at: offset) == wanted else {
+                throw .writing("\(output.path)/manifest.json", "read back", code: sa_errno())
+            }
+            offset += UInt64(wanted)
+            let failure = try stream.encode(UnsafeRawBufferPointer(bytes), isLast: offset == size) {
+                made throws(PublishError) in
+                let code = writeAll(target, made, at: written)
+                guard code == 0 else {
+                    throw .writing("\(output.path)/manifest.json.zst", "write", code: code)
+                }
+                written += UInt64(made.count)
+            }
+            if let failure { throw .refusedCall(failure) }
+        } while offset < size
+        return written
+    }
+}

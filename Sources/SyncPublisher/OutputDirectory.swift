@@ -1,0 +1,194 @@
+import CPosix
+import SyncDigest
+import SyncFiles
+import SyncModel
+
+/// The directory that is published to: one publisher at a time, temporary names, manifest last.
+///
+/// Everything is written under a temporary name, made durable, and renamed. A run that fails takes its
+/// temporary files away, and so does the next run after one that was killed.
+final class OutputDirectory {
+    private let top: Descriptor
+    private let packs: Descriptor
+    let path: String
+    private var temporaries = 0
+    /// Packs this run has put in place; taken away again when it fails.
+    private var placed: [String] = []
+
+    private static let prefix = ".publish-"
+
+    /// Opens the directory and `packs/` in it, makes what is missing, locks it, and clears what was left over.
+    init(_ path: String) throws(PublishError) {
+        self.path = path
+        try Self.makeDirectories(path)
+        top = try Self.openDirectory(AT_FDCWD, path, path)
+        // Held until the descriptor closes. flock(2).
+        guard flock(top.raw, LOCK_EX | LOCK_NB) == 0 else {
+            throw PublishError(
+                .busy,
+                "another publish is writing to \(shown(path))",
+                remedy: "wait for it, or name another output directory"
+            )
+        }
+        if mkdirat(top.raw, "packs", 0o777) != 0, sa_errno() != EEXIST {
+            throw PublishError(
+                .cannotCreate,
+                "cannot create \(shown(path))/packs: \(String(cString: strerror(sa_errno())))",
+                remedy: "make the output directory writable"
+            )
+        }
+        packs = try Self.openDirectory(top.raw, "packs", path + "/packs")
+        removeTemporaries(top.raw)
+        removeTemporaries(packs.raw)
+    }
+
+    /// Where a file stands.
+    enum Folder { case top, packs }
+
+    private func descriptor(_ folder: Folder) -> Int32 { folder == .top ? top.raw : packs.raw }
+
+    private func display(_ folder: Folder, _ name: String) -> String {
+        folder == .top ? "\(path)/\(name)" : "\(path)/packs/\(name)"
+    }
+
+    /// A new file under a temporary name.
+    func makeTemporary(_ folder: Folder) throws(PublishError) -> TemporaryFile {
+        temporaries += 1
+        let name = "\(Self.prefix)\(temporaries).tmp"
+        let raw = sa_openat(descriptor(folder), name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666)
+        guard raw >= 0 else { throw .writing(display(folder, name), "create", code: sa_errno()) }
+        return TemporaryFile(
+            descriptor: Descriptor(owning: raw),
+            folder: folder,
+            name: name,
+            shown: display(folder, name)
+        )
+    }
+
+    /// Makes a temporary file durable and gives it its name. fsync(2), rename(2).
+    func place(_ file: consuming TemporaryFile, as name: String) throws(PublishError) {
+        guard fsync(file.descriptor.raw) == 0 else { throw .writing(file.shown, "sync", code: sa_errno()) }
+        let directory = descriptor(file.folder)
+        let isNew = file.folder == .packs && !exists(.packs, name)
+        guard sa_rename(directory, file.name, directory, name) == 0 else {
+            throw .writing(display(file.folder, name), "rename to", code: sa_errno())
+        }
+        if isNew { placed.append(name) }
+    }
+
+    /// Takes a temporary file away.
+    func discard(_ file: consuming TemporaryFile) {
+        unlinkat(descriptor(file.folder), file.name, 0)
+    }
+
+    /// Makes the names in a folder durable.
+    func syncNames(_ folder: Folder) throws(PublishError) {
+        guard fsync(descriptor(folder)) == 0 else {
+            throw .writing(folder == .top ? path : path + "/packs", "sync", code: sa_errno())
+        }
+    }
+
+    /// After a failure: no temporary file and no new pack stays.
+    func clear() {
+        removeTemporaries(top.raw)
+        removeTemporaries(packs.raw)
+        for name in placed { unlinkat(packs.raw, name, 0) }
+        placed = []
+    }
+
+    /// Length of a regular file in **bytes**, or `nil` when there is none.
+    func size(_ folder: Folder, _ name: String) -> UInt64? {
+        guard case .success(let found?) = status(descriptor(folder), name), found.kind == .file else { return nil }
+        return found.size
+    }
+
+    private func exists(_ folder: Folder, _ name: String) -> Bool { size(folder, name) != nil }
+
+    /// Opens a file to read; `nil` with errno set.
+    func open(_ folder: Folder, _ name: String) -> Descriptor? {
+        let raw = sa_openat(descriptor(folder), name, O_RDONLY | O_NOFOLLOW, 0)
+        return raw >= 0 ? Descriptor(owning: raw) : nil
+    }
+
+    /// SHA-256 of a file; `nil` when there is none.
+    func digest(_ folder: Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
+        guard let file = open(folder, name) else { return nil }
+        let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
+        defer { piece.deallocate() }
+        do throws(DigestError) {
+            var hasher = try SHA256Hasher()
+            var offset: UInt64 = 0
+            while true {
+                let count = readFully(file.raw, into: piece, at: offset)
+                guard count >= 0 else { return nil }
+                try hasher.update(UnsafeRawBufferPointer(rebasing: piece[..<count]))
+                offset += UInt64(count)
+                if count < piece.count { return try hasher.finish() }
+            }
+        } catch {
+            throw .refusedCall(error)
+        }
+    }
+
+    /// Brings a pack from elsewhere: a hard link where it can be. linkat(2).
+    ///
+    /// - Returns: Whether it is here now.
+    func adopt(_ source: String, asPack name: String) -> Bool {
+        guard linkat(AT_FDCWD, source, packs.raw, name, AT_SYMLINK_FOLLOW) == 0 else { return false }
+        placed.append(name)
+        return true
+    }
+
+    private func removeTemporaries(_ directory: Int32) {
+        let copy = sa_openat(directory, ".", O_RDONLY | O_DIRECTORY, 0)
+        guard copy >= 0, let stream = fdopendir(copy) else { return }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while let record = readdir(stream) {
+            guard let offset = MemoryLayout<dirent>.offset(of: \.d_name) else { return }
+            let name = UnsafeRawPointer(record).advanced(by: offset).assumingMemoryBound(to: CChar.self)
+            if strncmp(name, Self.prefix, Self.prefix.utf8.count) == 0 { names.append(String(cString: name)) }
+        }
+        for name in names { unlinkat(directory, name, 0) }
+    }
+
+    private static func openDirectory(
+        _ parent: Int32,
+        _ name: String,
+        _ shownPath: String
+    ) throws(PublishError) -> Descriptor {
+        let raw = sa_openat(parent, name, O_RDONLY | O_DIRECTORY, 0)
+        guard raw >= 0 else {
+            throw PublishError(
+                .cannotCreate,
+                "cannot open the output directory \(shown(shownPath)): \(String(cString: strerror(sa_errno())))",
+                remedy: "name a directory that this user may write to"
+            )
+        }
+        return Descriptor(owning: raw)
+    }
+
+    private static func makeDirectories(_ path: String) throws(PublishError) {
+        var made = path.hasPrefix("/") ? "/" : ""
+        for component in path.split(separator: "/") {
+            made += component
+            if mkdir(made, 0o777) != 0, sa_errno() != EEXIST, sa_errno() != EISDIR {
+                throw PublishError(
+                    .cannotCreate,
+                    "cannot create \(shown(made)): \(String(cString: strerror(sa_errno())))",
+                    remedy: "name a directory that this user may write to"
+                )
+            }
+            made += "/"
+        }
+    }
+}
+
+/// A file that has no name of its own yet.
+struct TemporaryFile: ~Copyable {
+    let descriptor: Descriptor
+    let folder: OutputDirectory.Folder
+    let name: String
+    /// For messages.
+    let shown: String
+}

@@ -1,0 +1,51 @@
+import SyncManifest
+import SyncModel
+
+/// How much of each pack the files need.
+struct PackUsage {
+    /// Base packs that are named again, by the base's index.
+    let keptPacks: Set<Int>
+    let droppedPacks: Int
+    /// **Bytes** of raw content, each blob once.
+    let uniqueBytes: UInt64
+    /// **Bytes** in packs that files need.
+    let liveBytes: UInt64
+    /// **Bytes** in kept base packs that no file needs.
+    let deadBytes: UInt64
+    /// Base packs that repacking would rewrite.
+    let worthRepacking: Set<Int>
+
+    /// A pack with a smaller live share is rewritten: what restic's `prune` aims at.
+    static let liveShare = 0.8
+    /// From this many small packs on they are joined; each costs a request.
+    static let smallPacks = 4
+
+    init(_ base: BaseSet?, _ places: [Catalogue.Place], _ ledger: Ledger, packSize: UInt64) {
+        var live = Array(repeating: UInt64(0), count: base?.packs.count ?? 0)
+        var unique: UInt64 = 0
+        var stored: UInt64 = 0
+        for (number, isUsed) in ledger.usedBlobs(count: places.count).enumerated() where isUsed {
+            let place = places[number]
+            unique += UInt64(place.rawLength)
+            stored += UInt64(place.storedLength)
+            if Int(place.pack) < live.count { live[Int(place.pack)] += UInt64(place.storedLength) }
+        }
+        var kept: Set<Int> = []
+        var worth: Set<Int> = []
+        var small: Set<Int> = []
+        var dead: UInt64 = 0
+        for (index, pack) in (base?.packs ?? []).enumerated() where live[index] > 0 {
+            kept.insert(index)
+            dead += pack.size - min(pack.size, live[index])
+            if Double(live[index]) < Double(pack.size) * Self.liveShare { worth.insert(index) }
+            if pack.size < packSize / 4 { small.insert(index) }
+        }
+        if small.count >= Self.smallPacks { worth.formUnion(small) }
+        keptPacks = kept
+        droppedPacks = live.count - kept.count
+        uniqueBytes = unique
+        liveBytes = stored
+        deadBytes = dead
+        worthRepacking = worth
+    }
+}

@@ -1,0 +1,122 @@
+import CPosix
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+
+/// Writes blobs one behind the other into packs, hashing on the way; a full pack is closed and named.
+///
+/// Packs get their names when they are closed, some time later their data is durable: writing goes on
+/// meanwhile, and the disk has begun with the older ones.
+final class PackWriter {
+    /// A pack that is closed.
+    struct Finished: Sendable {
+        var sha256: SHA256Digest
+        var size: UInt64
+        /// Whether a file with this name and size was there already.
+        var wasThere: Bool
+    }
+
+    private struct Waiting: ~Copyable {
+        var file: TemporaryFile
+        var name: String
+    }
+
+    private let output: OutputDirectory
+    private let packSize: UInt64
+    private var hasher: SHA256Hasher
+    private var buffer: UnsafeMutableRawBufferPointer
+    private var buffered = 0
+    private var current: TemporaryFile?
+    /// **Bytes** in the current pack, those in the buffer included.
+    private var size: UInt64 = 0
+    private var waiting: [Box] = []
+    private(set) var finished: [Finished] = []
+
+    /// Packs whose data may still be on its way to the disk.
+    private static let mostWaiting = 8
+
+    private final class Box {
+        var value: Waiting?
+        init(_ value: consuming Waiting) { self.value = consume value }
+    }
+
+    init(_ output: OutputDirectory, packSize: UInt64) throws(PublishError) {
+        do { hasher = try SHA256Hasher() } catch { throw .refusedCall(error) }
+        self.output = output
+        self.packSize = packSize
+        buffer = .allocate(byteCount: 256 << 10, alignment: 64)
+    }
+
+    deinit { buffer.deallocate() }
+
+    /// Adds a blob.
+    ///
+    /// - Returns: The number of its pack among this writer's, and where it starts there.
+    func append(_ bytes: UnsafeRawBufferPointer) throws(PublishError) -> (pack: Int, offset: UInt64) {
+        if size > 0, size + UInt64(bytes.count) > packSize { try closePack() }
+        if current == nil { current = try output.makeTemporary(.packs) }
+        let place = (finished.count, size)
+        if buffered + bytes.count > buffer.count { try flush() }
+        if bytes.count > buffer.count {
+            try write(bytes)
+        } else {
+            UnsafeMutableRawBufferPointer(rebasing: buffer[buffered...]).copyMemory(from: bytes)
+            buffered += bytes.count
+        }
+        size += UInt64(bytes.count)
+        return place
+    }
+
+    /// Closes the last pack and makes all of them durable under their names.
+    func finish() throws(PublishError) {
+        if size > 0 { try closePack() }
+        while !waiting.isEmpty { try placeOldest() }
+        try output.syncNames(.packs)
+    }
+
+    /// Begins a new pack with the next blob.
+    func cut() throws(PublishError) {
+        if size > 0 { try closePack() }
+    }
+
+    private var written: UInt64 { size - UInt64(buffered) }
+
+    private func flush() throws(PublishError) {
+        guard buffered > 0 else { return }
+        let count = buffered
+        try write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        buffered = 0
+    }
+
+    private func write(_ bytes: UnsafeRawBufferPointer) throws(PublishError) {
+        do throws(DigestError) { try hasher.update(bytes) } catch { throw .refusedCall(error) }
+        guard let raw = current?.descriptor.raw else { return }
+        let code = writeAll(raw, bytes, at: written)
+        guard code == 0 else { throw .writing("\(output.path)/packs", "write to", code: code) }
+    }
+
+    private func closePack() throws(PublishError) {
+        try flush()
+        let digest: SHA256Digest
+        do throws(DigestError) { digest = try hasher.finish() } catch { throw .refusedCall(error) }
+        guard let file = current.take() else { return }
+        let name = digest.hex + ".pack"
+        let wasThere = output.size(.packs, name) == size
+        finished.append(Finished(sha256: digest, size: size, wasThere: wasThere))
+        size = 0
+        if wasThere { return output.discard(file) }
+        #if os(Linux)
+            // The disk can begin; waiting comes with fsync(2) later. sync_file_range(2).
+            sa_start_writeback(file.descriptor.raw)
+        #endif
+        waiting.append(Box(Waiting(file: file, name: name)))
+        if waiting.count > Self.mostWaiting { try placeOldest() }
+    }
+
+    private func placeOldest() throws(PublishError) {
+        guard !waiting.isEmpty, let oldest = waiting.removeFirst().value.take() else { return }
+        let name = oldest.name
+        try output.place(oldest.file, as: name)
+    }
+}

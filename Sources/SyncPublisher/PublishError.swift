@@ -1,0 +1,122 @@
+import CPosix
+package import SyncModel
+
+/// Why nothing was published: what happened, to what, and what to do. The old manifest is still in place.
+package struct PublishError: Error, Sendable, Equatable {
+    /// The kind of failure, which decides the exit status.
+    package enum Code: Sendable, Equatable {
+        /// Options that make no sense together.
+        case usage
+        /// The source directory or the base manifest does not exist.
+        case notFound
+        /// Entries that no manifest can carry; ``PublishError/details`` names them.
+        case refusedEntries
+        /// The base manifest breaks the format.
+        case invalidBase
+        /// A file was written to while it was read.
+        case changedWhileRead
+        /// Reading the source failed.
+        case cannotRead
+        /// The output directory cannot be made or opened.
+        case cannotCreate
+        /// Writing the output failed, or the disk is full.
+        case cannotWrite
+        /// Another publish has the output directory.
+        case busy
+        /// The caller asked to stop.
+        case cancelled
+        /// OpenSSL, zstd or the system refused something that cannot be refused.
+        case internalError
+    }
+
+    /// The kind of failure.
+    package let code: Code
+
+    /// What happened, and to what; safe for a terminal.
+    package let summary: String
+
+    /// One line for each thing concerned; safe for a terminal.
+    package let details: [String]
+
+    /// What to do about it.
+    package let remedy: String
+
+    package init(_ code: Code, _ summary: String, details: [String] = [], remedy: String) {
+        self.code = code
+        self.summary = summary
+        self.details = details
+        self.remedy = remedy
+    }
+
+    /// The status the command ends with.
+    package var exitStatus: ExitStatus {
+        switch code {
+        case .usage: .usage
+        case .notFound: .noInput
+        case .refusedEntries, .invalidBase: .dataInvalid
+        case .changedWhileRead, .cannotRead, .cannotWrite: .ioError
+        case .cannotCreate: .cannotCreate
+        case .busy: .busy
+        case .cancelled: .interrupted
+        case .internalError: .internalError
+        }
+    }
+}
+
+extension PublishError: CustomStringConvertible {
+    /// What, where, what to do; one line for each refused entry.
+    package var description: String {
+        ([summary] + details.map { "  " + $0 } + [remedy]).joined(separator: "\n")
+    }
+}
+
+extension PublishError {
+    /// A read of the source that failed with an errno.
+    static func reading(_ path: String, _ attempt: String, code: Int32) -> PublishError {
+        PublishError(
+            .cannotRead,
+            "cannot \(attempt) \(escaped(path)): \(systemText(code))",
+            remedy: code == EACCES
+                ? "give this user the right to read it, or publish as its owner"
+                : "check the source disk; the published set is unchanged"
+        )
+    }
+
+    /// A write to the output that failed with an errno.
+    static func writing(_ path: String, _ attempt: String, code: Int32) -> PublishError {
+        let full = code == ENOSPC || code == EDQUOT
+        return PublishError(
+            .cannotWrite,
+            "cannot \(attempt) \(escaped(path)): \(systemText(code))",
+            remedy: full
+                ? "free space in the output directory; the published set is unchanged"
+                : "check the output directory; the published set is unchanged"
+        )
+    }
+
+    /// A file that is not what it was when the walk saw it.
+    static func changed(_ path: String) -> PublishError {
+        PublishError(
+            .changedWhileRead,
+            "\(escaped(path)) changed while it was being published",
+            remedy: "publish again when nothing writes there, or publish a snapshot"
+        )
+    }
+
+    /// The caller asked to stop.
+    static var cancelled: PublishError {
+        PublishError(.cancelled, "stopped before the end", remedy: "the published set is unchanged; run it again")
+    }
+
+    /// pthread_create(3) failed.
+    static var noThreads: PublishError {
+        PublishError(.internalError, "the system gives no more threads", remedy: "raise the limit, or use fewer jobs")
+    }
+
+    /// A library that refused a call.
+    static func refusedCall(_ error: some Error) -> PublishError {
+        PublishError(.internalError, "\(error)", remedy: "check memory limits and the libraries' configuration")
+    }
+}
+
+private func systemText(_ code: Int32) -> String { String(cString: strerror(code)) }

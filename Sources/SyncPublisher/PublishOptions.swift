@@ -1,0 +1,117 @@
+package import SyncManifest
+import SyncModel
+
+/// What to publish, where to, and how.
+///
+/// Equal options and an equal source tree give equal bytes, whatever ``jobs`` is.
+package struct PublishOptions: Sendable {
+    /// The directory whose files are published.
+    package var directory: String
+
+    /// The directory that receives `manifest.json`, `manifest.json.zst` and `packs/`. Made when missing.
+    package var output: String
+
+    /// Reverse-DNS name of the project; `nil` takes the base's, then the directory's own name.
+    package var project: String?
+
+    /// The publisher's counter; `nil` is the base's plus one, or 1. Must be above the base's.
+    package var revision: UInt64?
+
+    /// When this is published, RFC 3339; `nil` leaves the member out. When nothing changed since the base,
+    /// the base's own time and revision stay, so that the manifest is the same byte for byte.
+    package var created: String?
+
+    /// A pack is closed before it would grow past this many **bytes**.
+    package var packSize: UInt64 = 32 << 20
+
+    /// zstd's level, 1...19.
+    package var level: Int32 = 3
+
+    /// Files of more **bytes** than this are cut into chunks; others are one blob.
+    package var chunkThreshold: Int = 1 << 20
+
+    /// Where chunks end.
+    package var chunks = ChunkParameters()
+
+    /// Whose packs are reused.
+    package var base = Base.inOutput
+
+    /// Rewrite packs that are mostly dead, and join small ones.
+    package var repack = false
+
+    /// Workers that hash and compress.
+    package var jobs = 1
+
+    /// Groups to declare, in this order.
+    package var groups: [Manifest.Group] = []
+
+    /// What stands before `<sha256>.pack` in a pack's URL; relative to the manifest's own.
+    package var packURLPrefix = "packs/"
+
+    /// The manifest whose packs are reused.
+    package enum Base: Sendable, Equatable {
+        /// None: every blob is written.
+        case none
+        /// `manifest.json` of the output directory when there is one; packs missing there are made again.
+        case inOutput
+        /// This file. Packs that are neither beside it nor in the output are taken to be on the server.
+        case manifest(String)
+    }
+
+    /// Options with defaults for one directory.
+    package init(directory: String, output: String) {
+        self.directory = directory
+        self.output = output
+    }
+
+    /// The first option that makes no sense, as an error for people.
+    package func check() throws(PublishError) {
+        guard (1...19).contains(level) else {
+            throw PublishError(.usage, "the compression level is \(level)", remedy: "choose 1 to 19")
+        }
+        guard (1...256).contains(jobs) else {
+            throw PublishError(.usage, "the number of jobs is \(jobs)", remedy: "choose 1 to 256")
+        }
+        guard (1...(1 << 40)).contains(packSize) else {
+            throw PublishError(.usage, "the pack size is \(packSize)", remedy: "choose 1 byte to 1 TiB")
+        }
+        guard (1...(64 << 20)).contains(chunkThreshold) else {
+            throw PublishError(
+                .usage,
+                "the chunk threshold is \(chunkThreshold)",
+                remedy: "choose 1 byte to 64 MiB"
+            )
+        }
+        guard chunks.isValid else {
+            throw PublishError(
+                .usage,
+                "chunks of \(chunks.minimum)/\(chunks.average)/\(chunks.maximum) bytes are not possible",
+                remedy: "choose minimum ≤ average ≤ maximum, from 64 bytes to 16 MiB"
+            )
+        }
+        if let created, let reason = ManifestRules.objection(time: created) {
+            throw PublishError(.usage, reason, remedy: "correct the time")
+        }
+        if let reason = ManifestRules.objection(url: packURLPrefix + "x.pack") {
+            throw PublishError(.usage, reason, remedy: "correct the packs' URL prefix")
+        }
+        try checkGroups()
+    }
+
+    private func checkGroups() throws(PublishError) {
+        var names: Set<String> = []
+        for group in groups {
+            var reason = ManifestRules.objection(identifier: group.name, what: "group name")
+            if group.name == Manifest.groupOfAll { reason = "the group name “all” is taken: every run has it" }
+            if !names.insert(group.name).inserted { reason = "the group \(shown(group.name)) is declared twice" }
+            for pattern in group.include {
+                let fault = Array(pattern.utf8).withUnsafeBufferPointer { ManifestRules.objection(path: $0) }
+                reason = reason ?? fault.map { "group \(shown(group.name)): \($0)" }
+            }
+            for hook in group.hooks {
+                reason = reason ?? ManifestRules.objection(identifier: hook, what: "hook name")
+            }
+            if let reason { throw PublishError(.usage, reason, remedy: "correct the group") }
+        }
+    }
+}

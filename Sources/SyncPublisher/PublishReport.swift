@@ -1,0 +1,104 @@
+package import SyncModel
+
+/// How far a publish has come. Calls come between pieces of about 1 MiB, not for each file.
+package struct PublishProgress: Sendable, Equatable {
+    /// What is being done.
+    package enum Step: String, Sendable { case walking, reading, finishing }
+
+    package var step: Step
+    /// Files read, or seen while walking.
+    package var files: Int
+    /// Files there are; 0 while walking.
+    package var totalFiles: Int
+    /// **Bytes** read.
+    package var bytes: UInt64
+    /// **Bytes** there are; 0 while walking.
+    package var totalBytes: UInt64
+}
+
+/// What a publish did.
+package struct PublishReport: Sendable, Equatable {
+    package var project = ""
+    package var revision: UInt64 = 0
+    /// Whether the base manifest already said exactly this, so that it stayed as it was.
+    package var unchanged = false
+    package var files = 0
+    package var links = 0
+    /// **Bytes** of all files.
+    package var rawBytes: UInt64 = 0
+    /// **Bytes** of all files, identical content and chunks counted once.
+    package var uniqueBytes: UInt64 = 0
+    /// **Bytes** in packs that this manifest needs.
+    package var storedBytes: UInt64 = 0
+    /// **Bytes** written to new packs.
+    package var newBytes: UInt64 = 0
+    /// Packs written by this run.
+    package var packsWritten = 0
+    /// Packs that were there already.
+    package var packsReused = 0
+    /// Packs of the base that this manifest no longer names.
+    package var packsDropped = 0
+    /// **Bytes** in named packs that no file needs.
+    package var deadBytes: UInt64 = 0
+    /// Whether `--repack` would rewrite at least one pack.
+    package var repackPays = false
+    /// Length of `manifest.json` in **bytes**.
+    package var manifestBytes: UInt64 = 0
+    /// Length of `manifest.json.zst` in **bytes**.
+    package var compressedManifestBytes: UInt64 = 0
+    /// SHA-256 of `manifest.json`.
+    package var manifestDigest: SHA256Digest?
+    /// Most **bytes** of pooled buffers alive at once.
+    package var bufferBytes = 0
+    /// One line each, safe for a terminal.
+    package var warnings: [String] = []
+
+    package init() {}
+
+    /// Share of named packs' bytes that no file needs, 0...1.
+    package var deadShare: Double {
+        let total = storedBytes + deadBytes
+        return total == 0 ? 0 : Double(deadBytes) / Double(total)
+    }
+
+    /// The last JSON line of `publish --json`.
+    ///
+    /// - Parameters:
+    ///   - time: RFC 3339.
+    ///   - elapsed: **Milliseconds** the run took.
+    package func json(time: String, elapsed: Int64) -> JSONLine {
+        JSONLine.object { line in
+            line.field("event", "publish.finished")
+            line.field("time", time)
+            line.field("result", "ok")
+            line.field("project", project)
+            line.field("revision", revision)
+            line.field("unchanged", unchanged)
+            line.field("files", files)
+            line.field("links", links)
+            line.key("bytes")
+            line.object { bytes in
+                bytes.field("raw", rawBytes)
+                bytes.field("unique", uniqueBytes)
+                bytes.field("stored", storedBytes)
+                bytes.field("new", newBytes)
+                bytes.field("dead", deadBytes)
+                bytes.field("manifest", manifestBytes)
+                bytes.field("manifest_zst", compressedManifestBytes)
+            }
+            line.key("packs")
+            line.object { packs in
+                packs.field("written", packsWritten)
+                packs.field("reused", packsReused)
+                packs.field("dropped", packsDropped)
+            }
+            line.field("repack_pays", repackPays)
+            line.field("manifest_sha256", optional: manifestDigest?.hex)
+            line.key("warnings")
+            line.array { list in
+                for warning in warnings { list.value(warning) }
+            }
+            line.field("elapsed_ms", elapsed)
+        }
+    }
+}

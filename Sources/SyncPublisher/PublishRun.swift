@@ -1,0 +1,198 @@
+import SyncFiles
+import SyncManifest
+import SyncModel
+
+/// One publish: what the steps hand to each other.
+struct PublishRun {
+    private let options: PublishOptions
+    private let output: OutputDirectory
+    private let base: BaseSet?
+    private let catalogue = Catalogue()
+    private let project: String
+    private var report = PublishReport()
+
+    init(_ options: PublishOptions, _ output: OutputDirectory) throws(PublishError) {
+        self.options = options
+        self.output = output
+        let base = try BaseSet.load(options, output)
+        self.base = base
+        project = try ProjectName.choose(options, base: base?.manifest)
+        if let revision = options.revision, let base, revision <= base.manifest.revision {
+            throw PublishError(
+                .usage,
+                "revision \(revision) is not above the base's, \(base.manifest.revision)",
+                remedy: "leave --revision out, or choose a larger one"
+            )
+        }
+        try base?.register(in: catalogue)
+    }
+
+    mutating func run(
+        _ root: consuming SourceRoot,
+        isCancelled: () -> Bool,
+        progress: (PublishProgress) -> Void
+    ) throws(PublishError) -> PublishReport {
+        let tree = try walk(root, isCancelled: isCancelled, progress: progress)
+        let writer = try PackWriter(output, packSize: options.packSize)
+        var collector = Collector(tree, catalogue, writer, firstPack: base?.packs.count ?? 0)
+        try read(SharedRoot(root), tree, &collector, isCancelled: isCancelled, progress: progress)
+        if isCancelled() { throw .cancelled }
+        progress(collector.progress(.finishing))
+        var usage = PackUsage(base, catalogue.places, collector.ledger, packSize: options.packSize)
+        if options.repack {
+            try Repacker(output, catalogue, writer, firstPack: base?.packs.count ?? 0)
+                .repack(usage, base, collector.ledger)
+            usage = PackUsage(base, catalogue.places, collector.ledger, packSize: options.packSize)
+        }
+        try writer.finish()
+        fill(tree, collector, usage, writer)
+        try writeManifest(tree, collector.ledger, usage, writer)
+        return report
+    }
+
+    private mutating func walk(
+        _ root: borrowing SourceRoot,
+        isCancelled: () -> Bool,
+        progress: (PublishProgress) -> Void
+    ) throws(PublishError) -> SourceTree {
+        var walk = TreeWalk()
+        try walk.run(root) { count throws(PublishError) in
+            if isCancelled() { throw .cancelled }
+            progress(PublishProgress(step: .walking, files: count, totalFiles: 0, bytes: 0, totalBytes: 0))
+        }
+        if let error = walk.notes.error { throw error }
+        report.warnings = walk.notes.warnings + (base?.warnings ?? [])
+        if walk.tree.emptyDirectories > 0 {
+            let count = walk.tree.emptyDirectories
+            report.warnings.append(
+                count == 1
+                    ? "1 directory without files is left out" : "\(count) directories without files are left out"
+            )
+        }
+        return walk.tree
+    }
+
+    private mutating func read(
+        _ root: SharedRoot,
+        _ tree: SourceTree,
+        _ collector: inout Collector,
+        isCancelled: () -> Bool,
+        progress: (PublishProgress) -> Void
+    ) throws(PublishError) {
+        let largest = max(1 << 20, options.chunkThreshold, options.chunks.maximum)
+        let source = Worker.Source(
+            root: root,
+            tree: tree,
+            catalogue: catalogue,
+            pipeline: Pipeline(window: 4 + 4 * options.jobs),
+            results: BufferPool(size: largest),
+            segments: BufferPool(size: max(SourceReader.segmentSize, 2 * options.chunks.maximum)),
+            options: options
+        )
+        let threads = WorkThreads()
+        threads.start { SourceReader.run(source) }
+        for _ in 0..<options.jobs { threads.start { Worker.run(source) } }
+        if threads.count < 2 { source.pipeline.fail(.noThreads) }
+        defer { threads.join() }
+        do throws(PublishError) {
+            while let result = try source.pipeline.collect() {
+                try collector.take(result)
+                progress(collector.progress(.reading))
+                if isCancelled() { throw .cancelled }
+            }
+            try collector.finish()
+        } catch {
+            source.pipeline.fail(error)
+            throw error
+        }
+        report.bufferBytes = source.results.highWater + source.segments.highWater
+    }
+
+    private mutating func fill(
+        _ tree: SourceTree,
+        _ collector: Collector,
+        _ usage: PackUsage,
+        _ writer: PackWriter
+    ) {
+        report.project = project
+        report.files = tree.fileCount
+        report.links = tree.count - tree.fileCount
+        report.rawBytes = tree.totalSize
+        report.uniqueBytes = usage.uniqueBytes
+        report.storedBytes = usage.liveBytes
+        report.deadBytes = usage.deadBytes
+        report.newBytes = writer.finished.reduce(0) { $0 + ($1.wasThere ? 0 : $1.size) }
+        report.packsWritten = writer.finished.count { !$0.wasThere }
+        report.packsReused = usage.keptPacks.count + writer.finished.count { $0.wasThere }
+        report.packsDropped = usage.droppedPacks
+        report.repackPays = !usage.worthRepacking.isEmpty
+    }
+
+    private mutating func writeManifest(
+        _ tree: SourceTree,
+        _ ledger: Ledger,
+        _ usage: PackUsage,
+        _ writer: PackWriter
+    ) throws(PublishError) {
+        var packs: [Manifest.Pack] = []
+        var indices: [UInt32?] = []
+        for (number, pack) in (base?.packs ?? []).enumerated() {
+            let isKept = usage.keptPacks.contains(number)
+            indices.append(isKept ? UInt32(packs.count) : nil)
+            if isKept { packs.append(pack) }
+        }
+        for pack in writer.finished {
+            indices.append(UInt32(packs.count))
+            let url = options.packURLPrefix + pack.sha256.hex + ".pack"
+            packs.append(Manifest.Pack(urls: [url], size: pack.size, sha256: pack.sha256))
+        }
+        let files = ManifestFiles(
+            tree: tree,
+            ledger: ledger,
+            places: catalogue.places,
+            packs: packs,
+            packIndices: indices,
+            project: project,
+            groups: options.groups
+        )
+        var revision = options.revision ?? 1
+        if let base {
+            if options.revision == nil, writer.finished.isEmpty, usage.droppedPacks == 0,
+                try files.digest(revision: base.manifest.revision, created: base.manifest.created)
+                    == base.manifest.digest
+            {
+                report.unchanged = true
+                report.revision = base.manifest.revision
+                return try keepOrWrite(files, base.manifest)
+            }
+            if options.revision == nil {
+                let (next, overflow) = base.manifest.revision.addingReportingOverflow(1)
+                guard !overflow else {
+                    throw PublishError(.invalidBase, "the base's revision is the last", remedy: "start afresh")
+                }
+                revision = next
+            }
+        }
+        report.revision = revision
+        let written = try files.write(to: output, revision: revision, created: options.created)
+        report.manifestDigest = written.digest
+        report.manifestBytes = written.size
+        report.compressedManifestBytes = written.compressed
+    }
+
+    /// Nothing changed: the same text goes to the output unless it is there, byte for byte.
+    private mutating func keepOrWrite(_ files: ManifestFiles, _ base: Manifest) throws(PublishError) {
+        if let plain = output.size(.top, "manifest.json"), let frame = output.size(.top, "manifest.json.zst"),
+            try output.digest(.top, "manifest.json") == base.digest
+        {
+            report.manifestBytes = plain
+            report.compressedManifestBytes = frame
+            report.manifestDigest = base.digest
+            return
+        }
+        let written = try files.write(to: output, revision: base.revision, created: base.created)
+        report.manifestDigest = written.digest
+        report.manifestBytes = written.size
+        report.compressedManifestBytes = written.compressed
+    }
+}

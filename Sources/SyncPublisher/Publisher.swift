@@ -1,0 +1,41 @@
+import SyncManifest
+import SyncModel
+
+/// Makes a set that any static web server can serve out of a directory.
+///
+/// 1. Walk the source; refuse what no manifest can carry, all of it by name.
+/// 2. Read in path order; large files are cut into chunks. Workers hash and compress.
+/// 3. Collect in path order and write packs; content that has a place already is not written again.
+/// 4. Count what of the base's packs is still needed; repack if asked to.
+/// 5. Packs durable and named, then the manifest.
+///
+/// Memory is bounded by the pipeline's window, about **16 MiB** and a few for each worker, besides about
+/// **200 bytes** for each file and blob.
+package struct Publisher {
+    private let options: PublishOptions
+
+    package init(_ options: PublishOptions) { self.options = options }
+
+    /// Publishes.
+    ///
+    /// - Parameters:
+    ///   - isCancelled: Asked between pieces; when `true` the run ends with ``PublishError/Code/cancelled``.
+    ///   - progress: Called on this thread, between pieces.
+    /// - Throws: ``PublishError``; the old manifest is in place then, and nothing new.
+    package func run(
+        isCancelled: () -> Bool = { false },
+        progress: (PublishProgress) -> Void = { _ in }
+    ) throws(PublishError) -> PublishReport {
+        try options.check()
+        let root = try SourceRoot(options.directory)
+        try OutputPlacement.check(source: root, output: options.output)
+        let output = try OutputDirectory(options.output)
+        do throws(PublishError) {
+            var run = try PublishRun(options, output)
+            return try run.run(root, isCancelled: isCancelled, progress: progress)
+        } catch {
+            output.clear()
+            throw error
+        }
+    }
+}

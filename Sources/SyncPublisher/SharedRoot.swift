@@ -1,0 +1,39 @@
+import CPosix
+import SyncFiles
+
+/// The source directory for several threads; a descriptor may be used from any.
+final class SharedRoot: Sendable {
+    private let root: SourceRoot
+
+    init(_ root: consuming SourceRoot) { self.root = root }
+
+    /// Opens a file of the tree to read.
+    ///
+    /// `O_NONBLOCK`: should a fifo have taken its place, opening it must not wait for a writer. open(2).
+    func openFile(_ tree: SourceTree, _ index: Int) throws(PublishError) -> Descriptor {
+        let raw = tree.withPath(index) { root.open($0, flags: O_RDONLY | O_NONBLOCK | O_NOCTTY) }
+        let code = sa_errno()
+        guard raw >= 0 else {
+            if code == ENOENT || code == ELOOP || code == ENOTDIR || code == ENXIO {
+                throw .changed(tree.path(index))
+            }
+            throw .reading(tree.path(index), "open", code: code)
+        }
+        return Descriptor(owning: raw)
+    }
+
+    /// Whether an open file is still what the walk saw. fstat(2).
+    func isUnchanged(_ descriptor: Int32, _ entry: SourceTree.Entry) -> Bool {
+        guard let status = status(descriptor), status.kind == .file else { return false }
+        return SourceTree.FileStamp(status) == entry.stamp
+    }
+}
+
+extension SourceTree.FileStamp {
+    init(_ status: FileStatus) {
+        size = status.size
+        inode = status.inode
+        modified = status.modified
+        changed = status.changed
+    }
+}

@@ -1,0 +1,115 @@
+import CPosix
+import SyncDigest
+import SyncFiles
+import SyncModel
+
+/// Makes jobs of the tree, in path order: groups of small files, chunks of large ones.
+///
+/// Large files are read here, hashed whole and cut; chunks share the buffer they were read into.
+struct SourceReader: ~Copyable {
+    private let source: Worker.Source
+    private let cutter: ChunkCutter
+    private var hasher: SHA256Hasher
+
+    /// Most files in a job.
+    static let filesPerJob = 256
+    /// **Bytes** read at once from a large file, at least.
+    static let segmentSize = 2 << 20
+
+    private init(_ source: Worker.Source, _ hasher: consuming SHA256Hasher) {
+        self.source = source
+        self.hasher = hasher
+        cutter = ChunkCutter(source.options.chunks)
+    }
+
+    /// The body of the reader's thread.
+    static func run(_ source: Worker.Source) {
+        do {
+            var reader = SourceReader(source, try SHA256Hasher())
+            _ = try reader.readAll()
+            source.pipeline.close()
+        } catch let error as PublishError {
+            source.pipeline.fail(error)
+        } catch {
+            source.pipeline.fail(.refusedCall(error))
+        }
+    }
+
+    /// - Returns: `false` when the run has failed elsewhere.
+    private mutating func readAll() throws(PublishError) -> Bool {
+        var start = 0
+        var bytes = 0
+        for (index, entry) in source.tree.entries.enumerated() {
+            let isLarge = entry.kind != .link && entry.stamp.size > UInt64(source.options.chunkThreshold)
+            let size = entry.kind == .link || isLarge ? 0 : Int(entry.stamp.size)
+            let isFull = index - start >= Self.filesPerJob || bytes + size > source.results.size
+            if index > start, isFull || isLarge {
+                guard source.pipeline.submit(.files(start..<index)) else { return false }
+                start = index
+                bytes = 0
+            }
+            if isLarge {
+                guard try readLarge(index) else { return false }
+                start = index + 1
+            } else {
+                bytes += size
+            }
+        }
+        return start == source.tree.count || source.pipeline.submit(.files(start..<source.tree.count))
+    }
+
+    private mutating func readLarge(_ file: Int) throws(PublishError) -> Bool {
+        let entry = source.tree.entries[file]
+        let opened = try source.root.openFile(source.tree, file)
+        posix_fadvise(opened.raw, 0, 0, POSIX_FADV_SEQUENTIAL)
+        var offset: UInt64 = 0
+        var carried: (segment: PooledBuffer, range: Range<Int>)?
+        while offset < entry.stamp.size || carried != nil {
+            let segment = source.segments.take()
+            var filled = 0
+            if let (previous, range) = carried {
+                segment.bytes.copyMemory(from: previous[range])
+                filled = range.count
+                carried = nil
+            }
+            let wanted = Int(min(UInt64(segment.bytes.count - filled), entry.stamp.size - offset))
+            try fill(segment, filled..<(filled + wanted), opened.raw, offset, file)
+            offset += UInt64(wanted)
+            let end = filled + wanted
+            let isLast = offset == entry.stamp.size
+            var start = 0
+            while start < end {
+                // A cut needs all bytes it may depend on; the rest moves to the next segment.
+                if !isLast, end - start < source.options.chunks.maximum {
+                    carried = (segment, start..<end)
+                    break
+                }
+                let length = cutter.firstChunk(of: segment[start..<end])
+                guard source.pipeline.submit(.chunk(file: file, segment, start..<(start + length))) else {
+                    return false
+                }
+                start += length
+            }
+        }
+        guard source.root.isUnchanged(opened.raw, entry) else { throw .changed(source.tree.path(file)) }
+        do {
+            return source.pipeline.submit(.endOfFile(file: file, try hasher.finish()))
+        } catch {
+            throw .refusedCall(error)
+        }
+    }
+
+    private mutating func fill(
+        _ segment: PooledBuffer,
+        _ range: Range<Int>,
+        _ descriptor: Int32,
+        _ offset: UInt64,
+        _ file: Int
+    ) throws(PublishError) {
+        let target = UnsafeMutableRawBufferPointer(rebasing: segment.bytes[range])
+        let count = readFully(descriptor, into: target, at: offset)
+        guard count >= 0 else { throw .reading(source.tree.path(file), "read", code: sa_errno()) }
+        guard count == range.count else { throw .changed(source.tree.path(file)) }
+        do throws(DigestError) { try hasher.update(UnsafeRawBufferPointer(target)) } catch { throw .refusedCall(error) }
+    }
+}

@@ -1,0 +1,88 @@
+import SyncModel
+
+/// What a walk found: files and links in path order, by column; about **100 bytes** an entry with its path.
+struct SourceTree: Sendable {
+    /// One file or link.
+    struct Entry: Sendable {
+        var pathStart: UInt32
+        var pathLength: UInt16
+        var kind: Kind
+        var stamp: FileStamp
+    }
+
+    enum Kind: UInt8, Sendable { case file, executable, link }
+
+    /// What must still be so when a file has been read; times are **nanoseconds** since 1970.
+    struct FileStamp: Sendable, Equatable {
+        var size: UInt64
+        var inode: UInt64
+        var modified: Int64
+        var changed: Int64
+    }
+
+    private(set) var entries: [Entry] = []
+    /// Paths one after another, each ended by a NUL so that it can go to a system call.
+    private var arena: [UInt8] = []
+    /// By entry.
+    private(set) var linkTargets: [Int: [UInt8]] = [:]
+    /// Directories without any entry below them; a manifest cannot name them.
+    var emptyDirectories = 0
+
+    var count: Int { entries.count }
+
+    /// Sum of all file sizes in **bytes**.
+    private(set) var totalSize: UInt64 = 0
+    private(set) var fileCount = 0
+
+    /// Adds an entry; the caller keeps the order.
+    ///
+    /// - Returns: `false` when there are 4 GiB of paths already, or sizes do not add up in 64 bits.
+    mutating func append(
+        path: UnsafeBufferPointer<UInt8>,
+        kind: Kind,
+        stamp: FileStamp,
+        linkTarget: [UInt8]? = nil
+    ) -> Bool {
+        guard let start = UInt32(exactly: arena.count), let length = UInt16(exactly: path.count) else {
+            return false
+        }
+        if kind != .link {
+            let (sum, overflow) = totalSize.addingReportingOverflow(stamp.size)
+            guard !overflow else { return false }
+            totalSize = sum
+            fileCount += 1
+        }
+        arena.append(contentsOf: path)
+        arena.append(0)
+        if let linkTarget { linkTargets[entries.count] = linkTarget }
+        entries.append(Entry(pathStart: start, pathLength: length, kind: kind, stamp: stamp))
+        return true
+    }
+
+    /// The path's bytes, valid during `body`; a NUL stands directly behind them.
+    func withPath<R>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
+        let entry = entries[index]
+        let start = Int(entry.pathStart)
+        return arena.withUnsafeBufferPointer { arena in
+            body(UnsafeBufferPointer(rebasing: arena[start..<(start + Int(entry.pathLength))]))
+        }
+    }
+
+    /// The path as text.
+    func path(_ index: Int) -> String { withPath(index) { String(decoding: $0, as: UTF8.self) } }
+
+    /// Whether some entry is below this directory; the root is given by an empty path. Binary search.
+    func hasDirectory(_ directory: [UInt8]) -> Bool {
+        if directory.isEmpty { return true }
+        let prefix = directory + [0x2F]
+        var low = 0
+        var high = count
+        prefix.withUnsafeBufferPointer { wanted in
+            while low < high {
+                let middle = (low + high) / 2
+                if withPath(middle, { PathOrder.precedes($0, wanted) }) { low = middle + 1 } else { high = middle }
+            }
+        }
+        return low < count && withPath(low) { $0.starts(with: prefix) }
+    }
+}

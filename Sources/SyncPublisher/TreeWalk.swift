@@ -1,0 +1,139 @@
+import CPosix
+import SyncFiles
+import SyncManifest
+import SyncModel
+
+/// Finds every file and link below the source directory, in path order, and everything that cannot be published.
+///
+/// One directory is open at a time, however deep the tree is. Sorting each directory by bytes and going down
+/// where a subdirectory stands gives ``PathOrder``, since `/` comes before every other byte there.
+struct TreeWalk: ~Copyable {
+    /// One directory on the way down: what is in it, and how far we are.
+    private struct Level {
+        var listing: DirectoryListing
+        var next = 0
+        /// Length of the directory's own path in ``path``.
+        var pathLength: Int
+        var entriesBefore: Int
+    }
+
+    private(set) var tree = SourceTree()
+    private(set) var notes = WalkNotes()
+    private var levels: [Level] = []
+    /// The path of what is being looked at.
+    private var path: [UInt8] = []
+
+    init() {}
+
+    /// Walks it all.
+    ///
+    /// - Throws: ``PublishError`` when a directory cannot be read. What cannot be published is in ``notes``.
+    mutating func run(
+        _ root: borrowing SourceRoot,
+        progress: (Int) throws(PublishError) -> Void
+    ) throws(PublishError) {
+        try enter(root)
+        while let depth = levels.indices.last {
+            let index = levels[depth].next
+            guard index < levels[depth].listing.count else {
+                if tree.count == levels[depth].entriesBefore, depth > 0 { tree.emptyDirectories += 1 }
+                levels.removeLast()
+                continue
+            }
+            levels[depth].next += 1
+            path.removeSubrange(levels[depth].pathLength...)
+            if depth > 0 { path.append(0x2F) }
+            levels[depth].listing.withName(index) { path.append(contentsOf: $0) }
+            try visit(root, levels[depth].listing.entries[index])
+            if tree.count & 0x3FF == 0 { try progress(tree.count) }
+        }
+        checkLinks()
+    }
+
+    private mutating func visit(
+        _ root: borrowing SourceRoot,
+        _ item: DirectoryListing.Entry
+    ) throws(PublishError) {
+        if let reason = path.withUnsafeBufferPointer({ ManifestRules.objection(path: $0) }) {
+            return notes.refuse(path, reason)
+        }
+        let status = item.status
+        let stamp = SourceTree.FileStamp(
+            size: status.size,
+            inode: status.inode,
+            modified: status.modified,
+            changed: status.changed
+        )
+        switch status.kind {
+        case .directory: try enter(root)
+        case .file: try append(status.isExecutable ? .executable : .file, stamp)
+        case .link: try append(.link, stamp, target: item.linkTarget)
+        case .other: notes.refuse(path, item.specialKind)
+        }
+    }
+
+    private mutating func append(
+        _ kind: SourceTree.Kind,
+        _ stamp: SourceTree.FileStamp,
+        target: [UInt8]? = nil
+    ) throws(PublishError) {
+        let fits = path.withUnsafeBufferPointer { path in
+            tree.append(path: path, kind: kind, stamp: stamp, linkTarget: target)
+        }
+        guard fits else {
+            throw PublishError(
+                .refusedEntries,
+                "the source has more than 4 GiB of path names, or more bytes than 64 bits count",
+                remedy: "publish it as several projects"
+            )
+        }
+    }
+
+    private mutating func enter(_ root: borrowing SourceRoot) throws(PublishError) {
+        path.append(0)
+        let length = path.count - 1
+        let descriptor = path.withUnsafeBufferPointer { path in
+            root.open(UnsafeBufferPointer(rebasing: path[..<length]), flags: O_RDONLY | O_DIRECTORY)
+        }
+        let code = sa_errno()
+        path.removeLast()
+        let text = shownPath()
+        guard descriptor >= 0 else {
+            if code == ELOOP || code == ENOENT || code == ENOTDIR { throw .changed(text) }
+            throw .reading(text, "open the directory", code: code)
+        }
+        let listing = try DirectoryListing(owning: descriptor, path: text)
+        NameClashes.find(in: listing) { clash in
+            switch clash {
+            case .sameText(let a, let b):
+                notes.refuse(path, inDirectory: a, "is the same as \(b) after Unicode normalisation")
+            case .sameLetters(let a, let b): notes.warnCase(path, a, b)
+            }
+        }
+        levels.append(Level(listing: listing, pathLength: length, entriesBefore: tree.count))
+    }
+
+    private func shownPath() -> String { path.isEmpty ? "." : String(decoding: path, as: UTF8.self) }
+
+    /// Links must stay inside, wherever they are followed from.
+    private mutating func checkLinks() {
+        for index in tree.linkTargets.keys.sorted() {
+            guard let target = tree.linkTargets[index] else { continue }
+            if let reason = linkObjection(index, target) {
+                notes.refuse(tree.withPath(index) { Array($0) }, reason)
+            }
+        }
+    }
+
+    private func linkObjection(_ index: Int, _ target: [UInt8]) -> String? {
+        let verdict = tree.withPath(index) { path in
+            target.withUnsafeBufferPointer { ManifestRules.judge(link: $0, at: path) }
+        }
+        switch verdict {
+        case .refused(let reason): return reason
+        case .allowed(let directories):
+            guard let first = directories.first(where: { !tree.hasDirectory($0) }) else { return nil }
+            return "the link goes up again from \(shown(first)), which is no directory with files in it"
+        }
+    }
+}

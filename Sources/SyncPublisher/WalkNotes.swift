@@ -1,0 +1,65 @@
+import SyncModel
+
+/// What a walk has to say: entries that no manifest can carry, and doubtful ones. Bounded, with counts.
+struct WalkNotes: Sendable {
+    /// Refused entries that are named; more are only counted.
+    static let named = 20
+
+    private(set) var refused: [String] = []
+    private(set) var refusedCount = 0
+    private(set) var caseWarnings: [String] = []
+    private(set) var caseWarningCount = 0
+
+    mutating func refuse(_ path: [UInt8], _ reason: String) {
+        refusedCount += 1
+        if refused.count < Self.named { refused.append("\(shown(path)): \(reason)") }
+    }
+
+    mutating func refuse(_ directory: [UInt8], inDirectory name: String, _ reason: String) {
+        refusedCount += 1
+        guard refused.count < Self.named else { return }
+        let place = directory.isEmpty ? "" : shown(directory) + "/"
+        refused.append("\(place)\(name): \(reason)")
+    }
+
+    mutating func warnCase(_ directory: [UInt8], _ a: String, _ b: String) {
+        caseWarningCount += 1
+        guard caseWarnings.count < Self.named else { return }
+        let place = directory.isEmpty ? "" : shown(directory) + "/"
+        caseWarnings.append(
+            "\(place)\(a) and \(b) differ only in case; a destination that ignores case cannot have both"
+        )
+    }
+
+    /// The error that names what was refused, if anything was.
+    var error: PublishError? {
+        guard refusedCount > 0 else { return nil }
+        let more = refusedCount - refused.count
+        let count = refusedCount == 1 ? "1 entry" : "\(refusedCount) entries"
+        return PublishError(
+            .refusedEntries,
+            "\(count) of the source cannot be published:",
+            details: refused + (more > 0 ? ["and \(more) more"] : []),
+            remedy: "rename, replace or remove them; nothing was published"
+        )
+    }
+
+    /// Lines for people.
+    var warnings: [String] {
+        let more = caseWarningCount - caseWarnings.count
+        return caseWarnings + (more > 0 ? ["\(more) more pairs of names differ only in case"] : [])
+    }
+}
+
+/// Path bytes, fit for a message; bytes that are not UTF-8 are shown as `\x…`.
+func shown(_ path: some Collection<UInt8>) -> String {
+    if let text = String(validating: path, as: UTF8.self) { return escaped(text) }
+    return path.map { byte in
+        let scalar = Unicode.Scalar(byte)
+        return (0x20..<0x7F).contains(byte)
+            ? String(scalar) : "\\x" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
+    }.joined()
+}
+
+/// Path text, fit for a message.
+func shown(_ path: String) -> String { escaped(path) }

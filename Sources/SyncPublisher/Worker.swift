@@ -1,0 +1,117 @@
+import CPosix
+import SyncFiles
+import SyncModel
+
+/// Does jobs until there are none: reads small files, hashes, compresses.
+struct Worker: ~Copyable {
+    private let source: Source
+    private var encoder: BlobEncoder
+    /// One small file at a time.
+    private let raw: UnsafeMutableRawBufferPointer
+
+    /// What all workers and the reader share.
+    struct Source: Sendable {
+        let root: SharedRoot
+        let tree: SourceTree
+        let catalogue: Catalogue
+        let pipeline: Pipeline
+        /// Buffers for what workers make, and for what the reader has read.
+        let results: BufferPool
+        let segments: BufferPool
+        let options: PublishOptions
+    }
+
+    private init(_ source: Source, _ encoder: consuming BlobEncoder) {
+        self.source = source
+        self.encoder = encoder
+        raw = .allocate(byteCount: source.results.size, alignment: 64)
+    }
+
+    deinit { raw.deallocate() }
+
+    /// The body of a worker's thread.
+    static func run(_ source: Source) {
+        do throws(PublishError) {
+            var worker = Worker(source, try BlobEncoder.make(level: source.options.level))
+            while let (number, job) = source.pipeline.take() {
+                source.pipeline.finish(number, try worker.work(number, job))
+            }
+        } catch {
+            source.pipeline.fail(error)
+        }
+    }
+
+    private mutating func work(_ number: Int, _ job: Job) throws(PublishError) -> JobResult {
+        switch job {
+        case .files(let files): try encode(files, number)
+        case .chunk(let file, let segment, let range): try encode(segment, range, number, file)
+        case .endOfFile(let file, let digest): .endOfFile(file: file, digest)
+        }
+    }
+
+    private mutating func encode(_ files: Range<Int>, _ number: Int) throws(PublishError) -> JobResult {
+        let buffer = source.results.take()
+        let target = buffer.bytes
+        var used = 0
+        var blobs: [EncodedBlob] = []
+        blobs.reserveCapacity(files.count)
+        for file in files where source.tree.entries[file].kind != .link {
+            let bytes = try read(file)
+            let digest = try encoder.digest(bytes)
+            var blob = EncodedBlob(digest: digest, rawLength: bytes.count, codec: .identity, stored: used..<used)
+            if !bytes.isEmpty, source.catalogue.claim(digest, order: Self.order(number, blobs.count)) {
+                let rest = UnsafeMutableRawBufferPointer(rebasing: target[used...])
+                if let length = try encoder.compress(bytes, into: rest) {
+                    blob.codec = .zstd
+                    blob.stored = used..<(used + length)
+                } else {
+                    rest.copyMemory(from: bytes)
+                    blob.stored = used..<(used + bytes.count)
+                }
+                used = blob.stored.upperBound
+            }
+            blobs.append(blob)
+        }
+        return .files(first: files.lowerBound, blobs, buffer)
+    }
+
+    private mutating func encode(
+        _ segment: PooledBuffer,
+        _ range: Range<Int>,
+        _ number: Int,
+        _ file: Int
+    ) throws(PublishError) -> JobResult {
+        let bytes = segment[range]
+        let digest = try encoder.digest(bytes)
+        var blob = EncodedBlob(digest: digest, rawLength: range.count, codec: .identity, stored: 0..<0)
+        guard source.catalogue.claim(digest, order: Self.order(number, 0)) else {
+            return .chunk(file: file, blob, segment)
+        }
+        let buffer = source.results.take()
+        if let length = try encoder.compress(bytes, into: buffer.bytes) {
+            blob.codec = .zstd
+            blob.stored = 0..<length
+            return .chunk(file: file, blob, buffer)
+        }
+        blob.stored = range
+        return .chunk(file: file, blob, segment)
+    }
+
+    /// Jobs carry fewer than 2²⁰ files.
+    private static func order(_ number: Int, _ index: Int) -> UInt64 { UInt64(number) << 20 | UInt64(index) }
+
+    /// The whole of a small file; valid until the next call.
+    private mutating func read(_ file: Int) throws(PublishError) -> UnsafeRawBufferPointer {
+        let entry = source.tree.entries[file]
+        let size = Int(entry.stamp.size)
+        if size == 0 { return UnsafeRawBufferPointer(start: nil, count: 0) }
+        let opened = try source.root.openFile(source.tree, file)
+        let target = UnsafeMutableRawBufferPointer(rebasing: raw[..<size])
+        let count = readFully(opened.raw, into: target, at: 0)
+        guard count >= 0 else { throw .reading(source.tree.path(file), "read", code: sa_errno()) }
+        guard count == size, source.root.isUnchanged(opened.raw, entry) else {
+            throw .changed(source.tree.path(file))
+        }
+        return UnsafeRawBufferPointer(target)
+    }
+}

@@ -1,0 +1,122 @@
+import Foundation
+import SyncCompression
+import SyncDigest
+import SyncManifest
+import SyncModel
+import SyncPublisher
+import SyncTestKit
+
+/// A directory to publish, an output, and what came out.
+struct PublishedSet {
+    let root: TemporaryRoot
+    var options: PublishOptions
+
+    init() throws {
+        root = try TemporaryRoot()
+        try FileManager.default.createDirectory(atPath: root.path("in"), withIntermediateDirectories: true)
+        options = PublishOptions(directory: root.path("in"), output: root.path("out"))
+        options.project = "com.example.tower"
+        options.created = "2026-11-20T02:00:00Z"
+        options.jobs = 2
+        options.chunkThreshold = 64 << 10
+        options.chunks = ChunkParameters(minimum: 2 << 10, average: 8 << 10, maximum: 32 << 10)
+        options.packSize = 256 << 10
+    }
+
+    init(_ tree: AssetTree) throws {
+        try self.init()
+        try tree.write(to: root, under: "in")
+    }
+
+    /// Replaces the source.
+    func replace(_ tree: AssetTree) throws {
+        try FileManager.default.removeItem(atPath: root.path("in"))
+        try FileManager.default.createDirectory(atPath: root.path("in"), withIntermediateDirectories: true)
+        try tree.write(to: root, under: "in")
+    }
+
+    @discardableResult
+    func publish(_ change: (inout PublishOptions) -> Void = { _ in }) throws(PublishError) -> PublishReport {
+        var options = options
+        change(&options)
+        return try Publisher(options).run()
+    }
+
+    /// The error a publish ends with.
+    func failure(_ change: (inout PublishOptions) -> Void = { _ in }) -> PublishError? {
+        do throws(PublishError) {
+            try publish(change)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Every file below a directory, by relative path.
+    func bytes(below directory: String) throws -> [String: [UInt8]] {
+        var found: [String: [UInt8]] = [:]
+        let base = root.path(directory)
+        guard FileManager.default.fileExists(atPath: base) else { return [:] }
+        for path in try FileManager.default.subpathsOfDirectory(atPath: base) {
+            if let bytes = root.read("\(directory)/\(path)"), FileManager.default.isRegularFile("\(base)/\(path)") {
+                found[path] = bytes
+            }
+        }
+        return found
+    }
+
+    /// The manifest, as the loader reads it.
+    func manifest(_ output: String = "out") throws -> Manifest {
+        let bytes = root.read("\(output)/manifest.json") ?? []
+        return try ManifestLoader.load(bytes, digest: try sha256(String(decoding: bytes, as: UTF8.self)))
+    }
+
+    /// The set as who pulls it would have it: every blob cut out, decoded and checked.
+    func unpacked(_ output: String = "out") throws -> AssetTree {
+        let manifest = try manifest(output)
+        let packs = try manifest.packs.map { pack throws in
+            let bytes = root.read("\(output)/\(pack.urls[0])") ?? []
+            guard UInt64(bytes.count) == pack.size, try digest(bytes) == pack.sha256 else {
+                throw Wrong("pack \(pack.sha256)")
+            }
+            return bytes
+        }
+        var tree = AssetTree()
+        for row in manifest.files.indices {
+            let path = manifest.files.path(row)
+            if let target = manifest.files.linkTarget(row) {
+                tree.nodes[path] = .link(target)
+                continue
+            }
+            var content: [UInt8] = []
+            for blob in manifest.files.blobs(row) {
+                let stored = Array(packs[Int(blob.pack)][Int(blob.offset)..<Int(blob.range.upperBound)])
+                let raw = blob.codec == .zstd ? try decoded(stored, limit: Int(blob.rawLength)) : stored
+                guard UInt64(raw.count) == blob.rawLength,
+                    try digest(raw) == manifest.files.digest(of: blob, in: row)
+                else { throw Wrong("a blob of \(path)") }
+                content += raw
+            }
+            guard try digest(content) == manifest.files.digest(row) else { throw Wrong(path) }
+            tree.nodes[path] = .file(content, executable: manifest.files.kind(row) == .executable)
+        }
+        return tree
+    }
+
+    struct Wrong: Error {
+        let what: String
+        init(_ what: String) { self.what = what }
+    }
+}
+
+func digest(_ bytes: [UInt8]) throws -> SHA256Digest { try bytes.withUnsafeBytes { try sha256($0) } }
+
+func decoded(_ bytes: [UInt8], limit: Int) throws -> [UInt8] {
+    try bytes.withUnsafeBytes { try decodeZstd($0, limit: limit) }
+}
+
+extension FileManager {
+    func isRegularFile(_ path: String) -> Bool {
+        (try? attributesOfItem(atPath: path))?[.type] as? FileAttributeType == .typeRegular
+    }
+}
