@@ -7,6 +7,7 @@ extension Manifest {
     /// path. Every row belongs to ``groupOfAll``.
     ///
     /// - Parameter names: Groups; none means all files.
+    /// - Returns: The rows of all of them together.
     /// - Throws: ``UnknownGroup`` for the first name that is no group of this manifest.
     package func selection(groups names: [String]) throws(UnknownGroup) -> RowSelection {
         guard !names.isEmpty else { return RowSelection(all: files.count) }

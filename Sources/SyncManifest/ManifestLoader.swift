@@ -15,6 +15,7 @@ package enum ManifestLoader {
     ///   - bytes: The JSON text, uncompressed, UTF-8.
     ///   - digest: SHA-256 of `bytes`.
     ///   - limits: The most it may hold.
+    /// - Returns: The manifest, with its files in ``PathOrder``.
     /// - Throws: ``ManifestError`` with the JSON path of the first rule that is broken.
     /// - Complexity: O(*n*) for *n* bytes; O(*m* log *m*) more when *m* files do not stand in ``PathOrder``.
     package static func load(

@@ -4,8 +4,8 @@ extension TableChecks {
     /// Refuses paths that are one path after Unicode normalisation, and paths that are a directory of another
     /// then (V13): some file systems keep only one of them.
     ///
-    /// Swift's strings are equal, and hash alike, exactly when they are canonically equivalent. So hashes are
-    /// sorted, and only neighbours with equal hashes are compared as text.
+    /// Swift's strings are equal, and hash alike, exactly when they are canonically equivalent. So only paths
+    /// with equal hashes are compared as text.
     static func checkNormalisation(_ files: FileTable, _ entry: (Int) -> Int) throws(ManifestError) {
         for pair in collisions(in: files, all: hasSingletons(files), form: { $0 }) {
             if pair.isDirectory {
@@ -32,57 +32,69 @@ extension TableChecks {
     /// Finds rows whose paths are equal in another form without being the same bytes.
     ///
     /// - Parameters:
+    ///   - files: The table, without rows that are the same in bytes.
     ///   - all: Whether paths of ASCII alone take part.
-    ///   - form: The form that counts; Swift's string equality normalises it.
+    ///   - form: The form that counts, of one component; Swift's string equality normalises it.
+    /// - Returns: Each row with the first that it collides with.
+    /// - Complexity: O(*n*) for *n* bytes of paths.
     static func collisions(in files: FileTable, all: Bool, form: (String) -> String) -> [Collision] {
-        struct Key {
-            var hash: Int
-            var row: UInt32
-            /// **Bytes** of the path that are meant: all of them, or those of a directory above it.
-            var length: UInt16
-            var isWhole: Bool
-        }
-        var keys: [Key] = []
-        var previous: [UInt8] = []
-        for row in files.indices {
-            let path = files.withPath(row) { [UInt8]($0) }
-            guard all || path.contains(where: { $0 >= 0x80 }) else { continue }
-            let shared = zip(path, previous).prefix { $0 == $1 }.count
-            for index in path.indices where path[index] == 0x2F && index >= shared {
-                let text = form(String(decoding: path[..<index], as: UTF8.self))
-                keys.append(
-                    Key(hash: text.hashValue, row: UInt32(row), length: UInt16(index), isWhole: false)
-                )
-            }
-            let text = form(String(decoding: path, as: UTF8.self))
-            keys.append(
-                Key(hash: text.hashValue, row: UInt32(row), length: UInt16(path.count), isWhole: true)
-            )
-            previous = path
-        }
-        keys.sort { ($0.hash, $0.row, $0.length) < ($1.hash, $1.row, $1.length) }
-
-        func text(_ key: Key) -> String {
-            form(files.withPath(Int(key.row)) { String(decoding: $0.prefix(Int(key.length)), as: UTF8.self) })
-        }
+        var rows: [Int: Int] = [:]
         var result: [Collision] = []
-        var start = 0
-        while start < keys.count {
-            var end = start + 1
-            while end < keys.count, keys[end].hash == keys[start].hash { end += 1 }
-            // A file and what equals it: the first file of a run stands for all.
-            let run = keys[start..<end]
-            if run.count > 1, let whole = run.first(where: \.isWhole) {
-                for other in run where other.row != whole.row && text(other) == text(whole) {
-                    result.append(
-                        Collision(first: Int(whole.row), second: Int(other.row), isDirectory: !other.isWhole)
-                    )
+        for row in files.indices where all || files.withPath(row, isWide) {
+            files.withPath(row) { path in
+                forEachPrefix(of: path, form) { length, hash in
+                    guard length == path.count else { return }
+                    guard let first = rows[hash] else { return rows[hash] = row }
+                    guard text(files, row, length, form) == text(files, first, nil, form) else { return }
+                    result.append(Collision(first: first, second: row, isDirectory: false))
                 }
             }
-            start = end
+        }
+        var found: Set<Int> = []
+        for row in files.indices where all || files.withPath(row, isWide) {
+            files.withPath(row) { path in
+                forEachPrefix(of: path, form) { length, hash in
+                    guard length < path.count, let file = rows[hash], !found.contains(file),
+                        text(files, row, length, form) == text(files, file, nil, form)
+                    else { return }
+                    found.insert(file)
+                    result.append(Collision(first: file, second: row, isDirectory: true))
+                }
+            }
         }
         return result
     }
+
+    /// Calls `body` with the length in **bytes**, and a hash, of every directory above a path and of the path
+    /// itself. `/` takes part in no normalisation, so components are hashed one by one.
+    private static func forEachPrefix(
+        of path: UnsafeBufferPointer<UInt8>,
+        _ form: (String) -> String,
+        _ body: (_ length: Int, _ hash: Int) -> Void
+    ) {
+        var hash = 0
+        var start = 0
+        for end in 0...path.count where end == path.count || path[end] == 0x2F {
+            var hasher = Hasher()
+            hasher.combine(hash)
+            hasher.combine(form(String(decoding: path[start..<end], as: UTF8.self)))
+            hash = hasher.finalize()
+            body(end, hash)
+            start = end + 1
+        }
+    }
+
+    private static func text(_ files: FileTable, _ row: Int, _ length: Int?, _ form: (String) -> String)
+        -> [String]
+    {
+        files.withPath(row) { path in
+            path.prefix(length ?? path.count).split(separator: 0x2F).map {
+                form(String(decoding: $0, as: UTF8.self))
+            }
+        }
+    }
+
+    private static func isWide(_ path: UnsafeBufferPointer<UInt8>) -> Bool { path.contains { $0 >= 0x80 } }
 
     /// Whether some path has one of the three characters that normalise to ASCII: Greek question mark, Greek
     /// varia, Kelvin sign. Only then can a path outside ASCII equal one inside. UnicodeData.txt.

@@ -7,7 +7,8 @@ import Testing
 
 @Suite(.timeLimit(.minutes(1)))
 struct PublishedSampleTests {
-    private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "Manifests/samples/published")
 
     @Test("The published sample is whole: every blob of its pack gives the bytes its manifest names [G1]")
