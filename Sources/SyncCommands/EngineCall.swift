@@ -1,5 +1,6 @@
 import Foundation
 import SyncEngine
+import SyncHooks
 import SyncModel
 import SyncPlugins
 import SyncTransfer
@@ -70,6 +71,7 @@ struct EngineCall: Sendable {
             workers: max(2, ProcessInfo.processInfo.activeProcessorCount),
             observer: { [self] in observe($0) },
             progress: { [display] in display.report(ProgressSnapshot($0)) },
+            hooks: ProgramHook(environment: ProcessInfo.processInfo.environment),
             stop: stop
         )
         environment.isDurable = tuning.isDurable

@@ -31,6 +31,21 @@ struct FetchRounds: Sendable {
         var isRefused = false
         /// Whether nothing could be reached.
         var isUnreachable = false
+
+        init(row: Int, reason: String, isDisk: Bool) {
+            self.row = row
+            self.reason = reason
+            self.isDisk = isDisk
+        }
+
+        /// A row whose bytes a transfer did not bring.
+        init(row: Int, transfer error: TransferError?) {
+            self.init(row: row, reason: "the transfer ended early", isDisk: false)
+            guard let error else { return }
+            reason = "\(error)"
+            isRefused = error.code == .refusedByPolicy || error.code == .redirectRefused
+            isUnreachable = error.code == .unreachable || error.code == .timedOut
+        }
     }
 
     /// Spans are long enough to be few and short enough that every connection has several.
@@ -145,19 +160,19 @@ struct FetchRounds: Sendable {
             }
         }
         let spanEnds = installer.spanEnds
-        for (span, end) in ends.enumerated() {
+        for span in ends.indices {
             let next = spanEnds[span] ?? plan.spans[span].slots.lowerBound
-            for slot in next..<max(next, plan.spans[span].slots.upperBound) {
+            let last = plan.spans[span].slots.upperBound
+            guard next < last else { continue }
+            let error: TransferError? = ends[span].error
+            for slot in next..<last {
                 for target in plan.targets[plan.slots[slot].targets] where failures[target.row] == nil {
-                    let shown = Failure(
-                        row: target.row,
-                        reason: end.error.map { "\($0)" } ?? "the transfer ended early",
-                        isDisk: false,
-                        isRefused: end.error?.code == .refusedByPolicy || end.error?.code == .redirectRefused,
-                        isUnreachable: end.error?.code == .unreachable || end.error?.code == .timedOut
-                    )
                     failures[target.row] = RowFailure(
-                        row: target.row, isDisk: false, isWrongBytes: false, shown: shown)
+                        row: target.row,
+                        isDisk: false,
+                        isWrongBytes: false,
+                        shown: Failure(row: target.row, transfer: error)
+                    )
                 }
             }
         }
