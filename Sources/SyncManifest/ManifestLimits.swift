@@ -13,6 +13,8 @@ package struct ManifestLimits: Sendable {
     package var groups = 10_000
     /// Patterns, and hooks, of one group.
     package var patternsPerGroup = 1_000
+    /// Paths that the patterns of all groups are tried on, each pattern counted: about **1 µs** each.
+    package var patternMatches = 50_000_000
     /// URLs of one file or pack.
     package var urlsPerFile = 64
     /// One URL in **bytes**. RFC 9110 section 4.1 asks for at least 8,000.

@@ -1,4 +1,6 @@
-/// Where in the document the reader is, as a JSON path that costs nothing until it is printed.
+import SyncModel
+
+/// Where in the document the reader is, as a JSON path (RFC 9535) that costs nothing until it is printed.
 struct Place {
     /// A key of the top level.
     var section: StaticString = ""
@@ -21,8 +23,16 @@ struct Place {
         if member.utf8CodeUnitCount > 0 { result += ".\(member)" }
         if element >= 0 { result += "[\(element)]" }
         if part >= 0 { result += "[\(part)]" }
-        if let foreign { result += "[\(quoted(foreign))]" }
+        if let foreign { result += "[\(Self.quotedKey(foreign))]" }
         return result
+    }
+
+    /// A key as RFC 9535 writes it in brackets, fit for a message: escaped, cut after 60 characters.
+    private static func quotedKey(_ key: [UInt8]) -> String {
+        var json = JSONLine()
+        let head = String(decoding: key, as: UTF8.self).unicodeScalars.prefix(60)
+        json.value(escaped(String(String.UnicodeScalarView(head))))
+        return json.text
     }
 
     /// Goes to a key of the same entry.

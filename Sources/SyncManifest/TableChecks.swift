@@ -32,6 +32,7 @@ enum TableChecks {
                 remedy: "write “..” only at the front"
             )
         }
+        try checkPatterns(files, decoder.groups, limit: decoder.limits.patternMatches)
         let declared = Set(decoder.groups.map(\.name))
         let implied = files.impliedGroups.filter { !declared.contains($0) }.sorted()
         return Manifest(
@@ -149,6 +150,27 @@ enum TableChecks {
                         reason: "the blob ends at byte \(blob.range.upperBound), and pack \(blob.pack) has "
                             + "\(limits[Int(blob.pack)])",
                         remedy: "correct the offset, the length or the pack's size"
+                    )
+                }
+            }
+        }
+    }
+
+    /// Patterns that begin with a wildcard are tried on every path: too many of them would take hours (V53).
+    private static func checkPatterns(
+        _ files: FileTable,
+        _ groups: [Manifest.Group],
+        limit: Int
+    ) throws(ManifestError) {
+        var tries = 0
+        for (index, group) in groups.enumerated() {
+            for (number, pattern) in group.include.enumerated() {
+                tries += files.rows(below: Glob(pattern).literalPrefix).count
+                guard tries <= limit else {
+                    throw ManifestError(
+                        path: "$.groups[\(index)].include[\(number)]",
+                        reason: "the patterns would be tried on more than \(limit) paths",
+                        remedy: "begin patterns with a directory, or use “group” in the files"
                     )
                 }
             }

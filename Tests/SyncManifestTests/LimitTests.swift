@@ -76,6 +76,16 @@ struct LimitTests {
                 reason: "more than 1 patterns"
             ),
             Row(
+                limit: \.patternMatches,
+                value: 5,
+                text: ManifestFixture.document(
+                    files: entries(4) + "," + ManifestFixture.entry("d/e"),
+                    extra: ",\"groups\":[{\"name\":\"a\",\"include\":[\"d/*\",\"3\",\"x/**\",\"*\"]}]"
+                ),
+                path: "$.groups[0].include[3]",
+                reason: "tried on more than 5 paths"
+            ),
+            Row(
                 limit: \.urlsPerFile,
                 value: 2,
                 text: ManifestFixture.document(
@@ -111,14 +121,14 @@ struct LimitTests {
                 limit: \.depth,
                 value: 3,
                 text: ManifestFixture.document(files: "", extra: ",\"x-a\":[[[]]]"),
-                path: "$[“x-a”]",
+                path: "$[\"x-a\"]",
                 reason: "more than 3 nested"
             ),
             Row(
                 limit: \.extensionMembers,
                 value: 1,
                 text: ManifestFixture.document(files: "", extra: ",\"x-a\":{\"a\":1,\"b\":2}"),
-                path: "$[“x-a”]",
+                path: "$[\"x-a\"]",
                 reason: "more than 1 extension keys"
             ),
         ]

@@ -30,7 +30,7 @@ struct PackAndGroupTests {
             pack("\"size\":1,\"size\":1", ".size", "appears twice"),
             pack("\"sha256\":\"xyz\"", ".sha256", "has 3 bytes"),
             pack("\"sha256\":\"\(hex)\",\"sha256\":\"\(hex)\"", ".sha256", "appears twice"),
-            pack("\"name\":1", "[“name”]", "unknown key"),
+            pack("\"name\":1", "[\"name\"]", "unknown key"),
         ]
     )
     func packs(_ row: Rejection) { row.check() }
@@ -99,7 +99,7 @@ struct PackAndGroupTests {
                 ".groups[0].include[0]",
                 "component"
             ),
-            .top("\"groups\":[{\"name\":\"a\",\"exec\":\"x\"}]", ".groups[0][“exec”]", "unknown key"),
+            .top("\"groups\":[{\"name\":\"a\",\"exec\":\"x\"}]", ".groups[0][\"exec\"]", "unknown key"),
             .files("{\"path\":\"a\",\"link\":\"b\",\"group\":\"all\"}", "[0].group", "“all” is taken"),
             .files("{\"path\":\"a\",\"link\":\"b\",\"group\":\"a/b\"}", "[0].group", "not an identifier"),
         ]

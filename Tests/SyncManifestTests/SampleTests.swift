@@ -72,7 +72,8 @@ struct SampleTests {
             "\(grouped(limits.entries)) entries", "\(grouped(limits.packs)) packs",
             "\(grouped(limits.blobs)) blobs",
             "\(grouped(limits.groups)) groups", "\(grouped(limits.patternsPerGroup)) patterns",
-            "\(limits.urlsPerFile) URLs", "\(limits.depth) levels", "\(grouped(limits.urlBytes)) bytes",
+            "\(grouped(limits.patternMatches)) paths", "\(limits.urlsPerFile) URLs", "\(limits.depth) levels",
+            "\(grouped(limits.urlBytes)) bytes",
             "\(grouped(limits.extensionMembers)) keys", "\(limits.manifestBytes >> 30) GiB of text",
             "\(limits.textBytes >> 30) GiB of paths",
         ] {

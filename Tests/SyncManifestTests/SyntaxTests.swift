@@ -23,35 +23,35 @@ struct SyntaxTests {
             Rejection("{\"project\":\"a\"},", "$", "text follows"),
             Rejection("// no\n{}", "$", "expected an object"),
             Rejection("{/*no*/}", "$", "expected a key"),
-            Rejection("{\"x-a\":[1,]}", "$[“x-a”]", "a value after “,”"),
-            Rejection("{\"x-a\":[1 2]}", "$[“x-a”]", "“,” or “]”"),
-            Rejection("{\"x-a\":[,1]}", "$[“x-a”]", "a value"),
-            Rejection("{\"x-a\":NaN}", "$[“x-a”]", "a value"),
-            Rejection("{\"x-a\":Infinity}", "$[“x-a”]", "a value"),
-            Rejection("{\"x-a\":-}", "$[“x-a”]", "a digit"),
-            Rejection("{\"x-a\":01}", "$[“x-a”]", "leading zeros"),
-            Rejection("{\"x-a\":1.}", "$[“x-a”]", "a digit after “.”"),
-            Rejection("{\"x-a\":1e}", "$[“x-a”]", "a digit in the exponent"),
-            Rejection("{\"x-a\":+1}", "$[“x-a”]", "a value"),
-            Rejection("{\"x-a\":tru}", "$[“x-a”]", "a value"),
-            Rejection("{\"x-a\":nul", "$[“x-a”]", "a value"),
-            Rejection("{\"x-a\":\"a", "$[“x-a”]", "ends inside a string"),
-            Rejection("{\"x-a\":\"a\\", "$[“x-a”]", "ends inside a string"),
-            Rejection("{\"x-a\":\"\\u12", "$[“x-a”]", "ends inside a string"),
-            Rejection("{\"x-a\":\"\\u12G4\"}", "$[“x-a”]", "broken \\u escape"),
-            Rejection("{\"x-a\":\"\\x41\"}", "$[“x-a”]", "unknown escape"),
-            Rejection("{\"x-a\":\"\\uD800\"}", "$[“x-a”]", "surrogate"),
-            Rejection("{\"x-a\":\"\\uD800\\u0041\"}", "$[“x-a”]", "surrogate"),
-            Rejection("{\"x-a\":\"\\uDC00\\uD800\"}", "$[“x-a”]", "surrogate"),
-            Rejection("{\"x-a\":\"line\nline\"}", "$[“x-a”]", "control character"),
-            Rejection("{\"x-a\":{\"k\":1,\"k\":2}}", "$[“x-a”]", "the key “k” appears twice"),
-            Rejection("{\"x-a\":{\"k\":1,\"\\u006b\":2}}", "$[“x-a”]", "the key “k” appears twice"),
-            Rejection("{\"x-a\":1,\"x-a\":2}", "$[“x-a”]", "the key “x-a” appears twice"),
+            Rejection("{\"x-a\":[1,]}", "$[\"x-a\"]", "a value after “,”"),
+            Rejection("{\"x-a\":[1 2]}", "$[\"x-a\"]", "“,” or “]”"),
+            Rejection("{\"x-a\":[,1]}", "$[\"x-a\"]", "a value"),
+            Rejection("{\"x-a\":NaN}", "$[\"x-a\"]", "a value"),
+            Rejection("{\"x-a\":Infinity}", "$[\"x-a\"]", "a value"),
+            Rejection("{\"x-a\":-}", "$[\"x-a\"]", "a digit"),
+            Rejection("{\"x-a\":01}", "$[\"x-a\"]", "leading zeros"),
+            Rejection("{\"x-a\":1.}", "$[\"x-a\"]", "a digit after “.”"),
+            Rejection("{\"x-a\":1e}", "$[\"x-a\"]", "a digit in the exponent"),
+            Rejection("{\"x-a\":+1}", "$[\"x-a\"]", "a value"),
+            Rejection("{\"x-a\":tru}", "$[\"x-a\"]", "a value"),
+            Rejection("{\"x-a\":nul", "$[\"x-a\"]", "a value"),
+            Rejection("{\"x-a\":\"a", "$[\"x-a\"]", "ends inside a string"),
+            Rejection("{\"x-a\":\"a\\", "$[\"x-a\"]", "ends inside a string"),
+            Rejection("{\"x-a\":\"\\u12", "$[\"x-a\"]", "ends inside a string"),
+            Rejection("{\"x-a\":\"\\u12G4\"}", "$[\"x-a\"]", "broken \\u escape"),
+            Rejection("{\"x-a\":\"\\x41\"}", "$[\"x-a\"]", "unknown escape"),
+            Rejection("{\"x-a\":\"\\uD800\"}", "$[\"x-a\"]", "surrogate"),
+            Rejection("{\"x-a\":\"\\uD800\\u0041\"}", "$[\"x-a\"]", "surrogate"),
+            Rejection("{\"x-a\":\"\\uDC00\\uD800\"}", "$[\"x-a\"]", "surrogate"),
+            Rejection("{\"x-a\":\"line\nline\"}", "$[\"x-a\"]", "control character"),
+            Rejection("{\"x-a\":{\"k\":1,\"k\":2}}", "$[\"x-a\"]", "the key “k” appears twice"),
+            Rejection("{\"x-a\":{\"k\":1,\"\\u006b\":2}}", "$[\"x-a\"]", "the key “k” appears twice"),
+            Rejection("{\"x-a\":1,\"x-a\":2}", "$[\"x-a\"]", "the key “x-a” appears twice"),
             Rejection("{\"project\":\"a\",\"project\":\"a\"}", "$.project", "appears twice"),
             Rejection("{\"project\":\"a\",\"\\u0070roject\":\"a\"}", "$.project", "appears twice"),
-            Rejection("{\"fils\":[]}", "$[“fils”]", "unknown key “fils”"),
-            Rejection("{\"X-a\":[]}", "$[“X-a”]", "unknown key"),
-            Rejection("{\"\":[]}", "$[“”]", "unknown key"),
+            Rejection("{\"fils\":[]}", "$[\"fils\"]", "unknown key “fils”"),
+            Rejection("{\"X-a\":[]}", "$[\"X-a\"]", "unknown key"),
+            Rejection("{\"\":[]}", "$[\"\"]", "unknown key"),
             Rejection("{}", "$.format", "the key is missing"),
         ]
     )
@@ -72,7 +72,7 @@ struct SyntaxTests {
             _ = try ManifestLoader.load(text, digest: .zero)
         } catch {
             #expect(error.reason.contains("UTF-8") || error.reason.contains("not JSON"))
-            #expect(error.path == "$[“x-a”]")
+            #expect(error.path == "$[\"x-a\"]")
         }
     }
 
@@ -105,7 +105,9 @@ struct SyntaxTests {
         )
         #expect(error.line == 3)
         #expect(error.column == 10)
-        #expect(error.description.hasPrefix("manifest refused at $[“size”] (line 3, column 10): unknown key"))
+        #expect(
+            error.description.hasPrefix("manifest refused at $[\"size\"] (line 3, column 10): unknown key")
+        )
     }
 
     @Test(
@@ -119,7 +121,7 @@ struct SyntaxTests {
         if levels < 64 {
             _ = try ManifestFixture.load(text)
         } else {
-            Rejection(text, "$[“x-a”]", "more than 64 nested").check()
+            Rejection(text, "$[\"x-a\"]", "more than 64 nested").check()
         }
     }
 
