@@ -13,6 +13,8 @@ package final class Directories {
     private var order: [[UInt8]] = []
     private var lastPath: [UInt8] = []
     private var last: Int32 = -1
+    /// The last directory that was not there: nothing below it need be asked for.
+    private var missing: [UInt8]?
     /// Directories made by this object.
     package private(set) var made = 0
 
@@ -42,12 +44,17 @@ package final class Directories {
     package func descriptor(_ parent: UnsafeBufferPointer<UInt8>, create: Bool) throws(FileError) -> Int32? {
         if parent.isEmpty { return root }
         if last >= 0, lastPath.count == parent.count, lastPath.elementsEqual(parent) { return last }
+        if !create, isBelowMissing(parent) { return nil }
         let path = [UInt8](parent)
         if let known = open[path] {
             (last, lastPath) = (known, path)
             return known
         }
-        guard let found = try openOrMake(path, create: create) else { return nil }
+        guard let found = try openOrMake(path, create: create) else {
+            missing = path
+            return nil
+        }
+        missing = nil
         if open.count >= capacity, let oldest = order.first {
             order.removeFirst()
             if let descriptor = open.removeValue(forKey: oldest) { close(descriptor) }
@@ -56,6 +63,11 @@ package final class Directories {
         order.append(path)
         (last, lastPath) = (found, path)
         return found
+    }
+
+    private func isBelowMissing(_ path: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard let missing, path.count >= missing.count, path.starts(with: missing) else { return false }
+        return path.count == missing.count || path[missing.count] == 0x2F
     }
 
     private func openOrMake(_ path: [UInt8], create: Bool) throws(FileError) -> Int32? {
