@@ -115,6 +115,7 @@ let package = Package(
 
         // For tests here and of plugins elsewhere.
         library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL"]),
+        tests("FaultMatrixTests", ["SyncTestKit", "SyncPlugins", "SyncTransfer"]),
         tests("SyncTestKitTests", ["SyncTestKit", "SyncPlugins"]),
         tests("SyncTransferTests", ["SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         tests("SyncHooksTests", ["SyncHooks", "SyncPlugins", "SyncModel", "SyncTestKit"]),

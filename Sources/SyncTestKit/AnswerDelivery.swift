@@ -59,7 +59,8 @@ struct AnswerDelivery {
     /// Sends a line many times, in pieces of about 64 KiB.
     private func sendRepeated(_ line: [UInt8], _ count: Int) -> Bool {
         let perPiece = max(1, min(count, 65_536 / max(1, line.count)))
-        let piece = Array(repeatElement(line, count: perPiece).joined())
+        var piece: [UInt8] = []
+        for _ in 0..<perPiece { piece += line }
         var left = count
         while left > 0 {
             let sent = min(left, perPiece)

@@ -1,6 +1,14 @@
 public import SyncPlugins
 import Synchronization
 
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
 /// A sink that keeps what it gets, checks the order of calls, and can pause, stop and remember earlier bytes.
 public final class CollectingSink: TransferSink {
     /// One call of the transport, in order.
@@ -21,6 +29,8 @@ public final class CollectingSink: TransferSink {
         public var start: UInt64 = 0
         /// **Bytes** from `start` on that the sink has already, as after an earlier run.
         public var alreadyHere: [UInt8] = []
+        /// The object's **bytes**; a byte that differs is not taken, and the answer is "stop", as after a bad hash.
+        public var object: [UInt8]?
         /// Answers "paused" once each time this many **bytes** were taken; `nil` never.
         public var pauseEvery: Int?
         /// Answers "stop" when this many **bytes** were taken; `nil` never.
@@ -41,6 +51,7 @@ public final class CollectingSink: TransferSink {
         var isOver = false
         var sincePause = 0
         var taken = 0
+        var wrongAt: UInt64?
     }
     private let behaviour: Behaviour
     private let state: Mutex<State>
@@ -66,6 +77,9 @@ public final class CollectingSink: TransferSink {
 
     /// What the transport did that the protocol forbids, one line each; empty for a good transport.
     public var violations: [String] { state.withLock { $0.violations } }
+
+    /// Offset of the buffer that had a byte other than the object's; `nil` when all were right.
+    public var wrongAt: UInt64? { state.withLock { $0.wrongAt } }
 
     /// Notes that the completion has been called: every later call is a violation.
     public func completed() {
@@ -104,6 +118,11 @@ public final class CollectingSink: TransferSink {
                 state.violations.append("bytes at \(offset), wanted \(wanted)")
                 return .stop
             }
+            if !matches(bytes, at: offset) {
+                state.wrongAt = offset
+                state.calls.append(.stopped(at: offset))
+                return .stop
+            }
             if let limit = behaviour.stopAfter, state.taken >= limit {
                 state.calls.append(.stopped(at: offset))
                 return .stop
@@ -123,8 +142,30 @@ public final class CollectingSink: TransferSink {
         return outcome
     }
 
+    private func matches(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> Bool {
+        guard let object = behaviour.object else { return true }
+        guard let start = Int(exactly: offset), start <= object.count, bytes.count <= object.count - start
+        else {
+            return false
+        }
+        return object.withUnsafeBytes { isEqual(UnsafeRawBufferPointer(rebasing: $0[start...]), bytes) }
+    }
+
     private func enter(_ state: inout State, _ call: String) {
         if state.isOver { state.violations.append("\(call) after the completion") }
         state.isInside = true
     }
+}
+
+/// Whether `bytes` stand at the beginning of `whole`. `memcmp(3)`: byte by byte would be slow without optimiser.
+private func isEqual(_ whole: UnsafeRawBufferPointer, _ bytes: UnsafeRawBufferPointer) -> Bool {
+    guard bytes.count <= whole.count, let left = whole.baseAddress, let right = bytes.baseAddress else {
+        return bytes.isEmpty
+    }
+    return memcmp(left, right, bytes.count) == 0
+}
+
+/// Whether `bytes` are the beginning of `whole`; quick on large arrays also without optimiser.
+public func isPrefix(_ bytes: [UInt8], of whole: ArraySlice<UInt8>) -> Bool {
+    whole.withUnsafeBytes { whole in bytes.withUnsafeBytes { isEqual(whole, $0) } }
 }

@@ -132,7 +132,7 @@ private func pem(_ write: (OpaquePointer) -> Int32) throws(TestKitError) -> Stri
 
 /// The certificate in a PEM text; the caller frees it.
 func readCertificate(_ text: String) throws(TestKitError) -> OpaquePointer {
-    guard let bio = BIO_new_mem_buf(text, Int32(text.utf8.count)) else { throw .openSSL("BIO_new_mem_buf") }
+    let bio = try filledBIO(text)
     defer { BIO_free(bio) }
     guard let certificate = PEM_read_bio_X509(bio, nil, nil, nil) else { throw .openSSL("PEM_read_bio_X509") }
     return certificate
@@ -140,12 +140,23 @@ func readCertificate(_ text: String) throws(TestKitError) -> OpaquePointer {
 
 /// The private key in a PEM text; the caller frees it.
 func readKey(_ text: String) throws(TestKitError) -> OpaquePointer {
-    guard let bio = BIO_new_mem_buf(text, Int32(text.utf8.count)) else { throw .openSSL("BIO_new_mem_buf") }
+    let bio = try filledBIO(text)
     defer { BIO_free(bio) }
     guard let key = PEM_read_bio_PrivateKey(bio, nil, nil, nil) else {
         throw .openSSL("PEM_read_bio_PrivateKey")
     }
     return key
+}
+
+/// A memory BIO with a copy of `text`: BIO_new_mem_buf(3) would keep a pointer that ends with the call.
+private func filledBIO(_ text: String) throws(TestKitError) -> OpaquePointer {
+    guard let bio = BIO_new(BIO_s_mem()) else { throw .openSSL("BIO_new") }
+    let count = Int32(clamping: text.utf8.count)
+    guard BIO_write(bio, text, count) == count else {
+        BIO_free(bio)
+        throw .openSSL("BIO_write")
+    }
+    return bio
 }
 
 extension TestKitError {
