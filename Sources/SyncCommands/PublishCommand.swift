@@ -204,7 +204,9 @@ struct PublishCommand: AsyncParsableCommand {
         var second = "\(counted(report.packsWritten, "pack")) written, \(ByteCount(report.newBytes))"
         if report.packsReused > 0 { second += "; \(ProgressText.grouped(report.packsReused)) reused" }
         if report.deadBytes > 0 { second += "; \(ByteCount(report.deadBytes)) in them no longer used" }
-        if report.packsDropped > 0 { second += "; \(counted(report.packsDropped, "old pack")) no longer named" }
+        if report.packsDropped > 0 {
+            second += "; \(counted(report.packsDropped, "old pack")) no longer named"
+        }
         return "\(first)\n\(second); manifest \(ByteCount(report.compressedManifestBytes)), \(seconds) s"
     }
 

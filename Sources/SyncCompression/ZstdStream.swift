@@ -11,6 +11,7 @@ package struct ZstdStream: ~Copyable {
     /// - Parameters:
     ///   - level: 1...19.
     ///   - size: **Bytes** that ``encode(_:isLast:_:)`` will be given in all. `ZSTD_CCtx_setPledgedSrcSize`.
+    /// - Throws: ``CompressionError`` when there is no memory.
     package init(level: Int32, size: UInt64) throws(CompressionError) {
         guard let context = ZSTD_createCCtx() else {
             throw CompressionError(reason: "no memory for an encoder")

@@ -38,9 +38,7 @@ package enum ManifestRules {
         }
     }
 
-    /// Why text cannot name a project, group or hook, or `nil`.
-    ///
-    /// - Parameter what: What it is to name; for the message.
+    /// Why text cannot name a project, group or hook, or `nil`; `what` it is to name is said in the message.
     package static func objection(identifier: String, what: String) -> String? {
         check(identifier) { bytes throws(ManifestFault) in _ = try NameRules.check(bytes, what: what) }
     }

@@ -14,11 +14,7 @@ package struct ManifestWriter: Sendable {
     private var section = Section.packs
     private var isFirst = true
 
-    /// Starts a manifest.
-    ///
-    /// - Parameters:
-    ///   - revision: Left out when 0.
-    ///   - created: RFC 3339, or `nil` to leave it out.
+    /// Starts a manifest. A revision of 0 is left out, and so is a missing time (RFC 3339).
     package init(project: String, revision: UInt64, created: String?) {
         put("{\"format\":\"syncagent-manifest/1\",\"project\":")
         quote(project)
@@ -63,11 +59,8 @@ package struct ManifestWriter: Sendable {
         put("}")
     }
 
-    /// Adds a file.
-    ///
-    /// - Parameters:
-    ///   - path: As ``ManifestRules`` allows it.
-    ///   - blobs: In file order, with the digest of each one's raw bytes; `digestIndex` is not looked at.
+    /// Adds a file, its blobs in file order with the digest of each one's raw bytes; their `digestIndex` is not
+    /// looked at.
     package mutating func file(
         path: UnsafeBufferPointer<UInt8>,
         size: UInt64,

@@ -22,10 +22,10 @@ struct BaseSet {
             guard output.size(.top, "manifest.json") != nil else { return nil }
             let path = options.output + "/manifest.json"
             let manifest = try read(path, remedy: "repair it, or publish without a base")
-            return BaseSet(manifest, path: path, options, output, mayBeElsewhere: false)
+            return try BaseSet(manifest, path: path, options, output, mayBeElsewhere: false)
         case .manifest(let path):
             let manifest = try read(path, remedy: "name a manifest that this program can read")
-            return BaseSet(manifest, path: path, options, output, mayBeElsewhere: true)
+            return try BaseSet(manifest, path: path, options, output, mayBeElsewhere: true)
         }
     }
 
@@ -35,7 +35,7 @@ struct BaseSet {
         _ options: PublishOptions,
         _ output: OutputDirectory,
         mayBeElsewhere: Bool
-    ) {
+    ) throws(PublishError) {
         self.manifest = manifest
         packs = manifest.packs
         usable = Array(repeating: true, count: packs.count)
@@ -49,10 +49,12 @@ struct BaseSet {
                     packs[index].urls = [options.packURLPrefix + name]
                 } else {
                     usable[index] = false
-                    warnings.append("pack \(name) has \(size) bytes instead of \(pack.size); it is made again")
+                    warnings.append(
+                        "pack \(name) has \(size) bytes instead of \(pack.size); it is made again"
+                    )
                 }
             } else if let local, Self.size(directory + local) == pack.size,
-                output.adopt(directory + local, asPack: name)
+                try output.adopt(directory + local, asPack: name, pack.sha256)
             {
                 packs[index].urls = [options.packURLPrefix + name]
             } else if !mayBeElsewhere {
@@ -92,7 +94,9 @@ struct BaseSet {
     private static func read(_ path: String, remedy: String) throws(PublishError) -> Manifest {
         let raw = sa_openat(AT_FDCWD, path, O_RDONLY, 0)
         guard raw >= 0 else {
-            guard sa_errno() == ENOENT else { throw .reading(path, "open the base manifest", code: sa_errno()) }
+            guard sa_errno() == ENOENT else {
+                throw .reading(path, "open the base manifest", code: sa_errno())
+            }
             throw PublishError(.notFound, "there is no base manifest \(shown(path))", remedy: remedy)
         }
         let file = Descriptor(owning: raw)

@@ -26,9 +26,8 @@ final class Catalogue: Sendable {
 
     private let state = Mutex(State())
 
-    /// Whether a worker should compress this blob: it has no place, and no earlier job carries it.
-    ///
-    /// - Parameter order: Grows with the order of the output.
+    /// Whether a worker should compress this blob: it has no place, and no earlier job carries it. `order` grows
+    /// with the order of the output.
     func claim(_ digest: SHA256Digest, order: UInt64) -> Bool {
         state.withLock { state in
             if state.byDigest[digest] != nil { return false }

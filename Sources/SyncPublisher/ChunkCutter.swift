@@ -10,7 +10,10 @@ package struct ChunkParameters: Sendable, Equatable {
     /// Longest chunk in **bytes**.
     package var maximum: Int
 
-    package init(minimum: Int = 64 << 10, average: Int = 128 << 10, maximum: Int = 512 << 10) {
+    /// The defaults were measured: 2 GiB of files with 4 KiB inserted near the start of each large one and 1 % of
+    /// their 64 KiB blocks replaced cost 33.6 MB of new blobs and 1.3 MB of compressed manifest with 16/64/256 KiB;
+    /// 49.3 and 0.8 MB with 64/128/512 KiB, 23.5 and 2.4 MB with 8/32/128 KiB.
+    package init(minimum: Int = 16 << 10, average: Int = 64 << 10, maximum: Int = 256 << 10) {
         self.minimum = minimum
         self.average = average
         self.maximum = maximum
@@ -58,9 +61,8 @@ struct ChunkCutter: Sendable {
         }
     }
 
-    /// Length of the first chunk of `bytes`.
-    ///
-    /// - Parameter bytes: The rest of the file, or at least ``ChunkParameters/maximum`` bytes of it.
+    /// Length of the first chunk of `bytes`, which must be the rest of the file, or at least
+    /// ``ChunkParameters/maximum`` bytes of it.
     func firstChunk(of bytes: UnsafeRawBufferPointer) -> Int {
         guard bytes.count > parameters.minimum, let base = bytes.baseAddress else { return bytes.count }
         let end = min(bytes.count, parameters.maximum)

@@ -59,7 +59,11 @@ struct Collector {
         guard !blob.stored.isEmpty, let stored = UInt32(exactly: blob.stored.count),
             let raw = UInt32(exactly: blob.rawLength)
         else {
-            throw PublishError(.internalError, "a blob came without its bytes", remedy: "report this as a bug")
+            throw PublishError(
+                .internalError,
+                "a blob came without its bytes",
+                remedy: "report this as a bug"
+            )
         }
         let place = try writer.append(buffer[blob.stored])
         guard let pack = UInt32(exactly: firstPack + place.pack),

@@ -38,7 +38,10 @@ struct DirectoryListing {
         let names = names
         names.withUnsafeBufferPointer { bytes in
             entries.sort { a, b in
-                compare(bytes[a.nameStart..<(a.nameStart + a.nameLength)], bytes[b.nameStart..<(b.nameStart + b.nameLength)]) < 0
+                compare(
+                    bytes[a.nameStart..<(a.nameStart + a.nameLength)],
+                    bytes[b.nameStart..<(b.nameStart + b.nameLength)]
+                ) < 0
             }
         }
     }

@@ -60,16 +60,26 @@ struct WorkThread: ~Copyable {
         let context = Unmanaged.passRetained(Body(run))
         #if canImport(Glibc)
             var handle = pthread_t()
-            let result = pthread_create(&handle, nil, { argument in
-                if let argument { Unmanaged<Body>.fromOpaque(argument).takeRetainedValue().run() }
-                return nil
-            }, context.toOpaque())
+            let result = pthread_create(
+                &handle,
+                nil,
+                { argument in
+                    if let argument { Unmanaged<Body>.fromOpaque(argument).takeRetainedValue().run() }
+                    return nil
+                },
+                context.toOpaque()
+            )
         #else
             var created: pthread_t?
-            let result = pthread_create(&created, nil, { argument in
-                Unmanaged<Body>.fromOpaque(argument).takeRetainedValue().run()
-                return nil
-            }, context.toOpaque())
+            let result = pthread_create(
+                &created,
+                nil,
+                { argument in
+                    Unmanaged<Body>.fromOpaque(argument).takeRetainedValue().run()
+                    return nil
+                },
+                context.toOpaque()
+            )
             guard let handle = created else {
                 context.release()
                 return nil

@@ -23,7 +23,8 @@ final class OutputDirectory {
         try Self.makeDirectories(path)
         top = try Self.openDirectory(AT_FDCWD, path, path)
         // Held until the descriptor closes. flock(2).
-        guard flock(top.raw, LOCK_EX | LOCK_NB) == 0 else {
+        // A file system without locks gives none; a lock of another is the only thing that stops us.
+        guard flock(top.raw, LOCK_EX | LOCK_NB) == 0 || sa_errno() != EWOULDBLOCK else {
             throw PublishError(
                 .busy,
                 "another publish is writing to \(shown(path))",
@@ -98,7 +99,9 @@ final class OutputDirectory {
 
     /// Length of a regular file in **bytes**, or `nil` when there is none.
     func size(_ folder: Folder, _ name: String) -> UInt64? {
-        guard case .success(let found?) = status(descriptor(folder), name), found.kind == .file else { return nil }
+        guard case .success(let found?) = status(descriptor(folder), name), found.kind == .file else {
+            return nil
+        }
         return found.size
     }
 
@@ -110,32 +113,66 @@ final class OutputDirectory {
         return raw >= 0 ? Descriptor(owning: raw) : nil
     }
 
-    /// SHA-256 of a file; `nil` when there is none.
+    /// SHA-256 of a file; `nil` when it cannot be read.
     func digest(_ folder: Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
         guard let file = open(folder, name) else { return nil }
+        return try Self.digest(file.raw)
+    }
+
+    private static func digest(_ file: Int32) throws(PublishError) -> SHA256Digest? {
+        var hasher: SHA256Hasher
+        do { hasher = try SHA256Hasher() } catch { throw .refusedCall(error) }
+        let isComplete = try forEachPiece(of: file) { piece, _ throws(PublishError) in
+            do throws(DigestError) { try hasher.update(piece) } catch { throw .refusedCall(error) }
+        }
+        guard isComplete else { return nil }
+        do { return try hasher.finish() } catch { throw .refusedCall(error) }
+    }
+
+    /// Reads a file from its start; `false` when that fails.
+    private static func forEachPiece(
+        of file: Int32,
+        _ take: (UnsafeRawBufferPointer, UInt64) throws(PublishError) -> Void
+    ) throws(PublishError) -> Bool {
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
         defer { piece.deallocate() }
-        do throws(DigestError) {
-            var hasher = try SHA256Hasher()
-            var offset: UInt64 = 0
-            while true {
-                let count = readFully(file.raw, into: piece, at: offset)
-                guard count >= 0 else { return nil }
-                try hasher.update(UnsafeRawBufferPointer(rebasing: piece[..<count]))
-                offset += UInt64(count)
-                if count < piece.count { return try hasher.finish() }
-            }
-        } catch {
-            throw .refusedCall(error)
+        var offset: UInt64 = 0
+        while true {
+            let count = readFully(file, into: piece, at: offset)
+            guard count >= 0 else { return false }
+            try take(UnsafeRawBufferPointer(rebasing: piece[..<count]), offset)
+            offset += UInt64(count)
+            if count < piece.count { return true }
         }
     }
 
-    /// Brings a pack from elsewhere: a hard link where it can be. linkat(2).
+    /// Brings a pack from elsewhere: a hard link where it can be, else a copy. linkat(2).
     ///
-    /// - Returns: Whether it is here now.
-    func adopt(_ source: String, asPack name: String) -> Bool {
-        guard linkat(AT_FDCWD, source, packs.raw, name, AT_SYMLINK_FOLLOW) == 0 else { return false }
-        placed.append(name)
+    /// - Returns: Whether it is here now, with the digest it should have.
+    func adopt(_ source: String, asPack name: String, _ digest: SHA256Digest) throws(PublishError) -> Bool {
+        if linkat(AT_FDCWD, source, packs.raw, name, AT_SYMLINK_FOLLOW) == 0 {
+            placed.append(name)
+            if try self.digest(.packs, name) == digest { return true }
+            unlinkat(packs.raw, name, 0)
+            return false
+        }
+        let raw = sa_openat(AT_FDCWD, source, O_RDONLY, 0)
+        guard raw >= 0 else { return false }
+        let original = Descriptor(owning: raw)
+        let copy = try makeTemporary(.packs)
+        guard
+            try Self.forEachPiece(
+                of: original.raw,
+                { piece, offset throws(PublishError) in
+                    let code = writeAll(copy.descriptor.raw, piece, at: offset)
+                    guard code == 0 else { throw .writing(copy.shown, "write", code: code) }
+                }
+            ), try Self.digest(copy.descriptor.raw) == digest
+        else {
+            discard(copy)
+            return false
+        }
+        try place(copy, as: name)
         return true
     }
 

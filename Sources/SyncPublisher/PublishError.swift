@@ -105,17 +105,29 @@ extension PublishError {
 
     /// The caller asked to stop.
     static var cancelled: PublishError {
-        PublishError(.cancelled, "stopped before the end", remedy: "the published set is unchanged; run it again")
+        PublishError(
+            .cancelled,
+            "stopped before the end",
+            remedy: "the published set is unchanged; run it again"
+        )
     }
 
     /// pthread_create(3) failed.
     static var noThreads: PublishError {
-        PublishError(.internalError, "the system gives no more threads", remedy: "raise the limit, or use fewer jobs")
+        PublishError(
+            .internalError,
+            "the system gives no more threads",
+            remedy: "raise the limit, or use fewer jobs"
+        )
     }
 
     /// A library that refused a call.
     static func refusedCall(_ error: some Error) -> PublishError {
-        PublishError(.internalError, "\(error)", remedy: "check memory limits and the libraries' configuration")
+        PublishError(
+            .internalError,
+            "\(error)",
+            remedy: "check memory limits and the libraries' configuration"
+        )
     }
 }
 

@@ -102,8 +102,12 @@ package struct PublishOptions: Sendable {
         var names: Set<String> = []
         for group in groups {
             var reason = ManifestRules.objection(identifier: group.name, what: "group name")
-            if group.name == Manifest.groupOfAll { reason = "the group name “all” is taken: every run has it" }
-            if !names.insert(group.name).inserted { reason = "the group \(shown(group.name)) is declared twice" }
+            if group.name == Manifest.groupOfAll {
+                reason = "the group name “all” is taken: every run has it"
+            }
+            if !names.insert(group.name).inserted {
+                reason = "the group \(shown(group.name)) is declared twice"
+            }
             for pattern in group.include {
                 let fault = Array(pattern.utf8).withUnsafeBufferPointer { ManifestRules.objection(path: $0) }
                 reason = reason ?? fault.map { "group \(shown(group.name)): \($0)" }

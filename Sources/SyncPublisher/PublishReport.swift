@@ -66,6 +66,7 @@ package struct PublishReport: Sendable, Equatable {
     /// - Parameters:
     ///   - time: RFC 3339.
     ///   - elapsed: **Milliseconds** the run took.
+    /// - Returns: One object.
     package func json(time: String, elapsed: Int64) -> JSONLine {
         JSONLine.object { line in
             line.field("event", "publish.finished")

@@ -66,7 +66,8 @@ struct PublishRun {
             let count = walk.tree.emptyDirectories
             report.warnings.append(
                 count == 1
-                    ? "1 directory without files is left out" : "\(count) directories without files are left out"
+                    ? "1 directory without files is left out"
+                    : "\(count) directories without files are left out"
             )
         }
         return walk.tree
@@ -168,7 +169,11 @@ struct PublishRun {
             if options.revision == nil {
                 let (next, overflow) = base.manifest.revision.addingReportingOverflow(1)
                 guard !overflow else {
-                    throw PublishError(.invalidBase, "the base's revision is the last", remedy: "start afresh")
+                    throw PublishError(
+                        .invalidBase,
+                        "the base's revision is the last",
+                        remedy: "start afresh"
+                    )
                 }
                 revision = next
             }

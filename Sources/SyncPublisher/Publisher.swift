@@ -21,6 +21,7 @@ package struct Publisher {
     /// - Parameters:
     ///   - isCancelled: Asked between pieces; when `true` the run ends with ``PublishError/Code/cancelled``.
     ///   - progress: Called on this thread, between pieces.
+    /// - Returns: What was done.
     /// - Throws: ``PublishError``; the old manifest is in place then, and nothing new.
     package func run(
         isCancelled: () -> Bool = { false },

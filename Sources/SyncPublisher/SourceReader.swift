@@ -108,8 +108,14 @@ struct SourceReader: ~Copyable {
     ) throws(PublishError) {
         let target = UnsafeMutableRawBufferPointer(rebasing: segment.bytes[range])
         let count = readFully(descriptor, into: target, at: offset)
-        guard count >= 0 else { throw .reading(source.tree.path(file), "read", code: sa_errno()) }
-        guard count == range.count else { throw .changed(source.tree.path(file)) }
-        do throws(DigestError) { try hasher.update(UnsafeRawBufferPointer(target)) } catch { throw .refusedCall(error) }
+        if count != range.count {
+            let code = sa_errno()
+            let isSame = count < 0 && source.root.isUnchanged(descriptor, source.tree.entries[file])
+            throw isSame
+                ? .reading(source.tree.path(file), "read", code: code) : .changed(source.tree.path(file))
+        }
+        do throws(DigestError) { try hasher.update(UnsafeRawBufferPointer(target)) } catch {
+            throw .refusedCall(error)
+        }
     }
 }

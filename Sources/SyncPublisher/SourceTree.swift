@@ -80,7 +80,11 @@ struct SourceTree: Sendable {
         prefix.withUnsafeBufferPointer { wanted in
             while low < high {
                 let middle = (low + high) / 2
-                if withPath(middle, { PathOrder.precedes($0, wanted) }) { low = middle + 1 } else { high = middle }
+                if withPath(middle, { PathOrder.precedes($0, wanted) }) {
+                    low = middle + 1
+                } else {
+                    high = middle
+                }
             }
         }
         return low < count && withPath(low) { $0.starts(with: prefix) }

@@ -48,6 +48,7 @@ struct TreeWalk: ~Copyable {
             if tree.count & 0x3FF == 0 { try progress(tree.count) }
         }
         checkLinks()
+        try progress(tree.count)
     }
 
     private mutating func visit(

@@ -58,7 +58,12 @@ struct Worker: ~Copyable {
         for file in files where source.tree.entries[file].kind != .link {
             let bytes = try read(file)
             let digest = try encoder.digest(bytes)
-            var blob = EncodedBlob(digest: digest, rawLength: bytes.count, codec: .identity, stored: used..<used)
+            var blob = EncodedBlob(
+                digest: digest,
+                rawLength: bytes.count,
+                codec: .identity,
+                stored: used..<used
+            )
             if !bytes.isEmpty, source.catalogue.claim(digest, order: Self.order(number, blobs.count)) {
                 let rest = UnsafeMutableRawBufferPointer(rebasing: target[used...])
                 if let length = try encoder.compress(bytes, into: rest) {
@@ -108,10 +113,11 @@ struct Worker: ~Copyable {
         let opened = try source.root.openFile(source.tree, file)
         let target = UnsafeMutableRawBufferPointer(rebasing: raw[..<size])
         let count = readFully(opened.raw, into: target, at: 0)
-        guard count >= 0 else { throw .reading(source.tree.path(file), "read", code: sa_errno()) }
-        guard count == size, source.root.isUnchanged(opened.raw, entry) else {
+        let code = sa_errno()
+        guard source.root.isUnchanged(opened.raw, entry), count == size || count < 0 else {
             throw .changed(source.tree.path(file))
         }
+        guard count == size else { throw .reading(source.tree.path(file), "read", code: code) }
         return UnsafeRawBufferPointer(target)
     }
 }

@@ -58,7 +58,9 @@ struct PublishedSet {
         let base = root.path(directory)
         guard FileManager.default.fileExists(atPath: base) else { return [:] }
         for path in try FileManager.default.subpathsOfDirectory(atPath: base) {
-            if let bytes = root.read("\(directory)/\(path)"), FileManager.default.isRegularFile("\(base)/\(path)") {
+            if let bytes = root.read("\(directory)/\(path)"),
+                FileManager.default.isRegularFile("\(base)/\(path)")
+            {
                 found[path] = bytes
             }
         }

@@ -28,7 +28,10 @@ struct RefusalTests {
         #expect(try set.bytes(below: "out").isEmpty)
     }
 
-    @Test("Links inside the tree are kept, also dangling ones", arguments: ["x", "./x", "a/../x", "a/", "b/none"])
+    @Test(
+        "Links inside the tree are kept, also dangling ones",
+        arguments: ["x", "./x", "a/../x", "a/", "b/none"]
+    )
     func goodLinks(target: String) throws {
         let tree = AssetTree(["a/f": .file([1], executable: false), "l": .link(target)])
         let set = try PublishedSet(tree)
@@ -96,7 +99,8 @@ struct RefusalTests {
     }
 
     static let places: [(directory: String, output: String)] = [
-        ("in", "in"), ("in", "in/out"), ("in", "in/deep/er/out"), ("in", "in/../in/out"), ("out/packs", "out"),
+        ("in", "in"), ("in", "in/out"), ("in", "in/deep/er/out"), ("in", "in/../in/out"),
+        ("out/packs", "out"),
         ("out/packs/sub", "out"),
     ]
 

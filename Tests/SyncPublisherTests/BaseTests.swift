@@ -1,0 +1,197 @@
+import Foundation
+import SyncManifest
+import SyncModel
+import SyncPublisher
+import SyncTestKit
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct BaseTests {
+    /// Six packs of about 50 KiB.
+    static let before = AssetTree.manySmall(150)
+
+    /// Three files changed, one gone, one new.
+    static var after: AssetTree {
+        var tree = before
+        for path in before.paths.prefix(3) { tree.addFile(path, size: 2_000, seed: 99) }
+        tree.nodes[before.paths[100]] = nil
+        tree.addFile("sheets/new", size: 3_000, seed: 100)
+        return tree
+    }
+
+    static func published(_ tree: AssetTree = before) throws -> PublishedSet {
+        var set = try PublishedSet(tree)
+        set.options.packSize = 50_000
+        set.options.base = .none
+        try set.publish()
+        set.options.base = .inOutput
+        return set
+    }
+
+    @Test("Only what is new is written; old packs stay as they are")
+    func writesWhatIsNew() throws {
+        let set = try Self.published()
+        let packs = try set.manifest().packs
+        try set.replace(Self.after)
+        let report = try set.publish()
+
+        // Three changed files of one content, and one new one.
+        #expect(report.newBytes == 5_000)
+        #expect(report.packsWritten == 1)
+        #expect(report.packsReused == packs.count)
+        #expect(report.revision == 2)
+        #expect(report.deadBytes > 0)
+        #expect(try set.manifest().packs.prefix(packs.count) == packs[...])
+        #expect(try set.unpacked().nodes == Self.after.nodes)
+    }
+
+    @Test("Nothing changed: the manifest stays as it is, byte for byte, whatever the clock says")
+    func unchanged() throws {
+        let set = try Self.published()
+        let before = try set.bytes(below: "out")
+        let report = try set.publish { $0.created = "2030-01-01T00:00:00Z" }
+        #expect(report.unchanged)
+        #expect(report.revision == 1)
+        #expect(report.packsWritten == 0)
+        #expect(try set.bytes(below: "out") == before)
+    }
+
+    @Test("A set that goes back to what it was names its old packs again")
+    func backAndForth() throws {
+        let set = try Self.published()
+        let first = try set.manifest()
+        try set.replace(Self.after)
+        try set.publish()
+        try set.replace(Self.before)
+        let report = try set.publish { $0.base = .manifest(set.root.path("out/manifest.json.zst")) }
+        #expect(report.newBytes <= 12_000)
+        #expect(try set.unpacked().nodes == Self.before.nodes)
+        #expect(try set.manifest().revision == 3)
+        #expect(try set.manifest().packs.prefix(first.packs.count) == first.packs[...])
+    }
+
+    @Test("A pack that no file needs is no longer named")
+    func dropsDeadPacks() throws {
+        let set = try Self.published()
+        let count = try set.manifest().packs.count
+        var tree = AssetTree()
+        for path in Self.before.paths.suffix(40) { tree.nodes[path] = Self.before.nodes[path] }
+        try set.replace(tree)
+        let report = try set.publish()
+        #expect(report.packsWritten == 0)
+        #expect(report.packsDropped > 0)
+        #expect(report.packsReused == count - report.packsDropped)
+        #expect(try set.manifest().packs.count == report.packsReused)
+        #expect(try set.unpacked().nodes == tree.nodes)
+    }
+
+    @Test("Repacking leaves no pack that is mostly dead, and says before when it pays")
+    func repacks() throws {
+        let set = try Self.published()
+        var tree = AssetTree()
+        for (index, path) in Self.before.paths.enumerated() where index % 3 == 0 {
+            tree.nodes[path] = Self.before.nodes[path]
+        }
+        try set.replace(tree)
+        let kept = try set.publish()
+        #expect(kept.repackPays)
+        #expect(kept.deadShare > 0.5)
+        #expect(kept.packsWritten == 0)
+
+        let report = try set.publish { $0.repack = true }
+        #expect(!report.repackPays)
+        #expect(report.deadBytes == 0)
+        #expect(report.storedBytes == kept.storedBytes)
+        #expect(report.newBytes == report.storedBytes)
+        #expect(report.packsReused == 0)
+        #expect(try set.unpacked().nodes == tree.nodes)
+    }
+
+    @Test("Small packs of many updates are joined by repacking")
+    func joinsSmallPacks() throws {
+        let set = try Self.published(AssetTree.manySmall(10))
+        var tree = AssetTree.manySmall(10)
+        for round in 0..<5 {
+            tree.addFile("new/\(round)", size: 3_000, seed: UInt64(50 + round))
+            try set.replace(tree)
+            try set.publish()
+        }
+        #expect(try set.manifest().packs.count == 6)
+        try set.publish { $0.repack = true }
+        #expect(try set.manifest().packs.count <= 2)
+        #expect(try set.unpacked().nodes == tree.nodes)
+    }
+
+    @Test("A base elsewhere: its packs come along", arguments: [false, true])
+    func baseElsewhere(compressed: Bool) throws {
+        let set = try Self.published()
+        try set.replace(Self.after)
+        let report = try set.publish {
+            $0.output = set.root.path("next")
+            $0.base = .manifest(set.root.path(compressed ? "out/manifest.json.zst" : "out/manifest.json"))
+        }
+        #expect(report.newBytes == 5_000)
+        #expect(report.warnings.isEmpty)
+        #expect(try set.unpacked("next").nodes == Self.after.nodes)
+    }
+
+    @Test("A base whose packs are on the server only: they are named, with a warning")
+    func packsElsewhere() throws {
+        let set = try Self.published()
+        let packs = try set.manifest().packs
+        try FileManager.default.removeItem(atPath: set.root.path("out/packs"))
+        try set.replace(Self.after)
+        let report = try set.publish { $0.base = .manifest(set.root.path("out/manifest.json")) }
+        #expect(report.newBytes == 5_000)
+        #expect(report.warnings.count == packs.count)
+        #expect(try set.manifest().packs.prefix(packs.count) == packs[...])
+    }
+
+    @Test("A pack that is missing or cut short in the output is made again", arguments: [false, true])
+    func repairs(cut: Bool) throws {
+        let set = try Self.published()
+        let path = set.root.path("out/\(try set.manifest().packs[1].urls[0])")
+        if cut { truncate(path, 100) } else { try FileManager.default.removeItem(atPath: path) }
+        let report = try set.publish()
+        #expect(report.warnings.count == 1)
+        #expect(report.packsWritten == 1)
+        #expect(try set.unpacked().nodes == Self.before.nodes)
+    }
+
+    @Test("A file that only claims to be a pack of the base is not taken over")
+    func forgedPack() throws {
+        let set = try Self.published()
+        let pack = try set.manifest().packs[0]
+        try set.root.write([UInt8](repeating: 1, count: Int(pack.size)), to: "out/\(pack.urls[0])")
+        let report = try set.publish {
+            $0.output = set.root.path("next")
+            $0.base = .manifest(set.root.path("out/manifest.json"))
+        }
+        #expect(report.warnings.count == 1)
+        #expect(set.root.read("next/\(pack.urls[0])") == nil)
+    }
+
+    @Test("A base that breaks the format: exit 65; one that is not there: exit 66")
+    func badBase() throws {
+        let set = try Self.published()
+        try set.root.write("{}", to: "bad.json")
+        #expect(set.failure { $0.base = .manifest(set.root.path("bad.json")) }?.exitStatus == .dataInvalid)
+        #expect(set.failure { $0.base = .manifest(set.root.path("none")) }?.exitStatus == .noInput)
+        try set.root.write("{}", to: "out/manifest.json")
+        #expect(set.failure()?.exitStatus == .dataInvalid)
+        #expect(set.root.read("out/manifest.json") == Array("{}".utf8), "a failed publish changes nothing")
+        try set.publish { $0.base = .none }
+        #expect(try set.unpacked().nodes == Self.before.nodes)
+    }
+
+    @Test("A revision must be above the base's; the project must be the output's")
+    func revisionAndProject() throws {
+        let set = try Self.published()
+        try set.publish { $0.revision = 7 }
+        #expect(try set.manifest().revision == 7)
+        #expect(set.failure { $0.revision = 7 }?.exitStatus == .usage)
+        #expect(set.failure { $0.project = "other" }?.exitStatus == .usage)
+        let report = try set.publish { $0.project = nil }
+        #expect(report.project == "com.example.tower")
+    }
+}

@@ -1,0 +1,109 @@
+import Foundation
+import SyncManifest
+import SyncModel
+import SyncPublisher
+import SyncTestKit
+import Testing
+
+/// A publish that fails leaves what was there before, and nothing else.
+@Suite(.timeLimit(.minutes(1)))
+struct FailureTests {
+    static let tree = AssetTree.manySmall(40).merged(with: .large(1, size: 300_000))
+
+    @Test(
+        "A file that changes between being seen and being read is named: exit 74",
+        arguments: ["sheets/d0/A-1.bin", "models/m0.ifc"],
+        ["grow", "shrink", "rewrite", "remove", "link", "fifo"]
+    )
+    func changedFile(path: String, how: String) throws {
+        let set = try PublishedSet(Self.tree)
+        let full = set.root.path("in/\(path)")
+        var done = false
+        let error = #expect(throws: PublishError.self) {
+            try Publisher(set.options).run(progress: { step in
+                guard step.step == .walking, step.files > 0, !done else { return }
+                done = true
+                switch how {
+                case "grow": truncate(full, 400_000)
+                case "shrink": truncate(full, 10)
+                case "rewrite": try? set.root.write("other", to: "in/\(path)")
+                default:
+                    unlink(full)
+                    if how == "link" { symlink("/etc/passwd", full) }
+                    if how == "fifo" { mkfifo(full, 0o600) }
+                }
+            })
+        }
+        #expect(error?.exitStatus == .ioError)
+        #expect(error?.summary == "\(path) changed while it was being published")
+        #expect(try set.bytes(below: "out").isEmpty)
+    }
+
+    @Test("A failed publish leaves the old set as it was")
+    func oldSetStays() throws {
+        let set = try PublishedSet(Self.tree)
+        try set.publish()
+        let before = try set.bytes(below: "out")
+        var changed = Self.tree
+        for path in Self.tree.paths { changed.addFile(path, size: 30_000, seed: 77) }
+        changed.addFile("zzz", size: 90_000, seed: 78)
+        try set.replace(changed)
+        var seen = 0
+        let error = #expect(throws: PublishError.self) {
+            try Publisher(set.options).run(
+                isCancelled: {
+                    seen += 1
+                    return seen > 3
+                }
+            )
+        }
+        #expect(error?.code == .cancelled)
+        #expect(try set.bytes(below: "out") == before)
+        try set.publish()
+        #expect(try set.unpacked().nodes == changed.nodes)
+    }
+
+    @Test("What a killed run left over is cleared by the next")
+    func leftovers() throws {
+        let set = try PublishedSet(Self.tree)
+        try set.root.write("x", to: "out/packs/.publish-7.tmp")
+        try set.root.write("x", to: "out/.publish-1.tmp")
+        try set.root.write("x", to: "out/.htaccess")
+        try set.publish()
+        let names = try set.bytes(below: "out").keys.filter { $0.contains(".publish") || $0.contains(".ht") }
+        #expect(names == [".htaccess"])
+    }
+
+    @Test("Two at a time in one output: the second is told, exit 75")
+    func busy() throws {
+        let set = try PublishedSet(Self.tree)
+        var second: PublishError?
+        _ = try Publisher(set.options).run(progress: { _ in second = second ?? set.failure() })
+        #expect(second?.exitStatus == .busy)
+        #expect(try set.unpacked().nodes == Self.tree.nodes)
+    }
+
+    @Test(
+        "A file that cannot be read is named: exit 74",
+        .disabled(if: geteuid() == 0, "root reads everything")
+    )
+    func unreadable() throws {
+        let set = try PublishedSet(Self.tree)
+        chmod(set.root.path("in/models/m0.ifc"), 0)
+        let error = set.failure()
+        #expect(error?.exitStatus == .ioError)
+        #expect(error?.summary.contains("models/m0.ifc") == true)
+    }
+
+    @Test("A pack that cannot get its name: exit 74, and no manifest")
+    func nameTaken() throws {
+        let set = try PublishedSet(Self.tree)
+        try set.publish()
+        let name = try set.manifest().packs[0].urls[0]
+        try FileManager.default.removeItem(atPath: set.root.path("out"))
+        try set.root.write("x", to: "out/\(name)/in-the-way")
+        let error = set.failure()
+        #expect(error?.exitStatus == .ioError)
+        #expect(try set.bytes(below: "out").keys.sorted() == ["\(name)/in-the-way"])
+    }
+}

@@ -1,0 +1,93 @@
+import Foundation
+import SyncManifest
+import SyncModel
+import SyncPublisher
+import SyncTestKit
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct TreeTests {
+    @Test("Deep trees are walked with few open directories, up to the longest path")
+    func deep() throws {
+        let set = try PublishedSet()
+        // 4,094 bytes: 2,046 directories and a file of two letters.
+        let path = String(repeating: "d/", count: 2_046) + "ff"
+        try makeDeep(set.root.path("in"), path)
+        try set.publish()
+        let files = try set.manifest().files
+        #expect(files.count == 1)
+        #expect(files.path(0) == path)
+        try removeDeep(set.root.path("in"))
+    }
+
+    @Test("A path above 4,095 bytes is refused by name")
+    func tooDeep() throws {
+        let set = try PublishedSet()
+        try makeDeep(set.root.path("in"), String(repeating: "d/", count: 2_047) + "ff")
+        let error = set.failure()
+        #expect(error?.exitStatus == .dataInvalid)
+        #expect(error?.details.first?.contains("4096 bytes") == true)
+        try removeDeep(set.root.path("in"))
+    }
+
+    @Test("Hidden files are published, directories without files are left out with a word")
+    func hiddenAndEmpty() throws {
+        let set = try PublishedSet(AssetTree([".hidden/.file": .file([1], executable: false)]))
+        try FileManager.default.createDirectory(
+            atPath: set.root.path("in/empty/inner"),
+            withIntermediateDirectories: true
+        )
+        let report = try set.publish()
+        #expect(try set.manifest().files.path(0) == ".hidden/.file")
+        #expect(report.warnings == ["2 directories without files are left out"])
+    }
+
+    @Test("A source named through a link is published; links in it are not followed")
+    func linkToSource() throws {
+        let set = try PublishedSet(AssetTree.linksAndPrograms())
+        try set.root.link("alias", to: "in")
+        try set.publish { $0.directory = set.root.path("alias") }
+        #expect(try set.unpacked().nodes == AssetTree.linksAndPrograms().nodes)
+    }
+
+    @Test(
+        "The project's name is the one asked for, or made of the directory's",
+        arguments: [("Tower (v2)", "Tower--v2-"), (".hidden", "hidden"), ("plain", "plain")]
+    )
+    func projectName(directory: String, project: String) throws {
+        let set = try PublishedSet()
+        try set.root.write("x", to: "\(directory)/f")
+        let report = try set.publish {
+            $0.directory = set.root.path(directory) + "/"
+            $0.project = nil
+        }
+        #expect(report.project == project)
+        #expect(set.failure { $0.project = "no spaces" }?.exitStatus == .usage)
+    }
+
+    /// Below PATH_MAX at each call: one level at a time, by descriptor.
+    private func makeDeep(_ start: String, _ path: String) throws {
+        var directory = open(start, O_RDONLY | O_DIRECTORY)
+        let components = path.split(separator: "/").map(String.init)
+        for component in components.dropLast() {
+            #expect(mkdirat(directory, component, 0o755) == 0)
+            let next = openat(directory, component, O_RDONLY | O_DIRECTORY)
+            close(directory)
+            directory = next
+        }
+        let file = openat(directory, components.last ?? "", O_CREAT | O_WRONLY, 0o644)
+        #expect(file >= 0)
+        close(file)
+        close(directory)
+    }
+
+    /// What makes a test's directory cannot take away such a tree: `rename` the middle up until it is short.
+    private func removeDeep(_ start: String) throws {
+        let remover = Process()
+        remover.executableURL = URL(fileURLWithPath: "/bin/rm")
+        remover.arguments = ["-rf", start]
+        try remover.run()
+        remover.waitUntilExit()
+        #expect(remover.terminationStatus == 0)
+    }
+}
