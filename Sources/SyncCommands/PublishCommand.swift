@@ -69,6 +69,18 @@ struct PublishCommand: AsyncParsableCommand {
     )
     var groupHooks: [String] = []
 
+    @Option(
+        name: .customLong("exclude"),
+        help: ArgumentHelp(
+            "Leave out paths that match, such as **/.git or *.tmp; may be given more than once.",
+            valueName: "glob"
+        )
+    )
+    var excluded: [String] = []
+
+    @Flag(help: "Leave out links that lead out of the directory, instead of refusing to publish.")
+    var safeLinks = false
+
     @Option(help: ArgumentHelp("Most bytes of a pack.", valueName: "size"), transform: positiveByteCount)
     var packSize = ByteCount(32 << 20)
 
@@ -155,6 +167,8 @@ struct PublishCommand: AsyncParsableCommand {
         options.jobs = jobs ?? ProcessInfo.processInfo.activeProcessorCount
         options.groups = try declaredGroups()
         options.repack = repack
+        options.exclude = excluded
+        options.leavesOutUnsafeLinks = safeLinks
         options.base = withoutBase ? .none : base.map { .manifest($0) } ?? .inOutput
         return options
     }

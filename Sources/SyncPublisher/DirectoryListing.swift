@@ -54,6 +54,14 @@ struct DirectoryListing {
         }
     }
 
+    /// Forgets entries by name; tells how many.
+    mutating func removeAll(where isGone: (UnsafeBufferPointer<UInt8>) -> Bool) -> Int {
+        let before = count
+        let kept = entries.indices.filter { !withName($0, isGone) }
+        entries = kept.map { entries[$0] }
+        return before - count
+    }
+
     private mutating func add(
         _ record: UnsafeMutablePointer<dirent>,
         in descriptor: Int32,

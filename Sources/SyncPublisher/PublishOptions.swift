@@ -45,6 +45,12 @@ package struct PublishOptions: Sendable {
     /// Groups to declare, in this order.
     package var groups: [Manifest.Group] = []
 
+    /// Patterns of paths that are left out, as in groups; a directory goes with all that is in it.
+    package var exclude: [String] = []
+
+    /// Leave out links that leave the tree, instead of refusing the set.
+    package var leavesOutUnsafeLinks = false
+
     /// What stands before `<sha256>.pack` in a pack's URL; relative to the manifest's own.
     package var packURLPrefix = "packs/"
 
@@ -94,6 +100,17 @@ package struct PublishOptions: Sendable {
         }
         if let reason = ManifestRules.objection(url: packURLPrefix + "x.pack") {
             throw PublishError(.usage, reason, remedy: "correct the packs' URL prefix")
+        }
+        for pattern in exclude {
+            let components = pattern.split(separator: "/", omittingEmptySubsequences: false)
+            guard !components.contains(where: { ["", ".", ".."].contains($0) }) else {
+                throw PublishError(
+                    .usage,
+                    "the pattern \(shown(pattern)) matches no path",
+                    remedy:
+                        "write it relative to the directory, without “.” and “..” and without a “/” at an end"
+                )
+            }
         }
         try checkGroups()
     }

@@ -24,6 +24,8 @@ package struct PublishReport: Sendable, Equatable {
     package var unchanged = false
     package var files = 0
     package var links = 0
+    /// Entries that a pattern excluded; a directory counts once.
+    package var excluded = 0
     /// **Bytes** of all files.
     package var rawBytes: UInt64 = 0
     /// **Bytes** of all files, identical content and chunks counted once.
@@ -77,6 +79,7 @@ package struct PublishReport: Sendable, Equatable {
             line.field("unchanged", unchanged)
             line.field("files", files)
             line.field("links", links)
+            line.field("excluded", excluded)
             line.key("bytes")
             line.object { bytes in
                 bytes.field("raw", rawBytes)

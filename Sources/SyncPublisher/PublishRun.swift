@@ -55,12 +55,13 @@ struct PublishRun {
         isCancelled: () -> Bool,
         progress: (PublishProgress) -> Void
     ) throws(PublishError) -> SourceTree {
-        var walk = TreeWalk()
+        var walk = TreeWalk(options)
         try walk.run(root) { count throws(PublishError) in
             if isCancelled() { throw .cancelled }
             progress(PublishProgress(step: .walking, files: count, totalFiles: 0, bytes: 0, totalBytes: 0))
         }
         if let error = walk.notes.error { throw error }
+        report.excluded = walk.notes.excluded
         report.warnings = walk.notes.warnings + (base?.warnings ?? [])
         if walk.tree.emptyDirectories > 0 {
             let count = walk.tree.emptyDirectories

@@ -59,6 +59,24 @@ struct SourceTree: Sendable {
         return true
     }
 
+    /// Takes links away; `indices` ascend.
+    mutating func remove(_ indices: [Int]) {
+        var kept: [Entry] = []
+        kept.reserveCapacity(entries.count - indices.count)
+        var targets: [Int: [UInt8]] = [:]
+        var gone = indices[...]
+        for (index, entry) in entries.enumerated() {
+            if gone.first == index {
+                gone.removeFirst()
+                continue
+            }
+            if let target = linkTargets[index] { targets[kept.count] = target }
+            kept.append(entry)
+        }
+        entries = kept
+        linkTargets = targets
+    }
+
     /// The path's bytes, valid during `body`; a NUL stands directly behind them.
     func withPath<R>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
         let entry = entries[index]

@@ -22,8 +22,13 @@ struct TreeWalk: ~Copyable {
     private var levels: [Level] = []
     /// The path of what is being looked at.
     private var path: [UInt8] = []
+    private let excluded: [Glob]
+    private let leavesOutUnsafeLinks: Bool
 
-    init() {}
+    init(_ options: PublishOptions) {
+        excluded = options.exclude.map { Glob($0) }
+        leavesOutUnsafeLinks = options.leavesOutUnsafeLinks
+    }
 
     /// Walks it all.
     ///
@@ -103,7 +108,8 @@ struct TreeWalk: ~Copyable {
             if code == ELOOP || code == ENOENT || code == ENOTDIR { throw .changed(text) }
             throw .reading(text, "open the directory", code: code)
         }
-        let listing = try DirectoryListing(owning: descriptor, path: text)
+        var listing = try DirectoryListing(owning: descriptor, path: text)
+        if !excluded.isEmpty { leaveOut(&listing) }
         NameClashes.find(in: listing) { clash in
             switch clash {
             case .sameText(let a, let b):
@@ -114,15 +120,31 @@ struct TreeWalk: ~Copyable {
         levels.append(Level(listing: listing, pathLength: length, entriesBefore: tree.count))
     }
 
+    /// Takes away what a pattern excludes: a file, or a directory with all that is in it.
+    private mutating func leaveOut(_ listing: inout DirectoryListing) {
+        let prefix = path.isEmpty ? [] : path + [0x2F]
+        let removed = listing.removeAll { name in
+            (prefix + name).withUnsafeBufferPointer { path in excluded.contains { $0.matches(path) } }
+        }
+        notes.excluded += removed
+    }
+
     private func shownPath() -> String { path.isEmpty ? "." : String(decoding: path, as: UTF8.self) }
 
     /// Links must stay inside, wherever they are followed from.
     private mutating func checkLinks() {
-        for index in tree.linkTargets.keys.sorted() {
-            guard let target = tree.linkTargets[index] else { continue }
-            if let reason = linkObjection(index, target) {
-                notes.refuse(tree.withPath(index) { Array($0) }, reason)
+        while true {
+            let bad = tree.linkTargets.keys.sorted().compactMap { index -> (index: Int, reason: String)? in
+                guard let target = tree.linkTargets[index] else { return nil }
+                return linkObjection(index, target).map { (index, $0) }
             }
+            guard leavesOutUnsafeLinks, !bad.isEmpty else {
+                for (index, reason) in bad { notes.refuse(tree.withPath(index) { Array($0) }, reason) }
+                return
+            }
+            notes.unsafeLinks += bad.count
+            // A directory that is left without entries can make another link unsafe.
+            tree.remove(bad.map(\.index))
         }
     }
 

@@ -5,6 +5,13 @@ struct WalkNotes: Sendable {
     /// Refused entries that are named; more are only counted.
     static let named = 20
 
+    /// Pairs of names that differ only in case and are shown; more are only counted.
+    static let casePairs = 5
+
+    /// Entries that a pattern excluded; a directory counts once.
+    var excluded = 0
+    /// Links out of the tree that were left out.
+    var unsafeLinks = 0
     private(set) var refused: [String] = []
     private(set) var refusedCount = 0
     private(set) var caseWarnings: [String] = []
@@ -24,7 +31,7 @@ struct WalkNotes: Sendable {
 
     mutating func warnCase(_ directory: [UInt8], _ a: String, _ b: String) {
         caseWarningCount += 1
-        guard caseWarnings.count < Self.named else { return }
+        guard caseWarnings.count < Self.casePairs else { return }
         let place = directory.isEmpty ? "" : shown(directory) + "/"
         caseWarnings.append(
             "\(place)\(a) and \(b) differ only in case; a destination that ignores case cannot have both"
@@ -47,7 +54,16 @@ struct WalkNotes: Sendable {
     /// Lines for people.
     var warnings: [String] {
         let more = caseWarningCount - caseWarnings.count
-        return caseWarnings + (more > 0 ? ["\(more) more pairs of names differ only in case"] : [])
+        var lines = caseWarnings
+        if more > 0 { lines.append("\(more) more pairs of names differ only in case") }
+        if unsafeLinks > 0 {
+            lines.append(
+                unsafeLinks == 1
+                    ? "1 link that leaves the tree is left out"
+                    : "\(unsafeLinks) links that leave the tree are left out"
+            )
+        }
+        return lines
     }
 }
 

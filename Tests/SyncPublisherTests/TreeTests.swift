@@ -91,3 +91,65 @@ struct TreeTests {
         #expect(remover.terminationStatus == 0)
     }
 }
+
+@Suite(.timeLimit(.minutes(1)))
+struct ExclusionTests {
+    static let tree = AssetTree([
+        "a.tmp": .file([1], executable: false), "a.txt": .file([2], executable: false),
+        "d/a.tmp": .file([3], executable: false), "d/.git/config": .file([4], executable: false),
+        "d/keep": .file([5], executable: false), "e/only.tmp": .file([6], executable: false),
+    ])
+
+    static let cases: [(patterns: [String], kept: [String], excluded: Int)] = [
+        ([], ["a.tmp", "a.txt", "d/.git/config", "d/a.tmp", "d/keep", "e/only.tmp"], 0),
+        (["*.tmp"], ["a.txt", "d/.git/config", "d/a.tmp", "d/keep", "e/only.tmp"], 1),
+        (["**/*.tmp"], ["a.txt", "d/.git/config", "d/keep"], 3),
+        (["**/.git", "e"], ["a.tmp", "a.txt", "d/a.tmp", "d/keep"], 2),
+        (["d/**"], ["a.tmp", "a.txt", "e/only.tmp"], 3),
+        (["**"], [], 4),
+    ]
+
+    @Test("What a pattern excludes is left out, a directory with all that is in it", arguments: cases.indices)
+    func excludes(index: Int) throws {
+        let (patterns, kept, excluded) = Self.cases[index]
+        let set = try PublishedSet(Self.tree)
+        let report = try set.publish { $0.exclude = patterns }
+        let files = try set.manifest().files
+        #expect(files.indices.map { files.path($0) } == kept)
+        #expect(report.excluded == excluded)
+    }
+
+    @Test("What is excluded cannot be refused")
+    func excludedIsNotRefused() throws {
+        let set = try PublishedSet(Self.tree)
+        try set.root.write("x", to: "in/.syncagent/index")
+        try set.root.link("in/d/out", to: "/etc")
+        #expect(set.failure()?.details.count == 2)
+        try set.publish { $0.exclude = [".syncagent", "d/out"] }
+        #expect(try set.unpacked().nodes == Self.tree.nodes)
+    }
+
+    @Test("Links out of the tree are left out when asked for, also those that others depended on")
+    func unsafeLinks() throws {
+        var tree = Self.tree
+        tree.nodes["inside"] = .link("d/keep")
+        let set = try PublishedSet(tree)
+        try set.root.link("in/out", to: "/etc")
+        // `f` has nothing but a bad link in it, so going up from it means nothing either.
+        try set.root.link("in/f/bad", to: "../../x")
+        try set.root.link("in/through", to: "f/../a.txt")
+        #expect(set.failure()?.details.count == 2)
+        let report = try set.publish { $0.leavesOutUnsafeLinks = true }
+        #expect(report.warnings == ["3 links that leave the tree are left out"])
+        #expect(try set.unpacked().nodes == tree.nodes)
+    }
+
+    @Test(
+        "A pattern that can match nothing is a usage error",
+        arguments: ["", "/a", "a/", "a//b", "../a", "./a"]
+    )
+    func badPatterns(pattern: String) throws {
+        let set = try PublishedSet(Self.tree)
+        #expect(set.failure { $0.exclude = [pattern] }?.exitStatus == .usage)
+    }
+}
