@@ -4,6 +4,7 @@ import SyncHooks
 import SyncModel
 import SyncPlugins
 import SyncTransfer
+import Synchronization
 
 /// The one place where commands meet the engine: transports, clocks and hooks are put together here.
 struct EngineCall: Sendable {
@@ -11,6 +12,7 @@ struct EngineCall: Sendable {
     let display: ProgressDisplay
     let json: Bool
     let tuning: EngineTuning
+    private let notes = NotesOnce()
 
     init(_ reporting: ReportingOptions, on output: Output, tuning: EngineTuning = EngineTuning()) {
         self.output = output
@@ -110,7 +112,7 @@ struct EngineCall: Sendable {
     }
 
     private func observe(_ event: SyncEvent) {
-        if json { output.event(event.json) } else if let note = event.note { output.warning(note) }
+        if json { output.event(event.json) } else if let note = event.note { notes.tell(note, on: output) }
     }
 
     private static func failure(_ error: any Error) -> any Error {
@@ -156,5 +158,16 @@ extension ProgressSnapshot {
             bytesDone: progress.bytesDone,
             bytesTotal: progress.bytesTotal
         )
+    }
+}
+
+/// Says each note once: a host that stays away for an hour is one line, not a thousand.
+private final class NotesOnce: Sendable {
+    private let said = Mutex<Set<String>>([])
+    private static let limit = 1000
+
+    func tell(_ note: String, on output: Output) {
+        let isNew = said.withLock { $0.count < Self.limit && $0.insert(note).inserted }
+        if isNew { output.warning(note) }
     }
 }

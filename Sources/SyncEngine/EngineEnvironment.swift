@@ -15,6 +15,8 @@ package struct EngineEnvironment: Sendable {
     package var workers: Int
     /// Whether files are synced to the disk before they are renamed (default) or not (`--no-fsync`).
     package var isDurable = true
+    /// Longest time to wait for a server that cannot be reached; then the pull ends with 69 or 2.
+    package var patience: Duration = .seconds(60)
     /// Told of every event, in order, from several threads, one call at a time.
     package var observer: @Sendable (SyncEvent) -> Void
     /// Told how far things are, a few times a second at most.

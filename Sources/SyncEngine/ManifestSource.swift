@@ -41,6 +41,9 @@ struct ManifestSource: Sendable {
     let transport: any Transport
     let cache: ManifestCache?
     let nextID: @Sendable () -> TransferID
+    let stop: StopRequest
+    /// Longest time to wait for a server that cannot be reached.
+    let patience: Duration
 
     func find(_ location: String) throws(EngineError) -> FoundManifest {
         let lower = location.lowercased()
@@ -89,10 +92,12 @@ struct ManifestSource: Sendable {
                 urls: [attempt.url],
                 limit: UInt64(Self.limit),
                 knownValidator: usable?.validator,
-                priority: .max
+                priority: .max,
+                patience: patience
             )
-            switch transport.run(request, sink: sink) {
+            switch transport.run(request, sink: sink, stop: stop) {
             case .failure(let error):
+                if stop.isStopped { throw EngineError(.interrupted, "stopped while fetching the manifest") }
                 let isMissing = error.code.status.map { (400..<500).contains($0) } ?? false
                 if isMissing || error.code == .authentication, position + 1 < tries.count { continue }
                 throw Self.refusal(error, overflowed: sink.overflowed)

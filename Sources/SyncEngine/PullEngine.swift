@@ -85,7 +85,13 @@ package struct PullEngine: Sendable {
     func manifestSource(_ options: PullOptions, caching: Bool) throws(EngineError) -> ManifestSource {
         var cache: ManifestCache?
         if caching { cache = try ManifestCache(stateDirectory: options.stateDirectory) }
-        return ManifestSource(transport: environment.transport, cache: cache, nextID: TransferNumbers.next)
+        return ManifestSource(
+            transport: environment.transport,
+            cache: cache,
+            nextID: TransferNumbers.next,
+            stop: environment.stop,
+            patience: environment.patience
+        )
     }
 
     static func destinationPath(_ options: PullOptions, project: String) -> String {

@@ -71,7 +71,8 @@ struct SpanTransfers: Sendable {
             objectSize: size,
             limit: planned.range.length,
             priority: plan.spans.count - span,
-            reload: reload
+            reload: reload,
+            patience: environment.patience
         )
         transport.start(request, sink: sink) { result in
             sink.finish()

@@ -30,6 +30,8 @@ public struct TransferRequest: Sendable {
     public var priority: Int
     /// Asks caches on the way to look at the origin again (`Cache-Control: no-cache`): an earlier answer was wrong.
     public var reload: Bool
+    /// Longest time to wait while no source can be reached; `nil` to wait as long as the transport's own deadline.
+    public var patience: Duration?
 
     /// Makes a request; see the properties.
     public init(
@@ -41,7 +43,8 @@ public struct TransferRequest: Sendable {
         validator: Validator? = nil,
         knownValidator: Validator? = nil,
         priority: Int = 0,
-        reload: Bool = false
+        reload: Bool = false,
+        patience: Duration? = nil
     ) {
         self.id = id
         self.urls = urls
@@ -52,6 +55,7 @@ public struct TransferRequest: Sendable {
         self.knownValidator = knownValidator
         self.priority = priority
         self.reload = reload
+        self.patience = patience
     }
 }
 
