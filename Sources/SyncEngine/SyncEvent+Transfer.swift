@@ -13,6 +13,12 @@ extension SyncEvent {
                 $0.field("to", to)
                 $0.field("hop", hop)
             }
+        case .rewritten(let transfer, let from, let to):
+            self.init("task.rewritten", time: time) {
+                $0.field("transfer", transfer.rawValue)
+                $0.field("from", from)
+                $0.field("to", to)
+            }
         case .retrying(let transfer, let reason, let attempt, let wait):
             let milliseconds = Int64(wait / .milliseconds(1))
             self.init("transfer.retrying", time: time) {

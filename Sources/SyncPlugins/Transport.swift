@@ -130,6 +130,23 @@ public protocol TransferSink: AnyObject, Sendable {
     func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome
 }
 
+/// A sink that can give the end of what it wants to another sink, when connections idle and one transfer is slow.
+///
+/// Each of the two then gets its own bytes in order, but the two run side by side. The transfer still has one
+/// identifier and one completion, called after both have ended; ``Transport/resume(_:)`` continues both.
+public protocol SplittableSink: TransferSink {
+    /// Gives away what comes after some offset, or nothing when there is no good place to cut.
+    ///
+    /// Called from the transport's thread, between calls of ``TransferSink/receive(_:at:)``.
+    ///
+    /// - Parameters:
+    ///   - offset: Where a cut helps most.
+    ///   - range: Where a cut helps at all; offsets in the object.
+    /// - Returns: The offset of the cut in `range`, and the sink for everything from there on. From now on this
+    ///   sink gets no byte at or after the cut.
+    func splitTail(near offset: UInt64, in range: ClosedRange<UInt64>) -> (start: UInt64, sink: any TransferSink)?
+}
+
 /// How a transfer ended well.
 public struct TransferReport: Sendable {
     /// The last answer.
@@ -163,6 +180,8 @@ public struct TransferReport: Sendable {
 public enum TransferEvent: Sendable {
     /// An answer pointed elsewhere.
     case redirected(TransferID, status: Int, from: String, to: String, hop: Int)
+    /// A rule of the configuration sends a request elsewhere.
+    case rewritten(TransferID, from: String, to: String)
     /// An attempt failed and another will follow.
     case retrying(TransferID, reason: String, attempt: Int, after: Duration)
     /// A source failed or lied and was set back.

@@ -1,5 +1,7 @@
 /// Who we are to which origin.
-package struct Credentials: Sendable, Equatable {
+///
+/// Its description names origins only, so that no log can hold a secret (V64).
+package struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
     /// How to prove it.
     package enum Kind: Sendable, Equatable {
         /// RFC 7617.
@@ -12,8 +14,17 @@ package struct Credentials: Sendable, Equatable {
 
     private var byOrigin: [Origin: Kind] = [:]
 
+    /// The origins, without what is sent to them.
+    package var description: String { byOrigin.keys.map(\.description).sorted().joined(separator: ", ") }
+
+    /// As ``description``.
+    package var customMirror: Mirror { Mirror(self, children: ["origins": description]) }
+
     /// Nobody.
     package init() {}
+
+    /// Whether there is nothing to send to anyone.
+    package var isEmpty: Bool { byOrigin.isEmpty }
 
     /// What to send to exactly this origin.
     package subscript(origin: Origin) -> Kind? {

@@ -68,6 +68,9 @@ package final class CurlTransport: Transport {
     /// Changes the limit of all transfers together, in **bytes** a second; `nil` for none.
     package func setRateLimit(_ rate: UInt64?) { inbox.post(.setRateLimit(rate)) }
 
+    /// What is known about hosts, for the next process: goodness, and how many connections served each well.
+    package var hostRecords: [HostRecord] { inbox.records }
+
     package var totals: TransferTotals { counters.totals }
 
     /// Ends every transfer, then the thread. From the thread itself (a sink, a completion) it only asks for it.

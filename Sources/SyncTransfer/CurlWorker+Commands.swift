@@ -53,6 +53,7 @@ extension CurlWorker {
         transfer.pieces = [piece]
         transfer.openPieces = 1
         transfers[request.id] = transfer
+        if request.range != nil { wholeObjects.add(piece) }
         timers.insert(Timer(at: transfer.deadline, action: .deadline(request.id)))
         if let range = request.range, range.isEmpty {
             end(piece)  // Nothing is wanted, so nothing is asked.
@@ -83,13 +84,6 @@ extension CurlWorker {
         guard let parsed = try? CurlURL(url) else { return }  // A URL that was never asked: nobody to blame.
         standings.setBack(parsed.text, until: now + configuration.setBack, now: now)
         standings[parsed.origin].addFailure(weight: 4)
-    }
-
-    private func releaseThrottled() {
-        for exchange in Array(running.values) where exchange.isThrottled {
-            exchange.isThrottled = false
-            unpause(exchange)
-        }
     }
 
     /// The time of a transfer is up.

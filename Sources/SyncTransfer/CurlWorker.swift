@@ -11,16 +11,22 @@ final class CurlWorker {
     let inbox: Inbox
     let counters: Counters
     let throttle: Throttle
+    let rules: RewriteRules
+    let network = NetworkChanges()
 
     var transfers: [TransferID: Transfer] = [:]
-    /// Asked to end before they were started; bounded, oldest forgotten first.
+    /// Asked to end before they were started.
     var cancelledEarly = EarlyCancels()
     var hosts: [Origin: HostState] = [:]
     /// Hosts that may start something, by the highest priority that waits there.
     var startable = Heap<(priority: Int, host: HostState)> { $0.priority > $1.priority }
-    var standings = Standings()
     var running: [ObjectIdentifier: Exchange] = [:]
     var timers = Heap<Timer> { $0.at < $1.at }
+    var standings: Standings
+    var memory = RedirectMemory()
+    var wholeObjects = WholeObjects()
+    /// Exchanges of which some pieces are done and others not.
+    var reapable: [Exchange] = []
     var now: Duration
     private var sweepAt: Duration = .zero
 
@@ -47,6 +53,8 @@ final class CurlWorker {
         self.counters = counters
         now = configuration.clock.now()
         throttle = Throttle(rate: configuration.rateLimit, now: now)
+        rules = RewriteRules(configuration.rewriteRules)
+        standings = Standings(configuration.hostRecords)
         _ = sa_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.connections + 8)
         _ = sa_curl_multi_set_long(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.connections)
     }
@@ -64,9 +72,10 @@ final class CurlWorker {
             startWhatMayStart()
             let ended = letLibcurlWork()
             now = configuration.clock.now()
+            reap()
             sweep()
             if ended { startWhatMayStart() }
-            _ = curl_multi_poll(multi, nil, 0, ended ? 0 : pollTimeout(), nil)
+            sleep(atMost: ended || mayStartMore ? 0 : pollTimeout())
         }
         endEverything()
         inbox.end()
@@ -93,32 +102,47 @@ final class CurlWorker {
         return ended
     }
 
-    /// Looks at every running exchange for one that has gone silent; at most 256 of them, some times a second.
+    private func sleep(atMost milliseconds: Int32) {
+        guard let descriptor = network.descriptor else {
+            _ = curl_multi_poll(multi, nil, 0, milliseconds, nil)
+            return
+        }
+        var extra = curl_waitfd(fd: descriptor, events: Int16(CURL_WAIT_POLLIN), revents: 0)
+        _ = curl_multi_poll(multi, &extra, 1, milliseconds, nil)
+        if extra.revents != 0, network.takeChange() { networkDidChange() }
+    }
+
+    /// Looks at every running exchange, some times a second: for one that has gone silent, and for goodput.
     private func sweep() {
         guard now >= sweepAt else { return }
         sweepAt = now + sweepInterval
         for exchange in Array(running.values) {
+            measure(exchange)
             if exchange.activity != exchange.activitySeen || exchange.isPaused || exchange.isThrottled {
                 exchange.activitySeen = exchange.activity
                 exchange.activeAt = now
             } else if exchange.isServed, now - exchange.activeAt >= sweepInterval {
                 finish(exchange, result: CURLE_OK)
             } else if exchange.isConnected, now - exchange.activeAt >= configuration.idleTimeout {
-                exchange.fault = exchange.fault
-                    ?? Fault(.idle, "no byte for \(configuration.idleTimeout)")
+                exchange.fault =
+                    exchange.fault ?? Fault(.idle, "no byte for \(configuration.idleTimeout)")
                 finish(exchange, result: CURLE_OPERATION_TIMEDOUT)
             }
         }
+        adapt()
+        splitSlowest()
     }
 
-    private var sweepInterval: Duration { min(.milliseconds(250), configuration.idleTimeout / 4) }
+    private var sweepInterval: Duration { min(.milliseconds(100), configuration.idleTimeout / 4) }
 
     /// **Milliseconds** to sleep at most; libcurl's own timers shorten it further.
     private func pollTimeout() -> Int32 {
         var wait = Duration.seconds(60)
         if let next = timers.first { wait = min(wait, next.at - now) }
         if !running.isEmpty { wait = min(wait, sweepAt - now) }
-        if running.values.contains(where: \.isThrottled) { wait = min(wait, throttle.wait) }
+        if throttle.rate != nil, running.values.contains(where: { $0.isThrottled }) {
+            wait = min(wait, max(throttle.wait, .milliseconds(1)))
+        }
         return Int32(max(0, min(60_000, (wait / .milliseconds(1)).rounded(.up))))
     }
 
@@ -139,7 +163,12 @@ final class CurlWorker {
     private func resumeThrottled() {
         guard throttle.rate != nil else { return }
         throttle.fill(now: now)
-        guard throttle.wait == .zero else { return }
+        guard throttle.hasTokens else { return }
+        releaseThrottled()
+    }
+
+    /// Lets everyone go on who waits for the rate limit; whoever finds the bucket empty waits again.
+    func releaseThrottled() {
         for exchange in Array(running.values) where exchange.isThrottled {
             exchange.isThrottled = false
             unpause(exchange)

@@ -18,7 +18,7 @@ extension EasyHandle {
         try set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))  // Nothing for the origin goes to a proxy's CONNECT.
         try set(CURLOPT_HTTP_VERSION, kind.http2 ? Int(CURL_HTTP_VERSION_2TLS) : Int(CURL_HTTP_VERSION_1_1))
         try applyProxy(configuration.proxy)
-        try applyTLS(configuration.tls, showsCertificate: kind.isOriginal)
+        try applyTLS(configuration.tls, showsCertificate: kind.isAtHome)
         if kind.hasCredentials, let credentials = configuration.credentials[origin] {
             try apply(credentials)
         }
@@ -83,7 +83,12 @@ extension EasyHandle {
             let mayConnect = withUnsafePointer(to: &address.pointee.addr) { exchange.mayConnect(to: $0) }
             guard mayConnect else { return sa_curl_socket_bad() }
             let type = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
-            return socket(address.pointee.family, type, address.pointee.protocol)
+            let descriptor = socket(address.pointee.family, type, address.pointee.protocol)
+            if descriptor >= 0, var size = exchange.socketBuffer {
+                // Best effort: the limit holds without it, only less smoothly.
+                setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+            }
+            return descriptor
         }
     }
 

@@ -13,15 +13,26 @@ final class Exchange {
         case discarding
     }
 
+    /// What the worker has decided about the request.
+    struct Plan {
+        let kind: HandleKind
+        let question: Question
+        /// The URLs up to the one that is asked here.
+        let chain: RedirectChain
+        /// Whether a local address may answer although the origin is public.
+        let mayBeLocal: Bool
+        /// Whether the connected address says nothing about the server: a proxy stands between.
+        let isProxied: Bool
+        let isSmall: Bool
+        let startedAt: Duration
+        let unixTime: Int64
+    }
+
     let easy: EasyHandle
-    let kind: HandleKind
     let host: HostState
-    let isSmall: Bool
-    let question: Question
-    /// The URLs up to the one that is asked here.
-    let chain: RedirectChain
-    /// Whether a local address may answer although the origin is public.
-    let mayBeLocal: Bool
+    let plan: Plan
+    /// What requests and bytes are counted for.
+    var lead: Transfer
     var pieces: [Piece]
 
     private(set) var phase = Phase.head
@@ -29,89 +40,78 @@ final class Exchange {
     var fault: Fault?
     /// Offset in the object of the next body **byte**.
     private(set) var offset: UInt64 = 0
-    private var bodyEnd: UInt64?
+    private(set) var bodyEnd: UInt64?
     private var discarded = 0
-    /// Body **bytes** of this answer.
-    private(set) var received: UInt64 = 0
+    /// Body **bytes** not yet counted for ``lead``.
+    var received: UInt64 = 0
+    /// Requests not yet counted for ``lead``.
     var requests = 0
-    /// The sink asked for a pause.
+    /// A sink asked for a pause.
     var isPaused = false
     /// The rate limit asked for a pause.
     var isThrottled = false
     /// Every piece has what it wanted, and the body goes on.
     private(set) var isServed = false
-    /// Grows with everything that comes.
-    private(set) var activity: UInt64 = 0
-    /// Whether the head of an answer has come.
-    var isAnswered: Bool { verdict != nil }
     private(set) var isConnected = false
     /// A local address that was refused.
     private(set) var refusedAddress = false
     private(set) var answeredFromPublic = false
 
+    /// Grows with everything that comes.
+    private(set) var activity: UInt64 = 0
     var activitySeen: UInt64 = 0
     var activeAt: Duration
-    let startedAt: Duration
+    /// Body **bytes** of this answer, and how many of them have been measured.
+    private(set) var bodyBytes: UInt64 = 0
+    var measuredBytes: UInt64 = 0
 
     private var collector: HeaderCollector
+    private unowned let worker: CurlWorker
     private let counters: Counters
     private let throttle: Throttle
-    private let now: Int64
 
-    init(
-        easy: EasyHandle,
-        kind: HandleKind,
-        host: HostState,
-        piece: Piece,
-        question: Question,
-        chain: RedirectChain,
-        mayBeLocal: Bool,
-        isSmall: Bool,
-        startedAt: Duration,
-        context: Context
-    ) {
+    init(easy: EasyHandle, host: HostState, piece: Piece, plan: Plan, worker: CurlWorker) {
         self.easy = easy
-        self.kind = kind
         self.host = host
-        self.question = question
-        self.chain = chain
-        self.mayBeLocal = mayBeLocal
-        self.isSmall = isSmall
-        self.startedAt = startedAt
-        activeAt = startedAt
+        self.plan = plan
+        self.worker = worker
+        activeAt = plan.startedAt
+        lead = piece.transfer
         pieces = [piece]
         collector = HeaderCollector(
-            maximumBytes: context.maximumHeaderBytes,
-            maximumLines: context.maximumHeaderCount
+            maximumBytes: worker.configuration.maximumHeaderBytes,
+            maximumLines: worker.configuration.maximumHeaderCount
         )
-        counters = context.counters
-        throttle = context.throttle
-        now = context.unixTime
-    }
-
-    /// What all exchanges share.
-    struct Context {
-        let counters: Counters
-        let throttle: Throttle
-        let maximumHeaderBytes: Int
-        let maximumHeaderCount: Int
-        let unixTime: Int64
+        counters = worker.counters
+        throttle = worker.throttle
     }
 
     var headers: ResponseHeaders { collector.headers }
+    /// Whether the head of an answer has come.
+    var isAnswered: Bool { verdict != nil }
+    /// Whether the answer is one to the question.
+    var isAccepted: Bool {
+        switch verdict {
+        case .body, .notModified: true
+        case .redirect, .fault, nil: false
+        }
+    }
+    /// Whether the body is the object from its first byte on.
+    var isWhole: Bool { headers.status == 200 && isAnswered }
 
-    // MARK: - Callbacks
+    // MARK: - Connection
 
     /// A connection is there and the request goes out next. `CURLOPT_PREREQFUNCTION`.
     func willSend(to address: String) -> Bool {
         isConnected = true
         activity += 1
-        switch AddressScope(literal: address) {
-        case .local where !mayBeLocal:
-            refusedAddress = true
-            return false
-        case .global: answeredFromPublic = true
-        default: break
+        if !plan.isProxied {
+            let scope = AddressScope(literal: address) ?? .local
+            if scope == .local, !plan.mayBeLocal {
+                refusedAddress = true
+                return false
+            }
+            answeredFromPublic = scope == .global
         }
         requests += 1
         counters.addRequest()
@@ -120,10 +120,15 @@ final class Exchange {
 
     /// - Returns: Whether libcurl may connect there. `CURLOPT_OPENSOCKETFUNCTION`.
     func mayConnect(to address: UnsafePointer<sockaddr>) -> Bool {
-        if mayBeLocal || AddressScope(socketAddress: address) == .global { return true }
+        if plan.mayBeLocal || plan.isProxied || AddressScope(socketAddress: address) == .global { return true }
         refusedAddress = true
         return false
     }
+
+    /// Kernel receive buffer in **bytes** for a new socket; `nil` for the system's choice.
+    var socketBuffer: Int32? { throttle.socketBuffer }
+
+    // MARK: - Head
 
     /// One header line. `CURLOPT_HEADERFUNCTION`.
     func receive(header line: UnsafeRawBufferPointer) -> Bool {
@@ -135,37 +140,41 @@ final class Exchange {
             return false
         case .headEnded:
             headDidEnd()
-            return true
+            return fault?.kind != .superseded
         }
     }
 
     private func headDidEnd() {
-        let verdict = judge(collector.headers, to: question, now: now)
+        let verdict = judge(collector.headers, to: plan.question, now: plan.unixTime)
         self.verdict = verdict
+        phase = .discarding
         switch verdict {
-        case .fault(let found):
-            fault = found
-            phase = .discarding
-        case .redirect:
-            phase = .discarding
+        case .fault(let found): fault = found
+        case .redirect: break
         case .notModified:
-            phase = .discarding
-            for piece in pieces { begin(piece, total: nil) }
-        case .body(let offset, let end, let total):
+            for piece in pieces { begin(piece) }
+        case .body(let offset, let end, _):
             self.offset = offset
             bodyEnd = end
+            if isWhole {
+                worker.wholeBodyBegins(self)
+                if fault != nil { return }
+            }
             phase = .body
-            for piece in pieces { begin(piece, total: total) }
+            for piece in pieces { begin(piece) }
             finishWhenServed()
         }
     }
 
     /// Tells a piece's sink about the answer and notes what it wants of it.
-    private func begin(_ piece: Piece, total: UInt64?) {
+    func begin(_ piece: Piece) {
+        var total: UInt64?
+        if case .body(_, _, let told) = verdict { total = told }
         let headers = collector.headers
+        let bodyOffset = isWhole ? 0 : offset
         let head = ResponseHead(
             status: headers.status,
-            bodyOffset: offset,
+            bodyOffset: bodyOffset,
             objectSize: total,
             validator: Validator(etag: headers.etag, lastModified: headers.lastModified),
             contentType: headers.mediaType
@@ -177,99 +186,113 @@ final class Exchange {
             piece.end = piece.position
             return
         }
-        if piece.end == nil, let total { piece.end = total }
+        if piece.end == nil { piece.end = total }
         if let end = piece.end, end > piece.hardEnd {
-            fault = fault ?? piece.beyondLimit
+            piece.fault = piece.beyondLimit
             return
         }
         let wanted = max(piece.sink.begin(head), piece.start)
         piece.position = min(wanted, piece.end ?? wanted)
         if piece.position < offset, !piece.isComplete {
-            fault = fault ?? Fault(.rewound, "the bytes from \(piece.position) on are wanted again")
+            piece.fault = Fault(.rewound, "the bytes from \(piece.position) on are wanted again")
         }
     }
+
+    /// Serves one more piece; its first wanted byte must not have passed.
+    func attach(_ piece: Piece) {
+        pieces.append(piece)
+        piece.leaveQueue()
+        piece.state = .running(self)
+        piece.transfer.lastURL = plan.chain.current.text
+        piece.transfer.lastSource = piece.sourceIndex
+        guard phase == .body else { return }  // Else it begins with the others.
+        begin(piece)
+        if piece.isServed { worker.reap(self) }
+    }
+
+    // MARK: - Body
 
     /// Body bytes. `CURLOPT_WRITEFUNCTION`. Allocates nothing and takes no lock.
     ///
     /// - Returns: What libcurl is told: the count, a pause, or another number that ends the exchange.
     func receive(_ bytes: UnsafeRawBufferPointer) -> Int {
         let refusal = bytes.isEmpty ? 1 : 0
-        guard fault == nil || phase == .discarding else { return refusal }
         activity += 1
         switch phase {
         case .head:  // HTTP/0.9.
             fault = Fault(.malformed, "a body without a head")
             return refusal
-        case .discarding:
-            count(bytes.count)
-            discarded += bytes.count
-            if isServed, bodyEnd == nil, offset == question.objectSize {
-                fault = Fault(.tooLarge, "more than the object's \(offset) bytes")
-            }
-            return discarded <= Self.maximumDiscard ? bytes.count : refusal
+        case .discarding: return discard(bytes.count) ? bytes.count : refusal
         case .body: break
         }
         guard throttle.take(bytes.count) else {
             isThrottled = true
             return Int(CURL_WRITEFUNC_PAUSE)
         }
-        switch deliver(bytes) {
-        case .taken: break
-        case .paused:
+        guard deliver(bytes) else {
             throttle.giveBack(bytes.count)
             isPaused = true
             return Int(CURL_WRITEFUNC_PAUSE)
-        case .stop:
-            count(bytes.count)
-            return refusal
         }
         count(bytes.count)
         offset += UInt64(bytes.count)
+        guard fault == nil else { return refusal }
         finishWhenServed()
         return isServed && phase == .body ? refusal : bytes.count
     }
 
+    private func discard(_ bytes: Int) -> Bool {
+        count(bytes)
+        discarded += bytes
+        if isServed, bodyEnd == nil, let size = plan.question.objectSize, offset == size {
+            fault = Fault(.tooLarge, "more than the object's \(size) bytes")
+        }
+        return discarded <= Self.maximumDiscard
+    }
+
     private func count(_ bytes: Int) {
         received += UInt64(bytes)
+        bodyBytes += UInt64(bytes)
         counters.addBytes(bytes)
     }
 
-    private func deliver(_ bytes: UnsafeRawBufferPointer) -> SinkOutcome {
+    /// Gives every piece its share of a chunk.
+    ///
+    /// - Returns: `false` when a sink asked for a pause; the chunk comes again, and who has its share gets it not twice.
+    private func deliver(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let (chunkEnd, overflow) = offset.addingReportingOverflow(UInt64(bytes.count))
         guard !overflow else {
             fault = Fault(.tooLarge, "more bytes than can be counted")
-            return .stop
+            return true
         }
-        if let size = question.objectSize, chunkEnd > size {
+        for piece in pieces where piece.fault == nil {
+            let low = max(piece.position, offset)
+            let high = min(piece.hardEnd, chunkEnd)
+            if low < high {
+                let part = UnsafeRawBufferPointer(rebasing: bytes[Int(low - offset)..<Int(high - offset)])
+                switch piece.sink.receive(part, at: low) {
+                case .taken: piece.position = high
+                case .paused: return false
+                case .stop: piece.fault = Fault(.stopped, "the receiver ended the transfer")
+                }
+            }
+            if chunkEnd > piece.hardEnd, piece.end != piece.hardEnd { piece.fault = piece.beyondLimit }
+            if piece.isServed, pieces.count > 1 { worker.reap(self) }
+        }
+        if let size = plan.question.objectSize, chunkEnd > size {
             fault = Fault(.tooLarge, "more than the object's \(size) bytes")
         } else if let bodyEnd, chunkEnd > bodyEnd {
             fault = Fault(.tooLarge, "more bytes than the answer's head told")
         }
-        for piece in pieces {
-            let low = max(piece.position, offset)
-            let high = min(piece.hardEnd, chunkEnd)
-            if low < high {
-                let part = UnsafeRawBufferPointer(
-                    rebasing: bytes[Int(low - offset)..<Int(high - offset)]
-                )
-                switch piece.sink.receive(part, at: low) {
-                case .taken: piece.position = high
-                case .paused: return .paused
-                case .stop:
-                    fault = Fault(.stopped, "the receiver ended the transfer")
-                    return .stop
-                }
-            }
-            if chunkEnd > piece.hardEnd, piece.end != piece.hardEnd { fault = piece.beyondLimit }
-        }
-        return fault == nil ? .taken : .stop
+        return true
     }
 
     /// Once nobody wants more: a short rest is read to keep the connection, a long one is cut off.
     private func finishWhenServed() {
-        for piece in pieces where !piece.isComplete { return }
+        for piece in pieces where !piece.isServed { return }
         isServed = true
-        if (bodyEnd ?? offset) - min(offset, bodyEnd ?? offset) <= UInt64(Self.maximumDiscard) { phase = .discarding }
+        let end = bodyEnd ?? offset
+        if end - min(offset, end) <= UInt64(Self.maximumDiscard) { phase = .discarding }
     }
 
     /// Most **bytes** read only to keep a connection; about what a new connection costs in time.

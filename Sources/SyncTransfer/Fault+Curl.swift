@@ -6,7 +6,7 @@ extension CurlWorker {
     /// the body is whole is counted by us (techniques: 7.88 reports success for ended HTTP/2 streams).
     func fault(of exchange: Exchange, result: CURLcode) -> Fault? {
         if exchange.refusedAddress, !exchange.isAnswered {
-            let host = exchange.chain.current.origin.host
+            let host = exchange.plan.chain.current.origin.host
             return Fault(.policy, "\(host) has a private address, and a public server led there")
         }
         if let fault = exchange.fault { return fault }

@@ -34,6 +34,10 @@ package struct Fault: Error, Equatable, Sendable {
         case tooLarge
         /// The sink wants bytes from before the answer's first.
         case rewound
+        /// Another exchange has the whole object already.
+        case superseded
+        /// The server gives whole objects only, and most of this one is not wanted.
+        case noRanges
         /// The sink ended the transfer.
         case stopped
         /// libcurl failed in a way that has no better name.
@@ -59,7 +63,9 @@ package struct Fault: Error, Equatable, Sendable {
         switch kind {
         case .unreachable: .unreachable
         case .idle: .timedOut
-        case .broken, .malformed, .unwantedForm, .wrongRange, .otherSize, .captivePortal, .rewound: .badAnswer
+        case .broken, .malformed, .unwantedForm, .wrongRange, .otherSize, .captivePortal, .rewound,
+            .superseded, .noRanges:
+            .badAnswer
         case .tls: .tls
         case .status(401), .status(403), .proxyAuthentication: .authentication
         case .status(let status): .badStatus(status)

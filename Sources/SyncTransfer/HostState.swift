@@ -2,6 +2,8 @@
 final class HostState {
     let origin: Origin
     var queue = TransferQueue<(piece: Piece, ticket: UInt64)>()
+    /// Queued pieces that could be asked elsewhere.
+    var movable = 0
     /// Exchanges under way.
     var running = 0
     /// Those of them that are small.
@@ -15,7 +17,17 @@ final class HostState {
     /// Idle handles, each kind for itself: a handle that has carried secrets is used for nothing else (V22).
     var handles: [HandleKind: [EasyHandle]] = [:]
 
-    init(origin: Origin) { self.origin = origin }
+    var adaptive: AdaptiveLimit
+    /// Body **bytes** since ``measuredSince``.
+    var measuredBytes: UInt64 = 0
+    var measuredSince: Duration = .zero
+    /// Whether all connections were busy and more was waiting, the whole time since then.
+    var wasSaturated = false
+
+    init(origin: Origin, adaptive: AdaptiveLimit) {
+        self.origin = origin
+        self.adaptive = adaptive
+    }
 }
 
 /// What a handle has been told besides the URL. Two kinds never share a handle.
@@ -23,7 +35,7 @@ struct HandleKind: Hashable {
     /// Sends the credentials of its origin.
     var hasCredentials: Bool
     /// Sends the configured headers and shows the client certificate.
-    var isOriginal: Bool
+    var isAtHome: Bool
     /// May speak HTTP/2.
     var http2: Bool
 }

@@ -29,6 +29,7 @@ final class Inbox: Sendable {
     private struct State {
         var commands: [Command] = []
         var isOpen = true
+        var records: [HostRecord] = []
         /// Set until the worker has ended, so that nobody wakes a multi handle that is gone.
         var multi: MultiHandle?
     }
@@ -63,6 +64,12 @@ final class Inbox: Sendable {
             return (state.commands, state.isOpen)
         }
     }
+
+    /// Leaves what is known about hosts for anyone to read.
+    func publish(_ records: [HostRecord]) { state.withLock { $0.records = records } }
+
+    /// What ``publish(_:)`` left last.
+    var records: [HostRecord] { state.withLock { $0.records } }
 
     /// The multi handle is about to go.
     func end() { state.withLock { $0.multi = nil } }

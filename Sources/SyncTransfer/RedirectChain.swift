@@ -4,8 +4,8 @@
 package struct RedirectChain: Equatable, Sendable {
     /// What to do with a redirect.
     package enum Step: Equatable, Sendable {
-        /// Ask again here.
-        case follow(CurlURL)
+        /// Ask again at the last of these: the redirect's target, then what a rule made of it if one did.
+        case follow(CurlURL, rewritten: CurlURL?)
         /// End the attempt.
         case refuse(Refusal)
     }
@@ -22,60 +22,88 @@ package struct RedirectChain: Equatable, Sendable {
         case downgrade(from: String, to: String)
     }
 
-    /// Where the chain began.
+    /// What the manifest or the user named.
     package let original: CurlURL
+    /// ``original``, or what a rule made of it: what our own headers are for, and what memory is keyed by.
+    package private(set) var entry: CurlURL
     /// The URL to ask now.
     package private(set) var current: CurlURL
     /// Redirects followed so far.
     package private(set) var hops = 0
+    /// The status of the first of them.
+    package private(set) var firstStatus: Int?
+    /// Whether a rule of the user's chose ``current``: then it is not held against the policies.
+    package private(set) var isByRule = false
+    /// Whether ``current`` came from what an earlier request learnt.
+    package private(set) var isRecalled = false
+    /// For how many **seconds** the chain may be used again; the shortest of its hops.
+    package private(set) var life = Int64.max
     private var seen: Set<String>
 
     /// Begins at a URL nothing has redirected yet.
-    package init(original: CurlURL) {
+    ///
+    /// - Parameter rewritten: What a rule of the user's makes of it.
+    package init(original: CurlURL, rewritten: CurlURL? = nil) {
         self.original = original
-        current = original
-        seen = [original.text]
+        entry = rewritten ?? original
+        current = entry
+        isByRule = rewritten != nil
+        seen = [entry.text]
     }
 
     /// Whether what belongs to the original's origin may be sent to the current URL (V19).
-    package var isAtOriginalOrigin: Bool { current.origin == original.origin }
+    package var isAtHome: Bool { current.origin == entry.origin }
+
+    /// Whether something has led away from the original.
+    package var hasMoved: Bool { current != original }
+
+    /// Goes where an earlier request was led.
+    package mutating func recall(_ lesson: RedirectMemory.Lesson) {
+        seen.insert(lesson.target.text)
+        current = lesson.target
+        firstStatus = lesson.status
+        isByRule = false
+        isRecalled = true
+        hops = 1
+    }
 
     /// Decides about an answer with status 301, 302, 303, 307 or 308; all of them keep the method GET.
     ///
     /// - Parameters:
     ///   - location: The `Location` header as it came: absolute, relative or scheme-relative.
+    ///   - status: The answer's status.
+    ///   - life: For how many **seconds** the answer may be used again.
     ///   - rewrite: Gives another URL for the target where a rule of the user's says so. Such a target is
     ///     the user's own wish and is not held against the policy.
     /// - Returns: Where to ask next, or the rule that was broken. A refusal changes nothing.
     package mutating func redirected(
         to location: String?,
+        status: Int,
+        life: Int64 = 0,
         policy: RedirectPolicy,
         rewrite: (CurlURL) -> CurlURL? = { _ in nil }
     ) -> Step {
         guard hops < policy.limit else { return .refuse(.tooMany(limit: policy.limit)) }
         guard let location, !location.isEmpty else { return .refuse(.badLocation("no Location header")) }
-        var target: CurlURL
+        let target: CurlURL
         do {
             target = try current.joined(location)
         } catch {
             return .refuse(.badLocation(error.description))
         }
-        if let rewritten = rewrite(target) {
-            target = rewritten
-        } else if current.origin.scheme == "https", target.origin.scheme == "http",
+        let rewritten = rewrite(target)
+        if rewritten == nil, current.origin.scheme == "https", target.origin.scheme == "http",
             !policy.downgrade.covers(target.origin.host)
         {
             return .refuse(.downgrade(from: current.text, to: target.text))
         }
-        guard !seen.contains(target.text) else { return .refuse(.cycle(target.text)) }
-        go(to: target)
+        let next = rewritten ?? target
+        guard seen.insert(next.text).inserted else { return .refuse(.cycle(next.text)) }
+        current = next
+        isByRule = rewritten != nil
+        firstStatus = firstStatus ?? status
+        self.life = min(self.life, life)
         hops += 1
-        return .follow(target)
-    }
-
-    /// Moves on without a redirect: a rule of the user's, or what an earlier redirect taught.
-    package mutating func go(to target: CurlURL) {
-        seen.insert(target.text)
-        current = target
+        return .follow(target, rewritten: rewritten)
     }
 }

@@ -8,6 +8,8 @@ package enum RetryTable {
         case again
         /// Ask again at once, beginning at the original URL.
         case againFromOriginal
+        /// Be served by the exchange that has the whole object.
+        case joinOther
         /// Ask again once, for the whole object.
         case onceWithoutRange
         /// Ask again once, past caches.
@@ -48,6 +50,8 @@ package enum RetryTable {
         case .redirect: .nextSource  // Configuration of the server (F022).
         case .policy: .nextSource  // Ours to refuse; a mirror may comply (F023, F024).
         case .tooLarge: .nextSource  // It is another object (F009).
+        case .superseded: .joinOther  // The same bytes are coming already.
+        case .noRanges: .nextSource  // A mirror may have ranges; the last one is taken as it is.
         case .rewound: .again  // The sink has its reasons; bounded by the attempts.
         case .stopped: .fail  // The sink knows why.
         case .library: .once  // Out of memory or sockets can pass.

@@ -6,6 +6,8 @@ package struct HostScore: Equatable, Sendable {
     package var failures = 0.0
     /// **Bytes** a second of one connection, smoothed; `nil` until measured.
     package var rate: Double?
+    /// Connections at a time that served it well; `nil` until measured.
+    package var connections: Int?
 
     /// Nothing known.
     package init() {}
@@ -40,22 +42,42 @@ package struct HostScore: Equatable, Sendable {
     }
 }
 
+/// What is known about one origin, to be kept for the next process.
+package struct HostRecord: Equatable, Sendable {
+    /// As ``Origin/description``.
+    package var origin: String
+    /// How it has done.
+    package var score: HostScore
+
+    /// Makes a record.
+    package init(origin: String, score: HostScore) {
+        self.origin = origin
+        self.score = score
+    }
+}
+
 /// Which of several sources to ask: those not set back first, then by measured goodness, then as listed.
 package struct Standings: Equatable, Sendable {
     private var scores: [Origin: HostScore] = [:]
     private var setBackUntil: [String: Duration] = [:]
 
-    /// Everyone is equal.
-    package init() {}
+    /// Everyone is equal, but for what an earlier process knew.
+    package init(_ records: [HostRecord] = []) {
+        for record in records {
+            if let origin = try? CurlURL(record.origin).origin { scores[origin] = record.score }
+        }
+    }
+
+    /// What is worth keeping for the next process.
+    package var records: [HostRecord] {
+        scores.map { HostRecord(origin: $0.key.description, score: $0.value) }
+    }
 
     /// What is known about an origin.
     package subscript(origin: Origin) -> HostScore {
         get { scores[origin] ?? HostScore() }
         set { scores[origin] = newValue }
     }
-
-    /// All origins that something is known about.
-    package var known: [Origin: HostScore] { scores }
 
     /// Asks a URL only after its mirrors until a time.
     package mutating func setBack(_ url: String, until time: Duration, now: Duration) {

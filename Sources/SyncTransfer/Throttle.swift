@@ -38,6 +38,14 @@ final class Throttle {
         filledAt = now
     }
 
+    /// Kernel receive buffer in **bytes** for a new socket: a quarter of a second's worth, so that what the
+    /// kernel takes on credit does not show; `nil` without a limit. `SO_RCVBUF`, socket(7).
+    var socketBuffer: Int32? {
+        rate.map { Int32(min(max($0 / 4, 4096), 4 << 20)) }
+    }
+
+    var hasTokens: Bool { rate == nil || tokens > 0 }
+
     /// How long until there are tokens.
     var wait: Duration {
         guard let rate, tokens <= 0 else { return .zero }

@@ -83,6 +83,10 @@ final class Piece {
     /// For `If-Range`.
     var ifRange: String?
     var lastFault: Fault?
+    /// Why this piece wants no more of the exchange it is in, although others may.
+    var fault: Fault?
+    /// Takes a body from the first byte on although much of it is not wanted: no other source has ranges.
+    var acceptsWaste = false
 
     init(transfer: Transfer, sink: any TransferSink, start: UInt64, end: UInt64?) {
         self.transfer = transfer
@@ -94,6 +98,9 @@ final class Piece {
     }
 
     var isComplete: Bool { end == position }
+
+    /// Whether it wants nothing more of the exchange it is in.
+    var isServed: Bool { fault != nil || isComplete }
 
     /// **Bytes** still wanted; `nil` when the length is not known.
     var remaining: UInt64? { end.map { $0 - min(position, $0) } }

@@ -52,6 +52,9 @@ package struct TransportConfiguration: Sendable {
     /// Least **bytes** of a part when a running transfer is split.
     package var minimumSplit: UInt64 = 1 << 20
 
+    /// What an earlier process knew about hosts; see ``CurlTransport/hostRecords``.
+    package var hostRecords: [HostRecord] = []
+
     /// Time for deadlines and for dates in answers.
     package var clock: TransportClock
     /// A uniformly distributed number, for jitter.

@@ -1,0 +1,59 @@
+/// How many connections to one origin: more while goodput grows, half of them when the server or the path objects.
+///
+/// Additive increase, multiplicative decrease, as TCP shares a link (RFC 5681); with a doubling start, because a
+/// run of some seconds has no time for single steps. Does no I/O and reads no clock.
+package struct AdaptiveLimit: Sendable {
+    /// Connections that may be open now.
+    package private(set) var limit: Int
+    private let ceiling: Int
+    private var isDoubling = true
+    /// Goodput before the last step, in **bytes** a second; `nil` before any step.
+    private var before: (goodput: Double, limit: Int)?
+    private var holdUntil: Duration = .zero
+    private var holds = 0
+    private var penalisedAt: Duration?
+
+    /// - Parameters:
+    ///   - start: The first value, such as one remembered; cut to 1 … `ceiling`.
+    ///   - ceiling: Never more.
+    package init(start: Int, ceiling: Int) {
+        limit = min(max(1, start), ceiling)
+        self.ceiling = ceiling
+    }
+
+    /// Takes a measurement over one interval in which every connection that was allowed was busy.
+    ///
+    /// - Parameter goodput: **Bytes** a second over all connections to the origin.
+    package mutating func measured(goodput: Double, now: Duration) {
+        guard now >= holdUntil, goodput > 0 else { return }
+        if let before {
+            let step = Double(limit - before.limit) / Double(before.limit)
+            // Half of what the new connections would bring if they were as good as the old ones.
+            guard goodput >= before.goodput * (1 + step / 2) else {
+                isDoubling = false
+                limit = before.limit
+                self.before = nil
+                holds = min(holds + 1, 5)
+                holdUntil = now + Self.interval * (1 << holds)  // Asked again, ever more rarely.
+                return
+            }
+            holds = 0
+        }
+        guard limit < ceiling else { return }
+        before = (goodput, limit)
+        limit = min(ceiling, isDoubling ? limit * 2 : limit + max(1, limit / 8))
+    }
+
+    /// The server said 429 or 503, or a connection was reset or fell silent. Once an interval at most.
+    package mutating func penalise(now: Duration) {
+        if let penalisedAt, now - penalisedAt < Self.interval * 2 { return }
+        penalisedAt = now
+        limit = max(1, limit / 2)
+        isDoubling = false
+        before = nil
+        holdUntil = now + Self.interval * 8
+    }
+
+    /// How long one measurement takes: several round trips of a far server.
+    package static let interval: Duration = .milliseconds(250)
+}

@@ -1,0 +1,151 @@
+import CPosix
+import Glibc
+
+/// Reads who we are to which origin. One section an origin:
+/// ```ini
+/// # Lines that begin with # are comments.
+/// [https://files.example.com]
+/// type = basic
+/// user = alice
+/// password = …
+///
+/// [https://bucket.s3.eu-central-1.amazonaws.com]
+/// type = sigv4
+/// access-key = …
+/// secret-key = …
+/// region = eu-central-1
+/// service = s3
+/// ```
+/// and `type = bearer` with `token`. A value is everything after the first `=`, blanks around it left out.
+package enum CredentialsFile {
+    /// Why a file is refused. Never holds a value out of the file.
+    package struct Refusal: Error, Equatable, CustomStringConvertible {
+        /// Where, what and what to do.
+        package let description: String
+    }
+
+    /// Reads a file that its owner alone may read.
+    ///
+    /// - Throws: ``Refusal`` when it cannot be read, belongs to somebody else, is open to others, or is malformed.
+    package static func read(path: String) throws(Refusal) -> Credentials {
+        let descriptor = sa_openat(AT_FDCWD, path, O_RDONLY, 0)
+        guard descriptor >= 0 else { throw refusal(path, String(cString: strerror(errno))) }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw refusal(path, String(cString: strerror(errno))) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw refusal(path, "not a regular file") }
+        guard status.st_uid == geteuid() else { throw refusal(path, "belongs to another user") }
+        guard status.st_mode & 0o077 == 0 else {
+            throw refusal(path, "others may read it; run: chmod 600 \(path)")
+        }
+        guard status.st_size <= maximumSize else { throw refusal(path, "more than \(maximumSize) bytes") }
+        var bytes = [UInt8](repeating: 0, count: Int(maximumSize))
+        var length = 0
+        while length < bytes.count {
+            let count = bytes[length...].withUnsafeMutableBytes { Glibc.read(descriptor, $0.baseAddress, $0.count) }
+            guard count >= 0 else { throw refusal(path, String(cString: strerror(errno))) }
+            if count == 0 { break }
+            length += count
+        }
+        guard let text = String(validating: bytes[..<length], as: UTF8.self) else {
+            throw refusal(path, "not UTF-8")
+        }
+        do {
+            return try parse(text)
+        } catch {
+            throw Refusal(description: "\(path): \(error.description)")
+        }
+    }
+
+    /// Reads the text of such a file.
+    package static func parse(_ text: String) throws(Refusal) -> Credentials {
+        var credentials = Credentials()
+        var section: (origin: Origin, line: Int, fields: [String: String])?
+        var number = 0
+        for raw in text.split(separator: "\n", omittingEmptySubsequences: false) {
+            number += 1
+            let line = trimmed(raw)
+            if line.isEmpty || line.hasPrefix("#") { continue }
+            if line.hasPrefix("[") {
+                try add(section, to: &credentials)
+                section = (try origin(in: line, number), number, [:])
+                continue
+            }
+            guard let equals = line.firstIndex(of: "=") else { throw refusal(number, "neither [origin] nor name = value") }
+            guard section != nil else { throw refusal(number, "a value before the first [origin]") }
+            let name = trimmed(line[..<equals])
+            let value = String(trimmed(line[line.index(after: equals)...]))
+            guard names.contains(String(name)) else { throw refusal(number, "the name \(name) is unknown") }
+            guard !value.isEmpty else { throw refusal(number, "\(name) has no value") }
+            guard !value.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
+                throw refusal(number, "\(name) has control characters")
+            }
+            guard section?.fields.updateValue(value, forKey: String(name)) == nil else {
+                throw refusal(number, "\(name) comes twice")
+            }
+        }
+        try add(section, to: &credentials)
+        return credentials
+    }
+
+    private static func origin(in line: Substring, _ number: Int) throws(Refusal) -> Origin {
+        guard line.hasSuffix("]"), let url = try? CurlURL(String(line.dropFirst().dropLast())),
+            url.path == "/", url.query == nil, !line.dropLast().hasSuffix("/")
+        else { throw refusal(number, "not an origin; write [https://host] or [https://host:port]") }
+        return url.origin
+    }
+
+    private static func add(
+        _ section: (origin: Origin, line: Int, fields: [String: String])?,
+        to credentials: inout Credentials
+    ) throws(Refusal) {
+        guard let (origin, line, fields) = section else { return }
+        guard credentials[origin] == nil else { throw refusal(line, "\(origin) comes twice") }
+        var rest = fields
+        func take(_ name: String) throws(Refusal) -> String {
+            guard let value = rest.removeValue(forKey: name) else { throw refusal(line, "\(origin) lacks \(name)") }
+            return value
+        }
+        let kind: Credentials.Kind
+        switch try take("type") {
+        case "basic": kind = .basic(user: try take("user"), password: try take("password"))
+        case "bearer": kind = .bearer(token: try take("token"))
+        case "sigv4":
+            let session = rest.removeValue(forKey: "session-token")
+            kind = .sigV4(
+                accessKey: try take("access-key"),
+                secretKey: try take("secret-key"),
+                sessionToken: session,
+                region: try take("region"),
+                service: rest.removeValue(forKey: "service") ?? "s3"
+            )
+        default: throw refusal(line, "\(origin): the type is basic, bearer or sigv4")
+        }
+        guard let extra = rest.keys.sorted().first else {
+            credentials[origin] = kind
+            return
+        }
+        throw refusal(line, "\(origin): \(extra) does not go with its type")
+    }
+
+    private static let names: Set = [
+        "type", "user", "password", "token", "access-key", "secret-key", "session-token", "region", "service",
+    ]
+
+    /// Most **bytes** of a file; thousands of origins.
+    private static let maximumSize: off_t = 1 << 20
+
+    private static func trimmed(_ text: Substring) -> Substring {
+        var text = text.drop { $0 == " " || $0 == "\t" || $0 == "\r" }
+        while let last = text.last, last == " " || last == "\t" || last == "\r" { text.removeLast() }
+        return text
+    }
+
+    private static func refusal(_ line: Int, _ detail: String) -> Refusal {
+        Refusal(description: "line \(line): \(detail)")
+    }
+
+    private static func refusal(_ path: String, _ detail: String) -> Refusal {
+        Refusal(description: "\(path): \(detail)")
+    }
+}

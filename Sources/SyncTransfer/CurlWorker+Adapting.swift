@@ -1,0 +1,42 @@
+import SyncPlugins
+
+extension CurlWorker {
+    /// Adds what an exchange has received since the last look to its host's goodput.
+    func measure(_ exchange: Exchange) {
+        exchange.host.measuredBytes += exchange.bodyBytes - exchange.measuredBytes
+        exchange.measuredBytes = exchange.bodyBytes
+    }
+
+    /// Gives every host with traffic its measurement, once an interval.
+    func adapt() {
+        guard configuration.adaptive else { return }
+        for host in hosts.values where host.running > 0 {
+            let isSaturated = host.running >= host.adaptive.limit && !host.queue.isEmpty
+            if !isSaturated { host.wasSaturated = false }
+            let time = now - host.measuredSince
+            guard time >= AdaptiveLimit.interval else { continue }
+            if host.wasSaturated, throttle.rate == nil {
+                host.adaptive.measured(
+                    goodput: Double(host.measuredBytes) / (time / .seconds(1)),
+                    now: now
+                )
+                standings[host.origin].connections = host.adaptive.limit
+                list(host)
+            }
+            host.measuredBytes = 0
+            host.measuredSince = now
+            host.wasSaturated = isSaturated
+        }
+        inbox.publish(standings.records)
+    }
+
+    /// The server or the path says that it is too much (429, 503, reset, silence): half of it.
+    func noteLoad(of host: HostState, after fault: Fault?) {
+        switch fault?.kind {
+        case .status(429), .status(503), .idle, .broken:
+            host.adaptive.penalise(now: now)
+            standings[host.origin].connections = host.adaptive.limit
+        default: break
+        }
+    }
+}

@@ -1,0 +1,135 @@
+import CCurl
+import SyncPlugins
+
+extension CurlWorker {
+    /// Sends the next request of a piece.
+    func launch(_ piece: Piece, chain: RedirectChain, on host: HostState) {
+        if piece.chain == nil { announce(chain, for: piece) }
+        piece.chain = chain
+        let transfer = piece.transfer
+        transfer.lastURL = chain.current.text
+        transfer.lastSource = piece.sourceIndex
+
+        let source = transfer.sources[piece.sourceIndex]
+        let isRangeless = wholeObjects.isKnown(source.url.text)
+        let question = question(for: piece, chain: chain, wholeOnly: source.wholeOnly || isRangeless)
+        let isProxied = configuration.proxy != nil
+        let plan = Exchange.Plan(
+            kind: handleKind(for: chain, hasRange: question.first != nil),
+            question: question,
+            chain: chain,
+            mayBeLocal: !piece.originIsPublic || chain.isByRule
+                || configuration.redirects.privateTargets.covers(chain.current.origin.host),
+            isProxied: isProxied,
+            isSmall: isSmall(piece),
+            startedAt: now,
+            unixTime: configuration.clock.unixTime()
+        )
+        do throws(CurlError) {
+            let easy = try takeHandle(plan.kind, of: host)
+            let exchange = Exchange(easy: easy, host: host, piece: piece, plan: plan, worker: self)
+            try prepare(easy, for: exchange, piece: piece, source: source)
+            let code = curl_multi_add_handle(multi, easy.raw)
+            guard code == CURLM_OK else { throw CurlError(detail: String(cString: curl_multi_strerror(code))) }
+            running[ObjectIdentifier(exchange)] = exchange
+            host.running += 1
+            if plan.isSmall { host.runningSmall += 1 }
+            piece.leaveQueue()
+            piece.fault = nil
+            piece.state = .running(exchange)
+            if isRangeless { wholeObjects.begin(exchange, of: source.url.text) }
+        } catch {
+            settle(piece, fault: Fault(.library, error.detail), chain: chain)
+        }
+    }
+
+    /// Tells where a rule or memory leads before it is asked there.
+    private func announce(_ chain: RedirectChain, for piece: Piece) {
+        let id = piece.transfer.id
+        if chain.entry != chain.original {
+            configuration.events(.rewritten(id, from: redacted(chain.original), to: redacted(chain.entry)))
+        }
+        if chain.isRecalled, let status = chain.firstStatus {
+            configuration.events(
+                .redirected(id, status: status, from: redacted(chain.entry), to: redacted(chain.current), hop: 1)
+            )
+        }
+    }
+
+    private func question(for piece: Piece, chain: RedirectChain, wholeOnly: Bool) -> Question {
+        let request = piece.transfer.request
+        var question = Question(objectSize: request.objectSize)
+        question.isElsewhere = chain.current.origin.host != chain.original.origin.host
+        question.mayBeWebPage = chain.original.path.hasSuffix(".html") || chain.original.path.hasSuffix(".htm")
+        question.isConditional = request.knownValidator != nil && piece.position == 0 && request.range == nil
+        let isWhole = piece.position == 0 && (piece.end == nil || piece.end == request.objectSize)
+        if !wholeOnly, !isWhole {
+            question.first = piece.position
+            question.end = piece.end
+        }
+        return question
+    }
+
+    private func handleKind(for chain: RedirectChain, hasRange: Bool) -> HandleKind {
+        let http2 =
+            switch configuration.http2 {
+            case .never: false
+            case .wholeObjects: !hasRange
+            case .always: true
+            }
+        return HandleKind(
+            hasCredentials: configuration.credentials[chain.current.origin] != nil && !chain.current.isSigned,
+            isAtHome: chain.isAtHome,
+            http2: http2
+        )
+    }
+
+    private func takeHandle(_ kind: HandleKind, of host: HostState) throws(CurlError) -> EasyHandle {
+        if let easy = host.handles[kind]?.popLast() { return easy }
+        let easy = try EasyHandle()
+        try easy.applyDefaults(configuration, kind: kind, origin: host.origin)
+        return easy
+    }
+
+    private func prepare(
+        _ easy: EasyHandle,
+        for exchange: Exchange,
+        piece: Piece,
+        source: Source
+    ) throws(CurlError) {
+        let question = exchange.plan.question
+        let request = piece.transfer.request
+        var headers = ["Accept-Encoding: identity"]  // R8.
+        if let first = question.first {
+            try easy.set(CURLOPT_RANGE, "\(first)-\(question.end.map { String($0 - 1) } ?? "")")
+            if let known = piece.ifRange ?? request.validator?.strongETag { headers.append("If-Range: \(known)") }
+        } else {
+            try easy.set(CURLOPT_RANGE, nil)
+        }
+        if question.isConditional, let known = request.knownValidator {
+            if let etag = known.etag { headers.append("If-None-Match: \(etag)") }
+            if let date = known.lastModified { headers.append("If-Modified-Since: \(date)") }
+        }
+        if source.uncached || request.reload { headers.append("Cache-Control: no-cache") }
+        if exchange.plan.kind.isAtHome { headers += configuration.headers }
+        if exchange.plan.kind.hasCredentials {
+            switch configuration.credentials[exchange.plan.chain.current.origin] {
+            case .bearer(let token): headers.append("Authorization: Bearer \(token)")
+            case .sigV4(_, _, let token?, _, _): headers.append("X-Amz-Security-Token: \(token)")
+            default: break
+            }
+        }
+        // What came from an answer's head goes back into a request: never with a line end in it (V27).
+        try easy.set(headers: headers.filter { !$0.utf8.contains { $0 < 0x20 || $0 == 0x7F } })
+        try easy.set(CURLOPT_URL, exchange.plan.chain.current.text)
+        easy.forgetMessage()
+        try easy.attach(exchange)
+    }
+}
+
+extension Validator {
+    /// ``etag`` unless it is weak.
+    var strongETag: String? {
+        etag.flatMap { $0.hasPrefix("\"") && $0.hasSuffix("\"") && $0.utf8.count >= 2 ? $0 : nil }
+    }
+}

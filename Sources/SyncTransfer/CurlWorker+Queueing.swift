@@ -1,0 +1,136 @@
+import SyncPlugins
+
+extension CurlWorker {
+    /// Puts a piece into the queue of the host that its next request goes to.
+    ///
+    /// - Parameter isUrgent: Goes before everything: it has been started already.
+    func enqueue(_ piece: Piece, isUrgent: Bool = false) {
+        guard !piece.transfer.hasEnded else { return }
+        if piece.chain == nil { chooseSource(for: piece) }
+        let host = host(for: route(of: piece).current.origin)
+        piece.leaveQueue()
+        piece.state = .queued
+        host.queue.insert(
+            (piece, piece.ticket),
+            priority: isUrgent ? Int.max : piece.transfer.request.priority,
+            isSmall: isSmall(piece)
+        )
+        if piece.transfer.sources.count > 1 { host.movable += 1 }
+        list(host)
+    }
+
+    /// The chain the next request of a piece continues, or would begin with.
+    func route(of piece: Piece) -> RedirectChain {
+        if let chain = piece.chain { return chain }
+        let original = piece.transfer.sources[piece.sourceIndex].url
+        var chain = RedirectChain(original: original, rewritten: rules.apply(to: original)?.url)
+        if let lesson = memory.lesson(for: chain.entry, now: configuration.clock.unixTime()) {
+            chain.recall(lesson)
+            if lesson.originIsPublic { piece.originIsPublic = true }
+        }
+        return chain
+    }
+
+    private func chooseSource(for piece: Piece) {
+        let sources = piece.transfer.sources
+        guard sources.count > 1 else { return }
+        let candidates = sources.indices.filter { !sources[$0].isSpent }.map { index in
+            let url = sources[index].url
+            return (index: index, url: url, isOutOfReach: (hosts[url.origin]?.connectivityFailures ?? 0) > 0)
+        }
+        if let best = standings.best(of: candidates, now: now) { piece.sourceIndex = best }
+    }
+
+    func host(for origin: Origin) -> HostState {
+        if let host = hosts[origin] { return host }
+        let start = standings[origin].connections ?? Self.firstConnections
+        let limit = AdaptiveLimit(start: start, ceiling: configuration.connectionsPerHost)
+        let host = HostState(origin: origin, adaptive: limit)
+        hosts[origin] = host
+        return host
+    }
+
+    /// What to begin with at an unknown host: xet's and most browsers' range of 4 to 6, rounded down.
+    private static let firstConnections = 4
+
+    /// Notes that a host may start something, if it may.
+    func list(_ host: HostState) {
+        guard !host.isListed, mayStart(host), let priority = host.queue.topPriority else { return }
+        host.isListed = true
+        startable.insert((priority, host))
+    }
+
+    private func mayStart(_ host: HostState) -> Bool {
+        guard !host.queue.isEmpty, host.running < limit(of: host) else { return false }
+        return host.gate.map { $0 <= now } ?? true
+    }
+
+    /// Exchanges a host may have at a time: one to see whether it is back, else as many as serve it well.
+    func limit(of host: HostState) -> Int {
+        if host.connectivityFailures > 0 { return 1 }
+        return configuration.adaptive ? host.adaptive.limit : configuration.connectionsPerHost
+    }
+
+    /// Whether the next turn would start more without anything else happening.
+    var mayStartMore: Bool { !startable.isEmpty && running.count < configuration.connections }
+
+    /// Starts queued pieces while there is room. O(log *n*) for each start.
+    func startWhatMayStart() {
+        var turns = 0
+        while running.count < configuration.connections, turns < Self.maximumTurns,
+            let (_, host) = startable.popFirst()
+        {
+            turns += 1
+            host.isListed = false
+            guard mayStart(host) else { continue }
+            let next = host.queue.popFirst(
+                runningSmall: host.runningSmall,
+                runningLarge: host.running - host.runningSmall
+            )
+            if let (piece, ticket) = next {
+                if piece.transfer.sources.count > 1 { host.movable -= 1 }
+                if piece.ticket == ticket, case .queued = piece.state { start(piece, on: host) }
+            }
+            list(host)
+        }
+    }
+
+    /// So many looks into queues before libcurl gets its turn again.
+    private static let maximumTurns = 512
+
+    private func start(_ piece: Piece, on host: HostState) {
+        if piece.chain == nil { chooseSource(for: piece) }
+        let chain = route(of: piece)
+        guard chain.current.origin == host.origin else { return enqueue(piece) }  // Learnt since it was queued.
+        if !joinWholeObject(piece) { launch(piece, chain: chain, on: host) }
+    }
+
+    /// A host asked for a pause, or cannot be reached: nothing starts there before `time`.
+    func closeGate(of host: HostState, until time: Duration) {
+        guard time > host.gate ?? now else { return }
+        host.gate = time
+        timers.insert(Timer(at: time, action: .openGate(host)))
+        guard host.movable > 0 else { return }
+        // Those that can be asked elsewhere do not wait here. Once: afterwards there are none.
+        host.movable = 0
+        for ((piece, ticket), priority) in host.queue.removeAll() {
+            guard piece.ticket == ticket, case .queued = piece.state else { continue }
+            if piece.transfer.sources.count > 1 { piece.chain = nil }
+            enqueue(piece, isUrgent: priority == Int.max)
+        }
+    }
+
+    func openGate(of host: HostState) {
+        host.gate = nil
+        list(host)
+    }
+
+    /// Addresses or routes have changed: whoever could not be reached is tried again at once (F049).
+    func networkDidChange() {
+        for host in hosts.values where host.connectivityFailures > 0 { openGate(of: host) }
+    }
+
+    func isSmall(_ piece: Piece) -> Bool {
+        (piece.remaining ?? piece.transfer.request.limit) <= configuration.smallSize
+    }
+}

@@ -1,0 +1,143 @@
+import SyncPlugins
+
+extension CurlWorker {
+    /// Decides after a fault: again, elsewhere, later, or not at all.
+    func settle(_ piece: Piece, fault: Fault, chain: RedirectChain) {
+        let transfer = piece.transfer
+        guard !transfer.hasEnded else { return }
+        piece.leaveQueue()
+        if fault.kind == .superseded {
+            piece.chain = chain
+            if !joinWholeObject(piece) { enqueue(piece, isUrgent: true) }
+            return
+        }
+        piece.lastFault = fault
+        let progress = piece.position - min(piece.positionAtFailure, piece.position)
+        if progress >= configuration.retry.progress { piece.failures = 0 }
+        piece.positionAtFailure = piece.position
+        let isInterruption = (fault.kind == .broken || fault.kind == .idle) && progress > 0
+        if chain.hasMoved, !isInterruption, fault.kind != .stopped { memory.forget(chain.entry) }
+
+        let source = piece.sourceIndex
+        switch RetryTable.remedy(for: fault.kind, redirected: chain.hasMoved) {
+        case .waitForConnectivity: waitForConnectivity(piece, fault: fault, chain: chain)
+        case .again where isInterruption: retry(piece, fault: fault, from: fresh(chain))
+        case .again: retryElsewhereOrLater(piece, fault: fault, chain: chain)
+        case .againFromOriginal: retry(piece, fault: fault, from: nil, atOnce: piece.failures == 0)
+        case .onceWithoutRange where transfer.sources[source].strikes.insert(.withoutRange).inserted:
+            transfer.sources[source].wholeOnly = true
+            retry(piece, fault: fault, from: nil)
+        case .onceUncached where transfer.sources[source].strikes.insert(.uncached).inserted:
+            transfer.sources[source].uncached = true
+            retry(piece, fault: fault, from: nil)
+        case .once where transfer.sources[source].strikes.insert(.again).inserted:
+            retry(piece, fault: fault, from: nil)
+        case .onceWithoutRange, .onceUncached, .once, .nextSource: leaveSource(piece, fault: fault, chain: chain)
+        case .fail, .joinOther: fail(piece, fault: fault)
+        }
+    }
+
+    /// A chain to go on with, unless its end has expired (S74).
+    private func fresh(_ chain: RedirectChain) -> RedirectChain? {
+        guard let end = LinkExpiry.ofURL(chain.current), chain.hasMoved else { return chain }
+        return end > configuration.clock.unixTime() ? chain : nil
+    }
+
+    /// - Parameter atOnce: Without a wait: the fault says nothing about the server's health.
+    private func retry(_ piece: Piece, fault: Fault, from chain: RedirectChain?, atOnce: Bool = false) {
+        piece.failures += 1
+        guard piece.failures < configuration.retry.attempts else { return fail(piece, fault: fault) }
+        piece.chain = chain
+        let wait =
+            atOnce
+            ? .zero : configuration.retry.wait(failures: piece.failures, random: configuration.random())
+        announceRetry(piece, fault, wait)
+        piece.state = .waiting
+        timers.insert(Timer(at: now + wait, action: .requeue(piece, ticket: piece.ticket)))
+    }
+
+    private func announceRetry(_ piece: Piece, _ fault: Fault, _ wait: Duration) {
+        configuration.events(
+            .retrying(piece.transfer.id, reason: fault.detail, attempt: piece.failures + 1, after: wait)
+        )
+    }
+
+    /// Another source at once if there is one that is not set back; else this one after a wait.
+    private func retryElsewhereOrLater(_ piece: Piece, fault: Fault, chain: RedirectChain) {
+        let sources = piece.transfer.sources
+        let hasOther = sources.indices.contains { index in
+            index != piece.sourceIndex && !sources[index].isSpent
+                && !standings.isSetBack(sources[index].url.text, now: now)
+                && hosts[sources[index].url.origin]?.gate == nil
+        }
+        if sources.count > 1 { setBack(piece, fault: fault, chain: chain) }
+        if hasOther {
+            piece.failures += 1
+            guard piece.failures < configuration.retry.attempts else { return fail(piece, fault: fault) }
+            piece.chain = nil
+            return enqueue(piece, isUrgent: true)
+        }
+        guard let seconds = fault.retryAfter else { return retry(piece, fault: fault, from: fresh(chain)) }
+
+        // The server named a time: nobody else bothers it before then either.
+        piece.failures += 1
+        guard piece.failures < configuration.retry.attempts else { return fail(piece, fault: fault) }
+        let wait = configuration.retry.wait(retryAfter: seconds)
+        announceRetry(piece, fault, wait)
+        piece.chain = chain
+        closeGate(of: host(for: chain.current.origin), until: now + wait)
+        enqueue(piece, isUrgent: true)
+    }
+
+    /// Nothing was reached. That is no attempt; the deadline alone ends the waiting (S51).
+    private func waitForConnectivity(_ piece: Piece, fault: Fault, chain: RedirectChain) {
+        let host = host(for: chain.current.origin)
+        let isKnown = host.gate.map { $0 > now } ?? false
+        if !isKnown {
+            host.connectivityFailures += 1
+            let wait = configuration.retry.connectivityWait(
+                failures: host.connectivityFailures,
+                random: configuration.random()
+            )
+            closeGate(of: host, until: now + max(wait, .milliseconds(10)))
+        }
+        if piece.transfer.sources.count > 1 {
+            setBack(piece, fault: fault, chain: chain)
+        } else {
+            configuration.events(
+                .waitingForConnectivity(
+                    piece.transfer.id,
+                    url: redacted(chain.current),
+                    reason: fault.detail
+                )
+            )
+        }
+        piece.chain = nil
+        enqueue(piece, isUrgent: true)
+    }
+
+    private func leaveSource(_ piece: Piece, fault: Fault, chain: RedirectChain) {
+        let transfer = piece.transfer
+        if fault.kind == .noRanges {
+            standings.setBack(chain.original.text, until: now + configuration.setBack, now: now)
+        } else {
+            transfer.sources[piece.sourceIndex].isSpent = true
+            setBack(piece, fault: fault, chain: chain)
+        }
+        guard transfer.sources.contains(where: { !$0.isSpent }) else { return fail(piece, fault: fault) }
+        piece.chain = nil
+        enqueue(piece, isUrgent: true)
+    }
+
+    private func setBack(_ piece: Piece, fault: Fault, chain: RedirectChain) {
+        standings.setBack(chain.original.text, until: now + configuration.setBack, now: now)
+        standings[chain.original.origin].addFailure()
+        configuration.events(
+            .sourceSetBack(piece.transfer.id, url: redacted(chain.original), reason: fault.detail)
+        )
+    }
+
+    private func fail(_ piece: Piece, fault: Fault) {
+        abandon(piece.transfer, code: fault.code, detail: fault.detail)
+    }
+}

@@ -1,0 +1,50 @@
+import SyncPlugins
+
+extension CurlWorker {
+    /// When connections idle and nothing waits, the end of the slowest piece is given to another connection.
+    func splitSlowest() {
+        guard running.count < configuration.connections, startable.isEmpty else { return }
+        var slowest: (exchange: Exchange, piece: Piece, sink: any SplittableSink, left: Duration)?
+        for exchange in running.values {
+            guard let (piece, sink) = splittable(exchange), let left = timeLeft(exchange, piece) else { continue }
+            if left > slowest?.left ?? Self.worthwhile { slowest = (exchange, piece, sink, left) }
+        }
+        guard let (exchange, piece, sink, _) = slowest, let end = piece.end else { return }
+        let least = configuration.minimumSplit
+        let middle = piece.position + (end - piece.position) / 2
+        let range = (piece.position + least)...(end - least)
+        guard let (cut, tail) = sink.splitTail(near: middle, in: range), range.contains(cut) else { return }
+
+        let transfer = piece.transfer
+        piece.end = cut
+        let other = Piece(transfer: transfer, sink: tail, start: cut, end: end)
+        other.sourceIndex = piece.sourceIndex
+        other.originIsPublic = piece.originIsPublic
+        other.ifRange = piece.ifRange
+        other.chain = exchange.plan.chain
+        transfer.pieces.append(other)
+        transfer.openPieces += 1
+        wholeObjects.add(other)
+        enqueue(other, isUrgent: true)
+    }
+
+    private func splittable(_ exchange: Exchange) -> (Piece, any SplittableSink)? {
+        let host = exchange.host
+        guard host.running < limit(of: host), host.queue.isEmpty, exchange.headers.status == 206,
+            exchange.pieces.count == 1, let piece = exchange.pieces.first, piece.fault == nil,
+            let remaining = piece.remaining, remaining / 2 >= configuration.minimumSplit,
+            let sink = piece.sink as? any SplittableSink
+        else { return nil }
+        return (piece, sink)
+    }
+
+    private func timeLeft(_ exchange: Exchange, _ piece: Piece) -> Duration? {
+        guard let remaining = piece.remaining else { return nil }
+        let rate = Double(exchange.bodyBytes) / ((now - exchange.plan.startedAt) / .seconds(1))
+        guard rate > 0, rate.isFinite else { return nil }
+        return .seconds(Double(remaining) / rate)
+    }
+
+    /// A cut costs a new connection and what is under way behind it: some round trips.
+    private static let worthwhile: Duration = .milliseconds(500)
+}

@@ -1,0 +1,60 @@
+import Glibc
+
+/// Tells when this machine's addresses or routes change, so that a lost network is asked again at once.
+///
+/// `rtnetlink(7)`. Where the kernel or a container forbids it, there is just nothing to tell.
+final class NetworkChanges {
+    /// To be polled for reading; `nil` when there is none.
+    let descriptor: Int32?
+
+    init() {
+        let type = Int32(SOCK_RAW.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
+        let opened = socket(AF_NETLINK, type, 0)  // 0 is NETLINK_ROUTE.
+        guard opened >= 0 else {
+            descriptor = nil
+            return
+        }
+        // struct sockaddr_nl: family, padding, port 0 for "choose one", groups.
+        var address = NetlinkAddress(family: UInt16(AF_NETLINK), padding: 0, port: 0, groups: Self.groups)
+        let bound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
+                bind(opened, raw, socklen_t(MemoryLayout<NetlinkAddress>.size)) == 0
+            }
+        }
+        guard bound else {
+            close(opened)
+            descriptor = nil
+            return
+        }
+        descriptor = opened
+    }
+
+    deinit {
+        if let descriptor { close(descriptor) }
+    }
+
+    /// Reads what there is; the content does not matter.
+    ///
+    /// - Returns: Whether there was anything.
+    func takeChange() -> Bool {
+        guard let descriptor else { return false }
+        var changed = false
+        withUnsafeTemporaryAllocation(byteCount: 8192, alignment: 8) { buffer in
+            while recv(descriptor, buffer.baseAddress, buffer.count, 0) > 0 { changed = true }
+        }
+        return changed
+    }
+
+    private struct NetlinkAddress {
+        var family: UInt16
+        var padding: UInt16
+        var port: UInt32
+        var groups: UInt32
+    }
+
+    /// RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_IFADDR, RTMGRP_IPV6_ROUTE: linux/rtnetlink.h.
+    private static let groups: UInt32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400
+}
+
+@available(*, unavailable)
+extension NetworkChanges: Sendable {}
