@@ -79,7 +79,12 @@ private func judgePart(_ answer: ResponseHeaders, length: UInt64?, to question: 
     }
     if let fault = codingFault(answer) { return .fault(fault) }
     guard let text = answer.contentRange, let told = ContentRange(text), let range = told.range else {
-        return .fault(Fault(.wrongRange, "206 with \(answer.contentRange.map { "Content-Range: \($0.prefix(80))" } ?? "no Content-Range")"))
+        return .fault(
+            Fault(
+                .wrongRange,
+                "206 with \(answer.contentRange.map { "Content-Range: \($0.prefix(80))" } ?? "no Content-Range")"
+            )
+        )
     }
     if let total = told.total, let size = question.objectSize, total != size {
         return .fault(Fault(.otherSize, "206 of an object of \(total) bytes, where it has \(size)"))
@@ -91,7 +96,9 @@ private func judgePart(_ answer: ResponseHeaders, length: UInt64?, to question: 
         return .fault(Fault(.wrongRange, "206 beyond the object's \(size) bytes: \(text.prefix(80))"))
     }
     if let length, length != range.upperBound - range.lowerBound {
-        return .fault(Fault(.malformed, "Content-Length \(length) contradicts Content-Range \(text.prefix(80))"))
+        return .fault(
+            Fault(.malformed, "Content-Length \(length) contradicts Content-Range \(text.prefix(80))")
+        )
     }
     return .body(offset: range.lowerBound, end: range.upperBound, total: told.total)
 }

@@ -9,7 +9,13 @@ package struct Credentials: Sendable, Equatable, CustomStringConvertible, Custom
         /// RFC 6750.
         case bearer(token: String)
         /// AWS Signature Version 4. `CURLOPT_AWS_SIGV4`.
-        case sigV4(accessKey: String, secretKey: String, sessionToken: String?, region: String, service: String)
+        case sigV4(
+            accessKey: String,
+            secretKey: String,
+            sessionToken: String?,
+            region: String,
+            service: String
+        )
     }
 
     private var byOrigin: [Origin: Kind] = [:]

@@ -42,7 +42,9 @@ package enum CredentialsFile {
         var bytes = [UInt8](repeating: 0, count: Int(maximumSize))
         var length = 0
         while length < bytes.count {
-            let count = bytes[length...].withUnsafeMutableBytes { Glibc.read(descriptor, $0.baseAddress, $0.count) }
+            let count = bytes[length...].withUnsafeMutableBytes {
+                Glibc.read(descriptor, $0.baseAddress, $0.count)
+            }
             guard count >= 0 else { throw refusal(path, String(cString: strerror(errno))) }
             if count == 0 { break }
             length += count
@@ -71,7 +73,9 @@ package enum CredentialsFile {
                 section = (try origin(in: line, number), number, [:])
                 continue
             }
-            guard let equals = line.firstIndex(of: "=") else { throw refusal(number, "neither [origin] nor name = value") }
+            guard let equals = line.firstIndex(of: "=") else {
+                throw refusal(number, "neither [origin] nor name = value")
+            }
             guard section != nil else { throw refusal(number, "a value before the first [origin]") }
             let name = trimmed(line[..<equals])
             let value = String(trimmed(line[line.index(after: equals)...]))
@@ -103,7 +107,9 @@ package enum CredentialsFile {
         guard credentials[origin] == nil else { throw refusal(line, "\(origin) comes twice") }
         var rest = fields
         func take(_ name: String) throws(Refusal) -> String {
-            guard let value = rest.removeValue(forKey: name) else { throw refusal(line, "\(origin) lacks \(name)") }
+            guard let value = rest.removeValue(forKey: name) else {
+                throw refusal(line, "\(origin) lacks \(name)")
+            }
             return value
         }
         let kind: Credentials.Kind

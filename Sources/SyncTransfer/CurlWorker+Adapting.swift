@@ -27,11 +27,14 @@ extension CurlWorker {
             host.measuredSince = now
             host.wasSaturated = isSaturated
         }
-        inbox.publish(standings.records)
     }
 
     /// The server or the path says that it is too much (429, 503, reset, silence): half of it.
-    func noteLoad(of host: HostState, after fault: Fault?) {
+    ///
+    /// An object that fails again and again says something about itself, not about the load.
+    func noteLoad(after exchange: Exchange, _ fault: Fault?) {
+        guard exchange.pieces.contains(where: { $0.failures == 0 }) else { return }
+        let host = exchange.host
         switch fault?.kind {
         case .status(429), .status(503), .idle, .broken:
             host.adaptive.penalise(now: now)

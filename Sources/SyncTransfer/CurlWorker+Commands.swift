@@ -24,8 +24,12 @@ extension CurlWorker {
                 .failure(TransferError(code: code, url: request.urls.first ?? "", detail: detail))
             )
         }
-        guard transfers[request.id] == nil else { return refuse(.misuse, "transfer \(request.id) exists already") }
-        guard !cancelledEarly.remove(request.id) else { return refuse(.cancelled, "cancelled before its start") }
+        guard transfers[request.id] == nil else {
+            return refuse(.misuse, "transfer \(request.id) exists already")
+        }
+        guard !cancelledEarly.remove(request.id) else {
+            return refuse(.cancelled, "cancelled before its start")
+        }
 
         var sources: [Source] = []
         for text in request.urls {
@@ -88,7 +92,9 @@ extension CurlWorker {
 
     /// The time of a transfer is up.
     func passDeadline(of transfer: Transfer) {
-        let fault = transfer.pieces.lazy.compactMap(\.lastFault).first
+        let fault =
+            transfer.pieces.lazy.compactMap(\.lastFault).first
+            ?? transfer.pieces.first.flatMap { hosts[route(of: $0).current.origin]?.lastFault }
         abandon(
             transfer,
             code: fault.map(\.code) ?? .timedOut,

@@ -9,6 +9,7 @@ extension CurlWorker {
         transfer.openPieces -= 1
         guard transfer.openPieces == 0, !transfer.hasEnded else { return }
         close(transfer)
+        transfer.pieces = []
         transfer.completion(
             .success(
                 TransferReport(
@@ -31,6 +32,7 @@ extension CurlWorker {
             if case .running(let exchange) = piece.state { detach(piece, from: exchange) }
             piece.state = .ended
         }
+        transfer.pieces = []
         transfer.completion(
             .failure(
                 TransferError(code: code, url: transfer.lastURL, detail: detail, requests: transfer.requests)

@@ -10,14 +10,17 @@ extension CurlWorker {
         release(exchange)
         account(exchange)
         let host = exchange.host
-        if exchange.isConnected { host.connectivityFailures = 0 }
+        if exchange.isConnected {
+            host.connectivityFailures = 0
+            host.lastFault = nil
+        }
         if fault == nil, exchange.verdict != .redirect {
             standings[host.origin].addSuccess(
                 bytes: exchange.bodyBytes,
                 time: now - exchange.plan.startedAt
             )
         }
-        noteLoad(of: host, after: fault)
+        noteLoad(after: exchange, fault)
 
         for (index, piece) in exchange.pieces.enumerated() where !piece.transfer.hasEnded {
             if exchange.answeredFromPublic || isPublicByName(exchange) { piece.originIsPublic = true }
@@ -150,7 +153,8 @@ extension CurlWorker {
 
     /// A target that is private by its very name is refused before anything connects.
     private func isRefusedByName(_ target: CurlURL) -> Bool {
-        !configuration.redirects.privateTargets.covers(target.origin.host) && isLocalByName(target.origin.host)
+        !configuration.redirects.privateTargets.covers(target.origin.host)
+            && isLocalByName(target.origin.host)
     }
 
     /// Behind a proxy the connected address says nothing; then the name has to.

@@ -30,7 +30,9 @@ extension CurlWorker {
             let exchange = Exchange(easy: easy, host: host, piece: piece, plan: plan, worker: self)
             try prepare(easy, for: exchange, piece: piece, source: source)
             let code = curl_multi_add_handle(multi, easy.raw)
-            guard code == CURLM_OK else { throw CurlError(detail: String(cString: curl_multi_strerror(code))) }
+            guard code == CURLM_OK else {
+                throw CurlError(detail: String(cString: curl_multi_strerror(code)))
+            }
             running[ObjectIdentifier(exchange)] = exchange
             host.running += 1
             if plan.isSmall { host.runningSmall += 1 }
@@ -51,7 +53,13 @@ extension CurlWorker {
         }
         if chain.isRecalled, let status = chain.firstStatus {
             configuration.events(
-                .redirected(id, status: status, from: redacted(chain.entry), to: redacted(chain.current), hop: 1)
+                .redirected(
+                    id,
+                    status: status,
+                    from: redacted(chain.entry),
+                    to: redacted(chain.current),
+                    hop: 1
+                )
             )
         }
     }
@@ -60,7 +68,8 @@ extension CurlWorker {
         let request = piece.transfer.request
         var question = Question(objectSize: request.objectSize)
         question.isElsewhere = chain.current.origin.host != chain.original.origin.host
-        question.mayBeWebPage = chain.original.path.hasSuffix(".html") || chain.original.path.hasSuffix(".htm")
+        question.mayBeWebPage =
+            chain.original.path.hasSuffix(".html") || chain.original.path.hasSuffix(".htm")
         question.isConditional = request.knownValidator != nil && piece.position == 0 && request.range == nil
         let isWhole = piece.position == 0 && (piece.end == nil || piece.end == request.objectSize)
         if !wholeOnly, !isWhole {
@@ -102,7 +111,9 @@ extension CurlWorker {
         var headers = ["Accept-Encoding: identity"]  // R8.
         if let first = question.first {
             try easy.set(CURLOPT_RANGE, "\(first)-\(question.end.map { String($0 - 1) } ?? "")")
-            if let known = piece.ifRange ?? request.validator?.strongETag { headers.append("If-Range: \(known)") }
+            if let known = piece.ifRange ?? request.validator?.strongETag {
+                headers.append("If-Range: \(known)")
+            }
         } else {
             try easy.set(CURLOPT_RANGE, nil)
         }

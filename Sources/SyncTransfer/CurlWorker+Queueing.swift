@@ -12,11 +12,17 @@ extension CurlWorker {
         piece.state = .queued
         host.queue.insert(
             (piece, piece.ticket),
-            priority: isUrgent ? Int.max : piece.transfer.request.priority,
+            priority: priority(of: piece, isUrgent: isUrgent),
             isSmall: isSmall(piece)
         )
         if piece.transfer.sources.count > 1 { host.movable += 1 }
         list(host)
+    }
+
+    /// What has begun goes first; what has failed again and again leaves its slot to others first (V50).
+    private func priority(of piece: Piece, isUrgent: Bool) -> Int {
+        if piece.failures > 1 { return Int.min }
+        return isUrgent ? Int.max : piece.transfer.request.priority
     }
 
     /// The chain the next request of a piece continues, or would begin with.

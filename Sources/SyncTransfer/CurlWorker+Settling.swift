@@ -32,7 +32,8 @@ extension CurlWorker {
             retry(piece, fault: fault, from: nil)
         case .once where transfer.sources[source].strikes.insert(.again).inserted:
             retry(piece, fault: fault, from: nil)
-        case .onceWithoutRange, .onceUncached, .once, .nextSource: leaveSource(piece, fault: fault, chain: chain)
+        case .onceWithoutRange, .onceUncached, .once, .nextSource:
+            leaveSource(piece, fault: fault, chain: chain)
         case .fail, .joinOther: fail(piece, fault: fault)
         }
     }
@@ -93,6 +94,7 @@ extension CurlWorker {
     private func waitForConnectivity(_ piece: Piece, fault: Fault, chain: RedirectChain) {
         let host = host(for: chain.current.origin)
         let isKnown = host.gate.map { $0 > now } ?? false
+        host.lastFault = fault
         if !isKnown {
             host.connectivityFailures += 1
             let wait = configuration.retry.connectivityWait(

@@ -6,7 +6,9 @@ extension CurlWorker {
         guard running.count < configuration.connections, startable.isEmpty else { return }
         var slowest: (exchange: Exchange, piece: Piece, sink: any SplittableSink, left: Duration)?
         for exchange in running.values {
-            guard let (piece, sink) = splittable(exchange), let left = timeLeft(exchange, piece) else { continue }
+            guard let (piece, sink) = splittable(exchange), let left = timeLeft(exchange, piece) else {
+                continue
+            }
             if left > slowest?.left ?? Self.worthwhile { slowest = (exchange, piece, sink, left) }
         }
         guard let (exchange, piece, sink, _) = slowest, let end = piece.end else { return }

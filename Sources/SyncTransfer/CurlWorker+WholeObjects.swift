@@ -7,7 +7,8 @@ extension CurlWorker {
     /// another exchange has the object already, or too much would be wasted while others have ranges, the
     /// exchange gets a fault.
     func wholeBodyBegins(_ exchange: Exchange) {
-        guard let piece = exchange.pieces.first, exchange.plan.question.first != nil || isSharing(exchange) else { return }
+        guard let piece = exchange.pieces.first, exchange.plan.question.first != nil || isSharing(exchange)
+        else { return }
         let url = exchange.plan.chain.original.text
         if let other = wholeObjects.body(of: url), other !== exchange {
             exchange.fault = Fault(.superseded, "the whole object is coming already")
@@ -51,7 +52,8 @@ extension CurlWorker {
     /// - Returns: `false` when the piece has to ask for itself.
     func joinWholeObject(_ piece: Piece) -> Bool {
         let url = piece.transfer.sources[piece.sourceIndex].url.text
-        guard let exchange = wholeObjects.body(of: url), piece.transfer.request.range != nil || piece.position > 0
+        guard let exchange = wholeObjects.body(of: url),
+            piece.transfer.request.range != nil || piece.position > 0
         else { return false }
         if exchange.fault == nil, !exchange.isServed, exchange.offset <= piece.position {
             serve(piece, by: exchange, url: url)
@@ -65,7 +67,9 @@ extension CurlWorker {
 
     private func serve(_ piece: Piece, by exchange: Exchange, url: String) {
         let sources = piece.transfer.sources
-        if let index = sources.indices.first(where: { sources[$0].url.text == url }) { piece.sourceIndex = index }
+        if let index = sources.indices.first(where: { sources[$0].url.text == url }) {
+            piece.sourceIndex = index
+        }
         piece.chain = exchange.plan.chain
         exchange.attach(piece)
     }

@@ -78,6 +78,7 @@ final class CurlWorker {
             sleep(atMost: ended || mayStartMore ? 0 : pollTimeout())
         }
         endEverything()
+        inbox.publish(standings.records)
         inbox.end()
         curl_multi_cleanup(multi)
     }
@@ -131,6 +132,7 @@ final class CurlWorker {
         }
         adapt()
         splitSlowest()
+        inbox.publish(standings.records)
     }
 
     private var sweepInterval: Duration { min(.milliseconds(100), configuration.idleTimeout / 4) }

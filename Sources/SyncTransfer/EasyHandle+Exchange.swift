@@ -3,7 +3,9 @@ import Glibc
 
 extension EasyHandle {
     /// Sets what every transfer has in common; once in a handle's life.
-    func applyDefaults(_ configuration: TransportConfiguration, kind: HandleKind, origin: Origin) throws(CurlError) {
+    func applyDefaults(_ configuration: TransportConfiguration, kind: HandleKind, origin: Origin)
+        throws(CurlError)
+    {
         try restrictProtocols()
         try set(CURLOPT_NOSIGNAL, 1)  // Signals and threads do not mix: CURLOPT_NOSIGNAL.
         try set(CURLOPT_NOPROGRESS, 1)
@@ -76,7 +78,8 @@ extension EasyHandle {
         }
         _ = sa_curl_set_prereq(raw) { context, address, _, _, _ in
             guard let address, let exchange = exchange(context) else { return CURL_PREREQFUNC_ABORT }
-            return exchange.willSend(to: String(cString: address)) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+            return exchange.willSend(to: String(cString: address))
+                ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
         }
         _ = sa_curl_set_opensocket(raw) { context, purpose, address in
             guard let address, let exchange = exchange(context) else { return sa_curl_socket_bad() }

@@ -120,7 +120,9 @@ final class Exchange {
 
     /// - Returns: Whether libcurl may connect there. `CURLOPT_OPENSOCKETFUNCTION`.
     func mayConnect(to address: UnsafePointer<sockaddr>) -> Bool {
-        if plan.mayBeLocal || plan.isProxied || AddressScope(socketAddress: address) == .global { return true }
+        if plan.mayBeLocal || plan.isProxied || AddressScope(socketAddress: address) == .global {
+            return true
+        }
         refusedAddress = true
         return false
     }

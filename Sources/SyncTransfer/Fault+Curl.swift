@@ -22,7 +22,8 @@ extension CurlWorker {
             .unreachable
         case CURLE_OPERATION_TIMEDOUT: exchange.isConnected ? .idle : .unreachable
         case CURLE_SSL_CONNECT_ERROR: isTLSRefusal(text) ? .tls : .unreachable
-        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER,
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM,
+            CURLE_SSL_CIPHER,
             CURLE_SSL_ISSUER_ERROR, CURLE_SSL_CRL_BADFILE, CURLE_SSL_INVALIDCERTSTATUS,
             CURLE_SSL_PINNEDPUBKEYNOTMATCH, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED,
             CURLE_SSL_CLIENTCERT, CURLE_USE_SSL_FAILED:
@@ -48,7 +49,8 @@ extension RedirectChain.Refusal {
     var fault: Fault {
         switch self {
         case .tooMany(let limit): Fault(.redirect, "more than \(limit) redirects")
-        case .cycle(let url): Fault(.redirect, "redirects in a circle, to \(SyncModel.redacted(url: url)) again")
+        case .cycle(let url):
+            Fault(.redirect, "redirects in a circle, to \(SyncModel.redacted(url: url)) again")
         case .badLocation(let reason): Fault(.redirect, "a redirect without a usable target: \(reason)")
         case .downgrade(let from, let to):
             Fault(

@@ -14,10 +14,12 @@ package func httpDate(_ text: String) -> Int64? {
     if !isAsctime, words[3].utf8.count == 2 { year += year < 70 ? 2000 : 1900 }
 
     let time = (isAsctime ? words[3] : words[4]).split(separator: ":", omittingEmptySubsequences: false)
-    guard time.count == 3, let hour = Int64(time[0]), let minute = Int64(time[1]), let second = Int64(time[2]),
+    guard time.count == 3, let hour = Int64(time[0]), let minute = Int64(time[1]),
+        let second = Int64(time[2]),
         (0..<24).contains(hour), (0..<60).contains(minute), (0...60).contains(second)
     else { return nil }
-    return daysSince1970(year: year, month: Int64(month) + 1, day: day) * 86_400 + hour * 3600 + minute * 60 + second
+    return daysSince1970(year: year, month: Int64(month) + 1, day: day) * 86_400 + hour * 3600 + minute * 60
+        + second
 }
 
 /// H. Hinnant, "chrono-Compatible Low-Level Date Algorithms" (`days_from_civil`), for years from 0.

@@ -12,6 +12,8 @@ final class HostState {
     var gate: Duration?
     /// Connections that failed since one was made.
     var connectivityFailures = 0
+    /// Why the last of them failed.
+    var lastFault: Fault?
     /// Whether it has an entry among those that may start.
     var isListed = false
     /// Idle handles, each kind for itself: a handle that has carried secrets is used for nothing else (V22).

@@ -18,8 +18,11 @@ enum LibcurlCheck {
         }
         guard version.features & CURL_VERSION_SSL != 0 else { return "this libcurl has no TLS" }
         // V26: the effective policy is asked, not the setter. None of these reaches the network.
-        for url in ["file:///dev/null", "ftp://127.0.0.1:9/", "gopher://127.0.0.1:9/", "dict://127.0.0.1:9/"] {
-            guard refuses(url) else { return "libcurl would fetch \(url) although only http and https are allowed" }
+        for url in ["file:///dev/null", "ftp://127.0.0.1:9/", "gopher://127.0.0.1:9/", "dict://127.0.0.1:9/"]
+        {
+            guard refuses(url) else {
+                return "libcurl would fetch \(url) although only http and https are allowed"
+            }
         }
         return nil
     }

@@ -35,7 +35,9 @@ package enum LinkExpiry {
         fallback: Int64,
         now: Int64
     ) -> Int64 {
-        let directives = (cacheControl ?? "").lowercased().split(separator: ",").map { $0.filter { $0 != " " } }
+        let directives = (cacheControl ?? "").lowercased().split(separator: ",").map {
+            $0.filter { $0 != " " }
+        }
         if directives.contains(where: { $0 == "no-store" || $0 == "no-cache" }) { return 0 }
         if let age = directives.first(where: { $0.hasPrefix("max-age=") }) {
             return decimal(age.dropFirst("max-age=".count)).flatMap { Int64(exactly: $0) } ?? 0

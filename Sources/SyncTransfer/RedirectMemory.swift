@@ -80,7 +80,12 @@ package struct RedirectMemory: Sendable {
         guard original.query == nil, let entry = directories[directory], entry.expires > now,
             let target = try? CurlURL(entry.target + original.text.dropFirst(directory.count))
         else { return nil }
-        return Lesson(target: target, status: entry.status, originIsPublic: entry.originIsPublic, isGuess: true)
+        return Lesson(
+            target: target,
+            status: entry.status,
+            originIsPublic: entry.originIsPublic,
+            isGuess: true
+        )
     }
 
     /// What was known about a URL has failed.

@@ -26,7 +26,9 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
     package init(_ text: String) throws(SyntaxError) {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 2, let from = parts.first, let to = parts.last, !from.isEmpty, !to.isEmpty else {
-            throw SyntaxError(description: "a rule is PREFIX REPLACEMENT or ~EXPRESSION REPLACEMENT, with one blank")
+            throw SyntaxError(
+                description: "a rule is PREFIX REPLACEMENT or ~EXPRESSION REPLACEMENT, with one blank"
+            )
         }
         if from.hasPrefix("~") {
             pattern = .expression(String(from.dropFirst()))

@@ -93,7 +93,8 @@ package struct Standings: Equatable, Sendable {
     /// The best of the candidates; `nil` when there are none.
     ///
     /// - Parameter candidates: Index and URL, in the manifest's order, and whether the host is out of reach now.
-    package func best(of candidates: [(index: Int, url: CurlURL, isOutOfReach: Bool)], now: Duration) -> Int? {
+    package func best(of candidates: [(index: Int, url: CurlURL, isOutOfReach: Bool)], now: Duration) -> Int?
+    {
         guard candidates.count > 1 else { return candidates.first?.index }
         // A source that was never measured is taken for as fast as the best, so that the listed order holds.
         let fastest = candidates.compactMap { scores[$0.url.origin]?.rate }.max() ?? 1

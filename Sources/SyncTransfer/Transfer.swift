@@ -59,7 +59,8 @@ final class Piece {
         case ended
     }
 
-    unowned let transfer: Transfer
+    /// Holds this piece too, until its end: queues may keep a piece for longer.
+    let transfer: Transfer
     let sink: any TransferSink
     /// The first wanted **byte** of the object.
     let start: UInt64

@@ -16,7 +16,9 @@ struct WholeObjects {
     func body(of url: String) -> Exchange? { bodies[url] }
 
     mutating func add(_ piece: Piece) {
-        for source in piece.transfer.sources { wanting[source.url.text, default: [:]][ObjectIdentifier(piece)] = piece }
+        for source in piece.transfer.sources {
+            wanting[source.url.text, default: [:]][ObjectIdentifier(piece)] = piece
+        }
     }
 
     mutating func forget(_ transfer: Transfer) {

@@ -1,5 +1,4 @@
 import SyncTestKit
-import SyncTransfer
 import Testing
 
 @Suite("The contract of every transport", .timeLimit(.minutes(1)))
@@ -7,7 +6,7 @@ struct ContractTests {
     @Test("A transport", arguments: TransportContract.cases)
     func contract(_ rule: TransportContract.Rule) async throws {
         try await rule.check {
-            try makeTransport { $0.idleTimeout = .seconds(1) }
+            try makeTransport()
         }
     }
 }

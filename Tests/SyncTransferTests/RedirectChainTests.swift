@@ -1,0 +1,168 @@
+import SyncTransfer
+import Testing
+
+@Suite("Redirect chains", .timeLimit(.minutes(1)))
+struct RedirectChainTests {
+    static func chain(_ url: String = "https://files.example/dir/a?q=1") throws -> RedirectChain {
+        RedirectChain(original: try CurlURL(url))
+    }
+
+    @Test(
+        "A Location resolves against the current URL [S76 F021]",
+        arguments: [
+            ("https://cdn.example/b", "https://cdn.example/b"),
+            ("/b", "https://files.example/b"),
+            ("b", "https://files.example/dir/b"),
+            ("../b", "https://files.example/b"),
+            ("?x=2", "https://files.example/dir/a?x=2"),
+            ("//cdn.example/b", "https://cdn.example/b"),
+            ("b#part", "https://files.example/dir/b"),
+            ("b c", "https://files.example/dir/b%20c"),
+            ("b%20c", "https://files.example/dir/b%20c"),
+            ("/ä", "https://files.example/%c3%a4"),
+        ]
+    )
+    func resolves(location: String, target: String) throws {
+        for status in [301, 302, 303, 307, 308] {
+            var chain = try Self.chain()
+            let step = chain.redirected(to: location, status: status, policy: RedirectPolicy())
+            #expect(step == .follow(try CurlURL(target), rewritten: nil))
+            #expect(chain.current.text == target)
+            #expect(chain.original.text == "https://files.example/dir/a?q=1")
+            #expect(chain.hops == 1)
+            #expect(chain.firstStatus == status)
+        }
+    }
+
+    @Test(
+        "Not a usable target [S80 V27 F021]",
+        arguments: [
+            nil, "", "file:///etc/passwd", "ftp://files.example/a", "gopher://h/", "javascript:1",
+            "https://user:secret@cdn.example/", "/a\r\nX: y", "/a\u{1}", "https://", "http://[::1", "data:,x",
+        ]
+    )
+    func unusable(location: String?) throws {
+        var chain = try Self.chain()
+        guard
+            case .refuse(.badLocation) = chain.redirected(to: location, status: 302, policy: RedirectPolicy())
+        else {
+            Issue.record("followed \(location ?? "nothing") to \(chain.current.text)")
+            return
+        }
+        #expect(chain == (try Self.chain()), "a refused redirect leaves no trace")
+    }
+
+    @Test("An encoded line end stays encoded [V27]")
+    func encodedLineEnd() throws {
+        var chain = try Self.chain()
+        _ = chain.redirected(to: "/a%0d%0aHost:x", status: 302, policy: RedirectPolicy())
+        #expect(chain.current.text == "https://files.example/a%0d%0aHost:x")
+    }
+
+    @Test("https does not become http, unless the host may [V25 F023]")
+    func downgrade() throws {
+        var chain = try Self.chain()
+        let refused = chain.redirected(to: "http://files.example/a", status: 302, policy: RedirectPolicy())
+        #expect(refused == .refuse(.downgrade(from: chain.current.text, to: "http://files.example/a")))
+        var policy = RedirectPolicy()
+        policy.downgrade = .hosts(["files.example"])
+        #expect(
+            chain.redirected(to: "http://files.example/a", status: 302, policy: policy)
+                == .follow(try CurlURL("http://files.example/a"), rewritten: nil)
+        )
+        #expect(!policy.downgrade.covers("cdn.example"))
+        #expect(RedirectPolicy.Exemption.all.covers("cdn.example"))
+    }
+
+    @Test("Circles and long chains end [V51 F022]")
+    func limits() throws {
+        var chain = try Self.chain("http://a.example/0")
+        #expect(
+            chain.redirected(to: "/0", status: 302, policy: RedirectPolicy())
+                == .refuse(.cycle("http://a.example/0"))
+        )
+        for hop in 1...10 {
+            let step = chain.redirected(to: "/\(hop)", status: 302, policy: RedirectPolicy())
+            #expect(step == .follow(try CurlURL("http://a.example/\(hop)"), rewritten: nil))
+        }
+        #expect(
+            chain.redirected(to: "/11", status: 302, policy: RedirectPolicy()) == .refuse(.tooMany(limit: 10))
+        )
+        #expect(chain.hops == 10)
+    }
+
+    @Test(
+        "Home is scheme, host and port [V19]",
+        arguments: [
+            ("/b", true), ("https://files.example:443/b", true), ("https://FILES.example/b", true),
+            ("https://files.example:8443/b", false), ("https://files.example./b", false),
+            ("https://cdn.example/b", false), ("https://files.example.evil.example/", false),
+        ]
+    )
+    func home(location: String, isAtHome: Bool) throws {
+        var chain = try Self.chain()
+        _ = chain.redirected(to: location, status: 302, policy: RedirectPolicy())
+        #expect(chain.isAtHome == isAtHome)
+    }
+
+    @Test("A rule of the user's chooses the target, and policies do not hold it back")
+    func rewritten() throws {
+        let mirror = try CurlURL("http://10.0.0.2/a")
+        var chain = try Self.chain()
+        let step = chain.redirected(
+            to: "https://cdn.example/a",
+            status: 302,
+            policy: RedirectPolicy(),
+            rewrite: { _ in mirror }
+        )
+        #expect(step == .follow(try CurlURL("https://cdn.example/a"), rewritten: mirror))
+        #expect(chain.current == mirror)
+        #expect(chain.isByRule)
+        #expect(RedirectChain(original: try CurlURL("https://a.example/"), rewritten: mirror).isAtHome)
+    }
+
+    @Test("The shortest life of the hops is the chain's")
+    func life() throws {
+        var chain = try Self.chain()
+        for (hop, life) in [60, 10, 300].enumerated() {
+            _ = chain.redirected(to: "/\(hop)", status: 302, life: Int64(life), policy: RedirectPolicy())
+        }
+        #expect(chain.life == 10)
+    }
+}
+
+@Suite("URLs", .timeLimit(.minutes(1)))
+struct CurlURLTests {
+    @Test(
+        "Origins as libcurl connects [V30 V31]",
+        arguments: [
+            ("http://HOST/a", "http://host"), ("https://host:443/", "https://host"),
+            ("http://host:443/", "http://host:443"), ("http://127.1/", "http://127.0.0.1"),
+            ("http://0x7f000001/", "http://127.0.0.1"), ("http://2130706433/", "http://127.0.0.1"),
+            ("http://[::1]:80/", "http://[::1]"), ("http://host#@evil/", "http://host"),
+            ("http://host./", "http://host."), ("HTTPS://host?x", "https://host"),
+        ]
+    )
+    func origins(text: String, origin: String) throws {
+        #expect(try CurlURL(text).origin.description == origin)
+    }
+
+    @Test(
+        "Not asked [S80 V27 V30]",
+        arguments: [
+            "", "host/path", "//host/", "http://", "http://a%2fb/", "http://a b/", "http://host:0/",
+            "http://host:65536/", "http://host:x/", "http://u@host/", "http://u:p@host/",
+            "file:///etc/passwd",
+            "ftp://host/", "gopher://host/", "dict://host/", "smb://host/", "ldap://host/", "scp://host/",
+            "http://host/\n", "http://host/a\r\nX: 1", "http://host/\u{0}", "http://host/\u{7f}",
+        ]
+    )
+    func refused(text: String) {
+        #expect(throws: URLError.self) { try CurlURL(text) }
+    }
+
+    @Test("Longer than 16 KiB is refused")
+    func length() {
+        #expect(throws: URLError.self) { try CurlURL("http://host/" + String(repeating: "a", count: 16_384)) }
+    }
+}

@@ -1,0 +1,93 @@
+import SyncPlugins
+import SyncTransfer
+import Testing
+
+@Suite("Retries", .timeLimit(.minutes(1)))
+struct RetryTests {
+    @Test(
+        "The remedy of each fault [S51 S74 F001 F009 F023 F031 F041 F055]",
+        arguments: [
+            (.unreachable, .waitForConnectivity), (.idle, .again), (.broken, .again), (.tls, .nextSource),
+            (.proxyAuthentication, .fail), (.malformed, .once), (.unwantedForm, .nextSource),
+            (.wrongRange, .onceWithoutRange), (.otherSize, .onceUncached), (.captivePortal, .again),
+            (.redirect, .nextSource), (.policy, .nextSource), (.tooLarge, .nextSource), (.rewound, .again),
+            (.stopped, .fail), (.library, .once), (.superseded, .joinOther), (.noRanges, .nextSource),
+        ] as [(Fault.Kind, RetryTable.Remedy)]
+    )
+    func remedies(kind: Fault.Kind, remedy: RetryTable.Remedy) {
+        #expect(RetryTable.remedy(for: kind, redirected: false) == remedy)
+        #expect(RetryTable.remedy(for: kind, redirected: true) == remedy)
+    }
+
+    @Test(
+        "Statuses that pass [F028]",
+        arguments: [408, 425, 429, 500, 502, 503, 504, 507, 509, 520, 524, 527, 530]
+    )
+    func transient(status: Int) {
+        #expect(RetryTable.remedy(for: .status(status), redirected: false) == .again)
+        #expect(RetryTable.remedy(for: .status(status), redirected: true) == .again)
+    }
+
+    @Test(
+        "Statuses that stay [F026 F027]",
+        arguments: [400, 401, 402, 403, 404, 405, 410, 418, 451, 501, 505, 511, 599]
+    )
+    func permanent(status: Int) {
+        #expect(RetryTable.remedy(for: .status(status), redirected: false) == .nextSource)
+    }
+
+    @Test(
+        "An expired link is asked for again at the original [S74 F025]",
+        arguments: [400, 401, 403, 404, 410]
+    )
+    func expired(status: Int) {
+        #expect(RetryTable.remedy(for: .status(status), redirected: true) == .againFromOriginal)
+    }
+
+    @Test("Full jitter: from zero to one second doubled, up to five minutes")
+    func schedule() {
+        let policy = RetryPolicy()
+        for failures in 1...64 {
+            let limit = min(.seconds(300), .seconds(1) * (1 << min(failures - 1, 30)))
+            #expect(policy.wait(failures: failures, random: 0) == .zero)
+            let most = policy.wait(failures: failures, random: .max)
+            #expect(most <= limit && most > limit * 0.999)
+            #expect(policy.wait(failures: failures, random: 1 << 63) == limit / 2)
+        }
+        #expect(policy.connectivityWait(failures: 60, random: .max) <= .seconds(5))
+    }
+
+    @Test("The server's own wish is honoured up to five minutes [F028 F029]")
+    func serversWish() {
+        #expect(RetryPolicy().wait(retryAfter: 7) == .seconds(7))
+        #expect(RetryPolicy().wait(retryAfter: 315_360_000) == .seconds(300))
+        #expect(RetryPolicy().wait(retryAfter: -1) == .zero)
+    }
+
+    @Test(
+        "Retry-After in both forms; garbage is ignored [F028 F029]",
+        arguments: [
+            ("120", 120), ("0", 0), ("Sun, 06 Nov 1994 08:50:37 GMT", 60),
+            ("Sun, 06 Nov 1994 08:00:00 GMT", 0),
+            ("99999999999999999999", Int64.max), ("-5", nil), ("1.5", nil), ("soon", nil), ("", nil),
+            ("+3", nil),
+        ] as [(String, Int64?)]
+    )
+    func retryAfterForms(text: String, seconds: Int64?) {
+        #expect(retryAfter(text, now: 784_111_777) == seconds)
+    }
+
+    @Test(
+        "The three forms of an HTTP date [RFC 9110 5.6.7]",
+        arguments: [
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777), ("Sunday, 06-Nov-94 08:49:37 GMT", 784_111_777),
+            ("Sun Nov  6 08:49:37 1994", 784_111_777), ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
+            ("Tue, 29 Feb 2028 23:59:60 GMT", 1_835_481_600), ("Sun, 06 Nov 1994 08:49:37", nil),
+            ("Sun, 32 Nov 1994 08:49:37 GMT", nil), ("Sun, 06 Foo 1994 08:49:37 GMT", nil),
+            ("Sun, 06 Nov 1994 25:49:37 GMT", nil), ("Sun, 06 Nov 99999 08:49:37 GMT", nil), ("", nil),
+        ] as [(String, Int64?)]
+    )
+    func dates(text: String, seconds: Int64?) {
+        #expect(httpDate(text) == seconds)
+    }
+}

@@ -1,0 +1,145 @@
+import SyncTransfer
+import Testing
+
+@Suite("Rewriting rules", .timeLimit(.minutes(1)))
+struct RewriteTests {
+    @Test(
+        "Rules apply in order; the first that leads elsewhere wins",
+        arguments: [
+            (["https://a.example/ http://b.example/x/"], "https://a.example/p/1", "http://b.example/x/p/1"),
+            (
+                ["https://c.example/ http://b.example/", "https://a.example http://d.example"],
+                "https://a.example/p", "http://d.example/p"
+            ),
+            (
+                ["~^https://(\\w+)\\.example/(.*)$ https://mirror.test/$1/$2"], "https://a.example/p/q",
+                "https://mirror.test/a/p/q"
+            ),
+            (["~/v[0-9]+/ /latest/"], "https://a.example/v12/x", "https://a.example/latest/x"),
+            (["~(\\.zst)$ $1?x=$$1"], "https://a.example/m.zst", "https://a.example/m.zst?x=$1"),
+            (
+                ["https://a.example/ ftp://b.example/", "https://a.example/ http://e.example/"],
+                "https://a.example/p", "http://e.example/p"
+            ),
+        ]
+    )
+    func applies(rules: [String], url: String, expected: String) throws {
+        let found = RewriteRules(try rules.map { try RewriteRule($0) }).apply(to: try CurlURL(url))
+        #expect(found?.url.text == expected)
+    }
+
+    @Test(
+        "No rule, no change",
+        arguments: [
+            [], ["https://b.example/ http://c.example/"], ["https://a.example/ https://a.example/"],
+            ["~nothing x"], ["https://a.example/ not-a-url"], ["~(.*) $9"],
+        ]
+    )
+    func unchanged(rules: [String]) throws {
+        #expect(
+            RewriteRules(try rules.map { try RewriteRule($0) }).apply(to: try CurlURL("https://a.example/p"))
+                == nil
+        )
+    }
+
+    @Test("Not a rule", arguments: ["", "a", "a b c", "a ", " b", "~( x", "~[ x"])
+    func notRules(text: String) {
+        #expect(throws: RewriteRule.SyntaxError.self) { try RewriteRule(text) }
+    }
+}
+
+@Suite("What redirects taught", .timeLimit(.minutes(1)))
+struct RedirectMemoryTests {
+    static func url(_ text: String) throws -> CurlURL { try CurlURL(text) }
+
+    func learnt(_ from: String, _ to: String, life: Int64 = 100, now: Int64 = 1000) throws -> RedirectMemory {
+        var memory = RedirectMemory()
+        memory.learn(
+            try Self.url(from),
+            isAt: try Self.url(to),
+            status: 302,
+            originIsPublic: true,
+            life: life,
+            now: now
+        )
+        return memory
+    }
+
+    @Test("The same URL, and its neighbours, until it expires")
+    func lessons() throws {
+        let memory = try learnt("https://a.example/packs/1.pack", "https://cdn.example/x/1.pack")
+        let same = memory.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1099)
+        #expect(same?.target.text == "https://cdn.example/x/1.pack")
+        #expect(same?.isGuess == false)
+        #expect(same?.originIsPublic == true)
+        let neighbour = memory.lesson(for: try Self.url("https://a.example/packs/2.pack"), now: 1099)
+        #expect(neighbour?.target.text == "https://cdn.example/x/2.pack")
+        #expect(neighbour?.isGuess == true)
+        #expect(memory.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1100) == nil)
+        #expect(memory.lesson(for: try Self.url("https://a.example/other/1.pack"), now: 1001) == nil)
+    }
+
+    @Test("A signed link is for its own object, and for no longer than it says")
+    func signed() throws {
+        let link =
+            "https://cdn.example/x/1.pack?X-Amz-Date=19700101T001640Z&X-Amz-Expires=30&X-Amz-Signature=ab"
+        let memory = try learnt("https://a.example/packs/1.pack", link)
+        #expect(memory.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1027) != nil)
+        #expect(memory.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1028) == nil)
+        #expect(memory.lesson(for: try Self.url("https://a.example/packs/2.pack"), now: 1001) == nil)
+    }
+
+    @Test("A lesson that failed is forgotten, and neighbours there are not guessed again")
+    func forgotten() throws {
+        var memory = try learnt("https://a.example/packs/1.pack", "https://cdn.example/x/1.pack")
+        memory.forget(try Self.url("https://a.example/packs/2.pack"))
+        #expect(memory.lesson(for: try Self.url("https://a.example/packs/3.pack"), now: 1001) == nil)
+        #expect(memory.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1001) != nil)
+        memory.learn(
+            try Self.url("https://a.example/packs/4.pack"),
+            isAt: try Self.url("https://cdn.example/x/4.pack"),
+            status: 302,
+            originIsPublic: true,
+            life: 100,
+            now: 1000
+        )
+        #expect(memory.lesson(for: try Self.url("https://a.example/packs/5.pack"), now: 1001) == nil)
+        #expect(memory.lesson(for: try Self.url("https://a.example/packs/4.pack"), now: 1001) != nil)
+    }
+
+    @Test("Nothing is kept that may not be kept")
+    func noStore() throws {
+        let memory = try learnt("https://a.example/1", "https://cdn.example/1", life: 0)
+        #expect(memory.lesson(for: try Self.url("https://a.example/1"), now: 1000) == nil)
+    }
+
+    @Test(
+        "The life of a redirect [RFC 9111 4.2]",
+        arguments: [
+            (nil, nil, 60), ("no-store", nil, 0), ("no-cache", nil, 0), ("max-age=5", nil, 5),
+            ("private, MAX-AGE = 7", nil, 7),
+            ("max-age=x", nil, 0), (nil, "Thu, 01 Jan 1970 00:17:40 GMT", 60), (nil, "0", 0),
+            ("max-age=9", "Thu, 01 Jan 1970 00:17:40 GMT", 9), ("public", nil, 60),
+        ] as [(String?, String?, Int64)]
+    )
+    func life(cacheControl: String?, expires: String?, seconds: Int64) {
+        #expect(
+            LinkExpiry.life(cacheControl: cacheControl, expires: expires, fallback: 60, now: 1000) == seconds
+        )
+    }
+
+    @Test(
+        "When signed links end",
+        arguments: [
+            ("X-Amz-Date=20261120T020000Z&X-Amz-Expires=300&X-Amz-Signature=a", 1_795_140_300),
+            ("X-Goog-Date=20261120T020000Z&X-Goog-Expires=60", 1_795_140_060),
+            ("Expires=1795140000&Signature=x&Key-Pair-Id=y", 1_795_140_000),
+            ("se=2026-11-20T02%3A00%3A00Z&sig=x", 1_795_140_000), ("expires=12", nil), ("x=1", nil),
+            ("X-Amz-Date=garbage&X-Amz-Expires=300", nil),
+            ("X-Amz-Date=20261120T020000Z&X-Amz-Expires=-3", nil),
+        ] as [(String, Int64?)]
+    )
+    func ends(query: String, seconds: Int64?) throws {
+        #expect(LinkExpiry.ofURL(try Self.url("https://s.example/a?\(query)")) == seconds)
+    }
+}

@@ -1,0 +1,141 @@
+import SyncPlugins
+import SyncTestKit
+import SyncTransfer
+import Synchronization
+import Testing
+
+@Suite("Scheduling over real sockets", .timeLimit(.minutes(1)))
+struct SchedulingScenarioTests {
+    static let shared = ServedObject.patterned(size: 20_000)
+    var object: ServedObject { Self.shared }
+
+    func runAll(_ bench: Bench, _ urls: [String]) async throws {
+        let runs = urls.map { bench.start(object, from: [$0]) }
+        for run in runs { try await bench.finish(run, object) }
+    }
+
+    @Test(
+        "Never more connections than the caps [S82 S84 S87]",
+        arguments: [(64, 3, 3), (2, 64, 2), (64, 1, 1)]
+    )
+    func caps(connections: Int, perHost: Int, most: Int) async throws {
+        let bench = try Bench {
+            $0.connections = connections
+            $0.connectionsPerHost = perHost
+        }
+        bench.server.script("/a", .object(object).delayed(by: .milliseconds(3)))
+        try await runAll(bench, Array(repeating: bench.server.url("/a"), count: 40))
+        #expect(bench.server.log.maximumConcurrentRequests <= most)
+        #expect(bench.server.log.maximumConcurrentConnections <= most + 1, "a cut connection may still close")
+        #expect(bench.server.log.requestCount == 40)
+    }
+
+    @Test("The cap is the redirect target's own, not the origin's [S82]")
+    func capAfterRedirects() async throws {
+        let bench = try Bench {
+            $0.connectionsPerHost = 2
+            $0.adaptive = false
+        }
+        let target = try FaultServer()
+        bench.server.respondToOthers {
+            .redirect(to: target.url($0.path)).setting("Cache-Control", "no-store")
+        }
+        let object = object
+        target.respondToOthers { _ in .object(object).delayed(by: .milliseconds(5)) }
+        try await runAll(bench, (0..<20).map { bench.server.url("/\($0)") })
+        #expect(target.log.maximumConcurrentRequests <= 2)
+        #expect(target.log.requestCount == 20)
+    }
+
+    @Test("Starts follow the priority [S89]")
+    func priority() async throws {
+        let bench = try Bench {
+            $0.connections = 1
+            $0.idleTimeout = .seconds(15)
+        }
+        bench.server.script("/first", .object(object).stalling(at: 10))
+        bench.server.respondToOthers { [object] _ in .object(object) }
+        let first = bench.start(object, from: [bench.server.url("/first")])
+        while bench.server.log.bytesSent < 10 { try await Task.sleep(for: .milliseconds(2)) }
+        let runs = [5, 1, 9, 7].map { priority in
+            bench.start(object, from: [bench.server.url("/\(priority)")]) { $0.priority = priority }
+        }
+        bench.server.releaseStalls()
+        for run in [first] + runs { try await bench.finish(run, object) }
+        #expect(bench.server.log.entries.map(\.request.path) == ["/first", "/9", "/7", "/5", "/1"])
+    }
+
+    @Test("Connections are kept from one transfer to the next")
+    func reuse() async throws {
+        let bench = try Bench { $0.connectionsPerHost = 2 }
+        bench.server.serve(object, at: "/a")
+        try await runAll(bench, Array(repeating: bench.server.url("/a"), count: 30))
+        #expect(bench.server.log.connectionCount <= 2)
+    }
+
+    @Test("Ten thousand queued transfers cost no more to start than their number [S90]")
+    func many() async throws {
+        let small = ServedObject.patterned(size: 10)
+        let bench = try Bench()
+        bench.server.serve(small, at: "/a")
+        bench.server.script("/first", .object(small).delayed(by: .milliseconds(100)))
+        let runs = (0..<10_000).map { index in
+            bench.start(small, from: [bench.server.url(index < 4 ? "/first" : "/a")]) { $0.priority = -index }
+        }
+        for index in 4..<9_004 { bench.transport.cancel(TransferID(rawValue: UInt64(index + 1))) }
+        var ended = (good: 0, cancelled: 0)
+        for run in runs {
+            switch try await run.end() {
+            case .success: ended.good += 1
+            case .failure(let error):
+                #expect(error.code == .cancelled)
+                ended.cancelled += 1
+            }
+        }
+        #expect(ended.good + ended.cancelled == 10_000)
+        #expect(ended.good >= 1_000)
+    }
+
+    @Test("A server that says 'too many' is asked by fewer at a time [F028]")
+    func tooMany() async throws {
+        let bench = try Bench { $0.connectionsPerHost = 16 }
+        let open = Mutex(0)
+        let object = object
+        bench.server.respond(to: "/a") { request in
+            request.ordinalAtPath % 3 == 1 && request.ordinalAtPath < 20 ? .unavailable(429) : .object(object)
+        }
+        try await runAll(bench, Array(repeating: bench.server.url("/a"), count: 40))
+        #expect(open.withLock { $0 } == 0)
+        #expect(bench.transport.hostRecords.allSatisfy { ($0.score.connections ?? 1) <= 4 })
+    }
+
+    @Test("What was learnt about a host can be given to the next transport")
+    func records() async throws {
+        let server = try FaultServer()
+        server.serve(.patterned(size: 2_000_000), at: "/a")
+        let bench = try Bench(server: server)
+        try await bench.deliver(.patterned(size: 2_000_000))
+        bench.transport.shutdown()
+        let record = try #require(bench.transport.hostRecords.first)
+        #expect(record.origin == server.url(""))
+        #expect(record.score.successes == 1)
+        #expect(record.score.rate != nil)
+    }
+
+    @Test("The rate limit holds over all transfers together")
+    func rateLimit() async throws {
+        let large = ServedObject.patterned(size: 500_000)
+        let bench = try Bench { $0.rateLimit = 2_000_000 }
+        bench.server.serve(large, at: "/a")
+        let start = ContinuousClock.now
+        let runs = (0..<4).map { _ in bench.start(large) }
+        for run in runs { try await bench.finish(run, large) }
+        // No upper bound: that would be a test of the machine.
+        #expect(
+            ContinuousClock.now - start > .milliseconds(850),
+            "2 MB at 2 MB/s, less the first tenth of a second"
+        )
+        bench.transport.setRateLimit(nil)
+        try await bench.deliver(large)
+    }
+}

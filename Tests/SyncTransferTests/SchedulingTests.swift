@@ -1,0 +1,219 @@
+import Testing
+
+@testable import SyncTransfer
+
+@Suite("Queue order", .timeLimit(.minutes(1)))
+struct TransferQueueTests {
+    @Test("Highest priority first, then in order of arrival [S89]")
+    func order() {
+        var queue = TransferQueue<Int>()
+        for (index, priority) in [3, 9, 3, 7, 9].enumerated() {
+            queue.insert(index, priority: priority, isSmall: false)
+        }
+        #expect(queue.topPriority == 9)
+        var order: [Int] = []
+        while let next = queue.popFirst(runningSmall: 0, runningLarge: 0) { order.append(next) }
+        #expect(order == [1, 4, 3, 0, 2])
+        #expect(queue.isEmpty)
+    }
+
+    @Test("While large ones run, a small one is always under way")
+    func lane() {
+        var queue = TransferQueue<String>()
+        queue.insert("large 1", priority: 100, isSmall: false)
+        queue.insert("large 2", priority: 90, isSmall: false)
+        queue.insert("small 1", priority: 2, isSmall: true)
+        queue.insert("small 2", priority: 1, isSmall: true)
+        #expect(queue.popFirst(runningSmall: 0, runningLarge: 0) == "large 1")
+        #expect(queue.popFirst(runningSmall: 0, runningLarge: 1) == "small 1")
+        #expect(queue.popFirst(runningSmall: 1, runningLarge: 1) == "large 2")
+        #expect(queue.popFirst(runningSmall: 1, runningLarge: 2) == "small 2")
+        #expect(queue.popFirst(runningSmall: 0, runningLarge: 2) == nil)
+    }
+
+    @Test("A heap gives back everything in order")
+    func heap() {
+        var heap = Heap<UInt64> { $0 < $1 }
+        var state: UInt64 = 7
+        let numbers = (0..<2000).map { _ in
+            state = state &* 6_364_136_223_846_793_005 &+ 1
+            return state >> 40
+        }
+        for number in numbers { heap.insert(number) }
+        #expect(heap.first == numbers.min())
+        var sorted: [UInt64] = []
+        while let next = heap.popFirst() { sorted.append(next) }
+        #expect(sorted == numbers.sorted())
+    }
+}
+
+@Suite("Adaptive connections", .timeLimit(.minutes(1)))
+struct AdaptiveLimitTests {
+    /// Measures again and again; goodput is a function of the connections.
+    func run(_ limit: inout AdaptiveLimit, intervals: Int, from start: Int = 0, goodput: (Int) -> Double)
+        -> [Int]
+    {
+        (start..<start + intervals).map { index in
+            limit.measured(goodput: goodput(limit.limit), now: AdaptiveLimit.interval * index)
+            return limit.limit
+        }
+    }
+
+    @Test("Connections double while each brings as much as the ones before")
+    func lossy() {
+        var limit = AdaptiveLimit(start: 4, ceiling: 64)
+        #expect(run(&limit, intervals: 4) { Double($0) * 1e6 } == [8, 16, 32, 64])
+    }
+
+    @Test("On a link that one connection fills, it goes back to where it began")
+    func full() {
+        var limit = AdaptiveLimit(start: 4, ceiling: 64)
+        let steps = run(&limit, intervals: 40) { _ in 1e8 }
+        #expect(steps.prefix(2) == [8, 4])
+        #expect(steps.filter { $0 > 4 }.count <= 6, "a fruitless step is tried ever more rarely")
+        #expect(steps.allSatisfy { $0 <= 8 })
+    }
+
+    @Test("It settles about where goodput stops growing")
+    func knee() {
+        var limit = AdaptiveLimit(start: 4, ceiling: 64)
+        let steps = run(&limit, intervals: 200) { Double(min($0, 20)) * 1e6 }
+        #expect((16...26).contains(steps[199]))
+    }
+
+    @Test("Trouble halves it, once an interval, never below one; then it waits [F028]")
+    func penalty() {
+        var limit = AdaptiveLimit(start: 16, ceiling: 64)
+        for _ in 0..<16 { limit.penalise(now: .seconds(1)) }
+        #expect(limit.limit == 8)
+        limit.measured(goodput: 1e6, now: .milliseconds(1_500))
+        #expect(limit.limit == 8)
+        for second in 2..<20 { limit.penalise(now: .seconds(second)) }
+        #expect(limit.limit == 1)
+        limit.measured(goodput: 1e6, now: .seconds(60))
+        #expect(limit.limit == 2)
+    }
+
+    @Test("What was remembered is cut to what is allowed", arguments: [(0, 1), (5, 5), (100, 8)])
+    func remembered(start: Int, limit: Int) {
+        #expect(AdaptiveLimit(start: start, ceiling: 8).limit == limit)
+    }
+}
+
+@Suite("The rate limit", .timeLimit(.minutes(1)))
+struct ThrottleTests {
+    @Test(
+        "Over any time, not more than the rate and a tenth of a second's worth",
+        arguments: [1_000, 100_000, 10_000_000]
+    )
+    func rate(rate: UInt64) {
+        let throttle = Throttle(rate: rate, now: .zero)
+        var taken = 0
+        let chunk = 16_384
+        for tick in 1...20_000 {
+            throttle.fill(now: .milliseconds(tick))
+            while throttle.take(chunk) { taken += chunk }
+        }
+        let fair = Double(rate) * 20
+        #expect(Double(taken) <= fair * 1.005 + Double(chunk))
+        #expect(Double(taken) >= fair * 0.99 - Double(chunk))
+    }
+
+    @Test("Tokens given back can be taken again; without a limit there are always some")
+    func giveBack() {
+        let throttle = Throttle(rate: 1000, now: .zero)
+        #expect(!throttle.take(1))
+        throttle.fill(now: .seconds(1))
+        #expect(throttle.take(100))
+        #expect(!throttle.take(1))
+        throttle.giveBack(100)
+        #expect(throttle.take(1))
+        throttle.setRate(nil, now: .seconds(1))
+        #expect(throttle.take(1 << 40))
+        #expect(throttle.wait == .zero)
+    }
+}
+
+@Suite("Sources", .timeLimit(.minutes(1)))
+struct StandingsTests {
+    static let first = "https://a.example/x"
+    static let second = "https://b.example/x"
+
+    func best(_ standings: Standings, now: Duration = .zero, unreachable: Set<Int> = []) throws -> Int? {
+        let urls = [try CurlURL(Self.first), try CurlURL(Self.second)]
+        let candidates = urls.indices.map {
+            (index: $0, url: urls[$0], isOutOfReach: unreachable.contains($0))
+        }
+        return standings.best(of: candidates, now: now)
+    }
+
+    @Test("As listed until measured otherwise")
+    func listed() throws {
+        var standings = Standings()
+        #expect(try best(standings) == 0)
+        let origins = try (CurlURL(Self.first).origin, CurlURL(Self.second).origin)
+        standings[origins.0].addSuccess(bytes: 1 << 20, time: .seconds(10))
+        #expect(try best(standings) == 0, "a mirror that was never asked is not preferred")
+        standings[origins.1].addSuccess(bytes: 1 << 20, time: .seconds(1))
+        #expect(try best(standings) == 1)
+        standings[origins.1].addFailure(weight: 40)
+        #expect(try best(standings) == 0)
+    }
+
+    @Test("Who lied is asked last, and in time again [F010 F042]")
+    func setBack() throws {
+        var standings = Standings()
+        standings.setBack(Self.first, until: .seconds(600), now: .zero)
+        #expect(try best(standings, now: .seconds(599)) == 1)
+        #expect(try best(standings, now: .seconds(600)) == 0)
+        #expect(try best(standings, unreachable: [1]) == 0, "a liar is better than nobody")
+    }
+
+    @Test("What is known goes to the next process and comes back")
+    func records() throws {
+        var standings = Standings()
+        let origin = try CurlURL(Self.first).origin
+        standings[origin].addSuccess(bytes: 1 << 20, time: .seconds(1))
+        standings[origin].connections = 12
+        #expect(Standings(standings.records)[origin] == standings[origin])
+        #expect(Standings([HostRecord(origin: "nonsense", score: HostScore())]).records.isEmpty)
+    }
+}
+
+@Suite("Address scopes", .timeLimit(.minutes(1)))
+struct AddressScopeTests {
+    @Test(
+        "This machine, this link, this site [V29 F024]",
+        arguments: [
+            "127.0.0.1", "127.255.255.254", "10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.0.1",
+            "169.254.169.254",
+            "0.0.0.0", "100.64.0.1", "224.0.0.1", "255.255.255.255", "192.0.0.1", "198.18.0.1", "::1", "::",
+            "[::1]", "fe80::1", "fe80::1%eth0", "fc00::1", "fd12:3456::1", "ff02::1", "::ffff:127.0.0.1",
+            "::ffff:a00:1", "::127.0.0.1", "64:ff9b::10.0.0.1", "2002:7f00:1::1", "2002:c0a8:1::", "100::1",
+        ]
+    )
+    func local(address: String) {
+        #expect(AddressScope(literal: address) == .local)
+    }
+
+    @Test(
+        "Anywhere",
+        arguments: [
+            "1.1.1.1", "8.8.8.8", "172.15.0.1", "172.32.0.1", "192.167.1.1", "193.0.0.1", "100.63.0.1",
+            "100.128.0.1",
+            "2606:4700::1111", "[2a00:1450::1]", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1",
+            "223.255.255.254",
+        ]
+    )
+    func global(address: String) {
+        #expect(AddressScope(literal: address) == .global)
+    }
+
+    @Test(
+        "Names are no addresses",
+        arguments: ["localhost", "a.example", "", "1.2.3", "127.1", "::g", "[::1"]
+    )
+    func names(text: String) {
+        #expect(AddressScope(literal: text) == nil)
+    }
+}

@@ -1,0 +1,90 @@
+import SyncPlugins
+import SyncTestKit
+import SyncTransfer
+import Synchronization
+import Testing
+
+/// A sink that gives its tail to another one, at multiples of a block.
+final class SplittingSink: SplittableSink {
+    private struct State {
+        var next: UInt64
+        var end: UInt64
+        var bytes: [UInt8] = []
+        var tails: [SplittingSink] = []
+    }
+    private let state: Mutex<State>
+    private let block: UInt64
+
+    init(range: Range<UInt64>, block: UInt64) {
+        state = Mutex(State(next: range.lowerBound, end: range.upperBound))
+        self.block = block
+    }
+
+    /// All parts, in order; `nil` when they do not fit together.
+    var bytes: [UInt8] {
+        state.withLock { $0.bytes } + state.withLock { $0.tails }.reversed().flatMap(\.bytes)
+    }
+    var parts: Int { 1 + state.withLock { $0.tails }.reduce(0) { $0 + $1.parts } }
+
+    func begin(_ response: ResponseHead) -> UInt64 { state.withLock { $0.next } }
+
+    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
+        state.withLock { state in
+            guard offset == state.next, offset + UInt64(bytes.count) <= state.end else { return .stop }
+            state.bytes += bytes
+            state.next += UInt64(bytes.count)
+            return .taken
+        }
+    }
+
+    func splitTail(near offset: UInt64, in range: ClosedRange<UInt64>) -> (
+        start: UInt64, sink: any TransferSink
+    )? {
+        state.withLock { state in
+            let cut = offset / block * block
+            guard range.contains(cut), cut > state.next, cut < state.end else { return nil }
+            let tail = SplittingSink(range: cut..<state.end, block: block)
+            state.end = cut
+            state.tails.append(tail)
+            return (cut, tail)
+        }
+    }
+}
+
+@Suite("Splitting the slowest", .timeLimit(.minutes(1)))
+struct SplittingScenarioTests {
+    @Test("The end of a slow transfer is given to idle connections, and everything arrives once")
+    func splits() async throws {
+        let object = ServedObject.patterned(size: 6 << 20)
+        let bench = try Bench { $0.minimumSplit = 256 * 1024 }
+        bench.server.script("/a", .object(object).dripping(64 * 1024, every: .milliseconds(20)))
+        let size = UInt64(object.bytes.count)
+        let sink = SplittingSink(range: 0..<size, block: 10_000)
+        let ends = Mutex<[Result<TransferReport, TransferError>]>([])
+        var request = TransferRequest(
+            id: TransferID(rawValue: 1),
+            urls: [bench.server.url("/a")],
+            limit: size
+        )
+        request.range = 0..<(size - 1)
+        request.objectSize = size
+        let partial = SplittingSink(range: 0..<(size - 1), block: 10_000)
+        bench.transport.start(request, sink: partial) { result in ends.withLock { $0.append(result) } }
+        while ends.withLock({ $0.isEmpty }) { try await Task.sleep(for: .milliseconds(2)) }
+        let report = try #require(ends.withLock { $0.first }).get()
+        #expect(isSame(partial.bytes, object.bytes.dropLast()))
+        #expect(partial.parts > 1)
+        #expect(report.requests == partial.parts)
+        #expect(sink.parts == 1)
+        #expect(bench.server.log.maximumConcurrentRequests > 1)
+    }
+
+    @Test("A sink that cannot be split is left alone")
+    func unsplittable() async throws {
+        let object = ServedObject.patterned(size: 2 << 20)
+        let bench = try Bench { $0.minimumSplit = 64 * 1024 }
+        bench.server.script("/a", .object(object).dripping(64 * 1024, every: .milliseconds(10)))
+        let report = try await bench.deliver(object, range: 0..<(2 << 20 - 5))
+        #expect(report.requests == 1)
+    }
+}
