@@ -12,6 +12,7 @@ extension CurlWorker {
         let host = exchange.host
         if exchange.isConnected {
             host.connectivityFailures = 0
+            host.unreachableSince = nil
             host.lastFault = nil
         }
         if fault == nil, exchange.verdict != .redirect {

@@ -95,6 +95,9 @@ extension CurlWorker {
         let host = host(for: chain.current.origin)
         let isKnown = host.gate.map { $0 > now } ?? false
         host.lastFault = fault
+        host.unreachableSince = host.unreachableSince ?? now
+        // Without patience there is no gate either: whoever else waits for this host finds out at once.
+        guard !isOutOfPatience(piece, with: host) else { return fail(piece, fault: fault) }
         if !isKnown {
             host.connectivityFailures += 1
             let wait = configuration.retry.connectivityWait(
@@ -116,6 +119,14 @@ extension CurlWorker {
         }
         piece.chain = nil
         enqueue(piece, isUrgent: true)
+    }
+
+    /// Whether no source could be reached for as long as the request is willing to wait.
+    private func isOutOfPatience(_ piece: Piece, with host: HostState) -> Bool {
+        guard let patience = piece.transfer.request.patience else { return false }
+        let others = piece.transfer.sources.map { hosts[$0.url.origin]?.unreachableSince }
+        let all = piece.transfer.sources.count > 1 ? others : [host.unreachableSince]
+        return all.allSatisfy { since in since.map { now - $0 >= patience } ?? false }
     }
 
     private func leaveSource(_ piece: Piece, fault: Fault, chain: RedirectChain) {

@@ -12,6 +12,8 @@ final class HostState {
     var gate: Duration?
     /// Connections that failed since one was made.
     var connectivityFailures = 0
+    /// Since when every connection has failed; `nil` when the last one was made.
+    var unreachableSince: Duration?
     /// Why the last of them failed.
     var lastFault: Fault?
     /// Whether it has an entry among those that may start.
