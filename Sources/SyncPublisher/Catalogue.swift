@@ -19,9 +19,19 @@ final class Catalogue: Sendable {
 
     private struct State: ~Copyable {
         var places: [Place] = []
-        var byDigest: [SHA256Digest: UInt32] = [:]
+        var index = DigestIndex()
         /// The first job, in order, that carries a blob without a place.
         var claims: [SHA256Digest: UInt64] = [:]
+
+        func find(_ digest: SHA256Digest) -> UInt32? { index.find(digest) { places[Int($0)].digest } }
+
+        mutating func append(_ place: Place) -> UInt32? {
+            guard let number = UInt32(exactly: places.count), number < .max else { return nil }
+            places.append(place)
+            index.insert(number) { places[Int($0)].digest }
+            claims[place.digest] = nil
+            return number
+        }
     }
 
     private let state = Mutex(State())
@@ -30,7 +40,7 @@ final class Catalogue: Sendable {
     /// with the order of the output.
     func claim(_ digest: SHA256Digest, order: UInt64) -> Bool {
         state.withLock { state in
-            if state.byDigest[digest] != nil { return false }
+            if state.find(digest) != nil { return false }
             if let other = state.claims[digest], other < order { return false }
             state.claims[digest] = order
             return true
@@ -38,20 +48,13 @@ final class Catalogue: Sendable {
     }
 
     /// The blob's number, if it has a place.
-    func find(_ digest: SHA256Digest) -> UInt32? { state.withLock { $0.byDigest[digest] } }
+    func find(_ digest: SHA256Digest) -> UInt32? { state.withLock { $0.find(digest) } }
 
     /// Gives a blob its place, unless it has one.
     ///
     /// - Returns: Its number, or `nil` after 2³² blobs.
     func add(_ place: Place) -> UInt32? {
-        state.withLock { state in
-            if let known = state.byDigest[place.digest] { return known }
-            guard let number = UInt32(exactly: state.places.count) else { return nil }
-            state.places.append(place)
-            state.byDigest[place.digest] = number
-            state.claims[place.digest] = nil
-            return number
-        }
+        state.withLock { state in state.find(place.digest) ?? state.append(place) }
     }
 
     /// Moves a blob to another pack.

@@ -1,13 +1,13 @@
 import SyncModel
 
-/// What became of each file: its digest and its blobs by number; in tree order, by column.
+/// What became of each file: its blobs by number, in tree order, by column; **8 bytes** for a file of one blob.
 struct Ledger {
-    private(set) var digests: [SHA256Digest]
+    /// Of files with several blobs; a file of one blob has the blob's.
+    private(set) var digests: [Int: SHA256Digest] = [:]
     private var ends: [UInt32]
     private var blobs: [UInt32] = []
 
     init(count: Int) {
-        digests = Array(repeating: .zero, count: count)
         ends = Array(repeating: 0, count: count)
     }
 
@@ -25,7 +25,7 @@ struct Ledger {
     mutating func close(_ index: Int, digest: SHA256Digest?) -> Bool {
         guard let end = UInt32(exactly: blobs.count) else { return false }
         ends[index] = end
-        if let digest { digests[index] = digest }
+        if let digest, blobs(index).count > 1 { digests[index] = digest }
         return true
     }
 

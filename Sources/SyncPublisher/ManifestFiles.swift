@@ -19,6 +19,10 @@ struct ManifestFiles {
     /// zstd's level for the manifest: it is written once and read often.
     static let level: Int32 = 10
 
+    /// SHA-256 of no bytes at all. FIPS 180-4.
+    static let digestOfNothing =
+        SHA256Digest(hex: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855") ?? .zero
+
     /// Makes the text once and gives it away in pieces of about 256 KiB.
     private func forEachPiece(
         revision: UInt64,
@@ -58,7 +62,7 @@ struct ManifestFiles {
             writer.file(
                 path: path,
                 size: entry.stamp.size,
-                digest: ledger.digests[index],
+                digest: ledger.digests[index] ?? blobs.first?.digest ?? Self.digestOfNothing,
                 executable: entry.kind == .executable,
                 blobs: blobs
             )
