@@ -108,7 +108,9 @@ let package = Package(
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",
             "SyncPublisher", "SyncServer", argumentParser, logging,
         ]),
-        tests("SyncCommandsTests", ["SyncCommands", "SyncModel", "SyncEngine", argumentParser]),
+        tests("SyncCommandsTests", [
+            "SyncCommands", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", argumentParser,
+        ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         tests("CommandTests", ["syncagent"]),
         tests("SoundnessTests", []),

@@ -210,8 +210,8 @@ struct PublishCommand: AsyncParsableCommand {
     /// What was done, in two lines.
     static func summary(_ report: PublishReport, milliseconds: Int64) -> String {
         var first = "\(escaped(report.project)) revision \(report.revision): "
-        first += "\(ProgressText.grouped(report.files)) files"
-        if report.links > 0 { first += ", \(ProgressText.grouped(report.links)) links" }
+        first += counted(report.files, "file")
+        if report.links > 0 { first += ", " + counted(report.links, "link") }
         first += ", \(ByteCount(report.rawBytes)) stored in \(ByteCount(report.storedBytes))"
         let seconds = ProgressText.seconds(milliseconds: milliseconds)
         if report.unchanged { return first + "; nothing changed, \(seconds) s" }

@@ -1,0 +1,151 @@
+import Foundation
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct PublishTests {
+    /// A directory with a few files, a link and a program.
+    static func source(in scratch: Scratch) throws {
+        for index in 0..<30 {
+            try scratch.write(
+                Data(repeating: UInt8(index), count: 100 * index),
+                to: "in/sheets/A-\(index).pdf"
+            )
+        }
+        try scratch.write(Data("#!/bin/sh\n".utf8), to: "in/bin/run")
+        chmod(scratch.path + "/in/bin/run", 0o755)
+        symlink("A-1.pdf", scratch.path + "/in/sheets/latest.pdf")
+    }
+
+    static func files(_ scratch: Scratch, below directory: String) throws -> [String: Data] {
+        var found: [String: Data] = [:]
+        for path in try scratch.contents(of: directory) {
+            // Directories cannot be read and are left out.
+            if let data = try? Data(contentsOf: scratch.url.appendingPathComponent("\(directory)/\(path)")) {
+                found[path] = data
+            }
+        }
+        return found
+    }
+
+    @Test("publish says what it did: for people on standard error, as JSON on standard output")
+    func reports() throws {
+        let scratch = try Scratch()
+        try Self.source(in: scratch)
+        let people = try Tool(scratch).run(["publish", "in", "--to", "out", "--project", "com.example.tower"])
+        #expect(people.status == 0)
+        #expect(people.output == "")
+        #expect(people.error.hasPrefix("com.example.tower revision 1: 31 files, 1 link, "), "\(people.error)")
+
+        let machine = try Tool(scratch).run(["publish", "in", "--to", "out", "--json", "--quiet"])
+        #expect(machine.error == "")
+        let last = try #require(try machine.events().last)
+        #expect(last["event"] as? String == "publish.finished")
+        #expect(last["result"] as? String == "ok")
+        #expect(last["unchanged"] as? Bool == true)
+        #expect(last["files"] as? Int == 31)
+        #expect((last["packs"] as? [String: Int])?["reused"] == 1)
+    }
+
+    @Test("SOURCE_DATE_EPOCH fixes the time, so that equal input gives equal output anywhere")
+    func reproducible() throws {
+        let scratch = try Scratch()
+        try Self.source(in: scratch)
+        let epoch = ["SOURCE_DATE_EPOCH": "1795140000"]
+        for (output, jobs) in [("a", "1"), ("b", "5")] {
+            let arguments = ["publish", "in", "--to", output, "--jobs", jobs, "--group", "sheets=sheets/**"]
+            #expect(try Tool(scratch).run(arguments, environment: epoch).status == 0)
+        }
+        let first = try Self.files(scratch, below: "a")
+        #expect(first == (try Self.files(scratch, below: "b")))
+        let text = String(decoding: first["manifest.json"] ?? Data(), as: UTF8.self)
+        #expect(text.contains("\"created\":\"2026-11-20T02:00:00.000Z\""))
+        #expect(text.contains("{\"name\":\"sheets\",\"include\":[\"sheets/**\"]}"))
+    }
+
+    static let failing: [(arguments: [String], status: Int32, words: String)] = [
+        (["none", "--to", "out"], 66, "none"),
+        (["in"], 64, "--to"),
+        (["in", "--to", "in/out"], 64, "inside the source"),
+        (["in", "--to", "file/out"], 73, "cannot create"),
+        (["in", "--to", "out", "--base", "none.json"], 66, "none.json"),
+        (["in", "--to", "out", "--base", "in/sheets/A-1.pdf"], 65, "A-1.pdf"),
+        (["in", "--to", "out", "--base", "x", "--no-base"], 64, "--no-base"),
+        (["in", "--to", "out", "--no-base", "--repack"], 64, "--repack"),
+        (["in", "--to", "out", "--level", "20"], 64, "1 to 19"),
+        (["in", "--to", "out", "--jobs", "0"], 64, "1 to 256"),
+        (["in", "--to", "out", "--pack-size", "0"], 64, "'0'"),
+        (["in", "--to", "out", "--revision", "-1"], 64, "revision"),
+        (["in", "--to", "out", "--project", "a b"], 64, "identifier"),
+        (["in", "--to", "out", "--group", "sheets"], 64, "NAME="),
+        (["in", "--to", "out", "--group", "all=**"], 64, "all"),
+        (["in", "--to", "out", "--group-hook", "g=a/b"], 64, "identifier"),
+        (["in", "--to", "out", "--exclude", "/x"], 64, "matches no path"),
+    ]
+
+    @Test("publish ends with the status of what is wrong, and writes no manifest", arguments: failing)
+    func failures(arguments: [String], status: Int32, words: String) throws {
+        let scratch = try Scratch()
+        try Self.source(in: scratch)
+        try scratch.write(Data(), to: "file")
+        let outcome = try Tool(scratch).run(["publish"] + arguments)
+        #expect(outcome.status == status, "\(outcome.error)")
+        #expect(outcome.error.contains(words), "\(outcome.error)")
+        #expect(try !scratch.contents(of: ".").contains { $0.hasSuffix("manifest.json") })
+    }
+
+    @Test("What cannot be published is named, and --exclude and --safe-links leave it out: exit 65, then 0")
+    func refusals() throws {
+        let scratch = try Scratch()
+        try Self.source(in: scratch)
+        symlink("/etc/passwd", scratch.path + "/in/out.txt")
+        mkfifo(scratch.path + "/in/pipe", 0o600)
+        let refused = try Tool(scratch).run(["publish", "in", "--to", "out"])
+        #expect(refused.status == 65)
+        #expect(
+            refused.error.contains("  out.txt: ") && refused.error.contains("  pipe: a fifo"),
+            "\(refused.error)"
+        )
+        let published = try Tool(scratch).run([
+            "publish", "in", "--to", "out", "--exclude", "pipe", "--safe-links",
+        ])
+        #expect(published.status == 0, "\(published.error)")
+        #expect(published.error.contains("1 link that leaves the tree is left out"))
+    }
+
+    @Test(
+        "Killed in the middle: no manifest; the next run clears up and completes",
+        arguments: [SIGKILL, SIGINT]
+    )
+    func killed(signal: Int32) throws {
+        let scratch = try Scratch()
+        try Self.source(in: scratch)
+        // Enough for the slowest level to be at it when the signal comes.
+        var state: UInt32 = 1
+        let words = (0..<2_000_000).map { _ -> UInt16 in
+            state = state &* 1_664_525 &+ 1_013_904_223
+            return UInt16(truncatingIfNeeded: (state >> 20) & 0x3FF)
+        }
+        try scratch.write(words.withUnsafeBytes { Data($0) }, to: "in/models/site.ifc")
+        try scratch.write(Data(count: 0), to: "log")
+        let process = Tool(scratch).process(["publish", "in", "--to", "out", "--level", "19", "--jobs", "1"])
+        process.standardError = try FileHandle(forWritingTo: scratch.url.appendingPathComponent("log"))
+        try process.run()
+        while process.isRunning {
+            if (try? scratch.contents(of: "out/packs"))?.isEmpty == false { break }
+            usleep(1_000)
+        }
+        kill(process.processIdentifier, signal)
+        process.waitUntilExit()
+        let left = try scratch.contents(of: "out")
+        #expect(!left.contains("manifest.json"))
+        if signal == SIGINT {
+            #expect(process.terminationStatus == 130)
+            #expect(left == ["packs"])
+        }
+        #expect(try Tool(scratch).run(["publish", "in", "--to", "out"]).status == 0)
+        #expect(try Tool(scratch).run(["publish", "in", "--to", "fresh"]).status == 0)
+        let names = try scratch.contents(of: "out")
+        #expect(names == (try scratch.contents(of: "fresh")))
+        #expect(names.contains("manifest.json") && !names.contains { $0.contains(".publish") })
+    }
+}
