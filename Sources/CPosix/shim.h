@@ -39,6 +39,7 @@ static inline int sa_openat(int dir, const char *path, int flags, mode_t mode) {
 #ifdef __linux__
 #include <linux/fs.h>
 #include <linux/openat2.h>
+#include <sys/socket.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -62,6 +63,11 @@ static inline int sa_syncfs(int fd) { return (int)syscall(SYS_syncfs, fd); }
 /* sync_file_range(2), SYNC_FILE_RANGE_WRITE: the disk begins with what is there; a hint, nobody waits. */
 static inline void sa_start_writeback(int fd) { (void)syscall(SYS_sync_file_range, fd, 0L, 0L, 2U); }
 
+/* rtnetlink(7): a socket that tells of changed links, addresses and routes; not blocking. -1 with errno set. */
+static inline int sa_route_socket(void) {
+    return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0 /* NETLINK_ROUTE */);
+}
+
 /* PR_SET_NAME, prctl(2): the calling thread's name, 15 bytes at most. */
 static inline void sa_name_thread(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
 
@@ -71,6 +77,8 @@ static inline void sa_name_thread(const char *name) { prctl(PR_SET_NAME, name, 0
 #endif
 
 #ifndef __linux__
+static inline int sa_route_socket(void) { return -1; }
+static inline int sa_clone_file(int target, int source) { return -1; }
 static inline void sa_name_thread(const char *name) { pthread_setname_np(name); }
 #endif
 

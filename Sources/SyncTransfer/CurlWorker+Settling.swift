@@ -145,6 +145,8 @@ extension CurlWorker {
     private func setBack(_ piece: Piece, fault: Fault, chain: RedirectChain) {
         standings.setBack(chain.original.text, until: now + configuration.setBack, now: now)
         standings[chain.original.origin].addFailure()
+        // With one source there is nothing to prefer: the failure itself tells what happened.
+        guard piece.transfer.sources.count > 1 else { return }
         configuration.events(
             .sourceSetBack(piece.transfer.id, url: redacted(chain.original), reason: fault.detail)
         )

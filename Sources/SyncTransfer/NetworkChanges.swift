@@ -1,3 +1,4 @@
+import CPosix
 import Glibc
 
 /// Tells when this machine's addresses or routes change, so that a lost network is asked again at once.
@@ -8,8 +9,7 @@ final class NetworkChanges {
     let descriptor: Int32?
 
     init() {
-        let type = Int32(SOCK_RAW.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
-        let opened = socket(AF_NETLINK, type, 0)  // 0 is NETLINK_ROUTE.
+        let opened = sa_route_socket()
         guard opened >= 0 else {
             descriptor = nil
             return
