@@ -70,13 +70,16 @@ let package = Package(
         library("SyncManifest", ["SyncModel"]),
         tests("SyncManifestTests", ["SyncModel", "SyncManifest", "SyncDigest", "SyncCompression"]),
         library("SyncPlanner", ["SyncModel", "SyncManifest"]),
+        tests("SyncPlannerTests", ["SyncPlanner", "SyncManifest", "SyncModel"]),
 
         // One step of the flow each.
         library("SyncDigest", ["SyncModel", "COpenSSL"]),
         library("SyncCompression", ["SyncModel", "CZstd"]),
         library("SyncTransfer", ["SyncModel", "SyncPlugins", "CCurl", "CPosix"]),
         library("SyncFiles", ["SyncModel", "SyncDigest", "CPosix"]),
+        tests("SyncFilesTests", ["SyncFiles", "SyncDigest", "SyncModel", "SyncUnpack", "SyncTestKit"]),
         library("SyncUnpack", ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"]),
+        tests("SyncUnpackTests", ["SyncUnpack", "SyncPlanner", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncStore", ["SyncModel"]),
         library("SyncHooks", ["SyncModel", "SyncPlugins", "CPosix"]),
         library("SyncPublisher", [
@@ -90,6 +93,9 @@ let package = Package(
         library("SyncEngine", [
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
             "SyncUnpack", "SyncFiles", "SyncStore", "CPosix",
+        ]),
+        tests("SyncEngineTests", [
+            "SyncEngine", "SyncPlugins", "SyncModel", "SyncDigest", "SyncUnpack", "SyncFiles", "SyncTestKit",
         ]),
 
         // What people and programs reach.

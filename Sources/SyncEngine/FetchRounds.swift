@@ -150,7 +150,7 @@ struct FetchRounds: Sendable {
                 failures[trouble.row] = RowFailure(
                     row: trouble.row, isDisk: true, isWrongBytes: false, shown: shown)
             case .wrongBytes(let reason):
-                if failures[trouble.row]?.isDisk == true { continue }
+                if let known = failures[trouble.row], known.isDisk || trouble.span == nil { continue }
                 let end = trouble.span.map { ends[$0] }
                 let place = end.map { ", from \(redacted(url: $0.url))" } ?? ""
                 let shown = Failure(row: trouble.row, reason: reason + place, isDisk: false)

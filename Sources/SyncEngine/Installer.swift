@@ -95,25 +95,17 @@ final class Installer: BlobConsumer {
             }
         }
         onBytes(UInt64(raw.count) &* UInt64(targets.count))
-        var serial: UInt32 = 0
         for target in targets {
             if target.isStandalone {
-                stage(raw, target.row, wanted.digest, serial, worker.number)
-                serial += 1
+                stage(raw, target.row, wanted.digest, worker.number)
             } else {
                 addToPart(raw, target, &worker)
             }
         }
     }
 
-    private func stage(
-        _ raw: UnsafeRawBufferPointer,
-        _ row: Int,
-        _ digest: SHA256Digest,
-        _ serial: UInt32,
-        _ lane: Int
-    ) {
-        let file = Staging.File(lane: lane, name: StagedName(digest: digest, serial: serial))
+    private func stage(_ raw: UnsafeRawBufferPointer, _ row: Int, _ digest: SHA256Digest, _ lane: Int) {
+        let file = staging.newFile(lane: lane, digest: digest)
         do throws(FileError) {
             try staging.write(raw, to: file, executable: manifest.files.kind(row) == .executable)
             committer.add(Committer.Staged(row: row, file: file))
@@ -135,8 +127,20 @@ final class Installer: BlobConsumer {
         case .incomplete: return
         case .verified: committer.add(Committer.Staged(row: target.row, file: part.staged))
         case .failed(let error): report(Trouble(row: target.row, cause: .disk(error)))
-        case .wrong(let reason): report(Trouble(row: target.row, cause: .wrongBytes(reason)))
+        case .wrong(let reason, let blobs):
+            // Blobs that an earlier run left have no span.
+            for span in Set(blobs.compactMap { span(of: $0, in: target.row) }) {
+                report(Trouble(row: target.row, span: span, cause: .wrongBytes(reason)))
+            }
+            report(Trouble(row: target.row, cause: .wrongBytes(reason)))
         }
+    }
+
+    /// The span that brought a blob of a row. Looked for only when bytes were wrong.
+    private func span(of blob: Int, in row: Int) -> Int? {
+        plan.targets.firstIndex { $0.row == row && $0.blob == blob }
+            .flatMap { target in plan.slots.firstIndex { $0.targets.contains(target) } }
+            .flatMap { slot in plan.spans.firstIndex { $0.slots.contains(slot) } }
     }
 
     private func part(for target: Plan.Target) -> PartFile? {

@@ -15,6 +15,8 @@ struct Leftovers {
         var complete: Set<Int> = []
         /// First **bytes** that need not be fetched, by row, for files that come in one piece.
         var prefixes: [Int: UInt64] = [:]
+        /// **Bytes** that need not be fetched, of both kinds.
+        var bytes: UInt64 = 0
     }
 
     func adopt(_ wanted: [Int]) throws(DigestError) -> Adopted {
@@ -27,19 +29,26 @@ struct Leftovers {
             rows[manifest.files.digest(row)] = row
         }
         var hasher = try SHA256Hasher()
-        for (file, _) in found {
+        for (file, size) in found {
             guard let row = rows[file.name.digest] else {
                 staging.remove(file)
                 continue
             }
-            rows[file.name.digest] = nil
-            if manifest.files.blobs(row).isEmpty {
-                let kept = parts.adoptPrefix(row: row)
+            let kept: UInt64
+            if manifest.files.blobs(row).isEmpty, size < manifest.files.size(row) {
+                kept = parts.adoptPrefix(file, row: row)
                 if kept > 0 { adopted.prefixes[row] = kept }
-            } else if let (part, outcome) = parts.adopt(row: row, hasher: &hasher), case .verified = outcome {
-                committer.add(Committer.Staged(row: row, file: part.staged))
-                adopted.complete.insert(row)
+            } else if let (part, outcome) = parts.adopt(file, row: row, hasher: &hasher) {
+                kept = part.doneBytes
+                if case .verified = outcome {
+                    committer.add(Committer.Staged(row: row, file: part.staged))
+                    adopted.complete.insert(row)
+                }
+            } else {
+                kept = 0
             }
+            adopted.bytes = adopted.bytes &+ kept
+            if kept > 0 { rows[file.name.digest] = nil } else { staging.remove(file) }
         }
         return adopted
     }

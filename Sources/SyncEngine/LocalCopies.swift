@@ -46,8 +46,7 @@ struct LocalCopies: Sendable {
                 let file =
                     switch candidate.source {
                     case .indexed(let entry):
-                        copier.copy(entry, of: index, digest: digest, size: size, executable: executable,
-                            serial: UInt32(truncatingIfNeeded: candidate.row))
+                        copier.copy(entry, of: index, digest: digest, size: size, executable: executable)
                     case .staged(let file):
                         copier.check(file, digest: digest, size: size, executable: executable)
                     }
@@ -114,8 +113,7 @@ private final class LocalCopier {
         of index: StatIndex,
         digest: SHA256Digest,
         size: UInt64,
-        executable: Bool,
-        serial: UInt32
+        executable: Bool
     ) -> Staging.File? {
         let source: Int32? = index.withPath(entry) { path in
             let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
@@ -130,7 +128,7 @@ private final class LocalCopier {
         guard let source, source >= 0 else { return nil }
         let reading = Descriptor(owning: source)
         guard let status = status(reading.raw), status.kind == .file, status.size == size else { return nil }
-        let file = Staging.File(lane: lane, name: StagedName(digest: digest, serial: serial))
+        let file = staging.newFile(lane: lane, digest: digest)
         let target = staging.create(file, executable: executable)
         guard target >= 0 else { return nil }
         let writing = Descriptor(owning: target)

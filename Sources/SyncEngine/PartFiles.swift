@@ -13,7 +13,7 @@ final class PartFiles: Sendable {
         case verified
         case failed(FileError)
         /// Bytes were wrong; the blobs at fault are open again.
-        case wrong(String)
+        case wrong(String, blobs: [Int])
     }
 
     private let open = Mutex<[Int: PartFile]>([:])
@@ -33,8 +33,11 @@ final class PartFiles: Sendable {
     /// - Parameter whole: Whether the file comes as one piece, whatever blobs the manifest has for it.
     func part(for row: Int, whole: Bool) throws(FileError) -> PartFile {
         try open.withLock { (open) throws(FileError) in
-            if let known = open[row], !whole || known.blobCount == 1 { return known }
-            let part = try make(row, whole: whole, keeping: false)
+            if let known = open[row] {
+                if !whole || known.blobCount == 1 { return known }
+                staging.remove(known.staged)
+            }
+            let part = try make(row, whole: whole)
             open[row] = part
             return part
         }
@@ -43,37 +46,33 @@ final class PartFiles: Sendable {
     /// Takes over what an interrupted run left of a row: blobs whose bytes are right need not be fetched.
     ///
     /// - Returns: What completing the last blob led to when all are here; `.incomplete` otherwise; `nil` when
-    ///   there is no left-over.
-    func adopt(row: Int, hasher: inout SHA256Hasher) -> (part: PartFile, outcome: Outcome)? {
-        let file = name(row)
-        let raw = staging.open(file)
-        guard raw >= 0 else { return nil }
-        CPosix.close(raw)
-        guard let part = try? make(row, whole: false, keeping: true) else { return nil }  // Unusable: fetched anew.
+    ///   the left-over cannot be used.
+    func adopt(_ file: Staging.File, row: Int, hasher: inout SHA256Hasher) -> (part: PartFile, outcome: Outcome)? {
+        guard let part = reopen(file, row: row, whole: false) else { return nil }
         let blobs = manifest.files.blobs(row)
         var missing = 0
-        for (position, blob) in blobs.enumerated() {
-            let digest = manifest.files.digest(of: blob, in: row)
+        for position in 0..<part.blobCount {
+            let digest =
+                blobs.isEmpty
+                ? manifest.files.digest(row)
+                : manifest.files.digest(of: blobs[blobs.startIndex + position], in: row)
             if part.check(blob: position, digest: digest, hasher: &hasher) {
                 part.adopt(blob: position)
             } else {
                 missing += 1
             }
         }
+        guard missing < part.blobCount else { return nil }
         open.withLock { $0[row] = part }
         guard missing == 0 else { return (part, .incomplete) }
-        return (part, complete(part, row: row, blob: blobs.count - 1, hasher: &hasher))
+        return (part, complete(part, row: row, blob: part.blobCount - 1, hasher: &hasher))
     }
 
     /// Takes over the first bytes of a file that comes as one piece.
     ///
     /// - Returns: How many **bytes** are kept; the digest of the whole decides later whether they were right.
-    func adoptPrefix(row: Int) -> UInt64 {
-        let file = name(row)
-        let raw = staging.open(file)
-        guard raw >= 0 else { return 0 }
-        CPosix.close(raw)
-        guard let part = try? make(row, whole: true, keeping: true) else { return 0 }  // Fetched anew.
+    func adoptPrefix(_ file: Staging.File, row: Int) -> UInt64 {
+        guard let part = reopen(file, row: row, whole: true) else { return 0 }
         let kept = part.adoptPrefix()
         if kept > 0 { open.withLock { $0[row] = part } }
         return kept
@@ -87,11 +86,14 @@ final class PartFiles: Sendable {
         case .verified:
             open.withLock { $0[row] = nil }
             return .verified
+        case .mismatch where part.isWholeRight(hasher: &hasher):
+            open.withLock { $0[row] = nil }
+            return .verified
         case .mismatch:
             let blobs = manifest.files.blobs(row)
             guard part.blobCount == blobs.count, blobs.count > 1 else {
                 part.reopen(bad: [0])
-                return .wrong("the bytes do not have the file's SHA-256")
+                return .wrong("the bytes do not have the file's SHA-256", blobs: [0])
             }
             var bad: [Int] = []
             for (position, blob) in blobs.enumerated() {
@@ -102,7 +104,8 @@ final class PartFiles: Sendable {
             return .wrong(
                 bad.isEmpty
                     ? "every blob has its digest, but the file does not: the manifest contradicts itself"
-                    : "\(bad.count) of \(blobs.count) blobs do not have their digest"
+                    : "\(bad.count) of \(blobs.count) blobs do not have their digest",
+                blobs: bad
             )
         }
     }
@@ -112,20 +115,30 @@ final class PartFiles: Sendable {
         open.withLock { $0[row] }?.isDone(blob: blob) ?? false
     }
 
-    private func name(_ row: Int) -> Staging.File {
-        Staging.File(lane: lane, name: StagedName(digest: manifest.files.digest(row), isPart: true))
+    private func make(_ row: Int, whole: Bool) throws(FileError) -> PartFile {
+        let file = staging.newFile(lane: lane, digest: manifest.files.digest(row), isPart: true)
+        let raw = staging.create(file, executable: manifest.files.kind(row) == .executable)
+        guard raw >= 0 else { throw .last("create", staging.shown(file)) }
+        return try part(Descriptor(owning: raw), file, row, whole: whole)
     }
 
-    private func make(_ row: Int, whole: Bool, keeping: Bool) throws(FileError) -> PartFile {
-        var file = name(row)
-        // Two rows with one content each get a part of their own.
-        file.name.serial = keeping || !isTaken(file) ? 0 : UInt32(truncatingIfNeeded: row)
-        let raw =
-            keeping
-            ? staging.open(file)
-            : staging.create(file, executable: manifest.files.kind(row) == .executable)
-        guard raw >= 0 else { throw .last("create", staging.shown(file)) }
+    /// A left-over, open again, with the mode its row has now; `nil` when that fails, and it is fetched anew.
+    private func reopen(_ file: Staging.File, row: Int, whole: Bool) -> PartFile? {
+        let raw = staging.open(file)
+        guard raw >= 0 else { return nil }
         let descriptor = Descriptor(owning: raw)
+        guard sa_set_executable(descriptor.raw, manifest.files.kind(row) == .executable ? 1 : 0) == 0 else {
+            return nil
+        }
+        return try? part(descriptor, file, row, whole: whole)  // No memory to hash with: fetched anew.
+    }
+
+    private func part(
+        _ descriptor: consuming Descriptor,
+        _ file: Staging.File,
+        _ row: Int,
+        whole: Bool
+    ) throws(FileError) -> PartFile {
         var ends: [UInt64] = []
         var end: UInt64 = 0
         for blob in manifest.files.blobs(row) where !whole {
@@ -144,10 +157,4 @@ final class PartFiles: Sendable {
             throw FileError(step: "hash", path: staging.shown(file), code: 0, remark: "\(error)")
         }
     }
-
-    private func isTaken(_ file: Staging.File) -> Bool {
-        takenNames.withLock { !$0.insert(file.name.digest).inserted }
-    }
-
-    private let takenNames = Mutex<Set<SHA256Digest>>([])
 }

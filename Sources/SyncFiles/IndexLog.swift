@@ -20,7 +20,9 @@ package struct IndexLog: ~Copyable {
         let raw = sa_openat(destination.state, Self.name, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)
         guard raw >= 0 else { throw .last("create", "\(destination.path)/.syncagent/\(Self.name)") }
         file = Descriptor(owning: raw)
-        end = SyncFiles.status(raw)?.size ?? 0
+        // A torn frame is written over: nothing behind it could ever be read.
+        end = Self.readFrames(destination).end
+        if let length = off_t(exactly: end) { _ = ftruncate(raw, length) }
     }
 
     /// One installed file or link.
@@ -63,8 +65,11 @@ package struct IndexLog: ~Copyable {
     }
 
     /// Reads every whole frame.
-    package static func read(_ destination: Destination) -> [Entry] {
-        guard destination.state >= 0, let bytes = readWhole(destination.state, name) else { return [] }
+    package static func read(_ destination: Destination) -> [Entry] { readFrames(destination).entries }
+
+    /// Every whole frame, and where the last one ends.
+    private static func readFrames(_ destination: Destination) -> (entries: [Entry], end: UInt64) {
+        guard destination.state >= 0, let bytes = readWhole(destination.state, name) else { return ([], 0) }
         var entries: [Entry] = []
         var rest = bytes[...]
         while rest.count > 16, rest.starts(with: magic) {
@@ -77,7 +82,7 @@ package struct IndexLog: ~Copyable {
             guard decode(payload, into: &entries) else { break }
             rest = rest[(start + 16 + length)...]
         }
-        return entries
+        return (entries, UInt64(rest.startIndex))
     }
 
     private static func decode(_ payload: ArraySlice<UInt8>, into entries: inout [Entry]) -> Bool {

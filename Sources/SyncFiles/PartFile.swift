@@ -72,6 +72,13 @@ package final class PartFile: Sendable {
     /// Says that an earlier run has written a blob, which has been checked.
     package func adopt(blob: Int) { state.withLock { $0.done[blob] = true } }
 
+    /// **Bytes** of the blobs that are complete.
+    package var doneBytes: UInt64 {
+        state.withLock { state in
+            ends.indices.reduce(0) { state.done[$1] ? $0 + range(blob: $1).upperBound - range(blob: $1).lowerBound : $0 }
+        }
+    }
+
     /// Takes over what the file holds, as the first bytes of its only blob, and hashes it.
     ///
     /// - Returns: How many **bytes** were taken; 0 when there is nothing of use.
@@ -146,10 +153,18 @@ package final class PartFile: Sendable {
         guard isWhole else { return .incomplete }
         // `hashing` stays set: nobody feeds this hasher any more.
         do {
-            return try hash.hasher.finish() == digest ? .verified : .mismatch
+            guard try hash.hasher.finish() == digest else { return .mismatch }
+            return cut() ?? .verified
         } catch {
             return .failed(FileError(step: "hash", path: staged.name.text, code: 0, remark: "\(error)"))
         }
+    }
+
+    /// Cuts off what stands behind the last byte: a left-over that somebody made longer.
+    private func cut() -> Progress? {
+        guard let length = off_t(exactly: size) else { return nil }
+        if status(descriptor.raw)?.size == size || ftruncate(descriptor.raw, length) == 0 { return nil }
+        return .failed(.last("shorten", staged.name.text))
     }
 
     private func readBack(_ range: Range<UInt64>) -> FileError? {
@@ -190,8 +205,17 @@ package final class PartFile: Sendable {
 
     /// Reads a blob back and tells whether it has this digest.
     package func check(blob: Int, digest: SHA256Digest, hasher: inout SHA256Hasher) -> Bool {
-        let range = range(blob: blob)
-        return withUnsafeTemporaryAllocation(byteCount: 1 << 17, alignment: 64) { buffer in
+        check(range(blob: blob), digest: digest, hasher: &hasher)
+    }
+
+    /// Reads everything back and tells whether it is right after all: what was hashed on the way may have
+    /// been replaced since by a second attempt.
+    package func isWholeRight(hasher: inout SHA256Hasher) -> Bool {
+        check(0..<size, digest: digest, hasher: &hasher) && cut() == nil
+    }
+
+    private func check(_ range: Range<UInt64>, digest: SHA256Digest, hasher: inout SHA256Hasher) -> Bool {
+        withUnsafeTemporaryAllocation(byteCount: 1 << 17, alignment: 64) { buffer in
             var offset = range.lowerBound
             do {
                 try hasher.reset()

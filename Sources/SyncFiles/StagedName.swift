@@ -1,6 +1,6 @@
 package import SyncModel
 
-/// A staged file's name: its digest, a serial number where several files share content, and `.part` while
+/// A staged file's name: its digest, a serial number, since several files may share content, and `.part` while
 /// it is being filled out of order.
 package struct StagedName: Hashable, Sendable {
     package var digest: SHA256Digest

@@ -1,5 +1,6 @@
 import CPosix
-import SyncModel
+package import SyncModel
+import Synchronization
 
 /// Where unfinished bytes live: `.syncagent/staging/`, on the destination's filesystem.
 ///
@@ -12,6 +13,8 @@ package final class Staging: Sendable {
     /// `.syncagent/staging/<lane>`.
     private let lanes: [Int32]
     private let path: String
+    /// The largest serial number in use.
+    private let lastSerial = Atomic<UInt32>(0)
 
     /// Opens the staging directory with one lane a worker, and one more for parts of large files.
     package init(_ destination: Destination, lanes count: Int) throws(FileError) {
@@ -29,6 +32,9 @@ package final class Staging: Sendable {
             }
         }
         lanes = opened
+        // Names of left-overs are taken: one may be on its way to its place while another file is made.
+        let taken = opened.flatMap(directoryEntries).compactMap { StagedName(parsing: $0)?.serial }
+        lastSerial.store(taken.max() ?? 0, ordering: .relaxed)
     }
 
     deinit {
@@ -52,6 +58,12 @@ package final class Staging: Sendable {
             self.lane = lane
             self.name = name
         }
+    }
+
+    /// A name that no other file in staging has, whatever content they share.
+    package func newFile(lane: Int, digest: SHA256Digest, isPart: Bool = false) -> File {
+        let serial = lastSerial.wrappingAdd(1, ordering: .relaxed).newValue
+        return File(lane: lane, name: StagedName(digest: digest, serial: serial, isPart: isPart))
     }
 
     /// The descriptor of a lane's directory.

@@ -1,0 +1,137 @@
+import Foundation
+import SyncFiles
+import SyncModel
+import SyncTestKit
+import Testing
+
+@Suite("A destination and its staging directory", .timeLimit(.minutes(1)))
+struct DestinationTests {
+    private let root: TemporaryRoot
+
+    init() throws { root = try TemporaryRoot() }
+
+    @Test("A destination is made with every directory above it; its state is for the owner alone")
+    func create() throws {
+        let destination = try Destination.open(path: root.path("a/b/dest"), create: true)
+        let attributes = try FileManager.default.attributesOfItem(atPath: root.path("a/b/dest/.syncagent"))
+        #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o700)
+        #expect(destination.state >= 0)
+        let again = try Destination.open(path: root.path("a/b/dest"), create: true)
+        #expect(again.inode == destination.inode && again.device == destination.device)
+    }
+
+    @Test("Looking at a destination makes nothing")
+    func look() throws {
+        #expect(throws: FileError.self) { _ = try Destination.open(path: root.path("none"), create: false) }
+        try root.write("x", to: "plain/file")
+        #expect(try Destination.open(path: root.path("plain"), create: false).state == -1)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: root.path("plain")) == ["file"])
+        #expect(!FileManager.default.fileExists(atPath: root.path("none")))
+    }
+
+    @Test("A file in the way of the destination or of its state is named", arguments: ["dest", "dest/.syncagent"])
+    func inTheWay(path: String) throws {
+        try root.write("mine", to: path)
+        let error = #expect(throws: FileError.self) {
+            _ = try Destination.open(path: root.path("dest"), create: true)
+        }
+        #expect(error.map { "\($0)".contains("dest") } == true)
+        #expect(root.read(path) == Array("mine".utf8))
+    }
+
+    @Test("A link in place of the state directory is refused [V5]")
+    func stateLink() throws {
+        try root.write("x", to: "outside/file")
+        try root.write("x", to: "dest/file")
+        try root.link("dest/.syncagent", to: root.path("outside"))
+        #expect(throws: FileError.self) { _ = try Destination.open(path: root.path("dest"), create: true) }
+        #expect(try FileManager.default.contentsOfDirectory(atPath: root.path("outside")) == ["file"])
+    }
+
+    @Test("Only one opener has the lock, and it goes with the opener [S3 F116]")
+    func lock() throws {
+        let first = try Destination.open(path: root.path("dest"), create: true)
+        let second = try Destination.open(path: root.path("dest"), create: true)
+        #expect(try Self.holdingLock(of: first) { try Self.isBusy(second) && second.lockHolder() == getpid() })
+        #expect(try Self.holdingLock(of: second) { try Self.isBusy(first) })
+    }
+
+    private static func isBusy(_ destination: Destination) throws -> Bool {
+        let lock = try destination.lock()
+        return lock == nil
+    }
+
+    private static func holdingLock(of destination: Destination, _ body: () throws -> Bool) throws -> Bool {
+        guard let lock = try destination.lock() else { return false }
+        let result = try body()
+        _ = consume lock
+        return result
+    }
+
+    @Test("Free space is told, and syncing works")
+    func space() throws {
+        let destination = try Destination.open(path: root.path("dest"), create: true)
+        #expect(try destination.freeSpace().bytes > 0)
+        try destination.synchronize()
+    }
+
+    @Test("Staged names are read back, and nothing else is taken for one")
+    func names() throws {
+        let digest = try FilesFixture.digest([1, 2, 3])
+        for serial in [UInt32(0), 1, 77, .max] {
+            for isPart in [false, true] {
+                let name = StagedName(digest: digest, serial: serial, isPart: isPart)
+                #expect(StagedName(parsing: name.text) == name)
+                #expect(name.withCString { String(cString: $0) } == name.text)
+            }
+        }
+        let hex = digest.hex
+        for bad in ["", "x", String(hex.dropLast()), hex + "0", hex + ".", hex + ".x", hex + ".1.2", hex + ".-1",
+            hex + ".4294967296", ".part", "../" + hex, hex + ".part.part", hex + "/"] {
+            #expect(StagedName(parsing: bad) == nil, "\(bad)")
+        }
+    }
+
+    @Test("Files in staging never share a name, also with what an earlier run left")
+    func newNames() throws {
+        let destination = try Destination.open(path: root.path("dest"), create: true)
+        let digest = try FilesFixture.digest([1])
+        var seen: Set<String> = []
+        for _ in 0..<3 {
+            let staging = try Staging(destination, lanes: 2)
+            for _ in 0..<4 {
+                let file = staging.newFile(lane: 1, digest: digest)
+                try staging.write(UnsafeRawBufferPointer(start: nil, count: 0), to: file, executable: false)
+                #expect(seen.insert(file.name.text).inserted)
+            }
+            #expect(staging.leftovers().count == seen.count)
+        }
+    }
+
+    @Test("Foreign things in staging are not taken for left-overs; links there are not followed [V5]")
+    func leftovers() throws {
+        let destination = try Destination.open(path: root.path("dest"), create: true)
+        let staging = try Staging(destination, lanes: 1)
+        let digest = try FilesFixture.digest([1])
+        try root.write("untouched", to: "outside")
+        let lane = FilesFixture.state("staging/0")
+        try root.write("junk", to: "\(lane)/junk")
+        try root.link("\(lane)/\(digest.hex)", to: root.path("outside"))
+        #expect(staging.open(Staging.File(lane: 0, name: StagedName(digest: digest))) == -1)
+        #expect(staging.leftovers().isEmpty)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: root.path(lane)) == [])
+        #expect(root.read("outside") == Array("untouched".utf8))
+    }
+
+    @Test("A staged file moves to its place with its mode, replacing what is there")
+    func rename() throws {
+        let destination = try Destination.open(path: root.path("dest"), create: true)
+        let staging = try Staging(destination, lanes: 1)
+        try root.write("old", to: "dest/file")
+        let file = staging.newFile(lane: 0, digest: try FilesFixture.digest([7]))
+        try [UInt8(7)].withUnsafeBytes { try staging.write($0, to: file, executable: true) }
+        #expect(staging.rename(file, to: "file", in: destination.root) == 0)
+        #expect(AssetTree.read(root.path("dest")).nodes == ["file": .file([7], executable: true)])
+        #expect(staging.rename(file, to: "file", in: destination.root) == ENOENT)
+    }
+}

@@ -1,0 +1,165 @@
+import Foundation
+import SyncDigest
+import SyncFiles
+import SyncTestKit
+import SyncUnpack
+import Synchronization
+import Testing
+
+@Suite("Large files put together from blobs", .timeLimit(.minutes(1)))
+struct PartFileTests {
+    private let root: TemporaryRoot
+    private let bytes = patternedBytes(size: 200_000, seed: 11)
+    private let ends: [UInt64] = [30_000, 30_001, 90_000, 160_000, 200_000]
+
+    init() throws { root = try TemporaryRoot() }
+
+    private func part(_ name: String = "part", ends: [UInt64]? = nil) throws -> PartFile {
+        let raw = open(root.path(name), O_RDWR | O_CREAT, 0o600)
+        try #require(raw >= 0)
+        let digest = try FilesFixture.digest(bytes)
+        return try PartFile(
+            descriptor: Descriptor(owning: raw),
+            staged: Staging.File(lane: 0, name: StagedName(digest: digest, isPart: true)),
+            digest: digest,
+            ends: ends ?? self.ends
+        )
+    }
+
+    private func write(_ blob: Int, of part: PartFile, _ bytes: [UInt8]? = nil) -> PartFile.Progress {
+        let range = part.range(blob: blob)
+        let source = bytes ?? self.bytes
+        let error = source[Int(range.lowerBound)..<Int(range.upperBound)].withUnsafeBytes {
+            part.write($0, at: range.lowerBound)
+        }
+        if let error { return .failed(error) }
+        return part.complete(blob: blob)
+    }
+
+    @Test("Blobs in any order give the file", arguments: 0..<24)
+    func orders(seed: UInt64) throws {
+        var order = Array(ends.indices)
+        for index in order.indices.reversed() {
+            order.swapAt(index, Int(patternedBytes(size: 1, seed: seed &* 31 &+ UInt64(index))[0]) % (index + 1))
+        }
+        let part = try part()
+        let progress = order.map { write($0, of: part) }
+        #expect(progress.dropLast().allSatisfy { $0 == .incomplete })
+        #expect(progress.last == .verified)
+        #expect(root.read("part") == bytes)
+    }
+
+    @Test("Two threads that write blobs of one file verify it exactly once", arguments: 0..<20)
+    func threads(round: Int) throws {
+        let ends = (1...40).map { UInt64($0) * 5_000 }
+        let part = try part("part\(round)", ends: ends)
+        let next = Atomic(0)
+        let verified = concurrently(2, name: "part") { [bytes] thread -> Int in
+            var verified = 0
+            while true {
+                let ticket = next.wrappingAdd(1, ordering: .sequentiallyConsistent).oldValue
+                guard ticket < 40 else { return verified }
+                let blob = (ticket * 7 + round) % 40
+                let range = part.range(blob: blob)
+                // In pieces, as a stream of decoded bytes comes.
+                for start in stride(from: range.lowerBound, to: range.upperBound, by: 1_700) {
+                    let end = min(start + 1_700, range.upperBound)
+                    let error = bytes[Int(start)..<Int(end)].withUnsafeBytes { part.write($0, at: start) }
+                    if error != nil { return -1_000 }
+                }
+                if part.complete(blob: blob) == .verified { verified += 1 }
+            }
+        }
+        #expect(verified.reduce(0, +) == 1)
+        #expect(root.read("part\(round)") == bytes)
+    }
+
+    @Test("Wrong bytes are a mismatch, the blob at fault is found, and a second attempt mends it", arguments: 0..<5)
+    func mismatch(bad: Int) throws {
+        let part = try part()
+        var wrong = bytes
+        wrong[Int(part.range(blob: bad).lowerBound)] ^= 1
+        var last = PartFile.Progress.incomplete
+        for blob in ends.indices { last = write(blob, of: part, wrong) }
+        #expect(last == .mismatch)
+        var hasher = try SHA256Hasher()
+        let isRight = part.isWholeRight(hasher: &hasher)
+        #expect(!isRight)
+        var found: [Int] = []
+        for blob in ends.indices {
+            let range = part.range(blob: blob)
+            let digest = try FilesFixture.digest(Array(bytes[Int(range.lowerBound)..<Int(range.upperBound)]))
+            if !part.check(blob: blob, digest: digest, hasher: &hasher) { found.append(blob) }
+        }
+        #expect(found == [bad])
+        part.reopen(bad: found)
+        #expect(!part.isDone(blob: bad))
+        #expect(write(bad, of: part) == .verified)
+        #expect(root.read("part") == bytes)
+    }
+
+    @Test("Bytes that were hashed and then replaced are right on a second look")
+    func replaced() throws {
+        let part = try part(ends: [200_000])
+        let wrong = [UInt8](repeating: 9, count: 1_000)
+        #expect(wrong.withUnsafeBytes { part.write($0, at: 0) } == nil)
+        #expect(write(0, of: part) == .mismatch)
+        var hasher = try SHA256Hasher()
+        let isRight = part.isWholeRight(hasher: &hasher)
+        #expect(isRight)
+    }
+
+    @Test("The first bytes of an earlier run are taken over and the rest completes them", arguments: [1, 131_072, 199_999])
+    func prefix(length: Int) throws {
+        try root.write(Array(bytes[..<length]), to: "part")
+        let part = try part(ends: [200_000])
+        #expect(part.adoptPrefix() == UInt64(length))
+        #expect(bytes[length...].withUnsafeBytes { part.write($0, at: UInt64(length)) } == nil)
+        #expect(part.complete(blob: 0) == .verified)
+    }
+
+    @Test("Nothing, everything or more is no prefix", arguments: [0, 200_000, 200_001])
+    func noPrefix(length: Int) throws {
+        try root.write(Array((bytes + [0])[..<length]), to: "part")
+        #expect(try part(ends: [200_000]).adoptPrefix() == 0)
+    }
+
+    @Test("Blobs of an earlier run are taken over, and what stands behind the end is cut off [F076]")
+    func adopted() throws {
+        try root.write(bytes + [1, 2, 3], to: "part")
+        let part = try part()
+        for blob in [0, 1, 2, 3] { part.adopt(blob: blob) }
+        #expect(part.doneBytes == 160_000)
+        #expect(write(4, of: part) == .verified)
+        #expect(root.read("part") == bytes)
+    }
+
+    @Test("A part that somebody shortens is a named error [F076]")
+    func shortened() throws {
+        let part = try part()
+        #expect(write(1, of: part) == .incomplete)
+        #expect(truncate(root.path("part"), 100) == 0)
+        guard case .failed(let error) = write(0, of: part) else {
+            // Blob 0 is written anew; blob 1 behind it is gone.
+            Issue.record("a missing blob went unnoticed")
+            return
+        }
+        #expect("\(error)".contains("shorter"))
+    }
+
+    @Test("Everything is written and read at its offset, also across a hole")
+    func readWrite() throws {
+        let raw = open(root.path("file"), O_RDWR | O_CREAT, 0o600)
+        try #require(raw >= 0)
+        let file = Descriptor(owning: raw)
+        #expect(bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 10) } == 0)
+        var back = [UInt8](repeating: 1, count: bytes.count + 20)
+        let count = back.withUnsafeMutableBytes { readFully(file.raw, into: $0, at: 0) }
+        #expect(count == bytes.count + 10)
+        #expect(back[..<10].allSatisfy { $0 == 0 } && Array(back[10..<count]) == bytes)
+        #expect([1].withUnsafeBytes { writeAll(file.raw, $0, at: .max) } == EFBIG)
+        #expect([1].withUnsafeBytes { writeAll(-1, $0, at: 0) } == EBADF)
+        #expect(back.withUnsafeMutableBytes { readFully(-1, into: $0, at: 0) } == -1)
+        #expect(back.withUnsafeMutableBytes { readFully(file.raw, into: $0, at: 1 << 40) } == 0)
+    }
+}

@@ -1,0 +1,185 @@
+import Foundation
+import SyncFiles
+import SyncModel
+import SyncTestKit
+import Testing
+
+@Suite("The index of what is here", .timeLimit(.minutes(1)))
+struct StatIndexTests {
+    private let fixture: FilesFixture
+    private let paths = ["a", "a/x", "a/y", "b", "zz"]
+
+    init() throws { fixture = try FilesFixture() }
+
+    private func record(_ number: Int, kind: IndexRecord.Kind = .file, installed: Bool = true) throws -> IndexRecord {
+        let found = SyncFiles.status(fixture.destination.root)
+        let status = try #require(found)
+        var record = IndexRecord(
+            status: status,
+            digest: try FilesFixture.digest([UInt8(number)]),
+            kind: kind,
+            installed: installed
+        )
+        record.size = UInt64(number)
+        record.modified = 1_000 + Int64(number)
+        record.changed = 2_000 + Int64(number)
+        return record
+    }
+
+    private func writeIndex(completion: StatIndex.Completion? = nil) throws -> [IndexRecord] {
+        var writer = StatIndexWriter(expecting: paths.count)
+        var records: [IndexRecord] = []
+        for (number, path) in paths.enumerated() {
+            let kind: IndexRecord.Kind = number == 1 ? .executable : number == 2 ? .link : .file
+            let record = try record(number, kind: kind, installed: number != 3)
+            records.append(record)
+            writer.append(record, path: path)
+        }
+        try writer.write(to: fixture.destination, owner: "com.example\ngroup", completion: completion, durable: false)
+        return records
+    }
+
+    @Test("What is written is read back: records, paths, owner, completion")
+    func roundTrip() throws {
+        let completion = StatIndex.Completion(
+            manifest: try FilesFixture.digest([9]),
+            selection: 7,
+            totalBytes: .max,
+            files: 5
+        )
+        let records = try writeIndex(completion: completion)
+        let index = StatIndex.read(from: fixture.destination)
+        #expect(index.count == paths.count)
+        #expect((0..<index.count).map { index.withPath($0) { String(decoding: $0, as: UTF8.self) } } == paths)
+        #expect((0..<index.count).map { index.record($0) } == records)
+        #expect(index.owner == "com.example\ngroup")
+        #expect(index.completion == completion)
+        #expect(index.withPath(1) { $0.baseAddress.map { $0[3] } } == 0, "a NUL stands behind a path")
+    }
+
+    @Test("An index without files and without completion is an index")
+    func emptyIndex() throws {
+        let writer = StatIndexWriter(expecting: 0)
+        try writer.write(to: fixture.destination, owner: "p", completion: nil, durable: true)
+        let index = StatIndex.read(from: fixture.destination)
+        #expect(index.count == 0 && index.owner == "p" && index.completion == nil)
+    }
+
+    @Test(
+        "A path is found by its order, present or not",
+        arguments: [("", 0), ("a", 0), ("a/w", 1), ("a/x", 1), ("a/z", 3), ("b", 3), ("c", 4), ("zz", 4), ("zzz", 5)]
+    )
+    func lowerBound(path: String, position: Int) throws {
+        _ = try writeIndex()
+        let index = StatIndex.read(from: fixture.destination)
+        #expect(Array(path.utf8).withUnsafeBufferPointer { index.lowerBound($0) } == position)
+    }
+
+    @Test("An index cut at any byte reads as empty [F077]")
+    func truncated() throws {
+        _ = try writeIndex()
+        let whole = try #require(fixture.root.read(FilesFixture.state("index")))
+        for length in 0..<whole.count {
+            try fixture.root.write(Array(whole[..<length]), to: FilesFixture.state("index"))
+            let count = StatIndex.read(from: fixture.destination).count
+            if count != 0 { Issue.record("cut to \(length) bytes it still has \(count) records") }
+        }
+        try fixture.root.write(whole + [0], to: FilesFixture.state("index"))
+        #expect(StatIndex.read(from: fixture.destination).count == 0, "a byte too many")
+    }
+
+    @Test("An index with any byte changed reads as empty [F077]", arguments: [UInt8(0x01), 0x80, 0xFF])
+    func flipped(mask: UInt8) throws {
+        _ = try writeIndex()
+        let whole = try #require(fixture.root.read(FilesFixture.state("index")))
+        for position in whole.indices {
+            var bytes = whole
+            bytes[position] ^= mask
+            try fixture.root.write(bytes, to: FilesFixture.state("index"))
+            let count = StatIndex.read(from: fixture.destination).count
+            if count != 0 { Issue.record("byte \(position) changed, \(count) records") }
+        }
+    }
+
+    @Test("Numbers that a right checksum covers are checked all the same", arguments: [16, 24, 32, 128 + 72, 128 + 76])
+    func hostileNumbers(offset: Int) throws {
+        _ = try writeIndex()
+        var bytes = try #require(fixture.root.read(FilesFixture.state("index")))
+        for value in [UInt8(0xFF), 0x7F, 0x80] {
+            for index in offset..<(offset + (offset > 128 ? 2 : 8)) { bytes[index] = value }
+            let body = Array(bytes.dropLast(32))
+            let digest = try FilesFixture.digest(body)
+            try fixture.root.write(body + (0..<32).map { digest[byte: $0] }, to: FilesFixture.state("index"))
+            #expect(StatIndex.read(from: fixture.destination).count == 0)
+        }
+    }
+
+    @Test("An absent index, or a directory in its place, reads as empty")
+    func absent() throws {
+        #expect(StatIndex.read(from: fixture.destination).count == 0)
+        try fixture.root.write("x", to: FilesFixture.state("index/file"))
+        #expect(StatIndex.read(from: fixture.destination).count == 0)
+        #expect(throws: FileError.self) { _ = try writeIndex() }
+    }
+
+    @Test("A link in the index's place is not followed [V5]")
+    func link() throws {
+        _ = try writeIndex()
+        let whole = try #require(fixture.root.read(FilesFixture.state("index")))
+        try fixture.root.write(whole, to: "outside")
+        #expect(unlink(fixture.root.path(FilesFixture.state("index"))) == 0)
+        try fixture.root.link(FilesFixture.state("index"), to: "../../outside")
+        #expect(StatIndex.read(from: fixture.destination).count == 0)
+        #expect(fixture.root.read("outside") == whole)
+    }
+
+    @Test("A record of a file touched in or after the tick of the index is not trusted")
+    func racilyClean() throws {
+        _ = try writeIndex()
+        let index = StatIndex.read(from: fixture.destination)
+        var record = try record(1)
+        #expect(index.trusts(record))
+        record.modified = index.stamp
+        #expect(!index.trusts(record))
+        record.modified = index.stamp - 1
+        #expect(index.trusts(record))
+        record.changed = index.stamp
+        #expect(!index.trusts(record))
+    }
+
+    @Test("The index is stamped later than everything it has")
+    func stamp() throws {
+        try fixture.root.write("new", to: "dest/new")
+        let status = try #require(fixture.status("new"))
+        let record = IndexRecord(status: status, digest: .zero, kind: .file, installed: true)
+        var writer = StatIndexWriter(expecting: 1)
+        writer.append(record, path: "new")
+        try writer.write(to: fixture.destination, owner: "p", completion: nil, durable: false)
+        let index = StatIndex.read(from: fixture.destination)
+        #expect(index.trusts(record))
+        #expect(record.matches(status))
+    }
+
+    @Test("A record matches only the file that was verified")
+    func matches() throws {
+        try fixture.root.write("data", to: "dest/file")
+        let status = try #require(fixture.status("file"))
+        let record = IndexRecord(status: status, digest: .zero, kind: .file, installed: true)
+        #expect(record.matches(status))
+        var other = status
+        other.inode += 1
+        #expect(!record.matches(other))
+        other = status
+        other.modified += 1
+        #expect(!record.matches(other))
+        other = status
+        other.changed += 1
+        #expect(!record.matches(other))
+        other = status
+        other.isExecutable = true
+        #expect(!record.matches(other))
+        other = status
+        other.kind = .link
+        #expect(!record.matches(other))
+    }
+}

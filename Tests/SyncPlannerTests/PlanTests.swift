@@ -1,0 +1,121 @@
+import SyncManifest
+import SyncModel
+import SyncPlanner
+import Testing
+
+@Suite("Plans", .timeLimit(.minutes(1)))
+struct PlanTests {
+    private static let digests = ["11", "22", "33", "44"].map { String(repeating: $0, count: 32) }
+    private static let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+    private static func file(_ path: String, _ size: Int, _ digest: String, _ rest: String) -> String {
+        "{\"path\":\"\(path)\",\"size\":\(size),\"sha256\":\"\(digest)\"\(rest)}"
+    }
+
+    private static func manifest(_ files: [String]) throws -> Manifest {
+        let packs = ["a", "b"].enumerated().map { index, name in
+            "{\"url\":\"packs/\(name).pack\",\"size\":100000,\"sha256\":\"\(digests[index])\"}"
+        }
+        let text = """
+            {"format":"syncagent-manifest/1","project":"com.example.plan",\
+            "packs":[\(packs.joined(separator: ","))],"files":[\(files.joined(separator: ","))]}
+            """
+        return try ManifestLoader.load(Array(text.utf8), digest: .zero)
+    }
+
+    private static func mixed() throws -> Manifest {
+        try manifest([
+            file("a.bin", 100, digests[0], ",\"blobs\":[[0,0,100]]"),
+            file("b.bin", 100, digests[0], ",\"blobs\":[[0,0,100]]"),
+            file("big.bin", 300, digests[1], """
+                ,"blobs":[[0,100,100,100,"none","\(digests[0])"],[1,0,200,200,"none","\(digests[2])"]]
+                """),
+            file("empty", 0, nothing, ""),
+            "{\"path\":\"link\",\"link\":\"a.bin\"}",
+            file("loose1", 50, digests[2], ",\"urls\":[\"files/loose1\"]"),
+            file("loose2", 70, digests[3], ",\"urls\":[\"files/loose2\"]"),
+        ])
+    }
+
+    private static func row(_ path: String, of manifest: Manifest) throws -> Int {
+        try #require(manifest.files.indices.first { manifest.files.path($0) == path })
+    }
+
+    @Test("A blob that two files share is fetched once and goes to both")
+    func shared() throws {
+        let manifest = try Self.mixed()
+        let rows = try ["a.bin", "b.bin"].map { try Self.row($0, of: manifest) }
+        let plan = try makePlan(manifest, wanted: rows, rule: CoalescingRule())
+        #expect(plan.slots.count == 1)
+        #expect(plan.targets.map(\.row) == rows)
+        #expect(plan.targets.allSatisfy { $0.isStandalone })
+        #expect(plan.packBytes == 100)
+        #expect(plan.requestCount == 1)
+        #expect(plan.requestsAvoided == 1)
+    }
+
+    @Test("Packs come first, loose files after them, largest first; links and empty files need no request")
+    func order() throws {
+        let manifest = try Self.mixed()
+        let plan = try makePlan(manifest, wanted: Array(manifest.files.indices), rule: CoalescingRule())
+        let loose = try ["loose2", "loose1"].map { try Self.row($0, of: manifest) }
+        #expect(plan.spans.map(\.source) == [.pack(0), .pack(1)] + loose.map { .loose(row: $0) })
+        #expect(plan.spans.map(\.range) == [0..<200, 0..<200, 0..<70, 0..<50])
+        #expect(plan.empty == [try Self.row("empty", of: manifest)])
+        #expect(plan.files == 6)
+        #expect(plan.packBytes == 400)
+        #expect(plan.looseBytes == 120)
+        #expect(plan.fetchBytes == 520)
+    }
+
+    @Test("Blobs that are here are left out, and every other keeps its place in the file")
+    func skipping() throws {
+        let manifest = try Self.mixed()
+        let row = try Self.row("big.bin", of: manifest)
+        let plan = try makePlan(manifest, wanted: [row], rule: CoalescingRule(), skipping: { $0 == row && $1 == 0 })
+        #expect(plan.spans.map(\.source) == [.pack(1)])
+        let target = try #require(plan.targets.first)
+        #expect(plan.targets.count == 1 && target.row == row && target.blob == 1)
+        #expect(target.fileOffset == 100 && !target.isWhole)
+        #expect(plan.packBytes == 200)
+    }
+
+    @Test("A loose file goes on behind its prefix; a prefix that is no prefix counts for nothing")
+    func prefix() throws {
+        let manifest = try Self.mixed()
+        let row = try Self.row("loose1", of: manifest)
+        let rest = try makePlan(manifest, wanted: [row], rule: CoalescingRule(), prefix: { _ in 20 })
+        #expect(rest.spans.map(\.range) == [20..<50])
+        #expect(rest.looseBytes == 30)
+        #expect(rest.targets.map(\.fileOffset) == [20])
+        let whole = try makePlan(manifest, wanted: [row], rule: CoalescingRule(), prefix: { _ in 50 })
+        #expect(whole.spans.map(\.range) == [0..<50])
+    }
+
+    @Test("A row that packs brought wrong can be asked for by its own URLs")
+    func looseOnly() throws {
+        let manifest = try Self.manifest([
+            Self.file("a", 10, Self.digests[0], ",\"blobs\":[[0,5,10]],\"urls\":[\"files/a\"]")
+        ])
+        let plan = try makePlan(manifest, wanted: [0], rule: CoalescingRule(), looseOnly: [0])
+        #expect(plan.spans.map(\.source) == [.loose(row: 0)])
+        #expect(plan.targets.map(\.isWhole) == [true])
+    }
+
+    @Test("Equal input gives an equal plan [S130]")
+    func deterministic() throws {
+        let manifest = try Self.mixed()
+        let rows = Array(manifest.files.indices)
+        let first = try makePlan(manifest, wanted: rows, rule: CoalescingRule())
+        let second = try makePlan(manifest, wanted: rows.reversed(), rule: CoalescingRule())
+        #expect(first.spans == second.spans)
+        #expect(first.slots == second.slots)
+        #expect(first.targets == second.targets)
+    }
+
+    @Test("Nothing wanted is an empty plan")
+    func nothing() throws {
+        let plan = try makePlan(try Self.mixed(), wanted: [], rule: CoalescingRule())
+        #expect(plan.spans.isEmpty && plan.requestCount == 0 && plan.fetchBytes == 0)
+    }
+}
