@@ -78,6 +78,11 @@ struct ManifestCache: Sendable {
         }
     }
 
+    /// Forgets what the server said, so that the next request is without condition.
+    func forget(_ url: String) {
+        if let head = headName(url) { unlink("\(directory)/\(head)") }
+    }
+
     private func headName(_ url: String) -> String? {
         (try? sha256(url)).map { "\($0).head" }  // No memory: as if nothing were known.
     }

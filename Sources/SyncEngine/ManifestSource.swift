@@ -138,14 +138,19 @@ struct ManifestSource: Sendable {
             baseURL: url,
             shown: redacted(url: url)
         ) { () throws(EngineError) in
-            guard let body = cache.body(of: entry) else {
-                throw EngineError(.ioError, "the cached manifest \(entry.digest) has gone; pull again")
+            if let body = cache.body(of: entry),
+                let manifest = try? Self.decode(body, isCompressed: entry.isCompressed, shown: redacted(url: url)),
+                manifest.digest == entry.digest
+            {
+                return manifest
             }
-            let manifest = try Self.decode(body, isCompressed: entry.isCompressed, shown: redacted(url: url))
-            guard manifest.digest == entry.digest else {
-                throw EngineError(.ioError, "the cached manifest \(entry.digest) is damaged; remove it")
+            // Gone or damaged: fetched again, without condition.
+            cache.forget(url)
+            let fresh = try fetch(url)
+            guard fresh.digest == entry.digest else {
+                throw EngineError(.unavailable, "\(redacted(url: url)): the manifest changed meanwhile; pull again")
             }
-            return manifest
+            return try fresh.decode()
         }
     }
 

@@ -22,16 +22,16 @@ final class ProgressCount: Sendable {
     }
 
     func add(files: Int = 0, bytes: UInt64 = 0) {
-        let due: PullProgress? = state.withLock { state in
+        state.withLock { state in
             state.progress.filesDone += files
             // A piece that came twice must not show more than there is.
             state.progress.bytesDone = min(state.progress.bytesTotal, state.progress.bytesDone &+ bytes)
             state.unreported = state.unreported &+ bytes
-            guard files > 0 || state.unreported >= Self.step else { return nil }
+            guard files > 0 || state.unreported >= Self.step else { return }
             state.unreported = 0
-            return state.progress
+            // Told under the lock: outside, an older number could be told after a newer one.
+            report(state.progress)
         }
-        if let due { report(due) }
     }
 }
 

@@ -119,52 +119,63 @@ struct PullRun {
 
         let logged = Set(IndexLog.read(destination).map(\.path))
         let stop = environment.stop
-        var inventory = InventoryScan(
-            manifest: manifest,
-            rows: rows,
-            destination: destination,
-            index: index,
-            logged: logged,
-            threads: environment.workers,
-            isStopped: { stop.isStopped }
-        ).run()
+        func look(at rows: [Int]) -> Inventory {
+            InventoryScan(
+                manifest: manifest,
+                rows: rows,
+                destination: destination,
+                index: index,
+                logged: logged,
+                threads: environment.workers,
+                isStopped: { stop.isStopped }
+            ).run()
+        }
+        var inventory = look(at: rows)
+        let pruning = Pruning(manifest: manifest, destination: destination, index: index)
+        let obsolete = pruning.candidates()
+        if options.prune { try checkPrune(obsolete.count, index) }
+        var gone = remove(pruning.blocking(obsolete), pruning)
+        if !gone.isEmpty, !inventory.obstructed.isEmpty {
+            // What was in the way may have been ours.
+            let again = look(at: inventory.obstructed.map(\.row))
+            inventory.obstructed = again.obstructed
+            inventory.wanted = (inventory.wanted + again.wanted).sorted()
+        }
         for row in rows where inventory.records[row] != nil { states[row] = .unchanged }
         for obstruction in inventory.obstructed { fail(obstruction.row, "\(obstruction.error)", &states, manifest) }
 
-        let pruning = Pruning(manifest: manifest, destination: destination, index: index)
-        let gone = try prune(pruning, installed: index)
         if !inventory.wanted.isEmpty {
             try fetch(manifest, index, &inventory, &states)
         }
-        if !environment.stop.isStopped || !inventory.wanted.isEmpty {
+        if options.prune, !stop.isStopped {
+            // Only now: what moved has been copied from its old place.
+            gone.formUnion(remove(obsolete.filter { !gone.contains($0) }, pruning))
+        }
+        if !stop.isStopped || !inventory.wanted.isEmpty {
             try writeIndex(manifest, rows, index, inventory, states, gone: gone)
         }
         return states
     }
 
-    /// Removes what is obsolete: everything with `--prune`, otherwise only what stands in the way.
-    private mutating func prune(
-        _ pruning: Pruning,
-        installed index: StatIndex
-    ) throws(EngineError) -> Set<Int> {
-        let candidates = pruning.candidates()
-        let doomed = options.prune ? candidates : pruning.blocking(candidates)
+    /// Refuses to remove more than half of what is here, unless forced.
+    private func checkPrune(_ doomed: Int, _ index: StatIndex) throws(EngineError) {
+        let ours = (0..<index.count).count { index.record($0)?.installed == true }
+        guard !options.force, doomed * 2 > ours else { return }
+        throw EngineError(
+            .refused,
+            "--prune would remove \(doomed) of \(ours) installed files from "
+                + "\(escaped(destination.path)), more than half; nothing was changed. "
+                + "Is it the right manifest? If so, add --force"
+        )
+    }
+
+    /// Removes obsolete files: with `--prune` all, otherwise only what stands in the way.
+    private mutating func remove(_ doomed: [Int], _ pruning: Pruning) -> Set<Int> {
         guard !doomed.isEmpty else { return [] }
-        if options.prune, !options.force {
-            let ours = (0..<index.count).count { index.record($0)?.installed == true }
-            guard candidates.count * 2 <= ours else {
-                throw EngineError(
-                    .refused,
-                    "--prune would remove \(candidates.count) of \(ours) installed files from "
-                        + "\(escaped(destination.path)), more than half; nothing was changed. "
-                        + "Is it the right manifest? If so, add --force"
-                )
-            }
-        }
         let result = pruning.remove(doomed)
-        report.files.removed = result.removed
+        report.files.removed += result.removed
         for position in result.gone {
-            journal.removed(index.withPath(position) { String(decoding: $0, as: UTF8.self) })
+            journal.removed(pruning.index.withPath(position) { String(decoding: $0, as: UTF8.self) })
         }
         return Set(result.gone)
     }
@@ -226,6 +237,7 @@ struct PullRun {
         do {
             let adopted = try leftovers.adopt(rest)
             origin.set(adopted.complete, .reused)
+            progress.add(bytes: adopted.bytes)
             let open = rest.filter { !adopted.complete.contains($0) }
             let rule = FetchRounds.rule(for: manifest, wanted: open, connections: options.connections)
             let plan = try makePlan(
@@ -236,7 +248,7 @@ struct PullRun {
                 skipping: { parts.isHere(row: $0, blob: $1) }
             )
             journal.planned(plan, total: report.files.total, unchanged: states.count(.unchanged))
-            try checkSpace(manifest, open)
+            try destination.checkSpace(for: open, of: manifest)
             stageLinksAndEmptyFiles(manifest, open, staging, committer, &failures)
             if !environment.stop.isStopped { failures += rounds.run(plan, parts: parts) }
         } catch {
@@ -269,25 +281,6 @@ struct PullRun {
         }
     }
 
-    private func checkSpace(_ manifest: Manifest, _ wanted: [Int]) throws(EngineError) {
-        let need = wanted.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) &+ 512 }
-        let free: (bytes: UInt64, inodes: UInt64?)
-        do throws(FileError) { free = try destination.freeSpace() } catch { throw PullEngine.cannotUse(error) }
-        guard free.bytes > need else {
-            throw EngineError(
-                .ioError,
-                "\(escaped(destination.path)): needs \(ByteCount(need)), \(ByteCount(free.bytes)) are free; "
-                    + "nothing was fetched"
-            )
-        }
-        if let inodes = free.inodes, inodes < UInt64(wanted.count) {
-            throw EngineError(
-                .ioError,
-                "\(escaped(destination.path)): needs \(wanted.count) inodes, \(inodes) are free; nothing was fetched"
-            )
-        }
-    }
-
     private func stageLinksAndEmptyFiles(
         _ manifest: Manifest,
         _ wanted: [Int],
@@ -298,8 +291,7 @@ struct PullRun {
         let lane = environment.workers + 1
         for row in wanted where manifest.files.kind(row) == .link || manifest.files.size(row) == 0 {
             do throws(FileError) {
-                let serial = UInt32(truncatingIfNeeded: row)
-                var file = Staging.File(lane: lane, name: StagedName(digest: manifest.files.digest(row), serial: serial))
+                var file = staging.newFile(lane: lane, digest: manifest.files.digest(row))
                 if let target = manifest.files.linkTarget(row), manifest.files.kind(row) == .link {
                     do { file.name.digest = try sha256(target) } catch {
                         throw FileError(step: "hash", path: target, code: 0, remark: "\(error)")

@@ -1,6 +1,7 @@
 import SyncManifest
 import SyncModel
 import SyncPlanner
+import Synchronization
 
 /// Where a row's bytes came from.
 enum RowOrigin: Sendable, Equatable {
@@ -14,15 +15,31 @@ struct RunJournal: Sendable {
     let session: String
     let run: String
 
+    /// Events come from the run's thread and the committer's; listeners hear one at a time.
+    private let turn = Turn()
+
+    init(environment: EngineEnvironment, session: String, run: String) {
+        self.environment = environment
+        self.session = session
+        self.run = run
+    }
+
+    private final class Turn: Sendable {
+        private let lock = Mutex(())
+        func take(_ body: () -> Void) { lock.withLock { _ in body() } }
+    }
+
     private func tell(_ name: String, note: String? = nil, _ fill: @escaping @Sendable (inout JSONLine) -> Void) {
         let (session, run) = (session, run)
-        environment.observer(
-            SyncEvent(name, time: environment.now(), note: note) {
-                $0.field("session", session)
-                $0.field("run", run)
-                fill(&$0)
-            }
-        )
+        turn.take {
+            environment.observer(
+                SyncEvent(name, time: environment.now(), note: note) {
+                    $0.field("session", session)
+                    $0.field("run", run)
+                    fill(&$0)
+                }
+            )
+        }
     }
 
     func started(_ found: FoundManifest, destination: String) {
@@ -101,6 +118,8 @@ struct RunJournal: Sendable {
 
     /// The last event; its fields are the contract's, in the contract's order.
     func finished(_ report: PullReport) {
-        environment.observer(SyncEvent("pull.finished", time: environment.now()) { report.write(to: &$0) })
+        turn.take {
+            environment.observer(SyncEvent("pull.finished", time: environment.now()) { report.write(to: &$0) })
+        }
     }
 }

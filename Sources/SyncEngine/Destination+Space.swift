@@ -1,0 +1,25 @@
+import SyncFiles
+import SyncManifest
+import SyncModel
+
+extension Destination {
+    /// Refuses a fetch that cannot fit, before it begins (F061).
+    func checkSpace(for wanted: [Int], of manifest: Manifest) throws(EngineError) {
+        let need = wanted.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) &+ 512 }
+        let free: (bytes: UInt64, inodes: UInt64?)
+        do throws(FileError) { free = try freeSpace() } catch { throw PullEngine.cannotUse(error) }
+        guard free.bytes > need else {
+            throw EngineError(
+                .ioError,
+                "\(escaped(path)): needs \(ByteCount(need)), \(ByteCount(free.bytes)) are free; "
+                    + "nothing was fetched"
+            )
+        }
+        if let inodes = free.inodes, inodes < UInt64(wanted.count) {
+            throw EngineError(
+                .ioError,
+                "\(escaped(path)): needs \(wanted.count) inodes, \(inodes) are free; nothing was fetched"
+            )
+        }
+    }
+}

@@ -1,0 +1,202 @@
+import Foundation
+import SyncDigest
+import SyncEngine
+import SyncModel
+import SyncPlugins
+import SyncTestKit
+import SyncUnpack
+import Synchronization
+import Testing
+
+/// A destination, a state directory and a transport of a test's own, and pulls that check themselves.
+final class Scene: Sendable {
+    static let base = "http://assets.test/tower/"
+    static let mirror = "http://mirror.test/tower/"
+
+    let root: TemporaryRoot
+    let transport = MemoryTransport()
+
+    init() throws { root = try TemporaryRoot() }
+
+    deinit { transport.shutdown() }
+
+    var destination: String { root.path("dest") }
+
+    /// Serves a set; with `mirror`, its packs and files there as well.
+    @discardableResult
+    func publish(
+        _ tree: AssetTree,
+        revision: Int = 1,
+        atMirror: Bool = false,
+        sharing: Bool = false,
+        _ configure: (inout ManifestBuilder) -> Void = { _ in }
+    ) throws -> PublishedSet {
+        var builder = ManifestBuilder(tree)
+        builder.revision = revision
+        if atMirror { builder.mirrors = [Self.base, Self.mirror] }
+        configure(&builder)
+        var set = try builder.build()
+        if sharing { set.manifest = try Self.sharingBlobs(set.manifest) }
+        transport.serve(set.manifest, at: Self.base + "manifest.json")
+        for object in set.packs + set.loose {
+            transport.serve(object.bytes, at: Self.base + percentEncoded(object.name))
+            if atMirror { transport.serve(object.bytes, at: Self.mirror + percentEncoded(object.name)) }
+        }
+        return set
+    }
+
+    /// The manifest with every file pointing at the blobs of the first file with the same content.
+    private static func sharingBlobs(_ manifest: [UInt8]) throws -> [UInt8] {
+        var document = try #require(try JSONSerialization.jsonObject(with: Data(manifest)) as? [String: Any])
+        var known: [String: Any] = [:]
+        document["files"] = (document["files"] as? [[String: Any]])?.map { file in
+            guard let digest = file["sha256"] as? String, let blobs = file["blobs"] else { return file }
+            var file = file
+            file["blobs"] = known[digest] ?? blobs
+            known[digest] = file["blobs"]
+            return file
+        }
+        return Array(try JSONSerialization.data(withJSONObject: document, options: [.sortedKeys]))
+    }
+
+    /// How one pull went.
+    struct Outcome {
+        var report: PullReport?
+        var error: EngineError?
+        var events: [[String: Any]]
+        var progress: [PullProgress]
+        /// Requests of this pull, but not those for the manifest.
+        var requests: [MemoryTransport.Asked]
+        var manifestRequests: Int
+        var received: UInt64
+
+        var status: SyncModel.ExitStatus? { report?.status ?? error?.status }
+
+        func count(_ name: String) -> Int { events.count { $0["event"] as? String == name } }
+
+        /// Values of a key in all events of a name.
+        func values(_ key: String, of name: String) -> [String] {
+            events.filter { $0["event"] as? String == name }.compactMap { $0[key] as? String }
+        }
+    }
+
+    /// Pulls, and checks the order of events, the progress, and that listeners hear one event at a time.
+    func pull(
+        hooks: RecordingHook? = nil,
+        stop: StopRequest = StopRequest(),
+        manifest: String = Scene.base + "manifest.json",
+        location: SourceLocation = #_sourceLocation,
+        _ configure: (inout PullOptions) -> Void = { _ in }
+    ) throws -> Outcome {
+        var options = PullOptions(manifest: manifest, stateDirectory: root.path("state"))
+        options.destination = destination
+        configure(&options)
+        let ear = Ear()
+        var environment = EngineEnvironment(
+            transport: transport,
+            localTransport: transport,
+            now: { 1_780_000_000_000 },
+            random: { 42 },
+            workers: 2,
+            observer: { ear.hear($0) },
+            progress: { ear.hear($0) },
+            hooks: hooks,
+            stop: stop
+        )
+        environment.isDurable = false
+        transport.forget()
+        let before = transport.totals.bytesReceived
+        var outcome = Outcome(events: [], progress: [], requests: [], manifestRequests: 0, received: 0)
+        do throws(EngineError) {
+            outcome.report = try PullEngine(environment).pull(options)
+        } catch {
+            outcome.error = error
+        }
+        let heard = ear.all
+        outcome.events = try heard.events.map { event in
+            try #require(try JSONSerialization.jsonObject(with: Data(event.json.bytes)) as? [String: Any])
+        }
+        outcome.progress = heard.progress
+        outcome.requests = transport.asked.filter { !$0.url.contains("manifest.json") }
+        outcome.manifestRequests = transport.asked.count - outcome.requests.count
+        outcome.received = transport.totals.bytesReceived - before
+        #expect(EventOrder(outcome.events).violations == [], sourceLocation: location)
+        #expect(heard.overlaps == 0, "listeners hear one event at a time", sourceLocation: location)
+        if outcome.report != nil {
+            #expect(outcome.events.last?["event"] as? String == "pull.finished", sourceLocation: location)
+        }
+        Self.check(heard.progress, location)
+        return outcome
+    }
+
+    /// Totals are constant, nothing goes back, nothing is more than the total [S117].
+    private static func check(_ progress: [PullProgress], _ location: SourceLocation) {
+        for (earlier, later) in zip(progress, progress.dropFirst()) {
+            #expect(earlier.filesTotal == later.filesTotal, sourceLocation: location)
+            #expect(earlier.bytesTotal == later.bytesTotal, sourceLocation: location)
+            #expect(earlier.filesDone <= later.filesDone, sourceLocation: location)
+            #expect(earlier.bytesDone <= later.bytesDone, sourceLocation: location)
+        }
+        for step in progress {
+            #expect(step.filesDone <= step.filesTotal, sourceLocation: location)
+            #expect(step.bytesDone <= step.bytesTotal, sourceLocation: location)
+        }
+    }
+
+    /// What is wrong in the destination.
+    func problems(_ tree: AssetTree, partial: Bool = false) -> [String] {
+        tree.problems(in: destination, partial: partial)
+    }
+
+    /// The name of every file in staging, below its lane.
+    var staged: [String] {
+        AssetTree.read(root.path("dest/.syncagent/staging"), ignoring: []).paths
+    }
+
+    static func digest(_ bytes: [UInt8]) throws -> SHA256Digest { try bytes.withUnsafeBytes { try sha256($0) } }
+}
+
+/// Keeps what the engine tells.
+final class Ear: Sendable {
+    struct Heard: Sendable {
+        var events: [SyncEvent] = []
+        var progress: [PullProgress] = []
+        var overlaps = 0
+    }
+    private let heard = Monitor(Heard())
+    private let inside = Atomic(0)
+
+    func hear(_ event: SyncEvent) {
+        let others = inside.wrappingAdd(1, ordering: .sequentiallyConsistent).oldValue
+        heard.withLock {
+            $0.events.append(event)
+            if others > 0 { $0.overlaps += 1 }
+        }
+        inside.wrappingSubtract(1, ordering: .sequentiallyConsistent)
+    }
+
+    func hear(_ progress: PullProgress) { heard.withLock { $0.progress.append(progress) } }
+
+    var all: Heard { heard.withLock { $0 } }
+}
+
+/// A hook that keeps its calls and answers from a list, then with 0.
+final class RecordingHook: GroupHook {
+    private struct State: Sendable {
+        var calls: [HookInvocation] = []
+        var ends: [HookOutcome.End]
+    }
+    private let state: Monitor<State>
+
+    init(_ ends: HookOutcome.End...) { state = Monitor(State(ends: ends)) }
+
+    var calls: [HookInvocation] { state.withLock(\.calls) }
+
+    func run(_ invocation: HookInvocation) -> HookOutcome {
+        state.withLock { state in
+            state.calls.append(invocation)
+            let end = state.ends.isEmpty ? .exited(0) : state.ends.removeFirst()
+            return HookOutcome(end: end, output: "said something\n", milliseconds: 3)
+        }
+    }
+}
