@@ -1,6 +1,7 @@
 import Foundation
 import SyncDigest
 import SyncEngine
+import SyncFiles
 import SyncModel
 import SyncPlugins
 import SyncTestKit
@@ -70,7 +71,7 @@ final class Scene: Sendable {
         var manifestRequests: Int
         var received: UInt64
 
-        var status: SyncModel.ExitStatus? { report?.status ?? error?.status }
+        var status: ExitCode? { report?.status ?? error?.status }
 
         func count(_ name: String) -> Int { events.count { $0["event"] as? String == name } }
 
@@ -153,6 +154,15 @@ final class Scene: Sendable {
         AssetTree.read(root.path("dest/.syncagent/staging"), ignoring: []).paths
     }
 
+    /// Runs `body` while somebody else has the destination.
+    func whileLocked<R>(_ body: () throws -> R) throws -> R {
+        let other = try Destination.open(path: destination, create: true)
+        let lock = try other.lock()
+        let result = try body()
+        _ = consume lock
+        return result
+    }
+
     static func digest(_ bytes: [UInt8]) throws -> SHA256Digest { try bytes.withUnsafeBytes { try sha256($0) } }
 }
 
@@ -200,3 +210,6 @@ final class RecordingHook: GroupHook {
         }
     }
 }
+
+/// Foundation has an `ExitStatus` as well.
+typealias ExitCode = SyncModel.ExitStatus

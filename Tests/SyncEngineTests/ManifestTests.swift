@@ -1,0 +1,128 @@
+import Foundation
+import SyncEngine
+import SyncModel
+import SyncPlugins
+import SyncTestKit
+import Testing
+
+@Suite("Finding the manifest and the destination", .timeLimit(.minutes(1)))
+struct ManifestTests {
+    private let scene: Scene
+    private let url = Scene.base + "manifest.json"
+
+    init() throws { scene = try Scene() }
+
+    private static func tree() -> AssetTree {
+        var tree = AssetTree()
+        tree.addFile("a/b", size: 100, seed: 1)
+        tree.addFile("c", size: 200, seed: 2)
+        return tree
+    }
+
+    @Test("A manifest that is not there is 66, and nothing is made")
+    func notFound() throws {
+        let outcome = try scene.pull()
+        #expect(outcome.status == .noInput)
+        #expect(outcome.error?.message.contains("assets.test") == true)
+        #expect(!FileManager.default.fileExists(atPath: scene.destination))
+    }
+
+    @Test("A manifest that breaks the format is 65, and nothing is made", arguments: ["", "{", "[]", "{\"format\":\"x\"}"])
+    func invalid(text: String) throws {
+        scene.transport.serve(Array(text.utf8), at: url)
+        let outcome = try scene.pull()
+        #expect(outcome.status == .dataInvalid)
+        #expect(!FileManager.default.fileExists(atPath: scene.destination))
+    }
+
+    @Test("A server that cannot be reached is 69", arguments: [TransferError.Code.unreachable, .timedOut, .tls])
+    func unreachable(code: TransferError.Code) throws {
+        scene.transport.script(url + ".zst", .fail(code))
+        scene.transport.script(url, .fail(code))
+        #expect(try scene.pull().status == .unavailable)
+    }
+
+    @Test("A manifest file that is not there is 66; another scheme is wrong usage")
+    func paths() throws {
+        #expect(try scene.pull(manifest: scene.root.path("none.json")).status == .noInput)
+        #expect(try scene.pull(manifest: scene.root.path).status == .noInput)
+        #expect(try scene.pull(manifest: "ftp://assets.test/manifest.json").status == .usage)
+    }
+
+    @Test("A manifest on this machine is read from its path")
+    func local() throws {
+        let tree = Self.tree()
+        let set = try scene.publish(tree) { $0.mirrors = [Scene.base] }
+        try scene.root.write(set.manifest, to: "m.json")
+        #expect(try scene.pull(manifest: scene.root.path("m.json")).status == .done)
+        #expect(scene.problems(tree) == [])
+        let again = try scene.pull(manifest: scene.root.path("m.json"))
+        #expect(again.requests.isEmpty && again.manifestRequests == 0)
+    }
+
+    @Test("A destination of another project is refused with 73, untouched")
+    func foreign() throws {
+        let tree = Self.tree()
+        try scene.publish(tree)
+        #expect(try scene.pull().status == .done)
+        try scene.publish(AssetTree.manySmall(3)) { $0.project = "com.example.other" }
+        let outcome = try scene.pull()
+        #expect(outcome.status == .cannotCreate)
+        #expect(outcome.error?.message.contains("com.example.tower") == true)
+        #expect(scene.problems(tree) == [])
+    }
+
+    @Test("A file in the destination's place is 73", arguments: ["dest", "dest/.syncagent"])
+    func fileInPlace(path: String) throws {
+        try scene.publish(Self.tree())
+        try scene.root.write("mine", to: path)
+        #expect(try scene.pull().status == .cannotCreate)
+        #expect(scene.root.read(path) == Array("mine".utf8))
+    }
+
+    @Test("A state directory that cannot be made is 73")
+    func stateInTheWay() throws {
+        try scene.publish(Self.tree())
+        try scene.root.write("mine", to: "state")
+        #expect(try scene.pull().status == .cannotCreate)
+    }
+
+    @Test("A destination that another pull has is 75 [S3 F116]")
+    func busy() throws {
+        let tree = Self.tree()
+        try scene.publish(tree)
+        let status = try scene.whileLocked { try scene.pull() }
+        #expect(status.status == .busy)
+        #expect(status.error?.message.contains("\(getpid())") == true)
+        #expect(try scene.pull().status == .done)
+    }
+
+    @Test("A cached manifest that was damaged or lost is fetched again", arguments: [0, 1, 2])
+    func damagedCache(how: Int) throws {
+        let tree = Self.tree()
+        try scene.publish(tree)
+        #expect(try scene.pull().status == .done)
+        let names = try FileManager.default.contentsOfDirectory(atPath: scene.root.path("state/manifests"))
+        let name = try #require(names.first { $0.hasSuffix(".json") })
+        let body = try #require(scene.root.read("state/manifests/\(name)"))
+        switch how {
+        case 0: try scene.root.write("junk", to: "state/manifests/\(name)")
+        case 1: try scene.root.write(body + [0x20], to: "state/manifests/\(name)")
+        default: unlink(scene.root.path("state/manifests/\(name)"))
+        }
+        try FileManager.default.removeItem(atPath: scene.root.path("dest/c"))
+        #expect(try scene.pull().status == .done)
+        #expect(scene.problems(tree) == [])
+        #expect(scene.root.read("state/manifests/\(name)") == body)
+    }
+
+    @Test("A link in place of the destination's state is refused [V5]")
+    func linkedState() throws {
+        try scene.publish(Self.tree())
+        try scene.root.write("x", to: "outside/keep")
+        try scene.root.write("x", to: "dest/mine")
+        try scene.root.link("dest/.syncagent", to: scene.root.path("outside"))
+        #expect(try scene.pull().status == .cannotCreate)
+        #expect(AssetTree.read(scene.root.path("outside")).paths == ["keep"])
+    }
+}
