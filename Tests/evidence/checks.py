@@ -195,7 +195,7 @@ def main(arguments):
         with open(rest[0], errors="replace") as file:
             words({"opened": len(files), "open_calls": sum("open" in line for line in file)})
     elif verb == "escaping":
-        print(*escaping(rest[0]), sep="\n", end="")
+        print("".join(f"{path}\n" for path in escaping(rest[0])), end="")
     else:
         sys.exit(__doc__)
 

@@ -85,6 +85,16 @@ find_binary() {      # sets SYNCAGENT
   say "examining $SYNCAGENT ($("$SYNCAGENT" --version 2>/dev/null || echo "no version"))"
 }
 
+fresh_place() {      # fresh_place NAME [GIB]: $WORK/NAME, empty, where possible a new file system (fresh-disk.sh says why)
+  if "$EVIDENCE/fresh-disk.sh" possible; then
+    mountpoint -q "$WORK/$1" || on_exit "$EVIDENCE/fresh-disk.sh" unmount "$WORK/$1"
+    "$EVIDENCE/fresh-disk.sh" mount "$WORK/$1.img" "$WORK/$1" "${2:-4}"
+  else
+    rm -rf "${WORK:?}/$1"
+    mkdir -p "$WORK/$1"
+  fi
+}
+
 cached() {           # cached NAME: a directory that may outlive the run
   local dir=${SYNCAGENT_CACHE_DIR:-$WORK/made}/$1
   mkdir -p "$dir"
