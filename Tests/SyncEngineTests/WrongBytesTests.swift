@@ -141,7 +141,7 @@ struct WrongBytesTests {
         }
         let pack = try #require(set.packs.first)
         for position in [pack.bytes.count / 2, pack.bytes.count - 2] {
-            try #require(AssetTree.read(scene.destination).nodes.isEmpty)
+            try #require(AssetTree.read(scene.destination).paths.isEmpty)
             scene.transport.script(Scene.base + pack.name, .bytes(flipped(pack.bytes, at: position)))
             let outcome = try scene.pull()
             #expect(outcome.status == .done, "position \(position)")
@@ -189,6 +189,6 @@ struct WrongBytesTests {
         let outcome = try scene.pull()
         #expect(outcome.status == status && outcome.report?.result == .failed)
         #expect(outcome.report?.files.failed == 10)
-        #expect(AssetTree.read(scene.destination).nodes.isEmpty)
+        #expect(AssetTree.read(scene.destination).paths.isEmpty)
     }
 }

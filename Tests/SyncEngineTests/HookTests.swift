@@ -1,0 +1,118 @@
+import Foundation
+import SyncEngine
+import SyncModel
+import SyncPlugins
+import SyncTestKit
+import Testing
+
+@Suite("Hooks of complete groups", .timeLimit(.minutes(1)))
+struct HookTests {
+    private let scene: Scene
+    private let tree: AssetTree
+
+    init() throws {
+        scene = try Scene()
+        var tree = AssetTree()
+        for name in ["sheets/a", "sheets/b", "models/c"] { tree.addFile(name, size: 900, seed: UInt64(name.count)) }
+        tree.nodes["sheets/latest"] = .link("a")
+        self.tree = tree
+        try scene.publish(tree) { $0.groups = [("sheets", ["sheets/**"]), ("models", ["models/**"])] }
+    }
+
+    private func pull(_ hook: RecordingHook, groups: [String] = ["all"], only: [String] = []) throws -> Scene.Outcome {
+        try scene.pull(hooks: hook) { options in
+            options.hooks = groups.map { HookSpecification(group: $0, arguments: ["/bin/after-\($0)", "x"]) }
+            options.groups = only
+        }
+    }
+
+    private func report(_ call: HookInvocation?) throws -> [String: Any] {
+        let input = try #require(call?.input)
+        return try #require(try JSONSerialization.jsonObject(with: Data(input)) as? [String: Any])
+    }
+
+    @Test("A hook is called once, after everything, with what it needs to know [S29 S30 S31]")
+    func called() throws {
+        let hook = RecordingHook()
+        let outcome = try pull(hook)
+        #expect(outcome.status == .done)
+        let call = try #require(hook.calls.first)
+        #expect(hook.calls.count == 1)
+        #expect(call.arguments == ["/bin/after-all", "x"] && call.directory == scene.destination)
+        #expect(call.environment["SYNCAGENT_GROUP"] == "all" && call.environment["SYNCAGENT_RESULT"] == "ok")
+        #expect(call.environment["SYNCAGENT_CHANGED"] == "4" && call.environment["SYNCAGENT_ATTEMPT"] == "1")
+        #expect(call.environment["SYNCAGENT_DESTINATION"] == scene.destination)
+        #expect(call.environment["SYNCAGENT_SESSION"] == "com.example.tower")
+        #expect(call.environment["SYNCAGENT_RUN_ID"] == outcome.report?.run)
+        let names = outcome.events.compactMap { $0["event"] as? String }
+        #expect(names.suffix(3) == ["hook.started", "hook.finished", "pull.finished"])
+    }
+
+    @Test("The report names every file and what became of it")
+    func reportOfFiles() throws {
+        let hook = RecordingHook()
+        _ = try pull(hook)
+        let report = try report(hook.calls.first)
+        let entries = try #require(report["entries"] as? [[String: Any]])
+        #expect(Set(entries.compactMap { $0["path"] as? String }) == Set(tree.paths))
+        #expect(entries.allSatisfy { $0["state"] as? String == "installed" })
+        #expect(report["format"] as? String == "syncagent-report/1" && report["changed"] as? Int == 4)
+        let link = try #require(entries.first { $0["path"] as? String == "sheets/latest" })
+        #expect(link["link"] as? String == "a" && link["sha256"] == nil)
+    }
+
+    @Test("When nothing changed a hook is called all the same, and told so")
+    func nothingChanged() throws {
+        #expect(try scene.pull().status == .done)
+        let hook = RecordingHook()
+        let outcome = try pull(hook, groups: ["all", "sheets"])
+        #expect(outcome.status == .done && outcome.requests.isEmpty)
+        #expect(hook.calls.map { $0.environment["SYNCAGENT_CHANGED"] } == ["0", "0"])
+        let entries = try report(hook.calls.first)["entries"] as? [[String: Any]]
+        #expect(entries?.count == 4 && entries?.allSatisfy { $0["state"] as? String == "unchanged" } == true)
+    }
+
+    @Test("A hook of a group gets that group's files; a group that was not asked for has none")
+    func groups() throws {
+        let hook = RecordingHook()
+        _ = try pull(hook, groups: ["sheets", "models"], only: ["sheets"])
+        #expect(hook.calls.map(\.arguments.first) == ["/bin/after-sheets"])
+        let entries = try report(hook.calls.first)["entries"] as? [[String: Any]]
+        #expect(Set(entries?.compactMap { $0["path"] as? String } ?? []) == ["sheets/a", "sheets/b", "sheets/latest"])
+        #expect(hook.calls.first?.environment["SYNCAGENT_CHANGED"] == "3")
+    }
+
+    @Test(
+        "A hook that fails makes the status 5; the files stay",
+        arguments: [HookOutcome.End.exited(1), .signalled(9), .timedOut, .notStarted("no such file")]
+    )
+    func fails(end: HookOutcome.End) throws {
+        let hook = RecordingHook(end)
+        let outcome = try pull(hook, groups: ["all", "sheets"])
+        #expect(outcome.status == .hookFailed && outcome.report?.result == .ok)
+        #expect(hook.calls.count == 2, "the other hook runs all the same")
+        #expect(scene.problems(tree) == [])
+    }
+
+    @Test("A hook that asks to be called again is called three times, and no more")
+    func again() throws {
+        let patient = RecordingHook(.exited(75), .exited(75))
+        #expect(try pull(patient).status == .done)
+        #expect(patient.calls.map { $0.environment["SYNCAGENT_ATTEMPT"] } == ["1", "2", "3"])
+        let stubborn = RecordingHook(.exited(75), .exited(75), .exited(75), .exited(75))
+        #expect(try pull(stubborn).status == .hookFailed)
+        #expect(stubborn.calls.count == 3)
+    }
+
+    @Test("When files are missing the hook is told, by group, and the status is of the files")
+    func partial() throws {
+        try scene.root.write("x", to: "dest/models/c/mine")
+        let hook = RecordingHook(.exited(0), .exited(0), .exited(3))
+        let outcome = try pull(hook, groups: ["all", "sheets", "models"])
+        #expect(outcome.status == .incomplete)
+        #expect(hook.calls.map { $0.environment["SYNCAGENT_RESULT"] } == ["partial", "ok", "failed"])
+        let entries = try report(hook.calls.last)["entries"] as? [[String: Any]]
+        #expect(entries?.first?["state"] as? String == "failed")
+        #expect((entries?.first?["reason"] as? String)?.contains("directory") == true)
+    }
+}

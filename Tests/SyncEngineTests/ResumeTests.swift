@@ -1,0 +1,210 @@
+import Foundation
+import SyncEngine
+import SyncFiles
+import SyncModel
+import SyncTestKit
+import Testing
+
+@Suite("Going on after an interruption", .timeLimit(.minutes(1)))
+struct ResumeTests {
+    private let scene: Scene
+    private static let size = 3_000_000
+
+    init() throws { scene = try Scene() }
+
+    /// How a large file is stored.
+    enum Kind: Sendable, CaseIterable { case loose, chunks, compressedChunks }
+
+    private static func tree() -> AssetTree {
+        var tree = AssetTree()
+        tree.addFile("big", size: size, seed: 21)
+        return tree
+    }
+
+    /// Publishes one large file, and stops its first pull when so many **bytes** have come.
+    private func interrupted(_ kind: Kind, after bytes: UInt64) throws -> AssetTree {
+        let tree = Self.tree()
+        let set = try scene.publish(tree) { builder in
+            builder.packSize = 64 << 20
+            switch kind {
+            case .loose: builder.looseAbove = 0
+            case .chunks: builder.chunkSize = 200_000
+            case .compressedChunks: (builder.chunkSize, builder.codec) = (200_000, .zstd)
+            }
+        }
+        let stop = StopRequest()
+        let manifestBytes = UInt64(set.manifest.count)
+        // No more comes than that, however late the stop is heard.
+        for object in set.packs + set.loose {
+            scene.transport.script(Scene.base + object.name, .stall(after: Int(bytes)))
+        }
+        scene.transport.onBytes { if $0 >= manifestBytes + bytes { stop.stop() } }
+        let outcome = try scene.pull(stop: stop)
+        scene.transport.onBytes { _ in }
+        #expect(outcome.report?.result == .failed || outcome.report?.result == .partial)
+        #expect(outcome.count("task.failed") == 0, "what was stopped has not failed")
+        #expect(AssetTree.read(scene.destination).paths == [])
+        return tree
+    }
+
+    private func partPath() throws -> String {
+        try #require(scene.staged.first { $0.hasSuffix(".part") }, "the part is kept")
+    }
+
+    @Test("A stopped run keeps what came, and the next one asks for the rest only", arguments: Kind.allCases)
+    func rest(kind: Kind) throws {
+        let tree = try interrupted(kind, after: 1_500_000)
+        // As after a kill: no index was written.
+        unlink(scene.root.path("dest/.syncagent/index"))
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done)
+        #expect(scene.problems(tree) == [] && scene.staged == [])
+        let asked = outcome.requests.compactMap { $0.range?.count }.reduce(0, +)
+        #expect(asked > 0 && asked <= 1_500_000 + 400_000)
+    }
+
+    @Test(
+        "A part that somebody changed between runs still ends right [S97 F076]",
+        arguments: Kind.allCases, ["truncated", "flipped", "extended", "emptied", "removed", "replaced", "unreadable link"]
+    )
+    func damaged(kind: Kind, how: String) throws {
+        let tree = try interrupted(kind, after: 1_500_000)
+        let name = "dest/.syncagent/staging/\(try partPath())"
+        var bytes = try #require(scene.root.read(name))
+        unlink(scene.root.path(name))
+        switch how {
+        case "truncated": bytes = Array(bytes.prefix(777_777))
+        case "flipped": for position in stride(from: 100, to: bytes.count, by: 900_000) { bytes[position] ^= 4 }
+        case "extended": bytes += [UInt8](repeating: 7, count: Self.size)
+        case "emptied": bytes = []
+        case "replaced": bytes = patternedBytes(size: Self.size, seed: 1)
+        default: break
+        }
+        if how == "unreadable link" {
+            try scene.root.write("victim", to: "outside")
+            try scene.root.link(name, to: scene.root.path("outside"))
+        } else if how != "removed" {
+            try scene.root.write(bytes, to: name)
+        }
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done)
+        #expect(scene.problems(tree) == [] && scene.staged == [])
+        #expect(how != "unreadable link" || scene.root.read("outside") == Array("victim".utf8))
+    }
+
+    @Test("A part that was whole and longer is cut, and needs no request", arguments: Kind.allCases, [0, 5])
+    func whole(kind: Kind, extra: Int) throws {
+        let tree = try interrupted(kind, after: 1_500_000)
+        let name = "dest/.syncagent/staging/\(try partPath())"
+        let bytes = try #require(tree.bytes("big"))
+        try scene.root.write(bytes + [UInt8](repeating: 1, count: extra), to: name)
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done && outcome.requests.isEmpty)
+        #expect(scene.problems(tree) == [])
+        #expect(outcome.report?.files.reused == 1)
+    }
+
+    @Test("A part is used although the file has become executable")
+    func becameExecutable() throws {
+        _ = try interrupted(.chunks, after: 1_500_000)
+        var tree = Self.tree()
+        tree.addFile("big", size: Self.size, seed: 21, executable: true)
+        try scene.publish(tree, revision: 2) { ($0.packSize, $0.chunkSize) = (64 << 20, 200_000) }
+        #expect(try scene.pull().status == .done)
+        #expect(scene.problems(tree) == [])
+        #expect(try scene.pull().report?.files.unchanged == 1)
+    }
+
+    @Test("A part of what is no longer wanted is removed")
+    func unwanted() throws {
+        _ = try interrupted(.chunks, after: 1_500_000)
+        var tree = AssetTree()
+        tree.addFile("small", size: 10, seed: 1)
+        try scene.publish(tree, revision: 2)
+        #expect(try scene.pull().status == .done)
+        #expect(scene.staged == [] && scene.problems(tree) == [])
+    }
+
+    @Test("Two files with the content of one part both come out right")
+    func twins() throws {
+        _ = try interrupted(.chunks, after: 1_500_000)
+        var tree = Self.tree()
+        tree.addFile("another", size: Self.size, seed: 21)
+        tree.addFile("zebra", size: Self.size, seed: 21)
+        try scene.publish(tree, revision: 2) { ($0.packSize, $0.chunkSize) = (64 << 20, 200_000) }
+        #expect(try scene.pull().status == .done)
+        #expect(scene.problems(tree) == [] && scene.staged == [])
+    }
+
+    @Test("Whole files left in staging are used when they are right, and removed when not", arguments: [false, true])
+    func staged(isRight: Bool) throws {
+        var tree = AssetTree()
+        tree.addFile("a", size: 5_000, seed: 1, executable: true)
+        tree.addFile("b", size: 5_000, seed: 2)
+        try scene.publish(tree)
+        var bytes = try #require(tree.bytes("a"))
+        let digest = try Scene.digest(bytes)
+        if !isRight { bytes[4_999] ^= 1 }
+        try scene.root.write(bytes, to: "dest/.syncagent/staging/1/\(digest.hex).7")
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done)
+        #expect(scene.problems(tree) == [] && scene.staged == [])
+        #expect(outcome.report?.files.reused == (isRight ? 1 : 0))
+    }
+
+    @Test("Small files that came before a stop stay, and the next run fetches the others")
+    func smallFiles() throws {
+        let tree = AssetTree.manySmall(300, largest: 8_000)
+        let set = try scene.publish(tree) { $0.packSize = 200_000 }
+        let stop = StopRequest()
+        try #require(set.packs.count > 3)
+        scene.transport.script(Scene.base + set.packs[2].name, .stall(after: 60_000))
+        let before = set.manifest.count + set.packs[..<2].reduce(60_000) { $0 + $1.bytes.count }
+        scene.transport.onBytes { if $0 >= UInt64(before) { stop.stop() } }
+        let first = try scene.pull(stop: stop)
+        scene.transport.onBytes { _ in }
+        let kept = AssetTree.read(scene.destination).nodes.count
+        #expect(kept > 0 && kept < 300)
+        #expect(first.report?.files.installed == kept && first.report?.result == .partial)
+        #expect(scene.problems(tree, partial: true) == [])
+        let second = try scene.pull()
+        #expect(second.status == .done && scene.problems(tree) == [])
+        #expect(second.report?.files.installed == 300 - kept)
+        #expect(second.received + first.received < UInt64(tree.byteCount) * 3 / 2)
+    }
+
+    @Test("A stop during a transfer that does not move ends the run, and no hook is called")
+    func stalled() throws {
+        let tree = Self.tree()
+        let set = try scene.publish(tree) { $0.looseAbove = 0 }
+        scene.transport.script(Scene.base + "files/big", .stall(after: 100_000))
+        let stop = StopRequest()
+        scene.transport.onBytes { if $0 >= UInt64(set.manifest.count) + 100_000 { stop.stop() } }
+        let hook = RecordingHook()
+        let outcome = try scene.pull(hooks: hook, stop: stop) {
+            $0.hooks = [HookSpecification(group: "all", arguments: ["/bin/after"])]
+        }
+        #expect(outcome.report?.result == .failed && hook.calls.isEmpty)
+        #expect(outcome.count("group.completed") == 0)
+    }
+
+    @Test("Files that a killed run placed count as installed and can be pruned")
+    func logged() throws {
+        let tree = AssetTree.manySmall(6)
+        try scene.publish(tree)
+        #expect(try scene.pull().status == .done)
+        // As after a kill between placing and writing the index: only the log is there.
+        var log = try IndexLog(try Destination.open(path: scene.destination, create: false))
+        try log.append(
+            try tree.paths.map { path in
+                IndexLog.Entry(path: Array(path.utf8), digest: try Scene.digest(tree.bytes(path) ?? []), kind: .file)
+            }
+        )
+        unlink(scene.root.path("dest/.syncagent/index"))
+        let again = try scene.pull()
+        #expect(again.requests.isEmpty && again.report?.files.unchanged == 6)
+        let gone = tree.paths[0]
+        try scene.publish(AssetTree(tree.nodes.filter { $0.key != gone }), revision: 2)
+        #expect(try scene.pull { $0.prune = true }.values("path", of: "task.removed") == [gone])
+    }
+}
