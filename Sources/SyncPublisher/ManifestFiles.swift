@@ -32,31 +32,43 @@ struct ManifestFiles {
         var writer = ManifestWriter(project: project, revision: revision, created: created)
         for pack in packs { writer.pack(pack) }
         for (index, entry) in tree.entries.enumerated() {
-            write(index, entry, to: &writer)
+            try write(index, entry, to: &writer)
             if writer.pending >= 256 << 10 { try writer.drain(take) }
         }
         writer.finish(groups: groups)
         try writer.drain(take)
     }
 
-    private func write(_ index: Int, _ entry: SourceTree.Entry, to writer: inout ManifestWriter) {
+    private func write(
+        _ index: Int,
+        _ entry: SourceTree.Entry,
+        to writer: inout ManifestWriter
+    ) throws(PublishError) {
         if let target = tree.linkTargets[index] {
             target.withUnsafeBufferPointer { target in
                 tree.withPath(index) { writer.link(path: $0, target: target) }
             }
             return
         }
-        let blobs = ledger.blobs(index).map { number in
+        var blobs: [(blob: Blob, digest: SHA256Digest)] = []
+        for number in ledger.blobs(index) {
             let place = places[Int(number)]
+            guard let pack = packIndices[Int(place.pack)] else {
+                throw PublishError(
+                    .internalError,
+                    "a file needs a dropped pack",
+                    remedy: "report this as a bug"
+                )
+            }
             let blob = Blob(
-                pack: packIndices[Int(place.pack)] ?? 0,
+                pack: pack,
                 codec: place.codec,
                 digestIndex: nil,
                 offset: place.offset,
                 storedLength: UInt64(place.storedLength),
                 rawLength: UInt64(place.rawLength)
             )
-            return (blob: blob, digest: place.digest)
+            blobs.append((blob, place.digest))
         }
         tree.withPath(index) { path in
             writer.file(
@@ -110,9 +122,7 @@ struct ManifestFiles {
         }
         let frame = try output.makeTemporary(.top)
         let compressed = try compress(text.descriptor.raw, size, to: frame.descriptor.raw, output)
-        try output.place(frame, as: "manifest.json.zst")
-        try output.place(text, as: "manifest.json")
-        try output.syncNames(.top)
+        try output.placeManifest(text, compressed: frame)
         return (digest, size, compressed)
     }
 

@@ -66,15 +66,37 @@ final class OutputDirectory {
         )
     }
 
-    /// Makes a temporary file durable and gives it its name. fsync(2), rename(2).
-    func place(_ file: consuming TemporaryFile, as name: String) throws(PublishError) {
+    /// Makes a temporary file durable and gives it its name among the packs. fsync(2), rename(2).
+    func placePack(_ file: consuming TemporaryFile, as name: String) throws(PublishError) {
+        try sync(file)
+        let isNew = !exists(.packs, name)
+        try rename(file, to: name)
+        if isNew { placed.append(name) }
+    }
+
+    /// Makes both forms of a manifest durable and puts them in place, the plain one last.
+    ///
+    /// From the first rename on the new packs stay, whatever happens: a manifest names them.
+    func placeManifest(_ text: consuming TemporaryFile, compressed: consuming TemporaryFile)
+        throws(PublishError)
+    {
+        try sync(text)
+        try sync(compressed)
+        try rename(compressed, to: "manifest.json.zst")
+        placed = []
+        try rename(text, to: "manifest.json")
+        try syncNames(.top)
+    }
+
+    private func sync(_ file: borrowing TemporaryFile) throws(PublishError) {
         guard fsync(file.descriptor.raw) == 0 else { throw .writing(file.shown, "sync", code: sa_errno()) }
+    }
+
+    private func rename(_ file: borrowing TemporaryFile, to name: String) throws(PublishError) {
         let directory = descriptor(file.folder)
-        let isNew = file.folder == .packs && !exists(.packs, name)
         guard sa_rename(directory, file.name, directory, name) == 0 else {
             throw .writing(display(file.folder, name), "rename to", code: sa_errno())
         }
-        if isNew { placed.append(name) }
     }
 
     /// Takes a temporary file away.
@@ -172,7 +194,7 @@ final class OutputDirectory {
             discard(copy)
             return false
         }
-        try place(copy, as: name)
+        try placePack(copy, as: name)
         return true
     }
 

@@ -117,6 +117,6 @@ final class PackWriter {
     private func placeOldest() throws(PublishError) {
         guard !waiting.isEmpty, let oldest = waiting.removeFirst().value.take() else { return }
         let name = oldest.name
-        try output.place(oldest.file, as: name)
+        try output.placePack(oldest.file, as: name)
     }
 }

@@ -63,14 +63,7 @@ struct PublishRun {
         if let error = walk.notes.error { throw error }
         report.excluded = walk.notes.excluded
         report.warnings = walk.notes.warnings + (base?.warnings ?? [])
-        if walk.tree.emptyDirectories > 0 {
-            let count = walk.tree.emptyDirectories
-            report.warnings.append(
-                count == 1
-                    ? "1 directory without files is left out"
-                    : "\(count) directories without files are left out"
-            )
-        }
+        report.warnings += GroupWarnings.make(options.groups, base: base?.manifest.groups ?? [], walk.tree)
         return walk.tree
     }
 

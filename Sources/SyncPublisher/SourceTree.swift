@@ -25,8 +25,6 @@ struct SourceTree: Sendable {
     private var arena: [UInt8] = []
     /// By entry.
     private(set) var linkTargets: [Int: [UInt8]] = [:]
-    /// Directories without any entry below them; a manifest cannot name them.
-    var emptyDirectories = 0
 
     var count: Int { entries.count }
 

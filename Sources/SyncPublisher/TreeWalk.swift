@@ -41,7 +41,7 @@ struct TreeWalk: ~Copyable {
         while let depth = levels.indices.last {
             let index = levels[depth].next
             guard index < levels[depth].listing.count else {
-                if tree.count == levels[depth].entriesBefore, depth > 0 { tree.emptyDirectories += 1 }
+                if tree.count == levels[depth].entriesBefore, depth > 0 { notes.emptyDirectories += 1 }
                 levels.removeLast()
                 continue
             }

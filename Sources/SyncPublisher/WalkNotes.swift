@@ -10,6 +10,8 @@ struct WalkNotes: Sendable {
 
     /// Entries that a pattern excluded; a directory counts once.
     var excluded = 0
+    /// Directories without any entry below them; a manifest cannot name them.
+    var emptyDirectories = 0
     /// Links out of the tree that were left out.
     var unsafeLinks = 0
     private(set) var refused: [String] = []
@@ -57,10 +59,19 @@ struct WalkNotes: Sendable {
         var lines = caseWarnings
         if more > 0 { lines.append("\(more) more pairs of names differ only in case") }
         if unsafeLinks > 0 {
+            let one = unsafeLinks == 1
             lines.append(
-                unsafeLinks == 1
+                one
                     ? "1 link that leaves the tree is left out"
                     : "\(unsafeLinks) links that leave the tree are left out"
+            )
+        }
+        if emptyDirectories > 0 {
+            let one = emptyDirectories == 1
+            lines.append(
+                one
+                    ? "1 directory without files is left out"
+                    : "\(emptyDirectories) directories without files are left out"
             )
         }
         return lines

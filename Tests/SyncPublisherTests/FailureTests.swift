@@ -106,4 +106,19 @@ struct FailureTests {
         #expect(error?.exitStatus == .ioError)
         #expect(try set.bytes(below: "out").keys.sorted() == ["\(name)/in-the-way"])
     }
+
+    @Test(
+        "A manifest that cannot get its name: exit 74; packs that a manifest names stay",
+        arguments: [false, true]
+    )
+    func manifestNameTaken(plain: Bool) throws {
+        let set = try PublishedSet(Self.tree)
+        try set.root.write("x", to: "out/manifest.json\(plain ? "" : ".zst")/in-the-way")
+        let error = set.failure()
+        #expect(error?.exitStatus == .ioError)
+        let names = try set.bytes(below: "out").keys
+        #expect(names.contains("manifest.json.zst") == plain)
+        #expect(names.contains { $0.hasSuffix(".pack") } == plain)
+        #expect(!names.contains { $0.contains(".publish") })
+    }
 }

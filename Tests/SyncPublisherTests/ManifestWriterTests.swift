@@ -120,4 +120,15 @@ struct ManifestWriterTests {
         try set.publish { $0.groups = groups }
         #expect(try set.manifest().groups == groups)
     }
+
+    @Test("A group without files, and one that is no longer declared, are worth a word")
+    func groupWarnings() throws {
+        let set = try PublishedSet(.manySmall(3))
+        let groups = ["sheets", "video"].map { Manifest.Group(name: $0, include: ["\($0)/**"], hooks: []) }
+        #expect(try set.publish { $0.groups = groups }.warnings == ["group video has no files"])
+        #expect(
+            try set.publish { $0.groups = [groups[0]] }.warnings
+                == ["the base declares groups that this manifest does not: video"]
+        )
+    }
 }
