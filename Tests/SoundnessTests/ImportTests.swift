@@ -11,7 +11,8 @@ private let allowedImports: [String: Set<String>] = [
     "SyncTransfer": ["SyncModel", "SyncPlugins", "CCurl", "CPosix", "Dispatch"],
     "SyncFiles": ["SyncModel", "SyncDigest", "CPosix"],
     "SyncUnpack": ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"],
-    "SyncStore": ["SyncModel", "GRDB", "CPosix"],
+    // GRDB takes and gives bytes as Foundation's Data.
+    "SyncStore": ["SyncModel", "GRDB", "CPosix", "CSQLite", "Foundation"],
     "SyncHooks": ["SyncModel", "SyncPlugins", "Subprocess", "CPosix"],
     "SyncPublisher": [
         "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",

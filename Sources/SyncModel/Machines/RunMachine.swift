@@ -1,0 +1,77 @@
+/// The life of one run. Every state is a resting place (S105).
+package enum RunState: String, Sendable, CaseIterable {
+    /// Nobody works on it; it may start as soon as it is eligible.
+    case waiting
+    /// The process that holds its session works on it. If that process is gone, it is waiting (S28).
+    case running
+    /// Somebody stopped it; it stays so until somebody resumes it (S24).
+    case paused
+    /// Every group is complete.
+    case finished
+    /// Somebody cancelled it; nothing that is installed was removed.
+    case cancelled
+    /// A newer run of its session took its place (S135).
+    case superseded
+
+    /// Whether it can still come to anything.
+    package var isOpen: Bool { self == .waiting || self == .running || self == .paused }
+}
+
+/// What can happen to a run.
+package enum RunInput: String, Sendable, CaseIterable {
+    /// The holder of its session begins or continues.
+    case started
+    /// The holder is gone, or gives the run back.
+    case released
+    /// A person, or a policy, stops it.
+    case paused
+    /// A person lets it go on.
+    case resumed
+    /// Its last group is complete.
+    case finished
+    /// A person gives it up.
+    case cancelled
+    /// A newer run is enqueued.
+    case superseded
+}
+
+extension RunState {
+    /// Where an input leads (S23, S24, S98, S102, S106).
+    ///
+    /// ```
+    ///            started released paused  resumed finished cancelled superseded
+    /// waiting    running stays    paused  stays   refused  cancelled superseded
+    /// running    refused waiting  paused  stays   finished cancelled superseded
+    /// paused     refused stays    stays   waiting refused  cancelled superseded
+    /// finished   refused stays    refused refused stays    refused   stays
+    /// cancelled  refused stays    refused refused refused  stays     stays
+    /// superseded refused stays    refused refused refused  stays     stays
+    /// ```
+    package func after(_ input: RunInput) -> Transition<RunState> {
+        switch (self, input) {
+        case (.waiting, .started): .to(.running)
+        case (.running, .released), (.paused, .resumed): .to(.waiting)
+        case (.waiting, .paused), (.running, .paused): .to(.paused)
+        case (.running, .finished): .to(.finished)
+        case (.waiting, .cancelled), (.running, .cancelled), (.paused, .cancelled): .to(.cancelled)
+        case (.waiting, .superseded), (.running, .superseded), (.paused, .superseded): .to(.superseded)
+
+        case (.waiting, .released), (.paused, .released), (.finished, .released), (.cancelled, .released),
+            (.superseded, .released):
+            .stays
+        case (.paused, .paused), (.waiting, .resumed), (.running, .resumed), (.finished, .finished): .stays
+        case (.cancelled, .cancelled), (.superseded, .cancelled): .stays
+        case (.finished, .superseded), (.cancelled, .superseded), (.superseded, .superseded): .stays
+
+        // A second holder: there is none while the first one lives.
+        case (.running, .started), (.paused, .started), (.finished, .started), (.cancelled, .started),
+            (.superseded, .started):
+            .refused
+        case (.finished, .paused), (.cancelled, .paused), (.superseded, .paused): .refused
+        case (.finished, .resumed), (.cancelled, .resumed), (.superseded, .resumed): .refused
+        case (.waiting, .finished), (.paused, .finished), (.cancelled, .finished), (.superseded, .finished):
+            .refused
+        case (.finished, .cancelled): .refused
+        }
+    }
+}

@@ -1,0 +1,116 @@
+import GRDB
+package import SyncModel
+
+/// The store could not do what it was asked: what happened and what to do.
+package struct StoreError: Error, Sendable, Equatable {
+    /// What a caller can act on.
+    package enum Code: Sendable, Equatable {
+        /// The state directory or the store cannot be made or opened (F079).
+        case cannotCreate
+        /// A newer syncagent wrote it; it is left as it is (F092).
+        case newer
+        /// The file is a database of another program; it is left as it is.
+        case foreign
+        /// Its contents are broken; the next open sets it aside and starts a new one (F077, F078).
+        case damaged
+        /// Another process is writing, for longer than the store waits.
+        case busy
+        /// Reading or writing failed, or the disk is full.
+        case io
+        /// No such session, run or hook.
+        case unknown
+        /// The life cycle does not allow it; nothing was changed.
+        case refused
+        /// A bug.
+        case internalError
+    }
+
+    package let code: Code
+    /// One sentence for people; foreign text in it has been escaped.
+    package let message: String
+
+    init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    /// What a command that cannot go on exits with.
+    package var status: ExitStatus {
+        switch code {
+        case .cannotCreate, .newer, .foreign: .cannotCreate
+        case .damaged, .io: .ioError
+        case .busy: .busy
+        case .unknown: .noInput
+        case .refused: .refused
+        case .internalError: .internalError
+        }
+    }
+
+    static func newer(found: Int, known: Int) -> StoreError {
+        StoreError(
+            .newer,
+            "The state is of version \(found), this syncagent knows up to \(known). It was left as it is; use the"
+                + " newer syncagent, or another state directory (XDG_STATE_HOME)."
+        )
+    }
+
+    static let foreign = StoreError(
+        .foreign,
+        "The state file is the database of another program. It was left as it is; move it away, or use another state"
+            + " directory (XDG_STATE_HOME)."
+    )
+
+    /// SQLite's word for it. https://sqlite.org/rescode.html
+    init(_ error: any Error) {
+        if let error = error as? StoreError {
+            self = error
+            return
+        }
+        guard let error = error as? DatabaseError else {
+            self.init(.internalError, "The state: \(error).")
+            return
+        }
+        let code: Code =
+            switch error.resultCode.primaryResultCode {
+            case .SQLITE_BUSY, .SQLITE_LOCKED: .busy
+            case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_FORMAT: .damaged
+            case .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_NOLFS: .io
+            case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM, .SQLITE_AUTH: .cannotCreate
+            default: .internalError
+            }
+        let advice =
+            switch code {
+            case .busy: " Another syncagent is writing to it; try again."
+            case .damaged: " The next command starts a new one; files are verified again, none is lost."
+            case .io: " Is the disk full?"
+            case .cannotCreate: " Is the directory there, and yours to write?"
+            default: ""
+            }
+        self.init(
+            code,
+            "The state: \(error.message ?? "SQLite error \(error.resultCode.rawValue)").\(advice)"
+        )
+    }
+}
+
+extension StoreError: CustomStringConvertible {
+    package var description: String { message }
+}
+
+extension StoreError {
+    static func noSession(_ identifier: String) -> StoreError {
+        StoreError(.unknown, "There is no session '\(escaped(identifier))'. 'syncagent status' lists them.")
+    }
+
+    static func noRun(_ identifier: String) -> StoreError {
+        StoreError(.unknown, "There is no run '\(escaped(identifier))'.")
+    }
+
+    static func otherProject(_ found: StoredSession, _ request: SessionRequest) -> StoreError {
+        StoreError(
+            .refused,
+            "Session '\(escaped(request.identifier))' belongs to project '\(escaped(found.project))', not"
+                + " '\(escaped(request.project))'. Choose another name with --session."
+        )
+    }
+}

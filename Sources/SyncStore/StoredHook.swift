@@ -1,0 +1,62 @@
+import GRDB
+package import SyncModel
+
+/// One hook of one run.
+package struct StoredHook: Sendable, Equatable {
+    /// Names it in ``SyncStore``; never used again.
+    package let identifier: Int64
+    package let run: String
+    package let session: String
+    package let destination: String
+    package let group: String
+    /// argv, an absolute path first.
+    package let arguments: [String]
+    /// Most **seconds** it may run.
+    package let timeout: Int
+    package let results: Set<String>
+    package let state: HookRunState
+    /// Attempts begun so far.
+    package let attempt: Int
+    /// Not to be tried earlier, **milliseconds** since 1970.
+    package let due: Int64?
+    /// How the last attempt ended: `exit 3`, `signal 9`, `timeout` …
+    package let ended: String?
+    /// What the last attempt wrote.
+    package let output: String?
+    package let started: Int64?
+    package let finished: Int64?
+    /// What its group came to, once complete: `ok`, `partial`, `failed`.
+    package let result: String?
+    /// Files of the group that changed.
+    package let changed: Int
+
+    static let query = """
+        SELECT hooks.*, runs.id AS run_name, sessions.identifier AS session_name, sessions.destination,
+            groups.result, groups.changed
+        FROM hooks JOIN groups ON groups.run = hooks.run AND groups.name = hooks.group_name
+            JOIN runs ON runs.number = hooks.run JOIN sessions ON sessions.id = runs.session
+        """
+
+    init(_ row: Row, _ db: Database) throws {
+        identifier = row["id"]
+        run = row["run_name"]
+        session = row["session_name"]
+        destination = row["destination"]
+        group = row["group_name"]
+        arguments = try JSONList.strings(row["arguments"], db)
+        timeout = row["timeout"]
+        results = Set(try JSONList.strings(row["results"], db))
+        guard let state = HookRunState(rawValue: row["state"]) else {
+            throw StoreError.unreadable("hook \(identifier)")
+        }
+        self.state = state
+        attempt = row["attempt"]
+        due = row["due"]
+        ended = row["ended"]
+        output = row["output"]
+        started = row["started"]
+        finished = row["finished"]
+        result = row["result"]
+        changed = row["changed"]
+    }
+}

@@ -1,0 +1,115 @@
+import GRDB
+package import SyncModel
+
+/// A run, as the store knows it.
+package struct StoredRun: Sendable, Equatable {
+    package let identifier: String
+    package let session: String
+    /// The epoch of its session in which it was last started.
+    package let epoch: Int64
+    package let manifest: SHA256Digest
+    package let location: String
+    package let selection: [String]
+    package let options: String
+    package let state: RunState
+    /// Why it is paused, cancelled or superseded (S27).
+    package let reason: String?
+    /// `ok`, `partial` or `failed`, once it is finished.
+    package let result: String?
+    package let counts: RunCounts
+    /// **Milliseconds** since 1970, as all its times.
+    package let created: Int64
+    package let started: Int64?
+    package let finished: Int64?
+    package let notBefore: Int64?
+    package let deadline: Int64?
+
+    let number: Int64
+
+    static let columns = "runs.*, sessions.identifier AS session_name"
+    static let tables = "runs JOIN sessions ON sessions.id = runs.session"
+
+    init(_ row: Row, _ db: Database) throws {
+        number = row["number"]
+        identifier = row["id"]
+        session = row["session_name"]
+        epoch = row["epoch"]
+        guard let digest = SHA256Digest(row["manifest"] as Blob), let state = RunState(rawValue: row["state"])
+        else {
+            throw StoreError.unreadable("run \(identifier)")
+        }
+        manifest = digest
+        self.state = state
+        location = row["location"]
+        selection = try JSONList.strings(row["selection"], db)
+        options = row["options"]
+        reason = row["reason"]
+        result = row["result"]
+        counts = RunCounts(row)
+        created = row["created"]
+        started = row["started"]
+        finished = row["finished"]
+        notBefore = row["not_before"]
+        deadline = row["deadline"]
+    }
+}
+
+/// The numbers of a run's last line.
+package struct RunCounts: Sendable, Equatable {
+    package var filesTotal = 0
+    package var filesInstalled = 0
+    package var filesUnchanged = 0
+    package var filesReused = 0
+    package var filesRemoved = 0
+    package var filesFailed = 0
+    /// **Bytes**, as the next two.
+    package var bytesTotal: UInt64 = 0
+    package var bytesReceived: UInt64 = 0
+    package var bytesReused: UInt64 = 0
+    package var requests: UInt64 = 0
+
+    package init() {}
+
+    init(_ row: Row) {
+        filesTotal = row["files_total"]
+        filesInstalled = row["files_installed"]
+        filesUnchanged = row["files_unchanged"]
+        filesReused = row["files_reused"]
+        filesRemoved = row["files_removed"]
+        filesFailed = row["files_failed"]
+        bytesTotal = UInt64(clamping: row["bytes_total"] as Int64)
+        bytesReceived = UInt64(clamping: row["bytes_received"] as Int64)
+        bytesReused = UInt64(clamping: row["bytes_reused"] as Int64)
+        requests = UInt64(clamping: row["requests"] as Int64)
+    }
+
+    static let assignments = """
+        files_total = ?, files_installed = ?, files_unchanged = ?, files_reused = ?, files_removed = ?,
+        files_failed = ?, bytes_total = ?, bytes_received = ?, bytes_reused = ?, requests = ?
+        """
+
+    var arguments: StatementArguments {
+        [
+            filesTotal, filesInstalled, filesUnchanged, filesReused, filesRemoved, filesFailed,
+            Int64(clamping: bytesTotal), Int64(clamping: bytesReceived), Int64(clamping: bytesReused),
+            Int64(clamping: requests),
+        ]
+    }
+}
+
+extension SHA256Digest {
+    /// The 32 bytes of a column.
+    init?(_ blob: Blob) {
+        let read = blob.bytes.withUnsafeBytes { SHA256Digest(bytes: $0) }
+        guard let read else { return nil }
+        self = read
+    }
+
+    var blob: Blob { Blob((0..<Self.byteCount).map { self[byte: $0] }) }
+}
+
+extension StoreError {
+    static func unreadable(_ what: String) -> StoreError {
+        StoreError(.damaged, "The state's record of \(escaped(what)) cannot be read.")
+    }
+}

@@ -1,0 +1,210 @@
+import GRDB
+import SyncModel
+
+/// How much history to keep.
+package struct KeepLimits: Sendable, Equatable {
+    /// Ended runs of each session, newest first; those with owed hooks are kept besides.
+    package var runs = 50
+    /// **Bytes** of events of each session, newest first.
+    package var eventBytes = 16 << 20
+    /// **Milliseconds** that a host or a redirect is remembered without being used.
+    package var memoryAge: Int64 = 90 * 86_400_000
+
+    package init() {}
+}
+
+/// What was found to belong to no living process, and given back (S28).
+package struct Recovery: Sendable, Equatable {
+    /// The session's epoch from here on.
+    package let epoch: Int64
+    /// Runs that were `running` and are `waiting` now.
+    package let runs: [String]
+    /// Hooks that were `running` and are `pending` now.
+    package let hooks: [Int64]
+}
+
+extension SyncStore {
+    /// Begins an epoch of a session and gives back what its earlier holders left running. By ownership, never by
+    /// age: the caller holds the session, so everybody else is gone (S23, S28). Twice is once.
+    ///
+    /// - Parameter identifier: The session.
+    /// - Returns: What was given back.
+    /// - Throws: ``StoreError``.
+    package func recover(session identifier: String) throws(StoreError) -> Recovery {
+        try write(.synced) { db in
+            let session = try Self.existing(identifier, db)
+            try db.execute(
+                sql: "UPDATE sessions SET epoch = epoch + 1 WHERE id = ?",
+                arguments: [session.rowID]
+            )
+            let rows = try Row.fetchAll(
+                db,
+                sql:
+                    "SELECT \(StoredRun.columns) FROM \(StoredRun.tables) WHERE sessions.id = ? AND runs.state = ?",
+                arguments: [session.rowID, RunState.running.rawValue]
+            )
+            let runs = try rows.map { try StoredRun($0, db) }.filter {
+                try Self.move($0, .released, reason: "agent_restart", db)
+            }
+            let hooks = try Self.giveBackHooks(of: session, db)
+            return Recovery(
+                epoch: session.epoch + 1,
+                runs: runs.map(\.identifier),
+                hooks: hooks.map(\.identifier)
+            )
+        }
+    }
+
+    /// Makes hooks that an earlier holder of the session left running owed again; the next attempt has a higher
+    /// number (F089).
+    @discardableResult
+    static func giveBackHooks(of session: StoredSession, _ db: Database) throws -> [StoredHook] {
+        try hooks(where: "sessions.id = ? AND hooks.state = 'running'", [session.rowID], db)
+            .filter { try move($0, .interrupted, db) }
+    }
+
+    /// Drops history beyond the limits. Sequence numbers go on; a reader is told what it has missed.
+    ///
+    /// - Parameters:
+    ///   - limits: What to keep.
+    ///   - now: **Milliseconds** since 1970.
+    /// - Throws: ``StoreError``.
+    package func prune(_ limits: KeepLimits = KeepLimits(), now: Int64) throws(StoreError) {
+        try write(.eventual) { db in
+            for session in try Row.fetchAll(db, sql: "SELECT * FROM sessions").map(StoredSession.init) {
+                try Self.pruneRuns(of: session, keeping: limits.runs, db)
+                try Self.pruneEvents(of: session, keeping: limits.eventBytes, db)
+            }
+            let oldest = now - limits.memoryAge
+            try db.execute(sql: "DELETE FROM hosts WHERE updated < ?", arguments: [oldest])
+            try db.execute(sql: "DELETE FROM redirects WHERE updated < ?", arguments: [oldest])
+        }
+        do {
+            try queue.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA incremental_vacuum") }
+        } catch {
+            throw StoreError(error)
+        }
+    }
+
+    private static func pruneRuns(of session: StoredSession, keeping count: Int, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                DELETE FROM runs WHERE session = ?1
+                    AND state NOT IN ('waiting', 'running', 'paused')
+                    AND number NOT IN (SELECT number FROM runs WHERE session = ?1 ORDER BY number DESC LIMIT ?2)
+                    AND number NOT IN (SELECT run FROM hooks WHERE state IN ('pending', 'running'))
+                """,
+            arguments: [session.rowID, max(0, count)]
+        )
+    }
+
+    private static func pruneEvents(of session: StoredSession, keeping bytes: Int, _ db: Database) throws {
+        // Newest first until the bound is reached; the row that crosses it goes, and all before it.
+        var kept = 0
+        let rows = try Row.fetchCursor(
+            db,
+            sql:
+                "SELECT first, count, length(payload) AS size FROM events WHERE session = ? ORDER BY first DESC",
+            arguments: [session.rowID]
+        )
+        while let row = try rows.next() {
+            kept += row["size"] as Int
+            guard kept > bytes else { continue }
+            let last = (row["first"] as Int64) + (row["count"] as Int64) - 1
+            try db.execute(
+                sql: "DELETE FROM events WHERE session = ? AND first <= ?",
+                arguments: [session.rowID, row["first"] as Int64]
+            )
+            try db.execute(
+                sql: "UPDATE sessions SET pruned_seq = max(pruned_seq, ?) WHERE id = ?",
+                arguments: [last, session.rowID]
+            )
+            return
+        }
+    }
+
+    /// Looks for what must not be: SQLite's own check, broken references, states that cannot rest.
+    ///
+    /// - Returns: One line a finding; empty when all is well.
+    /// - Throws: ``StoreError``.
+    package func findings() throws(StoreError) -> [String] {
+        try read { db in
+            var found = try String.fetchAll(db, sql: "PRAGMA quick_check(20)").filter { $0 != "ok" }
+            found += try Row.fetchAll(db, sql: "PRAGMA foreign_key_check").map { row in
+                "a row of \(row["table"] as String) refers to a row of \(row["parent"] as String) that is not there"
+            }
+            for (what, query) in Self.illegal {
+                found += try String.fetchAll(db, sql: query).map { "\(what): \(escaped($0))" }
+            }
+            return found
+        }
+    }
+
+    /// Each query names rows that no sequence of calls may leave behind.
+    private static let illegal = [
+        (
+            "run in no known state",
+            "SELECT id FROM runs WHERE state NOT IN (\(quoted(RunState.allCases)))"
+        ),
+        (
+            "two runs of one session running",
+            "SELECT min(id) FROM runs WHERE state = 'running' GROUP BY session HAVING count(*) > 1"
+        ),
+        (
+            "run running in an epoch that is over",
+            """
+            SELECT runs.id FROM runs JOIN sessions ON sessions.id = runs.session
+            WHERE runs.state = 'running' AND runs.epoch <> sessions.epoch
+            """
+        ),
+        (
+            "finished run with an open group",
+            """
+            SELECT runs.id FROM runs JOIN groups ON groups.run = runs.number
+            WHERE groups.state = 'open' AND runs.state IN ('finished', 'cancelled', 'superseded')
+            """
+        ),
+        (
+            "finished run without a result",
+            "SELECT id FROM runs WHERE state = 'finished' AND (result IS NULL OR finished IS NULL)"
+        ),
+        (
+            "hook in no known state",
+            "SELECT id FROM hooks WHERE state NOT IN (\(quoted(HookRunState.allCases)))"
+        ),
+        (
+            "hook owed before its group is complete",
+            """
+            SELECT hooks.id FROM hooks JOIN groups ON groups.run = hooks.run AND groups.name = hooks.group_name
+            WHERE hooks.state IN ('pending', 'running', 'done', 'failed') AND groups.state <> 'completed'
+            """
+        ),
+        (
+            "hook waiting for a group that is over",
+            """
+            SELECT hooks.id FROM hooks JOIN groups ON groups.run = hooks.run AND groups.name = hooks.group_name
+            WHERE hooks.state = 'waiting' AND groups.state <> 'open'
+            """
+        ),
+        (
+            "events with a gap",
+            """
+            SELECT 'session ' || session || ' at ' || first FROM (
+                SELECT session, first, lag(first + count) OVER (PARTITION BY session ORDER BY first) AS expected
+                FROM events
+            ) WHERE expected IS NOT NULL AND expected <> first
+            """
+        ),
+        (
+            "events that do not end where the session says",
+            """
+            SELECT sessions.identifier FROM sessions JOIN events ON events.session = sessions.id
+            GROUP BY sessions.id HAVING max(events.first + events.count) <> sessions.next_seq
+            """
+        ),
+    ]
+
+    private static func quoted<State: RawRepresentable<String>>(_ states: [State]) -> String {
+        states.map { "'\($0.rawValue)'" }.joined(separator: ", ")
+    }
+}

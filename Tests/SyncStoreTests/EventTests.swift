@@ -1,0 +1,177 @@
+import Foundation
+import SyncModel
+import SyncStore
+import Testing
+
+@Suite("Events and their replay", .timeLimit(.minutes(1)))
+struct EventTests {
+    private func store(_ compression: EventCompression? = nil) throws -> SyncStore {
+        let store = try SyncStore.inMemory(compression: compression)
+        try store.begin(towerRun("r1"), now: 1)
+        return store
+    }
+
+    /// Reads everything, page by page, as a client would that dies after each page.
+    private func replay(_ store: SyncStore, from start: Int64 = 0, limit: Int) throws -> [StoredEvent] {
+        var all: [StoredEvent] = []
+        while true {
+            let page = try store.events(of: "tower", after: all.last?.sequence ?? start, limit: limit)
+            if page.events.isEmpty { return all }
+            #expect(page.events.count <= limit)
+            all += page.events
+        }
+    }
+
+    @Test(
+        "Successive readers see every event once, in order, whatever the pages [S8 S36]",
+        arguments: [1, 2, 7, 512, 9999]
+    )
+    func noGapNoRepeat(limit: Int) throws {
+        let store = try store()
+        var next = 1
+        for count in [1, 3, 512, 1, 40] {
+            #expect(try store.append(lines(next...next + count - 1), to: "tower", time: 5) == Int64(next))
+            next += count
+        }
+        let all = try replay(store, limit: limit)
+        #expect(all.map(\.sequence) == Array(1...557))
+        #expect(all.map(\.line) == lines(1...557))
+        for start in [0, 1, 3, 4, 5, 515, 516, 556, 557, 600] as [Int64] {
+            #expect(
+                try replay(store, from: start, limit: limit).map(\.sequence)
+                    == Array(1...557).filter { $0 > start }
+            )
+        }
+        #expect(try store.events(of: "tower", after: 0, limit: 1).lastSequence == 557)
+    }
+
+    @Test("Events that come while a reader reads are not lost [S8]")
+    func growing() throws {
+        let store = try store()
+        try store.append(lines(1...3), to: "tower", time: 1)
+        let first = try store.events(of: "tower", after: 0)
+        try store.append(lines(4...6), to: "tower", time: 2)
+        let second = try store.events(of: "tower", after: first.events.last?.sequence ?? 0)
+        #expect((first.events + second.events).map(\.sequence) == Array(1...6))
+    }
+
+    @Test("Empty lines and no lines are exact")
+    func edges() throws {
+        let store = try store()
+        #expect(try store.append([], to: "tower", time: 1) == 1)
+        try store.append([[], Array("{}".utf8), []], to: "tower", time: 1)
+        #expect(try store.events(of: "tower", after: 0).events.map(\.text) == ["", "{}", ""])
+        #expect(.of { try store.append(lines(1...1), to: "bridge", time: 1) } == .unknown)
+        #expect(.of { _ = try store.events(of: "bridge", after: 0) } == .unknown)
+    }
+
+    @Test("20,000 events are some tens of rows and come back whole; sessions count for themselves")
+    func batches() throws {
+        let state = StateDirectory()
+        let store = try state.open()
+        var bridge = tower
+        bridge.identifier = "bridge"
+        try store.begin(towerRun("r1"), now: 1)
+        try store.begin(towerRun("r2", session: bridge), now: 1)
+        let log = EventLog(store: store, session: "tower")
+        let other = EventLog(store: store, session: "bridge")
+        for (number, line) in lines(1...20_000).enumerated() {
+            log.add(line, time: 1)
+            if number % 1_000 == 0 { other.add(line, time: 1) }
+        }
+        try log.flush()
+        try other.flush()
+        #expect(try replay(store, limit: 1_000).map(\.line) == lines(1...20_000))
+        #expect(try store.events(of: "bridge", after: 0).lastSequence == 20)
+        #expect(try store.findings() == [])
+        #expect(try StateReader(state).number("SELECT count(*) FROM events") <= 50)
+    }
+
+    @Test("Many threads add; each keeps its own order and nothing is lost")
+    func threads() async throws {
+        let store = try store()
+        let log = EventLog(store: store, session: "tower", maximumLines: 13)
+        await withTaskGroup(of: Void.self) { group in
+            for thread in 0..<8 {
+                group.addTask {
+                    for number in 0..<250 { log.add(Array("\(thread) \(number)".utf8), time: 1) }
+                }
+            }
+        }
+        try log.flush()
+        let all = try replay(store, limit: 100).map(\.text)
+        #expect(all.count == 2_000)
+        for thread in 0..<8 {
+            #expect(all.filter { $0.hasPrefix("\(thread) ") } == (0..<250).map { "\(thread) \($0)" })
+        }
+    }
+
+    @Test("The last events of a group and its completion are one transaction [S30]")
+    func withCompletion() throws {
+        let store = try store()
+        let log = EventLog(store: store, session: "tower")
+        for line in lines(1...5) { log.add(line, time: 1) }
+        _ = try store.complete(bothGroups, of: "r1", events: log.take() + lines(6...7), now: 2)
+        try log.flush()
+        #expect(try replay(store, limit: 100).map(\.line) == lines(1...7))
+    }
+
+    @Test("Compressed events come back the same; what does not shrink is kept plain")
+    func compressed() throws {
+        // Not a real compressor: it shows that the store asks, keeps the length and asks back.
+        let halve = EventCompression(
+            compress: { $0.count > 100 ? [UInt8(truncatingIfNeeded: $0.count)] : nil },
+            decompress: { bytes, limit in
+                bytes.count == 1 ? Array(lines(1...40).joined(separator: [0x0A])).prefix(limit) + [] : nil
+            }
+        )
+        let store = try store(halve)
+        try store.append(lines(1...40), to: "tower", time: 1)
+        try store.append(lines(41...41), to: "tower", time: 1)
+        #expect(try replay(store, limit: 100).map(\.line) == lines(1...41))
+    }
+
+    @Test("Old events go, numbers go on, and a reader is told what it has missed")
+    func pruning() throws {
+        let store = try store()
+        for round in 0..<100 {
+            try store.append(lines(round * 10 + 1...round * 10 + 10), to: "tower", time: 1)
+        }
+        var limits = KeepLimits()
+        limits.eventBytes = 2_000
+        try store.prune(limits, now: 2)
+        let page = try store.events(of: "tower", after: 0, limit: 10_000)
+        #expect(page.prunedSequence > 0 && page.prunedSequence < 1_000)
+        #expect(page.events.map(\.sequence) == Array(page.prunedSequence + 1...1_000))
+        #expect(page.events.reduce(0) { $0 + $1.line.count + 1 } <= 2_000)
+        #expect(try store.append(lines(1_001...1_001), to: "tower", time: 3) == 1_001)
+        limits.eventBytes = 0
+        try store.prune(limits, now: 4)
+        #expect(try store.events(of: "tower", after: 0).prunedSequence == 1_001)
+        #expect(try store.append(lines(1_002...1_002), to: "tower", time: 5) == 1_002)
+        #expect(try store.findings() == [])
+    }
+
+    @Test("Old runs go with their hooks, but never what is owed or open")
+    func pruningRuns() throws {
+        let store = try SyncStore.inMemory()
+        for number in 1...30 {
+            try store.begin(towerRun("r\(number)"), now: 1)
+            let owed = try store.complete(bothGroups, of: "r\(number)", now: 2)
+            for hook in owed where number != 3 {
+                _ = try store.started(hook: hook.identifier, now: 3)
+                try store.finished(hook: hook.identifier, .succeeded, ended: "exit 0", now: 4)
+            }
+            if number != 30 { try store.finish(run: "r\(number)", result: "ok", counts: RunCounts(), now: 5) }
+        }
+        var limits = KeepLimits()
+        limits.runs = 4
+        try store.prune(limits, now: 6)
+        #expect(try store.runs().map(\.identifier) == ["r30", "r29", "r28", "r27", "r3"])
+        #expect(try store.hooks().count == 10)
+        limits.runs = 0
+        try store.prune(limits, now: 6)
+        #expect(try store.runs().map(\.identifier) == ["r30", "r3"])
+        #expect(try store.findings() == [])
+    }
+}

@@ -1,0 +1,53 @@
+import Foundation
+import GRDB
+import SyncModel
+import SyncStore
+import Testing
+
+@Suite("Stores of every version that was ever written", .timeLimit(.minutes(1)))
+struct GoldenTests {
+    /// A copy of a committed store, in a state directory.
+    private func copy(_ name: String) throws -> StateDirectory {
+        let golden = try #require(Bundle.module.url(forResource: name, withExtension: "sqlite", subdirectory: "Golden"))
+        let state = StateDirectory()
+        try FileManager.default.createDirectory(atPath: state.path, withIntermediateDirectories: true)
+        try Data(contentsOf: golden).write(to: URL(fileURLWithPath: state.database))
+        return state
+    }
+
+    private func schema(_ state: StateDirectory) throws -> [String] {
+        try DatabaseQueue(path: state.database).read { db in
+            try String.fetchAll(db, sql: "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
+        }
+    }
+
+    @Test("An old store is read, ends with today's tables, and goes on [S71 G19]", arguments: ["version1"])
+    func reads(name: String) throws {
+        let state = try copy(name)
+        let store = try state.open()
+        #expect(try store.findings() == [])
+        let session = try #require(try store.session("tower"))
+        #expect(session.device == .max && session.policy == "{\"idle\":60}" && session.epoch == 2)
+        let done = try store.run("20261120T020000Z-0000000a")
+        #expect(done.state == .finished && done.result == "ok" && done.counts.filesUnchanged == 19_997)
+        #expect(done.manifest.hex == String(repeating: "9a", count: 32))
+        let paused = try store.run("20261121T020000Z-0000000b")
+        #expect(paused.state == .paused && paused.reason == "user_stop" && paused.selection == ["sheets"])
+        #expect(try store.owedHooks().map(\.arguments) == [["/bin/true"]])
+        #expect(try store.hooks(run: done.identifier).map(\.state) == [.skipped, .done])
+        let page = try store.events(of: "tower", after: 0)
+        #expect(page.events.count == 11 && page.events.last?.text == "{\"event\":\"group.completed\"}")
+        #expect(try store.memory(of: "https://cdn.example.com:443")?.connections == 8)
+        #expect(try store.redirects(of: "tower").first?.hops == ["https://cdn.example.com/q"])
+        // And on.
+        #expect(try store.apply(.resumed, to: paused.identifier, now: 1))
+        _ = try store.take(run: paused.identifier, now: 2)
+        #expect(try store.append(lines(1...1), to: "tower", time: 3) == 12)
+        try store.begin(towerRun("next"), now: 4)
+        #expect(try store.findings() == [])
+
+        let fresh = StateDirectory()
+        _ = try fresh.open()
+        #expect(try schema(state) == schema(fresh))
+    }
+}

@@ -1,0 +1,46 @@
+import SyncModel
+import SyncStore
+import Testing
+
+@Suite("What is remembered between runs", .timeLimit(.minutes(1)))
+struct MemoryTests {
+    @Test("A host's numbers are kept, replaced, and forgotten when unused")
+    func hosts() throws {
+        let store = try SyncStore.inMemory()
+        #expect(try store.memory(of: "https://cdn.example.com:443") == nil)
+        try store.remember(
+            HostMemory(connections: 4, firstByte: 40_000, rate: 1 << 20),
+            of: "https://a:443",
+            now: 1
+        )
+        try store.remember(
+            HostMemory(connections: 8, firstByte: 20_000, rate: 1 << 22),
+            of: "https://a:443",
+            now: 2
+        )
+        #expect(
+            try store.memory(of: "https://a:443")
+                == HostMemory(connections: 8, firstByte: 20_000, rate: 1 << 22)
+        )
+        try store.prune(now: 2 + KeepLimits().memoryAge)
+        #expect(try store.memory(of: "https://a:443") != nil)
+        try store.prune(now: 3 + KeepLimits().memoryAge)
+        #expect(try store.memory(of: "https://a:443") == nil)
+    }
+
+    @Test("Where requests have led is kept by object, never by URL [S72 S76]")
+    func redirects() throws {
+        let store = try SyncStore.inMemory()
+        try store.begin(towerRun("r1"), now: 1)
+        var redirect = StoredRedirect(
+            object: "5f0c",
+            original: "https://example.com/p",
+            current: "https://cdn.example.com/p?sig=1",
+            hops: ["https://mirror.example.com/p"]
+        )
+        try store.remember([redirect], of: "tower", now: 2)
+        redirect.current = "https://cdn2.example.com/p"
+        try store.remember([redirect], of: "tower", now: 3)
+        #expect(try store.redirects(of: "tower") == [redirect])
+    }
+}

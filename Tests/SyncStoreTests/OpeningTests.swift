@@ -1,0 +1,176 @@
+import Foundation
+import GRDB
+import SyncModel
+import SyncStore
+import Testing
+
+@Suite("Opening the store", .timeLimit(.minutes(1)))
+struct OpeningTests {
+    @Test("The directory is 0700, its files 0600 [S11]")
+    func modes() throws {
+        let state = StateDirectory()
+        let before = umask(0)
+        defer { umask(before) }
+        let store = try state.open()
+        try store.begin(towerRun("r1"), now: 1)
+        #expect(store.opening == .created)
+        #expect(try state.mode(state.path) == 0o700)
+        for name in try state.names() { #expect(try state.mode(state.path + "/" + name) == 0o600, "\(name)") }
+        #expect(try state.names().isSuperset(of: ["syncagent.sqlite", "syncagent.sqlite-wal"]))
+    }
+
+    @Test("What was recorded is there after reopening, with or without a clean end [S69]")
+    func reopening() throws {
+        let state = StateDirectory()
+        try state.open().begin(towerRun("r1"), now: 1)
+        let store = try state.open()
+        #expect(store.opening == .opened)
+        #expect(try store.run("r1").state == .running)
+        #expect(try store.findings() == [])
+    }
+
+    @Test("A store of a newer version is refused and not touched [F092 S71]")
+    func newer() throws {
+        let state = StateDirectory()
+        try state.open().begin(towerRun("r1"), now: 1)
+        try state.tamper("PRAGMA user_version = 99")
+        let before = try Data(contentsOf: URL(fileURLWithPath: state.database))
+        var message = ""
+        do {
+            _ = try state.open()
+            Issue.record("it opened")
+        } catch let error as StoreError {
+            #expect(error.code == .newer)
+            message = error.message
+        }
+        #expect(message.contains("99") && message.contains("XDG_STATE_HOME"))
+        #expect(try Data(contentsOf: URL(fileURLWithPath: state.database)) == before)
+        #expect(try state.names().allSatisfy { !$0.contains("damaged") && !$0.contains("rebuild") })
+    }
+
+    @Test("The database of another program is refused and not touched")
+    func foreign() throws {
+        let state = StateDirectory()
+        try FileManager.default.createDirectory(atPath: state.path, withIntermediateDirectories: true)
+        try state.tamper("CREATE TABLE theirs (a)")
+        let before = try Data(contentsOf: URL(fileURLWithPath: state.database))
+        #expect(.of { _ = try state.open() } == .foreign)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: state.database)) == before)
+    }
+
+    @Test(
+        "A store cut at any length is set aside and made anew [F077]",
+        arguments: [1, 15, 16, 99, 100, 512, 4095, 4096, 4097, 8192, 20_480]
+    )
+    func truncated(length: UInt64) throws {
+        let state = StateDirectory()
+        try state.open().begin(towerRun("r1"), now: 1)
+        try state.tamper("SELECT 1")
+        let file = try #require(FileHandle(forWritingAtPath: state.database))
+        try file.truncate(atOffset: length)
+        try file.close()
+        let store = try state.open(now: 1_795_140_000_000)
+        // To SQLite a file of one byte is an empty one.
+        let setAside = SyncStore.Opening.rebuilt(setAside: state.database + ".damaged-20261120T020000Z")
+        #expect(store.opening == (length == 1 ? .created : setAside))
+        #expect(try store.sessions() == [])
+        try store.begin(towerRun("r2"), now: 2)
+        #expect(try store.findings() == [])
+        #expect(try state.open().opening == .opened)
+    }
+
+    @Test("A file of garbage is set aside, too [F078]")
+    func garbage() throws {
+        let state = StateDirectory()
+        try FileManager.default.createDirectory(atPath: state.path, withIntermediateDirectories: true)
+        try Data(repeating: 0x5A, count: 100_000).write(to: URL(fileURLWithPath: state.database))
+        guard case .rebuilt = try state.open().opening else {
+            Issue.record("it was not rebuilt")
+            return
+        }
+    }
+
+    @Test("An empty file is a new store: the process died before the first table")
+    func empty() throws {
+        let state = StateDirectory()
+        try FileManager.default.createDirectory(atPath: state.path, withIntermediateDirectories: true)
+        try Data().write(to: URL(fileURLWithPath: state.database))
+        #expect(try state.open().opening == .created)
+    }
+
+    @Test(
+        "Damage met later makes the next open start anew, and only the newest damaged store is kept [F078 G17]"
+    )
+    func damageInUse() throws {
+        let state = StateDirectory()
+        for round in 0..<4 {
+            do {
+                let store = try state.open(now: Int64(round) * 1_000)
+                try store.begin(towerRun("r\(round)"), now: 1)
+            }
+            // A state that this program never writes.
+            try state.tamper("UPDATE runs SET state = 'willPause'")
+            let store = try state.open(now: Int64(round) * 1_000)
+            #expect(.of { _ = try store.run("r\(round)") } == .damaged)
+            guard case .rebuilt = try state.open(now: Int64(round) * 1_000 + 500).opening else {
+                Issue.record("round \(round): it was not rebuilt")
+                return
+            }
+        }
+        let kept = try state.names().filter { $0.contains("damaged") && $0.hasSuffix("Z") }
+        #expect(kept.count <= 2)
+    }
+
+    @Test("A state directory that cannot be made is status 73 and nothing is written elsewhere [F079]")
+    func cannotCreate() throws {
+        let state = StateDirectory()
+        let parent = (state.path as NSString).deletingLastPathComponent
+        try Data("a file".utf8).write(to: URL(fileURLWithPath: parent))
+        do {
+            _ = try state.open()
+            Issue.record("it opened")
+        } catch let error as StoreError {
+            #expect(error.code == .cannotCreate)
+            #expect(error.status == .cannotCreate)
+        }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: parent)) == Data("a file".utf8))
+    }
+
+    @Test("While another process writes too long, the answer is busy, status 75 [S3]")
+    func busy() throws {
+        let state = StateDirectory()
+        let store = try state.open(wait: 20)
+        try store.begin(towerRun("r1"), now: 1)
+        let other = try DatabaseQueue(path: state.database)
+        try other.inTransaction(.immediate) { _ throws in
+            do throws(StoreError) {
+                try store.begin(towerRun("r2"), now: 2)
+                Issue.record("both wrote")
+            } catch {
+                #expect(error.code == .busy)
+                #expect(error.status == .busy)
+            }
+            #expect(try store.run("r1").state == .running, "reading goes on")
+            return .rollback
+        }
+        try store.begin(towerRun("r2"), now: 3)
+    }
+
+    @Test("Many open at once, one makes it, all use it")
+    func race() async throws {
+        let state = StateDirectory()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<16 {
+                group.addTask {
+                    var session = tower
+                    session.identifier = "s\(number)"
+                    try state.open().begin(towerRun("r\(number)", session: session), now: 1)
+                }
+            }
+            try await group.waitForAll()
+        }
+        let store = try state.open()
+        #expect(try store.sessions().count == 16)
+        #expect(try store.findings() == [])
+    }
+}

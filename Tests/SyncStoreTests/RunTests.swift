@@ -1,0 +1,197 @@
+import SyncModel
+import SyncStore
+import Testing
+
+@Suite("Sessions and runs", .timeLimit(.minutes(1)))
+struct RunTests {
+    @Test("A run comes back as it was recorded [S21 S65]")
+    func roundTrip() throws {
+        let store = try SyncStore.inMemory()
+        var start = towerRun("r1")
+        start.selection = ["sheets", "a\"b"]
+        start.options = "{\"prune\":true}"
+        start.deadline = 99
+        let begun = try store.begin(start, now: 5)
+        #expect(begun.arrival == .created)
+        #expect(begun.superseded == [])
+        #expect(begun.session.device == .max)
+        let run = try store.run("r1")
+        #expect(run.session == "tower")
+        #expect(run.state == .running)
+        #expect(run.selection == ["sheets", "a\"b"])
+        #expect(run.options == "{\"prune\":true}")
+        #expect(run.manifest == .zero)
+        #expect(run.deadline == 99 && run.started == 5 && run.created == 5 && run.finished == nil)
+        #expect(try store.hooks(run: "r1").map(\.arguments).contains(["/usr/bin/reindex", "a b", "ü\n\"\\"]))
+    }
+
+    @Test("A second run attaches to the session and begins an epoch [S1 S3]")
+    func attach() throws {
+        let store = try SyncStore.inMemory()
+        let first = try store.begin(towerRun("r1"), now: 1)
+        try finish("r1", in: store)
+        let second = try store.begin(towerRun("r2"), now: 2)
+        #expect(second.arrival == .attached)
+        #expect(second.session.epoch == first.session.epoch + 1)
+        #expect(try store.sessions().count == 1)
+    }
+
+    @Test("Another directory is told; the same directory under another name is not another [S1]")
+    func moved() throws {
+        let store = try SyncStore.inMemory()
+        try store.begin(towerRun("r1"), now: 1)
+        var renamed = tower
+        renamed.destination = "/mnt/tower"
+        #expect(try store.begin(towerRun("r2", session: renamed), now: 2).arrival == .attached)
+        var other = renamed
+        other.destination = "/srv/second"
+        other.inode = 8
+        #expect(try store.begin(towerRun("r3", session: other), now: 3).arrival == .moved(from: "/mnt/tower"))
+        #expect(try store.session("tower")?.destination == "/srv/second")
+    }
+
+    @Test("A session belongs to one project; the conflict names both [S2]")
+    func otherProject() throws {
+        let store = try SyncStore.inMemory()
+        try store.begin(towerRun("r1"), now: 1)
+        var stranger = tower
+        stranger.project = "org.example.bridge"
+        do throws(StoreError) {
+            try store.begin(towerRun("r2", session: stranger), now: 2)
+            Issue.record("it began")
+        } catch {
+            #expect(error.code == .refused)
+            #expect(
+                error.message.contains("com.example.tower") && error.message.contains("org.example.bridge")
+            )
+        }
+        #expect(try store.session("tower")?.epoch == 1, "nothing of it was recorded")
+    }
+
+    @Test("All of a run is recorded, or nothing [S64]")
+    func atomic() throws {
+        let store = try SyncStore.inMemory()
+        var start = towerRun("r1")
+        start.hooks.append(PlannedHook(group: "no such group", arguments: ["/bin/true"]))
+        #expect(.of { try store.begin(start, now: 1) } != nil)
+        #expect(try store.sessions() == [])
+        #expect(try store.runs() == [])
+        #expect(try store.hooks() == [])
+        try store.begin(towerRun("r1"), now: 1)
+        #expect(.of { try store.begin(towerRun("r1"), now: 1) } != nil, "run identifiers are unique")
+        #expect(try store.session("tower")?.epoch == 1)
+        #expect(try store.findings() == [])
+    }
+
+    @Test("A new run takes the place of one that was left, but not of what is still owed [S42 S135 G3]")
+    func supersede() throws {
+        let store = try SyncStore.inMemory()
+        try store.begin(towerRun("r1"), now: 1)
+        _ = try store.complete([bothGroups[1]], of: "r1", now: 2)
+        let begun = try store.begin(towerRun("r2"), now: 3)
+        #expect(begun.superseded == ["r1"])
+        let old = try store.run("r1")
+        #expect(old.state == .superseded && old.reason == "superseded" && old.finished == 3)
+        let owed = try store.owedHooks()
+        #expect(owed.map(\.run) == ["r1"])
+        #expect(owed.map(\.group) == ["sheets"])
+        #expect(try Set(store.hooks(run: "r1").map(\.state)) == [.pending, .skipped])
+        #expect(try store.findings() == [])
+    }
+
+    @Test(
+        "Enqueued, taken, stopped, resumed, finished: each step once, however often it is asked for [S24 S98 S106]"
+    )
+    func commands() throws {
+        let store = try SyncStore.inMemory()
+        try store.begin(towerRun("r1"), now: 1, isHeld: false)
+        #expect(try store.run("r1").state == .waiting)
+        #expect(try store.run("r1").started == nil)
+        #expect(try store.take(run: "r1", now: 2).state == .running)
+        #expect(.of { _ = try store.take(run: "r1", now: 2) } == .refused)
+        #expect(try store.apply(.paused, to: "r1", reason: "user_stop", now: 3))
+        #expect(try !store.apply(.paused, to: "r1", reason: "user_stop", now: 3))
+        #expect(try store.run("r1").reason == "user_stop")
+        #expect(try store.recover(session: "tower").runs == [], "a paused run stays paused")
+        #expect(try store.run("r1").state == .paused)
+        #expect(try store.apply(.resumed, to: "r1", now: 4))
+        #expect(try store.take(run: "r1", now: 5).started == 2)
+        try finish("r1", in: store)
+        #expect(.of { try store.apply(.cancelled, to: "r1", now: 6) } == .refused)
+        #expect(try store.runs(onlyOpen: true) == [])
+        #expect(try store.findings() == [])
+    }
+
+    @Test("Cancelling ends groups and hooks with the run [S102]")
+    func cancel() throws {
+        let store = try SyncStore.inMemory()
+        try store.begin(towerRun("r1"), now: 1)
+        #expect(try store.apply(.cancelled, to: "r1", reason: "user_cancel", now: 2))
+        #expect(try !store.apply(.cancelled, to: "r1", reason: "user_cancel", now: 3))
+        #expect(try store.hooks(run: "r1").allSatisfy { $0.state == .skipped })
+        #expect(.of { _ = try store.complete(bothGroups, of: "r1", now: 3) } == .refused)
+        #expect(try store.findings() == [])
+    }
+
+    @Test("What the dead left running is given back, by ownership, and twice is once [S23 S28 F083]")
+    func recovery() throws {
+        let store = try SyncStore.inMemory()
+        try store.begin(towerRun("r1"), now: 1)
+        let owed = try store.complete(bothGroups, of: "r1", now: 2)
+        #expect(try store.started(hook: owed[0].identifier, now: 3) == 1)
+        let recovery = try store.recover(session: "tower")
+        #expect(recovery.runs == ["r1"])
+        #expect(recovery.hooks == [owed[0].identifier])
+        #expect(try store.run("r1").state == .waiting)
+        let again = try store.recover(session: "tower")
+        #expect(again.runs == [] && again.hooks == [])
+        #expect(again.epoch == recovery.epoch + 1)
+        #expect(try store.take(run: "r1", now: 9).epoch == again.epoch + 1)
+        #expect(try store.findings() == [])
+    }
+
+    @Test("The latest runs come first, and of one session where asked")
+    func listing() throws {
+        let store = try SyncStore.inMemory()
+        var bridge = tower
+        bridge.identifier = "bridge"
+        for number in 1...5 {
+            try store.begin(towerRun("t\(number)"), now: 1)
+            try store.begin(towerRun("b\(number)", session: bridge), now: 1)
+        }
+        #expect(try store.runs(limit: 3).map(\.identifier) == ["b5", "t5", "b4"])
+        #expect(try store.runs(session: "tower", limit: 2).map(\.identifier) == ["t5", "t4"])
+        #expect(try store.runs(onlyOpen: true).map(\.identifier) == ["b5", "t5"])
+        try store.remove(session: "bridge")
+        #expect(try store.runs().map(\.session) == Array(repeating: "tower", count: 5))
+        #expect(.of { _ = try store.run("b5") } == .unknown)
+    }
+
+    @Test("The numbers of a finished run are kept, the largest too")
+    func counts() throws {
+        let store = try SyncStore.inMemory()
+        try store.begin(towerRun("r1"), now: 1)
+        _ = try store.complete(bothGroups, of: "r1", now: 2)
+        var counts = RunCounts()
+        counts.filesTotal = 20_000
+        counts.filesInstalled = 19_999
+        counts.filesFailed = 1
+        counts.bytesTotal = 1 << 62
+        counts.bytesReceived = 12
+        counts.requests = 41
+        try store.finish(run: "r1", result: "partial", counts: counts, now: 3)
+        try store.finish(run: "r1", result: "ok", counts: RunCounts(), now: 4)
+        let run = try store.run("r1")
+        #expect(run.counts == counts)
+        #expect(run.result == "partial" && run.finished == 3)
+        counts.bytesTotal = .max
+        try store.begin(towerRun("r2"), now: 5)
+        try store.finish(run: "r2", result: "ok", counts: counts, now: 6)
+        #expect(try store.run("r2").counts.bytesTotal == UInt64(Int64.max))
+    }
+
+    private func finish(_ run: String, in store: SyncStore) throws {
+        _ = try store.complete(bothGroups, of: run, now: 8)
+        try store.finish(run: run, result: "ok", counts: RunCounts(), now: 8)
+    }
+}
