@@ -144,7 +144,10 @@ public protocol SplittableSink: TransferSink {
     ///   - range: Where a cut helps at all; offsets in the object.
     /// - Returns: The offset of the cut in `range`, and the sink for everything from there on. From now on this
     ///   sink gets no byte at or after the cut.
-    func splitTail(near offset: UInt64, in range: ClosedRange<UInt64>) -> (start: UInt64, sink: any TransferSink)?
+    func splitTail(
+        near offset: UInt64,
+        in range: ClosedRange<UInt64>
+    ) -> (start: UInt64, sink: any TransferSink)?
 }
 
 /// How a transfer ended well.

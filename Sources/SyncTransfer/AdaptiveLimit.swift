@@ -23,7 +23,9 @@ package struct AdaptiveLimit: Sendable {
 
     /// Takes a measurement over one interval in which every connection that was allowed was busy.
     ///
-    /// - Parameter goodput: **Bytes** a second over all connections to the origin.
+    /// - Parameters:
+    ///   - goodput: **Bytes** a second over all connections to the origin.
+    ///   - now: When it was measured.
     package mutating func measured(goodput: Double, now: Duration) {
         guard now >= holdUntil, goodput > 0 else { return }
         if let before {

@@ -61,7 +61,8 @@ package enum AddressScope: Equatable, Sendable {
         } else if high >> 48 == 0x2002 {  // 6to4, RFC 3056.
             self = AddressScope(ipv4: UInt32(truncatingIfNeeded: high >> 16))
         } else {
-            self = high >> 61 == 1 ? .global : .local  // 2000::/3 is what is given out; fc00::/7, fe80::/10, ff00::/8 not.
+            // 2000::/3 is what is given out; fc00::/7, fe80::/10 and ff00::/8 are outside of it.
+            self = high >> 61 == 1 ? .global : .local
         }
     }
 }

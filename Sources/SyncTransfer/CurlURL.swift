@@ -96,7 +96,8 @@ package struct CurlURL: Hashable, Sendable {
         let path = try part(CURLUPART_PATH, of: handle, flags: 0)
         let whole = try part(CURLUPART_URL, of: handle, flags: 0)
         var query: String?
-        if whole.contains("?") { query = try? part(CURLUPART_QUERY, of: handle, flags: 0) }  // `?` alone has none.
+        // A `?` alone has no query.
+        if whole.contains("?") { query = try? part(CURLUPART_QUERY, of: handle, flags: 0) }
         return CurlURL(
             text: whole,
             origin: Origin(scheme: scheme, host: host, port: port),

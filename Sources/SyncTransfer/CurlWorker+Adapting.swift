@@ -9,17 +9,14 @@ extension CurlWorker {
 
     /// Gives every host with traffic its measurement, once an interval.
     func adapt() {
-        guard configuration.adaptive else { return }
         for host in hosts.values where host.running > 0 {
             let isSaturated = host.running >= host.adaptive.limit && !host.queue.isEmpty
             if !isSaturated { host.wasSaturated = false }
             let time = now - host.measuredSince
             guard time >= AdaptiveLimit.interval else { continue }
-            if host.wasSaturated, throttle.rate == nil {
-                host.adaptive.measured(
-                    goodput: Double(host.measuredBytes) / (time / .seconds(1)),
-                    now: now
-                )
+            host.goodput = Double(host.measuredBytes) / (time / .seconds(1))
+            if configuration.adaptive, host.wasSaturated, throttle.rate == nil {
+                host.adaptive.measured(goodput: host.goodput, now: now)
                 standings[host.origin].connections = host.adaptive.limit
                 list(host)
             }

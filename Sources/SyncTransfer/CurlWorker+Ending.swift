@@ -48,6 +48,14 @@ extension CurlWorker {
         } else if piece.isComplete || piece.end == nil {
             learn(chain, originIsPublic: piece.originIsPublic)
             end(piece)
+        } else if exchange.offset == exchange.bodyEnd,
+            piece.position - piece.positionAtFailure >= configuration.retry.progress
+        {
+            // The server gives less at a time than was asked for, as it may: RFC 9110 §15.3.7.
+            piece.failures = 0
+            piece.positionAtFailure = piece.position
+            piece.chain = chain
+            enqueue(piece, isUrgent: true)
         } else {
             settle(piece, fault: Fault(.broken, "the body ended early"), chain: chain)
         }
@@ -61,7 +69,8 @@ extension CurlWorker {
         for exchange in exchanges where running[ObjectIdentifier(exchange)] != nil {
             let done = exchange.pieces.filter(\.isServed)
             exchange.pieces.removeAll { $0.isServed }
-            if exchange.pieces.isEmpty { exchange.pieces = done.last.map { [$0] } ?? [] }  // The last one ends with it.
+            // The last one ends with the exchange.
+            if exchange.pieces.isEmpty { exchange.pieces = done.last.map { [$0] } ?? [] }
             for piece in done where !exchange.pieces.contains(where: { $0 === piece }) {
                 conclude(piece, of: exchange, fault: nil)
             }
@@ -94,7 +103,8 @@ extension CurlWorker {
         _ = curl_multi_remove_handle(multi, exchange.easy.raw)
         do {
             try exchange.easy.attach(nil)
-            if (host.handles[exchange.plan.kind]?.count ?? 0) < configuration.connectionsPerHost {
+            if idleHandles < 2 * configuration.connections {
+                idleHandles += 1
                 host.handles[exchange.plan.kind, default: []].append(exchange.easy)
             }
         } catch {

@@ -13,10 +13,11 @@ extension CurlWorker {
         let source = transfer.sources[piece.sourceIndex]
         let isRangeless = wholeObjects.isKnown(source.url.text)
         let question = question(for: piece, chain: chain, wholeOnly: source.wholeOnly || isRangeless)
-        let isProxied = configuration.proxy != nil
+        let isProxied = configuration.proxy.map { !$0.isException(chain.current.origin.host) } ?? false
         let plan = Exchange.Plan(
             kind: handleKind(for: chain, hasRange: question.first != nil),
             question: question,
+            isBoundToVersion: question.first != nil && ifRange(for: piece) != nil,
             chain: chain,
             mayBeLocal: !piece.originIsPublic || chain.isByRule
                 || configuration.redirects.privateTargets.covers(chain.current.origin.host),
@@ -94,7 +95,10 @@ extension CurlWorker {
     }
 
     private func takeHandle(_ kind: HandleKind, of host: HostState) throws(CurlError) -> EasyHandle {
-        if let easy = host.handles[kind]?.popLast() { return easy }
+        if let easy = host.handles[kind]?.popLast() {
+            idleHandles -= 1
+            return easy
+        }
         let easy = try EasyHandle()
         try easy.applyDefaults(configuration, kind: kind, origin: host.origin)
         return easy
@@ -111,9 +115,7 @@ extension CurlWorker {
         var headers = ["Accept-Encoding: identity"]  // R8.
         if let first = question.first {
             try easy.set(CURLOPT_RANGE, "\(first)-\(question.end.map { String($0 - 1) } ?? "")")
-            if let known = piece.ifRange ?? request.validator?.strongETag {
-                headers.append("If-Range: \(known)")
-            }
+            if let known = ifRange(for: piece) { headers.append("If-Range: \(known)") }
         } else {
             try easy.set(CURLOPT_RANGE, nil)
         }
@@ -135,6 +137,24 @@ extension CurlWorker {
         try easy.set(CURLOPT_URL, exchange.plan.chain.current.text)
         easy.forgetMessage()
         try easy.attach(exchange)
+    }
+}
+
+extension CurlWorker {
+    /// What is known of the object's version at the source that is asked; mirrors have tags of their own.
+    private func ifRange(for piece: Piece) -> String? {
+        if let known = piece.ifRange, piece.ifRangeSource == piece.sourceIndex { return known }
+        return piece.sourceIndex == 0 ? piece.transfer.request.validator?.strongETag : nil
+    }
+}
+
+extension ProxyConfiguration {
+    /// Whether libcurl asks a host directly: `CURLOPT_NOPROXY` names hosts and the domains they are in.
+    func isException(_ host: String) -> Bool {
+        exceptions.contains { exception in
+            let name = exception.lowercased().drop { $0 == "." }
+            return exception == "*" || host == name || (!name.isEmpty && host.hasSuffix("." + name))
+        }
     }
 }
 

@@ -3,7 +3,9 @@ import SyncPlugins
 extension CurlWorker {
     /// Puts a piece into the queue of the host that its next request goes to.
     ///
-    /// - Parameter isUrgent: Goes before everything: it has been started already.
+    /// - Parameters:
+    ///   - piece: The piece; it leaves whatever queue it was in.
+    ///   - isUrgent: Goes before everything: it has been started already.
     func enqueue(_ piece: Piece, isUrgent: Bool = false) {
         guard !piece.transfer.hasEnded else { return }
         if piece.chain == nil { chooseSource(for: piece) }
@@ -107,7 +109,8 @@ extension CurlWorker {
     private func start(_ piece: Piece, on host: HostState) {
         if piece.chain == nil { chooseSource(for: piece) }
         let chain = route(of: piece)
-        guard chain.current.origin == host.origin else { return enqueue(piece) }  // Learnt since it was queued.
+        // Another host when something was learnt since it was queued.
+        guard chain.current.origin == host.origin else { return enqueue(piece) }
         if !joinWholeObject(piece) { launch(piece, chain: chain, on: host) }
     }
 

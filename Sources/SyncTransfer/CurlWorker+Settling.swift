@@ -44,7 +44,7 @@ extension CurlWorker {
         return end > configuration.clock.unixTime() ? chain : nil
     }
 
-    /// - Parameter atOnce: Without a wait: the fault says nothing about the server's health.
+    /// Asks again after a wait, or without one `atOnce`: when the fault says nothing about the server's health.
     private func retry(_ piece: Piece, fault: Fault, from chain: RedirectChain?, atOnce: Bool = false) {
         piece.failures += 1
         guard piece.failures < configuration.retry.attempts else { return fail(piece, fault: fault) }

@@ -23,6 +23,7 @@ extension CurlWorker {
         other.sourceIndex = piece.sourceIndex
         other.originIsPublic = piece.originIsPublic
         other.ifRange = piece.ifRange
+        other.ifRangeSource = piece.ifRangeSource
         other.chain = exchange.plan.chain
         transfer.pieces.append(other)
         transfer.openPieces += 1

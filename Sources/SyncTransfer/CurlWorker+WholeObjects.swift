@@ -7,8 +7,7 @@ extension CurlWorker {
     /// another exchange has the object already, or too much would be wasted while others have ranges, the
     /// exchange gets a fault.
     func wholeBodyBegins(_ exchange: Exchange) {
-        guard let piece = exchange.pieces.first, exchange.plan.question.first != nil || isSharing(exchange)
-        else { return }
+        guard let piece = exchange.pieces.first, isSharing(exchange) || isRefusal(exchange) else { return }
         let url = exchange.plan.chain.original.text
         if let other = wholeObjects.body(of: url), other !== exchange {
             exchange.fault = Fault(.superseded, "the whole object is coming already")
@@ -26,6 +25,11 @@ extension CurlWorker {
             case .running, .ended: break
             }
         }
+    }
+
+    /// Whether a range was asked for and refused.
+    private func isRefusal(_ exchange: Exchange) -> Bool {
+        exchange.plan.question.first != nil && !exchange.plan.isBoundToVersion
     }
 
     private func isSharing(_ exchange: Exchange) -> Bool {

@@ -28,7 +28,10 @@ final class CurlWorker {
     /// Exchanges of which some pieces are done and others not.
     var reapable: [Exchange] = []
     var now: Duration
+    /// Handles kept by all hosts for their next request.
+    var idleHandles = 0
     private var sweepAt: Duration = .zero
+    private var publishAt: Duration = .zero
 
     /// Something to do at a time. A piece is skipped when its ticket has changed since.
     struct Timer {
@@ -125,14 +128,21 @@ final class CurlWorker {
             } else if exchange.isServed, now - exchange.activeAt >= sweepInterval {
                 finish(exchange, result: CURLE_OK)
             } else if exchange.isConnected, now - exchange.activeAt >= configuration.idleTimeout {
-                exchange.fault =
-                    exchange.fault ?? Fault(.idle, "no byte for \(configuration.idleTimeout)")
-                finish(exchange, result: CURLE_OPERATION_TIMEDOUT)
+                giveUp(exchange, "no byte for \(configuration.idleTimeout)")
+            } else if exchange.isTrickling(now: now) {
+                giveUp(exchange, "next to nothing for half a minute, while others wait")
             }
         }
         adapt()
         splitSlowest()
+        guard now >= publishAt else { return }
+        publishAt = now + .seconds(1)
         inbox.publish(standings.records)
+    }
+
+    private func giveUp(_ exchange: Exchange, _ reason: String) {
+        exchange.fault = exchange.fault ?? Fault(.idle, reason)
+        finish(exchange, result: CURLE_OPERATION_TIMEDOUT)
     }
 
     private var sweepInterval: Duration { min(.milliseconds(100), configuration.idleTimeout / 4) }
@@ -159,6 +169,17 @@ final class CurlWorker {
             case .deadline(let id):
                 if let transfer = transfers[id], transfer.deadline <= now { passDeadline(of: transfer) }
             }
+        }
+        // Timers of what has ended long before its deadline are swept out now and then: O(1) a timer.
+        guard timers.count > 1024, timers.count > 4 * transfers.count else { return }
+        for timer in timers.removeAll() where isLive(timer) { timers.insert(timer) }
+    }
+
+    private func isLive(_ timer: Timer) -> Bool {
+        switch timer.action {
+        case .requeue(let piece, let ticket): piece.ticket == ticket
+        case .openGate(let host): host.gate == timer.at
+        case .deadline(let id): transfers[id] != nil
         }
     }
 

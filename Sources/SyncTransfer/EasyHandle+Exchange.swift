@@ -17,7 +17,8 @@ extension EasyHandle {
         try set(CURLOPT_USERAGENT, configuration.userAgent)
         try set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))  // V21.
         try set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
-        try set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))  // Nothing for the origin goes to a proxy's CONNECT.
+        // Nothing that is meant for the origin goes to a proxy's CONNECT.
+        try set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))
         try set(CURLOPT_HTTP_VERSION, kind.http2 ? Int(CURL_HTTP_VERSION_2TLS) : Int(CURL_HTTP_VERSION_1_1))
         try applyProxy(configuration.proxy)
         try applyTLS(configuration.tls, showsCertificate: kind.isAtHome)

@@ -17,6 +17,8 @@ final class Exchange {
     struct Plan {
         let kind: HandleKind
         let question: Question
+        /// Whether `If-Range` was sent: then a 200 says that the object changed, not that there are no ranges.
+        let isBoundToVersion: Bool
         /// The URLs up to the one that is asked here.
         let chain: RedirectChain
         /// Whether a local address may answer although the origin is public.
@@ -65,6 +67,9 @@ final class Exchange {
     private(set) var bodyBytes: UInt64 = 0
     var measuredBytes: UInt64 = 0
 
+    private var windowStart: Duration
+    private var windowBytes: UInt64 = 0
+
     private var collector: HeaderCollector
     private unowned let worker: CurlWorker
     private let counters: Counters
@@ -76,6 +81,7 @@ final class Exchange {
         self.plan = plan
         self.worker = worker
         activeAt = plan.startedAt
+        windowStart = plan.startedAt
         lead = piece.transfer
         pieces = [piece]
         collector = HeaderCollector(
@@ -84,6 +90,21 @@ final class Exchange {
         )
         counters = worker.counters
         throttle = worker.throttle
+    }
+
+    /// Whether it holds its slot for next to nothing while others wait for it and fare much better (V50).
+    ///
+    /// On a link where all are slow nobody trickles: that would only break what works (F052).
+    func isTrickling(now: Duration) -> Bool {
+        let time = now - windowStart
+        guard time >= .seconds(30) else { return false }
+        let rate = Double(bodyBytes - windowBytes) / (time / .seconds(1))
+        windowStart = now
+        windowBytes = bodyBytes
+        guard rate < 1024, !isPaused, !isThrottled, !host.queue.isEmpty, host.running > 0 else {
+            return false
+        }
+        return host.goodput / Double(host.running) > 16 * 1024
     }
 
     var headers: ResponseHeaders { collector.headers }
@@ -183,6 +204,7 @@ final class Exchange {
         )
         piece.transfer.lastHead = head
         piece.ifRange = headers.ifRange
+        piece.ifRangeSource = piece.sourceIndex
         if headers.status == 304 {
             _ = piece.sink.begin(head)
             piece.end = piece.position

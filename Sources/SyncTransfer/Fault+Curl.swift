@@ -33,7 +33,8 @@ extension CurlWorker {
             CURLE_HTTP2_STREAM:
             .broken
         case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING: .malformed
-        case CURLE_OUT_OF_MEMORY where exchange.isConnected && !exchange.isAnswered: .malformed  // A header line beyond libcurl's own bound.
+        // A header line beyond libcurl's own bound.
+        case CURLE_OUT_OF_MEMORY where exchange.isConnected && !exchange.isAnswered: .malformed
         default: .library
         }
     }

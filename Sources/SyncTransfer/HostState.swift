@@ -25,6 +25,8 @@ final class HostState {
     /// Body **bytes** since ``measuredSince``.
     var measuredBytes: UInt64 = 0
     var measuredSince: Duration = .zero
+    /// **Bytes** a second at the last measurement.
+    var goodput = 0.0
     /// Whether all connections were busy and more was waiting, the whole time since then.
     var wasSaturated = false
 

@@ -27,8 +27,11 @@ package enum LinkExpiry {
     /// How long what a redirect said may be used again, in **seconds**. RFC 9111 §4.2, §5.2.2.
     ///
     /// - Parameters:
+    ///   - cacheControl: The header, as it came.
+    ///   - expires: The header, as it came.
     ///   - fallback: For an answer that says nothing.
     ///   - now: Since 1970, for `Expires`.
+    /// - Returns: **Seconds** from now, not below zero.
     package static func life(
         cacheControl: String?,
         expires: String?,
@@ -43,7 +46,8 @@ package enum LinkExpiry {
             return decimal(age.dropFirst("max-age=".count)).flatMap { Int64(exactly: $0) } ?? 0
         }
         guard let expires else { return fallback }
-        guard let date = httpDate(expires) else { return 0 }  // RFC 9111 §5.3: an invalid date is in the past.
+        // RFC 9111 §5.3: an invalid date is in the past.
+        guard let date = httpDate(expires) else { return 0 }
         return max(0, date - now)
     }
 

@@ -42,7 +42,9 @@ package struct RedirectChain: Equatable, Sendable {
 
     /// Begins at a URL nothing has redirected yet.
     ///
-    /// - Parameter rewritten: What a rule of the user's makes of it.
+    /// - Parameters:
+    ///   - original: What the manifest or the user named.
+    ///   - rewritten: What a rule of the user's makes of it.
     package init(original: CurlURL, rewritten: CurlURL? = nil) {
         self.original = original
         entry = rewritten ?? original
@@ -73,6 +75,7 @@ package struct RedirectChain: Equatable, Sendable {
     ///   - location: The `Location` header as it came: absolute, relative or scheme-relative.
     ///   - status: The answer's status.
     ///   - life: For how many **seconds** the answer may be used again.
+    ///   - policy: What is allowed.
     ///   - rewrite: Gives another URL for the target where a rule of the user's says so. Such a target is
     ///     the user's own wish and is not held against the policy.
     /// - Returns: Where to ask next, or the rule that was broken. A refusal changes nothing.

@@ -33,7 +33,10 @@ package struct RedirectMemory: Sendable {
     /// Notes that `original` was found at `target`, after the answer there was good.
     ///
     /// - Parameters:
+    ///   - original: Where the chain began.
+    ///   - target: Where it ended.
     ///   - status: The status of the first redirect.
+    ///   - originIsPublic: Whether the original was answered from a public address.
     ///   - life: For how many **seconds** that may be used; cut to what a signed URL says of itself.
     ///   - now: **Seconds** since 1970.
     package mutating func learn(

@@ -23,6 +23,7 @@ package struct RetryPolicy: Sendable, Equatable {
     /// - Parameters:
     ///   - failures: Failures in a row so far, from 1.
     ///   - random: Uniformly distributed.
+    /// - Returns: The wait.
     package func wait(failures: Int, random: UInt64) -> Duration {
         jittered(failures: failures, cap: cap, random: random)
     }
@@ -35,6 +36,7 @@ package struct RetryPolicy: Sendable, Equatable {
     /// A server's own wish, in place of the schedule's wait.
     ///
     /// - Parameter seconds: From `Retry-After`.
+    /// - Returns: The wait, not below zero and not above the cap.
     package func wait(retryAfter seconds: Int64) -> Duration {
         min(.seconds(max(0, seconds)), retryAfterCap)
     }

@@ -35,9 +35,10 @@ package enum RetryTable {
     /// - Parameters:
     ///   - kind: What went wrong.
     ///   - redirected: Whether the URL that failed came from a redirect, a rule or memory.
+    /// - Returns: What to do.
     package static func remedy(for kind: Fault.Kind, redirected: Bool) -> Remedy {
         switch kind {
-        case .unreachable: .waitForConnectivity  // Networks come back; an offline resolver says NXDOMAIN too (F046).
+        case .unreachable: .waitForConnectivity  // Networks come back; offline, NXDOMAIN is normal (F046).
         case .idle: .again  // The path is dead, the next connection need not be (F050).
         case .broken: .again  // What came is kept; the rest is asked for (F004 … F008, F033).
         case .tls: .nextSource  // The same certificate is shown next time (F055).

@@ -68,7 +68,8 @@ package struct RewriteRules {
     package func apply(to url: CurlURL) -> (url: CurlURL, rule: RewriteRule)? {
         for (rule, expression) in rules {
             guard let text = rewritten(url.text, by: rule, expression), text != url.text else { continue }
-            if let target = try? CurlURL(text) { return (target, rule) }  // A rule that makes no URL does nothing.
+            // A rule that makes no URL does nothing.
+            if let target = try? CurlURL(text) { return (target, rule) }
         }
         return nil
     }

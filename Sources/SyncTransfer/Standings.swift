@@ -92,7 +92,10 @@ package struct Standings: Equatable, Sendable {
 
     /// The best of the candidates; `nil` when there are none.
     ///
-    /// - Parameter candidates: Index and URL, in the manifest's order, and whether the host is out of reach now.
+    /// - Parameters:
+    ///   - candidates: Index and URL, in the manifest's order, and whether the host is out of reach now.
+    ///   - now: For what is set back.
+    /// - Returns: The index of the best.
     package func best(of candidates: [(index: Int, url: CurlURL, isOutOfReach: Bool)], now: Duration) -> Int?
     {
         guard candidates.count > 1 else { return candidates.first?.index }

@@ -83,6 +83,8 @@ final class Piece {
     var positionAtFailure: UInt64 = 0
     /// For `If-Range`.
     var ifRange: String?
+    /// The source that ``ifRange`` came from.
+    var ifRangeSource = 0
     var lastFault: Fault?
     /// Why this piece wants no more of the exchange it is in, although others may.
     var fault: Fault?

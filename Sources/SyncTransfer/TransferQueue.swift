@@ -36,6 +36,7 @@ struct TransferQueue<Element> {
     /// - Parameters:
     ///   - runningSmall: Small ones under way.
     ///   - runningLarge: Large ones under way. While there are some and no small one is, a small one is next.
+    /// - Returns: `nil` when nothing waits.
     mutating func popFirst(runningSmall: Int, runningLarge: Int) -> Element? {
         if runningLarge > 0, runningSmall == 0, let entry = small.popFirst() { return entry.element }
         guard let first = small.first else { return large.popFirst()?.element }
