@@ -38,3 +38,18 @@ package struct Credentials: Sendable, Equatable, CustomStringConvertible, Custom
         set { byOrigin[origin] = newValue }
     }
 }
+
+extension Credentials.Kind {
+    /// What a request carries besides what libcurl makes of the credentials itself.
+    var headers: [String] {
+        switch self {
+        case .basic: []
+        case .bearer(let token): ["Authorization: Bearer \(token)"]
+        case .sigV4(_, _, let token, _, _):
+            // S3 wants the digest of the body to be named, here of the empty one; libcurl signs both lines.
+            // Amazon S3, "Authenticating Requests: Using the Authorization Header".
+            ["X-Amz-Content-Sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"]
+                + (token.map { ["X-Amz-Security-Token: \($0)"] } ?? [])
+        }
+    }
+}

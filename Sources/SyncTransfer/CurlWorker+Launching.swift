@@ -126,11 +126,7 @@ extension CurlWorker {
         if source.uncached || request.reload { headers.append("Cache-Control: no-cache") }
         if exchange.plan.kind.isAtHome { headers += configuration.headers }
         if exchange.plan.kind.hasCredentials {
-            switch configuration.credentials[exchange.plan.chain.current.origin] {
-            case .bearer(let token): headers.append("Authorization: Bearer \(token)")
-            case .sigV4(_, _, let token?, _, _): headers.append("X-Amz-Security-Token: \(token)")
-            default: break
-            }
+            headers += configuration.credentials[exchange.plan.chain.current.origin]?.headers ?? []
         }
         // What came from an answer's head goes back into a request: never with a line end in it (V27).
         try easy.set(headers: headers.filter { !$0.utf8.contains { $0 < 0x20 || $0 == 0x7F } })

@@ -47,7 +47,7 @@ func makeTransport(
     )
     configuration.retry.base = .milliseconds(20)
     configuration.retry.connectivityCap = .milliseconds(50)
-    configuration.idleTimeout = .seconds(1)
+    configuration.idleTimeout = .seconds(2)
     configuration.connectTimeout = .seconds(2)
     configuration.resourceDeadline = .seconds(20)
     change(&configuration)

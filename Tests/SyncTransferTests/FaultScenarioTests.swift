@@ -13,7 +13,7 @@ struct FaultScenarioTests {
         [nil, 1_000..<299_000] as [Range<UInt64>?]
     )
     func passing(name: String, range: Range<UInt64>?) async throws {
-        let bench = try Bench { $0.idleTimeout = .milliseconds(300) }
+        let bench = try Bench()
         bench.server.script("/a", try #require(FaultFixtures.passing[name]), .object(object))
         bench.server.serve(object, at: "/b")  // For faults of servers that are set up that way.
         try await bench.deliver(object, from: [bench.server.url("/a"), bench.server.url("/b")], range: range)

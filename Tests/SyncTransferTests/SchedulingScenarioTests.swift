@@ -60,6 +60,10 @@ struct SchedulingScenarioTests {
         let runs = [5, 1, 9, 7].map { priority in
             bench.start(object, from: [bench.server.url("/\(priority)")]) { $0.priority = priority }
         }
+        // Commands are taken in their order: when this one has ended, the others are queued.
+        let last = bench.start(object)
+        bench.transport.cancel(TransferID(rawValue: 6))
+        #expect(try await bench.failure(last).code == .cancelled)
         bench.server.releaseStalls()
         for run in [first] + runs { try await bench.finish(run, object) }
         #expect(bench.server.log.entries.map(\.request.path) == ["/first", "/9", "/7", "/5", "/1"])
