@@ -131,7 +131,7 @@ def counted(path, offset):
     return result
 
 
-OPENED = re.compile(r"\b(?:open|openat|openat2|creat)\(.* = \d+<(.*)>$")
+OPENED = re.compile(r"\b(?:open|openat|openat2|creat)(?:\(| resumed>).* = \d+<(.*)>$")
 
 
 def opened(trace, directory):

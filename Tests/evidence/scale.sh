@@ -1,0 +1,155 @@
+#!/bin/bash
+# Counts what a set costs as it grows: requests, bytes, time, memory. Prints Markdown; each bound is checked.
+#
+# usage: scale.sh [requests] [growth] [hooks]      default: all three
+#
+#   requests  20,000 files of 512 MiB: a first pull sends at most 64 requests, a second at most 1 and opens no
+#             file; after 1 % changed and `publish --base`, an update sends at most 16 and receives at most 1.3
+#             times the stored size of what changed (the manifest is shown apart)
+#   growth    10,000 and 100,000 files of 1 KiB: pull, pull with nothing new, verify; at most 200 MiB of memory,
+#             and ten times the files cost at most ten times as much, with 15 % slack
+#   hooks     the hook runs once for each pull that ends, also when nothing changed; a failing one gives exit 5
+#
+# ROUNDS=N (default 3): runs of growth of which the median counts. Nothing else should run on the machine then.
+# Environment: see common.sh. Exit status: 0 every bound holds, 1 not.
+. "$(dirname "$0")/common.sh"
+. "$EVIDENCE/serve-nginx.sh"
+
+MEMORY=200
+case "${1:-}" in -h|--help) usage ;; esac
+[ $# -gt 0 ] || set -- requests growth hooks
+need curl=curl python3=python3-minimal strace=strace /usr/bin/time=time
+find_binary
+make_work
+sets=$(cached sets)
+
+make_set() {         # make_set NAME ARGUMENTS…: made once
+  [ ! -e "$sets/$1.done" ] || return 0
+  rm -rf "${sets:?}/$1"
+  python3 "$EVIDENCE/make-set.py" "$sets/$1" "${@:2}"
+  touch "$sets/$1.done"
+}
+pull() { run "$SYNCAGENT" pull "$URL/manifest.json" --into "$into" --json "$@"; }
+
+requests() {
+  local into=$WORK/pulled/small site=$WORK/site-small from stored opened open_calls
+  local requests=0 pack_bytes=0 manifest_bytes=0 changed_files=0 removed_files=0 changed_bytes=0 whole_bytes=0
+  make_set small small
+  make_set small-next --next "$sets/small" --change 0.01
+  run "$SYNCAGENT" publish "$sets/small" --to "$site" --project scale.small --json
+  stored=$(field bytes.stored)
+  echo "| 20,000 files, 512 MiB | s | CPU s | peak MiB | requests | pack bytes | manifest bytes | stored size of it |"
+  echo "|---|--:|--:|--:|--:|--:|--:|--:|"
+  echo "| publish | $WALL | $CPU | $RSS | | | $(stat -c %s "$site/manifest.json.zst") | $stored |"
+  nginx_start small "$site"
+  fresh_place pulled
+
+  from=$(mark); pull; eval "$(since "$from")"
+  echo "| first pull | $WALL | $CPU | $RSS | $requests | $pack_bytes | $manifest_bytes | $stored |"
+  hold "first pull's requests" "$requests" "<=" 64
+  hold "first pull's requests, told and counted" "$(field requests)" == "$requests"
+  hold "first pull's peak memory, MiB" "$RSS" "<=" $MEMORY
+  python3 "$EVIDENCE/checks.py" compare "$sets/small" "$into" || broken "the first pull is not what was published"
+
+  from=$(mark); pull; eval "$(since "$from")"
+  echo "| second pull | $WALL | $CPU | $RSS | $requests | $pack_bytes | $manifest_bytes | 0 |"
+  hold "second pull's requests" "$requests" "<=" 1
+  run strace -f -qq -y -e trace=open,openat,openat2,creat -o "$WORK/trace" \
+    "$SYNCAGENT" pull "$URL/manifest.json" --into "$into" --json
+  eval "$(python3 "$EVIDENCE/checks.py" opened "$WORK/trace" "$into")"
+  hold "files a pull with nothing new opens (of $open_calls opens seen)" "$opened" == 0
+  # The same watch must see what verify opens, or it proves nothing.
+  run strace -f -qq -y -e trace=open,openat,openat2,creat -o "$WORK/trace" \
+    "$SYNCAGENT" verify "$URL/manifest.json" --into "$into" --quiet
+  eval "$(python3 "$EVIDENCE/checks.py" opened "$WORK/trace" "$into" 2>/dev/null)"
+  hold "files that verify opens" "$opened" ">=" "$(find "$sets/small" -type f | wc -l)"
+
+  cp "$site/manifest.json" "$WORK/old.json"
+  run "$SYNCAGENT" publish "$sets/small-next" --to "$site" --project scale.small --base "$WORK/old.json" --json
+  echo "| publish, 1 % changed | $WALL | $CPU | $RSS | | | $(stat -c %s "$site/manifest.json.zst") | $(field bytes.new) |"
+  eval "$(python3 "$EVIDENCE/checks.py" changed "$WORK/old.json" "$site/manifest.json")"
+  from=$(mark); pull --prune; eval "$(since "$from")"
+  echo "| update ($changed_files changed or new, $removed_files gone) | $WALL | $CPU | $RSS | $requests | $pack_bytes | $manifest_bytes | $changed_bytes |"
+  hold "update's requests" "$requests" "<=" 16
+  hold "update's pack bytes" "$pack_bytes" "<=" "1.3 * $changed_bytes"
+  python3 "$EVIDENCE/checks.py" compare "$sets/small-next" "$into" || broken "the update is not the new revision"
+  echo
+}
+
+growth() {
+  local files step round into=$WORK/pulled/tiny requests=0 from few many
+  declare -A wall cpu peak
+  for files in 10000 100000; do
+    make_set "tiny-$files" tiny --files "$files"
+    run "$SYNCAGENT" publish "$sets/tiny-$files" --to "$WORK/site-$files" --project "scale.tiny" --json
+    echo "publish of $files files of 1 KiB: $WALL s, $CPU s CPU, $RSS MiB" >&2
+    hold "publish of $files: peak memory, MiB" "$RSS" "<=" $MEMORY
+    nginx_start "tiny-$files" "$WORK/site-$files"
+    for ((round = 0; round < ${ROUNDS:-3}; round++)); do
+      fresh_place pulled
+      rm -rf "$XDG_STATE_HOME"
+      sync
+      for step in pull again verify; do
+        case $step in
+        verify)
+          eval "$(since "$from")"
+          hold "$files files, nothing new: requests" "$requests" "<=" 1
+          run "$SYNCAGENT" verify "$URL/manifest.json" --into "$into" --quiet
+          ;;
+        *) from=$(mark); pull ;;
+        esac
+        wall[$files,$step]+=" $WALL" cpu[$files,$step]+=" $CPU" peak[$files,$step]+=" $RSS"
+      done
+    done
+    python3 "$EVIDENCE/checks.py" compare "$sets/tiny-$files" "$into" || broken "$files files: not what was published"
+  done
+  echo "| files of 1 KiB | 10,000: s | CPU s | peak MiB | 100,000: s | CPU s | peak MiB | s for 100,000 ÷ 10 × s for 10,000 | CPU |"
+  echo "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+  for step in pull again verify; do
+    few=$(median ${wall[10000,$step]}) many=$(median ${wall[100000,$step]})
+    local few_cpu many_cpu top
+    few_cpu=$(median ${cpu[10000,$step]}) many_cpu=$(median ${cpu[100000,$step]})
+    top=$(printf '%s\n' ${peak[100000,$step]} ${peak[10000,$step]} | sort -n | tail -1)
+    echo "| ${step/again/pull, nothing new} | $few | $few_cpu | $(median ${peak[10000,$step]}) | $many | $many_cpu | $(median ${peak[100000,$step]}) | $(awk "BEGIN{printf \"%.2f | %.2f\", $many / 10 / $few, $many_cpu / 10 / ($few_cpu + 1e-9)}") |"
+    hold "$step of 100,000: seconds against ten times those of 10,000" "$many" "<=" "1.15 * 10 * $few"
+    hold "$step: peak memory, MiB" "$top" "<=" $MEMORY
+  done
+  echo
+}
+
+hooks() {
+  local into=$WORK/pulled/hooked calls=$WORK/calls changed
+  make_set hooks steps --files 300 --mib 12 --odd
+  run "$SYNCAGENT" publish "$sets/hooks" --to "$WORK/site-hooks" --project scale.hooks --json
+  nginx_start hooks "$WORK/site-hooks"
+  fresh_place pulled
+  cat >"$WORK/hook" <<HOOK
+#!/bin/sh
+cat >"$WORK/report.json"
+env | grep '^SYNCAGENT_' | sort >"$WORK/environment"
+echo "\$SYNCAGENT_RESULT \$SYNCAGENT_CHANGED" >>"$calls"
+HOOK
+  printf '#!/bin/sh\ncat >/dev/null; exit 3\n' >"$WORK/failing"
+  chmod +x "$WORK/hook" "$WORK/failing"
+  : >"$calls"
+  pull --hook "$WORK/hook"
+  changed=$(find "$sets/hooks" -type f -o -type l | wc -l)
+  hold "hook calls after the first pull" "$(wc -l <"$calls")" == 1
+  hold "SYNCAGENT_CHANGED of the first pull" "$(awk 'NR == 1 {print $2}' "$calls")" == "$changed"
+  hold "entries in its report" "$(python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["entries"]))' "$WORK/report.json")" == "$changed"
+  for name in SESSION RUN_ID GROUP RESULT CHANGED DESTINATION ATTEMPT; do
+    grep -q "^SYNCAGENT_$name=." "$WORK/environment" || broken "the hook has no SYNCAGENT_$name"
+  done
+  pull --hook "$WORK/hook"
+  hold "hook calls after the second pull" "$(wc -l <"$calls")" == 2
+  [ "$(tail -1 "$calls")" = "ok 0" ] || broken "the second call says '$(tail -1 "$calls")', not 'ok 0'"
+  measure "$SYNCAGENT" pull "$URL/manifest.json" --into "$into" --hook "$WORK/failing" --json
+  hold "exit status with a failing hook" "$RC" == 5
+  measure "$SYNCAGENT" verify "$URL/manifest.json" --into "$into" --quiet
+  hold "verify after a failing hook" "$RC" == 0
+}
+
+for part; do
+  case $part in requests|growth|hooks) say "== $part"; "$part" ;; *) usage 64 >&2 ;; esac
+done
+verdict
