@@ -85,6 +85,7 @@ struct FetchRounds: Sendable {
                     wanted: again,
                     rule: CoalescingRule(),
                     looseOnly: Set(loose),
+                    prefix: { parts.prefix(row: $0) },
                     skipping: { parts.isHere(row: $0, blob: $1) }
                 )
             } catch {

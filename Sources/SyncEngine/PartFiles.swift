@@ -110,6 +110,12 @@ final class PartFiles: Sendable {
         }
     }
 
+    /// First **bytes** of a loose file that an earlier attempt of this run has brought.
+    func prefix(row: Int) -> UInt64 {
+        guard manifest.files.blobs(row).isEmpty else { return 0 }
+        return open.withLock { $0[row] }?.hashedBytes ?? 0
+    }
+
     /// Whether a blob of a row is here already.
     func isHere(row: Int, blob: Int) -> Bool {
         open.withLock { $0[row] }?.isDone(blob: blob) ?? false

@@ -90,6 +90,9 @@ package final class PartFile: Sendable {
         return length
     }
 
+    /// First **bytes** that are written and hashed without a gap.
+    package var hashedBytes: UInt64 { state.withLock(\.hashed) }
+
     /// How many blobs it is made of.
     package var blobCount: Int { ends.count }
 

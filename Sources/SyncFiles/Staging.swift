@@ -13,6 +13,7 @@ package final class Staging: Sendable {
     /// `.syncagent/staging/<lane>`.
     private let lanes: [Int32]
     private let path: String
+    private static let mostLanes = 1024
     /// The largest serial number in use.
     private let lastSerial = Atomic<UInt32>(0)
 
@@ -22,7 +23,9 @@ package final class Staging: Sendable {
         directory = sa_openat(destination.state, "staging", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
         guard directory >= 0 else { throw .last("open", path) }
         var opened: [Int32] = []
-        for lane in 0..<max(1, count) {
+        // Lanes that a run with more workers left are looked after, too.
+        let existing = directoryEntries(directory).compactMap { Int($0) }.filter { (0..<Self.mostLanes).contains($0) }
+        for lane in 0..<max(1, count, (existing.max() ?? 0) + 1) {
             do throws(FileError) {
                 opened.append(try Self.lane("\(lane)", in: directory, path: path))
             } catch {

@@ -152,6 +152,19 @@ struct ResumeTests {
         #expect(outcome.report?.files.reused == (isRight ? 1 : 0))
     }
 
+    @Test("Left-overs of a run with more workers are used or removed")
+    func moreWorkers() throws {
+        let tree = Self.tree()
+        try scene.publish(tree)
+        let bytes = try #require(tree.bytes("big"))
+        let digest = try Scene.digest(bytes)
+        try scene.root.write(bytes, to: "dest/.syncagent/staging/30/\(digest.hex)")
+        try scene.root.write([1, 2], to: "dest/.syncagent/staging/31/\(try Scene.digest([1]).hex).part")
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done && outcome.requests.isEmpty)
+        #expect(scene.problems(tree) == [] && scene.staged == [])
+    }
+
     @Test("Small files that came before a stop stay, and the next run fetches the others")
     func smallFiles() throws {
         let tree = AssetTree.manySmall(300, largest: 8_000)

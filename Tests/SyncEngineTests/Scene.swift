@@ -81,18 +81,15 @@ final class Scene: Sendable {
         }
     }
 
-    /// Pulls, and checks the order of events, the progress, and that listeners hear one event at a time.
-    func pull(
-        hooks: RecordingHook? = nil,
-        stop: StopRequest = StopRequest(),
-        manifest: String = Scene.base + "manifest.json",
-        location: SourceLocation = #_sourceLocation,
-        _ configure: (inout PullOptions) -> Void = { _ in }
-    ) throws -> Outcome {
+    /// What a pull of this scene is asked to do.
+    func options(_ manifest: String = Scene.base + "manifest.json") -> PullOptions {
         var options = PullOptions(manifest: manifest, stateDirectory: root.path("state"))
         options.destination = destination
-        configure(&options)
-        let ear = Ear()
+        return options
+    }
+
+    /// An engine over this scene's transport.
+    func engine(_ ear: Ear = Ear(), hooks: RecordingHook? = nil, stop: StopRequest = StopRequest()) -> PullEngine {
         var environment = EngineEnvironment(
             transport: transport,
             localTransport: transport,
@@ -105,11 +102,26 @@ final class Scene: Sendable {
             stop: stop
         )
         environment.isDurable = false
+        return PullEngine(environment)
+    }
+
+    /// Pulls, and checks the order of events, the progress, and that listeners hear one event at a time.
+    func pull(
+        hooks: RecordingHook? = nil,
+        stop: StopRequest = StopRequest(),
+        manifest: String = Scene.base + "manifest.json",
+        location: SourceLocation = #_sourceLocation,
+        _ configure: (inout PullOptions) -> Void = { _ in }
+    ) throws -> Outcome {
+        var options = options(manifest)
+        configure(&options)
+        let ear = Ear()
+        let engine = engine(ear, hooks: hooks, stop: stop)
         transport.forget()
         let before = transport.totals.bytesReceived
         var outcome = Outcome(events: [], progress: [], requests: [], manifestRequests: 0, received: 0)
         do throws(EngineError) {
-            outcome.report = try PullEngine(environment).pull(options)
+            outcome.report = try engine.pull(options)
         } catch {
             outcome.error = error
         }

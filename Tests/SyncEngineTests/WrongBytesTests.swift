@@ -164,6 +164,19 @@ struct WrongBytesTests {
         #expect(outcome.requests.map(\.url) == [Scene.base, Scene.mirror].map { $0 + file.name })
     }
 
+    @Test("A loose file whose transfer broke off goes on where it stopped, in the same run")
+    func looseBroken() throws {
+        var tree = AssetTree()
+        tree.addFile("movie", size: 2_000_000, seed: 8)
+        let set = try scene.publish(tree) { $0.looseAbove = 0 }
+        let url = Scene.base + (try #require(set.loose.first).name)
+        scene.transport.script(url, .cut(after: 1_500_000, .timedOut))
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done)
+        #expect(scene.problems(tree) == [])
+        #expect(outcome.requests.map(\.range) == [nil, 1_500_000..<2_000_000])
+    }
+
     @Test("A pack shorter than the manifest says fails what it lacks, by name")
     func shortPack() throws {
         let tree = Self.tree()
