@@ -249,8 +249,12 @@ struct PullRun {
             )
             journal.planned(plan, total: report.files.total, unchanged: states.count(.unchanged))
             try destination.checkSpace(for: open, of: manifest)
-            stageLinksAndEmptyFiles(manifest, open, staging, committer, &failures)
-            if !environment.stop.isStopped { failures += rounds.run(plan, parts: parts) }
+            let small = SmallEntries(manifest: manifest, staging: staging, committer: committer)
+            let (lane, stop) = (environment.workers + 1, environment.stop)
+            // Tens of thousands of links take a second of system calls: nobody waits for them.
+            failures += concurrently(2, name: "fetch") { part in
+                part == 0 ? small.stage(open, lane: lane) : stop.isStopped ? [] : rounds.run(plan, parts: parts)
+            }.joined()
         } catch {
             _ = committer.finish()
             throw error as? EngineError ?? EngineError(.internalError, "\(error)")
@@ -278,33 +282,6 @@ struct PullRun {
             report.status = .refused
         } else if nothingCame, failures.allSatisfy(\.isUnreachable) {
             report.status = .unavailable
-        }
-    }
-
-    private func stageLinksAndEmptyFiles(
-        _ manifest: Manifest,
-        _ wanted: [Int],
-        _ staging: Staging,
-        _ committer: Committer,
-        _ failures: inout [FetchRounds.Failure]
-    ) {
-        let lane = environment.workers + 1
-        for row in wanted where manifest.files.kind(row) == .link || manifest.files.size(row) == 0 {
-            do throws(FileError) {
-                var file = staging.newFile(lane: lane, digest: manifest.files.digest(row))
-                if let target = manifest.files.linkTarget(row), manifest.files.kind(row) == .link {
-                    do { file.name.digest = try sha256(target) } catch {
-                        throw FileError(step: "hash", path: target, code: 0, remark: "\(error)")
-                    }
-                    try staging.link(to: target, as: file)
-                } else {
-                    let executable = manifest.files.kind(row) == .executable
-                    try staging.write(UnsafeRawBufferPointer(start: nil, count: 0), to: file, executable: executable)
-                }
-                committer.add(Committer.Staged(row: row, file: file))
-            } catch {
-                failures.append(FetchRounds.Failure(row: row, reason: "\(error)", isDisk: true))
-            }
         }
     }
 

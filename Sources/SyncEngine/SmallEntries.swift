@@ -1,0 +1,47 @@
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+
+/// Makes what needs no bytes from anywhere: links and empty files.
+struct SmallEntries: Sendable {
+    let manifest: Manifest
+    let staging: Staging
+    let committer: Committer
+
+    /// Stages every link and empty file among `rows`.
+    ///
+    /// - Parameter lane: A staging lane that nobody else writes to meanwhile.
+    /// - Returns: The rows that could not be made.
+    func stage(_ rows: [Int], lane: Int) -> [FetchRounds.Failure] {
+        var failures: [FetchRounds.Failure] = []
+        for row in rows where manifest.files.kind(row) == .link || manifest.files.size(row) == 0 {
+            do throws(FileError) {
+                committer.add(Committer.Staged(row: row, file: try stage(row, lane: lane)))
+            } catch {
+                failures.append(FetchRounds.Failure(row: row, reason: "\(error)", isDisk: true))
+            }
+        }
+        return failures
+    }
+
+    private func stage(_ row: Int, lane: Int) throws(FileError) -> Staging.File {
+        let serial = UInt32(truncatingIfNeeded: row)
+        var file = Staging.File(
+            lane: lane,
+            name: StagedName(digest: manifest.files.digest(row), serial: serial)
+        )
+        guard manifest.files.kind(row) == .link, let target = manifest.files.linkTarget(row) else {
+            let executable = manifest.files.kind(row) == .executable
+            try staging.write(UnsafeRawBufferPointer(start: nil, count: 0), to: file, executable: executable)
+            return file
+        }
+        do {
+            file.name.digest = try sha256(target)
+        } catch {
+            throw FileError(step: "hash", path: target, code: 0, remark: "\(error)")
+        }
+        try staging.link(to: target, as: file)
+        return file
+    }
+}
