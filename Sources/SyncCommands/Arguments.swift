@@ -51,7 +51,7 @@ struct TargetOptions: ParsableArguments {
         if destination == "" { throw ValidationError("--into wants a directory, not an empty text.") }
         if let session, !Self.isIdentifier(session) {
             throw ValidationError(
-                "--session takes 1 to 128 letters, digits, '.', '_' and '-', a letter or digit first; "
+                "--session takes 1 to 255 letters, digits, '.', '_' and '-', no '.' or '-' first; "
                     + "not '\(escaped(session))'."
             )
         }
@@ -74,12 +74,15 @@ struct TargetOptions: ParsableArguments {
         }
     }
 
-    /// Whether `text` can name a session: it becomes part of file names and of environment variables.
+    /// Whether `text` can name a session, by the rule that a manifest's `project` follows.
     static func isIdentifier(_ text: String) -> Bool {
         let isAlphanumeric = { (byte: UInt8) in
             (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
         }
-        guard text.utf8.count <= 128, let first = text.utf8.first, isAlphanumeric(first) else { return false }
+        guard text.utf8.count <= 255, let first = text.utf8.first, isAlphanumeric(first) || first == 0x5F
+        else {
+            return false
+        }
         return text.utf8.allSatisfy { isAlphanumeric($0) || $0 == 0x2E || $0 == 0x5F || $0 == 0x2D }
     }
 }
@@ -91,4 +94,19 @@ func positiveByteCount(_ text: String) throws -> ByteCount {
         throw ValidationError("'\(escaped(text))' is not a number of bytes such as 65536, 64K or 1.5MB.")
     }
     return count
+}
+
+/// Reads the value of an option such as `--deadline`: a number of seconds, or one with `s`, `m`, `h` or `d` behind
+/// it; more than nothing, and no more than a year.
+@Sendable
+func duration(_ text: String) throws -> Duration {
+    let units: [Character: Int64] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
+    let unit = text.last.flatMap { units[$0] }
+    let digits = unit == nil ? text[...] : text.dropLast()
+    let number = digits.allSatisfy(\.isNumber) ? Int64(digits) : nil
+    let (seconds, overflow) = (number ?? 0).multipliedReportingOverflow(by: unit ?? 1)
+    guard !overflow, (1...366 * 86_400).contains(seconds) else {
+        throw ValidationError("'\(escaped(text))' is not a time such as 90s, 15m, 6h or 2d.")
+    }
+    return .seconds(seconds)
 }

@@ -39,7 +39,8 @@ struct EngineCall: Sendable {
             try await withEngine(options) { engine, _ in try engine.plan(options) }
         }
         if json {
-            output.event(SyncEvent("plan", time: Self.milliseconds()) { report.write(to: &$0) }.json)
+            let event = SyncEvent("plan", time: Self.milliseconds()) { report.write(to: &$0) }
+            output.event(event.json, flushing: true)
         } else {
             for line in PlanText.lines(report) { output.line(line) }
         }
@@ -51,7 +52,8 @@ struct EngineCall: Sendable {
             try await withEngine(options) { engine, _ in try engine.verify(options) }
         }
         if json {
-            output.event(SyncEvent("verify.finished", time: Self.milliseconds()) { report.write(to: &$0) }.json)
+            let event = SyncEvent("verify.finished", time: Self.milliseconds()) { report.write(to: &$0) }
+            output.event(event.json, flushing: true)
         } else {
             for line in VerifyText.lines(report) { output.line(line) }
         }
@@ -167,7 +169,9 @@ private final class NotesOnce: Sendable {
     private static let limit = 1000
 
     func tell(_ note: String, on output: Output) {
-        let isNew = said.withLock { $0.count < Self.limit && $0.insert(note).inserted }
+        // "after 1 ms" and "after 2 ms" are no news.
+        let kind = note.filter { !$0.isNumber }
+        let isNew = said.withLock { $0.count < Self.limit && $0.insert(kind).inserted }
         if isNew { output.warning(note) }
     }
 }

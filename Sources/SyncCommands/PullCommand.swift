@@ -44,6 +44,15 @@ struct PullCommand: AsyncParsableCommand {
     )
     var limitRate: ByteCount?
 
+    @Option(
+        help: ArgumentHelp(
+            "Give up after this time, waiting included: 90s, 15m, 6h.  (default: 7d)",
+            valueName: "time"
+        ),
+        transform: duration
+    )
+    var deadline: Duration?
+
     @Flag(help: "Remove files that an earlier pull installed and the manifest no longer names.")
     var prune = false
 
@@ -69,7 +78,9 @@ struct PullCommand: AsyncParsableCommand {
     func run() async throws {
         let output = reporting.output()
         let options = try pullOptions(environment: .ofProcess)
-        let engine = EngineCall(reporting, on: output)
+        var tuning = EngineTuning()
+        tuning.deadline = deadline
+        let engine = EngineCall(reporting, on: output, tuning: tuning)
         if dryRun { return try await engine.plan(options) }
 
         for program in options.hooks.compactMap(\.arguments.first) where !EnvironmentPaths.isProgram(program)

@@ -15,6 +15,8 @@ enum StopSignals {
     /// Writing to a closed pipe gives EPIPE instead of ending the process.
     static func ignoreBrokenPipes() { install(SIGPIPE) { _ in } }
 
+    private static let stopSignals = [SIGINT, SIGTERM, SIGHUP]
+
     /// How the process should exit because of a signal; `nil` when none has come.
     static var requestedStatus: ExitStatus? {
         switch firstSignal.load(ordering: .acquiring) {
@@ -73,13 +75,14 @@ enum StopSignals {
         let readEnd = ends[0]
 
         Thread.detachNewThread {
+            unblock(stopSignals)
             var number: UInt8 = 0
             while true {
                 let count = read(readEnd, &number, 1)
                 if count == 1 { received(Int32(number)) } else if count == 0 || errno != EINTR { return }
             }
         }
-        for number in [SIGINT, SIGTERM, SIGHUP] {
+        for number in stopSignals {
             install(number) { number in
                 let saved = errno
                 var byte = UInt8(truncatingIfNeeded: number)
@@ -88,6 +91,14 @@ enum StopSignals {
                 errno = saved
             }
         }
+    }
+
+    /// Lets signals reach this thread: a process can be started with all of them blocked. pthread_sigmask(3).
+    private static func unblock(_ signals: [Int32]) {
+        var set = sigset_t()
+        sigemptyset(&set)
+        for number in signals { sigaddset(&set, number) }
+        pthread_sigmask(SIG_UNBLOCK, &set, nil)
     }
 
     private static func install(_ number: Int32, _ handler: @escaping @convention(c) (Int32) -> Void) {

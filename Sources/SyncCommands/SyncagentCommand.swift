@@ -15,7 +15,9 @@ struct SyncagentCommand: AsyncParsableCommand {
             policy, 78 configuration, 130 or 143 interrupted with everything fetched kept.
             """,
         version: syncagentVersion,
-        subcommands: [PullCommand.self, PublishCommand.self, PlanCommand.self, VerifyCommand.self, ServeCommand.self]
+        subcommands: [
+            PullCommand.self, PublishCommand.self, PlanCommand.self, VerifyCommand.self, ServeCommand.self,
+        ]
     )
 
     /// No verb: the help text as an error, so that a script with an empty verb does not seem to succeed.

@@ -15,12 +15,13 @@ struct ArgumentTests {
             ["pull", "m", "--connections", "65"], ["pull", "m", "--connections", "2147483648"],
             ["pull", "m", "--connections", "9223372036854775808"], ["pull", "m", "--connections", "abc"],
             ["pull", "m", "--limit-rate", "0"], ["pull", "m", "--limit-rate", "fast"],
-            ["pull", "m", "--limit-rate", "-5"], ["pull", "m", "--force"],
+            ["pull", "m", "--limit-rate", "-5"], ["pull", "m", "--deadline", "0"],
+            ["pull", "m", "--deadline", "soon"], ["pull", "m", "--force"],
             ["pull", "ftp://example.net/m.json"], ["pull", "file:///m.json"], ["pull", "http://"],
             ["pull", "https:///m.json"], ["pull", "m", "--into", ""], ["pull", "m", "--group", ""],
             ["pull", "m", "--session", ""], ["pull", "m", "--session", "../x"],
             ["pull", "m", "--session", "a/b"], ["pull", "m", "--session", "-x"],
-            ["pull", "m", "--session", String(repeating: "a", count: 129)],
+            ["pull", "m", "--session", String(repeating: "a", count: 256)],
             ["pull", "m", "--hook", ""], ["pull", "m", "--hook", "no-such-program-anywhere"],
             ["pull", "m", "--group-hook", "sheets"], ["pull", "m", "--group-hook", "=/bin/true"],
             ["pull", "m", "--group-hook", "sheets="],
@@ -58,6 +59,19 @@ struct ArgumentTests {
         #expect(options.rateLimit == 1_500_000)
         #expect(options.prune && options.force && options.dryRun)
         #expect(options.stateDirectory == "/var/state/syncagent")
+    }
+
+    @Test(
+        "A time is a number and a unit",
+        arguments: [
+            ("90", 90), ("90s", 90), ("15m", 900), ("6h", 21_600), ("7d", 604_800), ("366d", 31_622_400),
+            ("0", nil), ("", nil), ("s", nil), ("-5s", nil), ("1.5h", nil), ("5x", nil), ("367d", nil),
+            ("9223372036854775807d", nil), ("99999999999999999999", nil), ("+5", nil),
+        ] as [(String, Int64?)]
+    )
+    func durations(text: String, seconds: Int64?) {
+        let value = try? duration(text)
+        #expect(value == seconds.map { .seconds($0) })
     }
 
     @Test("Paths with colons are paths", arguments: ["a:b.json", "./http://x", "/x/ftp://y", "C:\\m.json"])
