@@ -1,0 +1,133 @@
+import Foundation
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct ExitStatusTests {
+    static let samples = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent()
+        .deletingLastPathComponent().appendingPathComponent("Manifests/samples")
+
+    @Test(
+        "A manifest that is not there ends with 66, as a path and as a URL [F044]",
+        arguments: ["pull", "plan", "verify"]
+    )
+    func missingManifest(verb: String) throws {
+        let set = try PublishedSet()
+        let path = try set.tool.run([verb, "no-such.json", "--into", "elsewhere"])
+        #expect(path.status == 66)
+        #expect(path.error.contains("no-such.json"), "\(path.error)")
+        let url = try set.tool.run([verb, set.url + ".missing", "--into", "elsewhere"])
+        #expect(url.status == 66, "\(url.error)")
+        #expect(url.error.contains("404"), "\(url.error)")
+        #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/elsewhere"))
+    }
+
+    @Test(
+        "A broken manifest ends with 65, names the JSON path and creates nothing [F105 F106 F107]",
+        arguments: [
+            ("path-parent", "files[0].path"), ("duplicate-key", "size"), ("size-negative", "files[0].size"),
+            ("later-version", "format"), ("link-leaves-tree", "link"), ("url-scheme", "urls"),
+            ("path-of-the-agent", "files[0].path"), ("web-page", ""),
+        ]
+    )
+    func brokenManifest(sample: String, words: String) throws {
+        let scratch = try Scratch()
+        let manifest = Self.samples.appendingPathComponent("invalid/\(sample).json").path
+        let outcome = try Tool(scratch).run(["pull", manifest, "--into", "tower"])
+        #expect(outcome.status == 65, "\(outcome.error)")
+        #expect(words.isEmpty || outcome.error.contains(words), "\(outcome.error)")
+        #expect(try scratch.contents(of: ".").allSatisfy { !$0.hasPrefix("tower") })
+    }
+
+    @Test("A destination that cannot be made ends with 73")
+    func destination() throws {
+        let set = try PublishedSet()
+        try set.scratch.write(Data(), to: "file")
+        let outcome = try set.tool.run(["pull", set.url, "--into", "file/tower"])
+        #expect(outcome.status == 73, "\(outcome.error)")
+        #expect(outcome.error.contains("file"), "\(outcome.error)")
+        #expect(outcome.error.contains("Not a directory"), "\(outcome.error)")
+    }
+
+    @Test("A server that does not answer ends with 69 at the deadline, and is complained about once [S51]")
+    func unreachable() throws {
+        let outcome = try Tool(try Scratch()).run([
+            "pull", "http://127.0.0.1:1/manifest.json", "--into", "tower", "--deadline", "3s",
+        ])
+        #expect(outcome.status == 69, "\(outcome.error)")
+        #expect(outcome.error.components(separatedBy: "waiting for").count <= 3, "\(outcome.error)")
+    }
+
+    @Test("A set whose file is gone from the server ends with 2 and names the file")
+    func missingFile() throws {
+        let set = try PublishedSet()
+        let digest = String(repeating: "ab", count: 32)
+        let manifest = """
+            {"format":"syncagent-manifest/1","project":"p","files":[{"path":"x","size":3,"sha256":"\(digest)",\
+            "urls":["gone.bin"]}]}
+            """
+        try set.scratch.write(Data(manifest.utf8), to: "site/loose.json")
+        let url = set.url.replacingOccurrences(of: "manifest.json", with: "loose.json")
+        let outcome = try set.tool.run(["pull", url, "--into", "tower"])
+        #expect(outcome.status == 2, "\(outcome.error)")
+        #expect(outcome.error.contains("x"), "\(outcome.error)")
+        #expect(outcome.error.contains("404"), "\(outcome.error)")
+    }
+
+    @Test(
+        "A stop keeps what was fetched, ends with 143 or 130, and the next pull goes on [F085]",
+        arguments: [SIGTERM, SIGINT]
+    )
+    func stop(signal: Int32) throws {
+        var files: [String: Data] = [:]
+        for number in 0..<64 {
+            files["f\(number).bin"] = Data(
+                ServeTests.bytes(64 << 10).map { $0 ^ UInt8(truncatingIfNeeded: number) }
+            )
+        }
+        let set = try PublishedSet(files)
+        let output = Pipe()
+        let process = set.tool.process(["pull", set.url, "--into", "tower", "--json", "--limit-rate", "1M"])
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        // As soon as something is in place, so that there is something to keep.
+        var text = ""
+        while !text.contains("task.installed"),
+            let part = try output.fileHandleForReading.read(upToCount: 4096),
+            !part.isEmpty
+        {
+            text += String(decoding: part, as: UTF8.self)
+        }
+        kill(process.processIdentifier, signal)
+        _ = try output.fileHandleForReading.readToEnd()
+        process.waitUntilExit()
+        #expect(process.terminationReason == .exit)
+        #expect(process.terminationStatus == (signal == SIGTERM ? 143 : 130))
+
+        let total = files.values.reduce(0) { $0 + $1.count }
+        let next = try set.pull("--json")
+        #expect(next.status == 0)
+        let last = try #require(try next.events().last)
+        let received = try #require((last["bytes"] as? [String: Int])?["received"])
+        #expect(received < total, "what was kept is not fetched again")
+        #expect(try set.tool.run(["verify", set.url, "--into", "tower"]).status == 0)
+    }
+
+    @Test("Two pulls into one destination: the second ends with 75 [S3]")
+    func busy() throws {
+        let set = try PublishedSet(["big.bin": ServeTests.bytes(2 << 20)])
+        let process = set.tool.process(["pull", set.url, "--into", "tower", "--json", "--limit-rate", "100K"])
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        _ = try output.fileHandleForReading.read(upToCount: 1)
+        let second = try set.pull()
+        #expect(second.status == 75, "\(second.error)")
+        process.terminate()
+        _ = try output.fileHandleForReading.readToEnd()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 143)
+    }
+}

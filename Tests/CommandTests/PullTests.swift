@@ -1,0 +1,196 @@
+import Foundation
+import Testing
+
+/// A small set, published by the built program and served by it.
+struct PublishedSet {
+    let scratch: Scratch
+    let tool: Tool
+    let server: RunningServer
+    var url: String { server.firstLine }
+
+    /// `files` by path; what is published stands in `site`.
+    init(_ files: [String: Data] = ["a.txt": Data("one".utf8), "sheets/b.txt": Data("two".utf8)]) throws {
+        scratch = try Scratch()
+        tool = Tool(scratch)
+        for (path, data) in files { try scratch.write(data, to: "assets/\(path)") }
+        try Self.publish(tool)
+        server = try RunningServer(scratch)
+    }
+
+    /// Publishes `assets` again.
+    func publish() throws { try Self.publish(tool) }
+
+    private static func publish(_ tool: Tool) throws {
+        let outcome = try tool.run([
+            "publish", "assets", "--to", "site", "--project", "com.example.tower", "--group",
+            "sheets=sheets/**",
+        ])
+        try #require(outcome.status == 0, "\(outcome.error)")
+    }
+
+    /// Pulls into `tower`.
+    func pull(_ arguments: String...) throws -> Tool.Outcome {
+        try tool.run(["pull", url, "--into", "tower"] + arguments)
+    }
+
+    func text(_ path: String) throws -> String {
+        try String(contentsOf: scratch.url.appendingPathComponent(path), encoding: .utf8)
+    }
+
+    /// Writes an executable script.
+    func script(_ name: String, _ body: String) throws {
+        let file = try scratch.write(Data("#!/bin/sh\n\(body)\n".utf8), to: name)
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: file.path)
+    }
+}
+
+@Suite(.timeLimit(.minutes(1)))
+struct PullTests {
+    @Test("A pull brings the files; the next one costs one request and no byte [S64]")
+    func twice() throws {
+        let set = try PublishedSet()
+        let first = try set.pull("--json")
+        #expect(first.status == 0, "\(first.error)")
+        #expect(try set.text("tower/a.txt") == "one")
+        #expect(try set.text("tower/sheets/b.txt") == "two")
+
+        let second = try set.pull("--json")
+        #expect(second.status == 0)
+        let last = try #require(try second.events().last)
+        #expect(last["event"] as? String == "pull.finished")
+        #expect(last["requests"] as? Int == 1)
+        #expect((last["bytes"] as? [String: Int])?["received"] == 0)
+    }
+
+    @Test("--json prints the contract's last line, in its order, and objects with event and time")
+    func contract() throws {
+        let set = try PublishedSet()
+        let outcome = try set.pull("--json", "--quiet")
+        #expect(outcome.error == "")
+        let events = try outcome.events()
+        for event in events {
+            #expect(event["event"] is String)
+            #expect((event["time"] as? String)?.hasSuffix("Z") == true)
+        }
+        let names = events.compactMap { $0["event"] as? String }
+        #expect(names.first == "run.started")
+        #expect(names.contains("plan.ready"))
+        #expect(names.filter { $0 == "task.installed" }.count == 2)
+        #expect(names.contains("group.completed"))
+        let last = try #require(outcome.output.split(separator: "\n").last)
+        let shape = last.replacing(#/"time":"[^"]*"/#) { _ in "\"time\":T" }
+            .replacing(#/"run":"[^"]*"/#) { _ in "\"run\":R" }
+            .replacing(#/:\d+/#) { _ in ":N" }
+        #expect(
+            shape
+                == #"{"event":"pull.finished","time":T,"result":"ok","session":"com.example.tower","run":R,"#
+                + #""files":{"total":N,"installed":N,"unchanged":N,"reused":N,"removed":N,"failed":N},"#
+                + #""bytes":{"total":N,"received":N,"reused":N},"requests":N,"elapsed_ms":N}"#
+        )
+    }
+
+    @Test("Without --json, standard output stays empty; --quiet says nothing")
+    func quiet() throws {
+        let set = try PublishedSet()
+        let plain = try set.pull()
+        #expect(plain.output == "")
+        #expect(plain.error.contains("2 files: 2 installed"), "\(plain.error)")
+        let quiet = try set.pull("--quiet")
+        #expect(quiet.output == "" && quiet.error == "")
+    }
+
+    @Test("--dry-run fetches no file and creates nothing")
+    func dryRun() throws {
+        let set = try PublishedSet()
+        let outcome = try set.pull("--dry-run")
+        #expect(outcome.status == 0)
+        #expect(outcome.output.contains("to fetch"))
+        #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/tower"))
+    }
+
+    @Test("A hook runs once a pull, told what changed, also when nothing did [S18 S21]")
+    func hook() throws {
+        let set = try PublishedSet()
+        try set.script("hook", "env | grep ^SYNCAGENT_ | sort >>../told; cat >../report; pwd >../where")
+        #expect(try set.pull("--hook", "./hook").status == 0)
+        let told = try set.text("told")
+        for line in [
+            "SYNCAGENT_ATTEMPT=1", "SYNCAGENT_CHANGED=2", "SYNCAGENT_DESTINATION=\(set.scratch.path)/tower",
+            "SYNCAGENT_GROUP=all", "SYNCAGENT_RESULT=ok", "SYNCAGENT_SESSION=com.example.tower",
+        ] {
+            #expect(told.contains("\(line)\n"), "\(told)")
+        }
+        #expect(told.contains("SYNCAGENT_RUN_ID="))
+        #expect(try set.text("where") == "\(set.scratch.path)/tower\n")
+        let report = try #require(
+            try JSONSerialization.jsonObject(with: Data(set.text("report").utf8)) as? [String: Any]
+        )
+        #expect((report["entries"] as? [[String: Any]])?.count == 2)
+
+        #expect(try set.pull("--hook", "./hook").status == 0)
+        let both = try set.text("told")
+        #expect(both.contains("SYNCAGENT_CHANGED=0\n"))
+        #expect(both.components(separatedBy: "SYNCAGENT_RUN_ID=").count == 3, "two pulls, two calls")
+    }
+
+    @Test("A failing hook ends a pull with 5, the files being in place", arguments: ["exit 3", "kill -9 $$"])
+    func failingHook(body: String) throws {
+        let set = try PublishedSet()
+        try set.script("hook", body)
+        let outcome = try set.pull("--hook", "./hook")
+        #expect(outcome.status == 5)
+        #expect(outcome.error.contains("hook"), "\(outcome.error)")
+        #expect(try set.text("tower/a.txt") == "one")
+    }
+
+    @Test("A group hook runs for its group only")
+    func groupHook() throws {
+        let set = try PublishedSet()
+        try set.script("hook", "echo $SYNCAGENT_GROUP $SYNCAGENT_CHANGED >>../told; cat >/dev/null")
+        #expect(try set.pull("--group", "sheets", "--group-hook", "sheets=./hook").status == 0)
+        #expect(try set.text("told") == "sheets 1\n")
+        #expect(try set.scratch.contents(of: "tower").filter { $0.hasSuffix(".txt") } == ["sheets/b.txt"])
+    }
+
+    @Test("verify names what differs and what is missing, with 2; a pull mends it")
+    func verify() throws {
+        let set = try PublishedSet()
+        #expect(try set.pull().status == 0)
+        #expect(try set.tool.run(["verify", set.url, "--into", "tower"]).status == 0)
+        try set.scratch.write(Data("0ne".utf8), to: "tower/a.txt")
+        try FileManager.default.removeItem(atPath: set.scratch.path + "/tower/sheets/b.txt")
+        let outcome = try set.tool.run(["verify", set.url, "--into", "tower"])
+        #expect(outcome.status == 2)
+        #expect(outcome.output.contains("a.txt: differs"), "\(outcome.output)")
+        #expect(outcome.output.contains("sheets/b.txt: missing"), "\(outcome.output)")
+        #expect(try set.pull().status == 0)
+        #expect(try set.tool.run(["verify", set.url, "--into", "tower"]).status == 0)
+    }
+
+    @Test("plan explains the requests and creates nothing [S130]")
+    func plan() throws {
+        let set = try PublishedSet()
+        let outcome = try set.tool.run(["plan", set.url, "--into", "tower"])
+        #expect(outcome.status == 0)
+        #expect(outcome.output.contains("requests"), "\(outcome.output)")
+        #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/tower"))
+        let json = try #require(
+            try set.tool.run(["plan", set.url, "--into", "tower", "--json"]).events().last
+        )
+        #expect(json["event"] as? String == "plan")
+    }
+
+    @Test("A pack that lies never becomes a visible file [V42]")
+    func wrongBytes() throws {
+        let set = try PublishedSet()
+        let pack = try #require(try set.scratch.contents(of: "site/packs").first)
+        let file = set.scratch.url.appendingPathComponent("site/packs/\(pack)")
+        var bytes = try Data(contentsOf: file)
+        bytes[bytes.startIndex] ^= 1
+        try bytes.write(to: file)
+        let outcome = try set.pull("--json")
+        #expect(outcome.status == 2, "\(outcome.error)")
+        #expect(try set.scratch.contents(of: "tower").filter { $0.hasSuffix(".txt") }.count < 2)
+        #expect(try outcome.events().last?["result"] as? String != "ok")
+    }
+}
