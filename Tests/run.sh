@@ -1,0 +1,111 @@
+#!/bin/sh
+# Builds everything and runs every check, on a fresh Debian 12 or Ubuntu 24.04 with Swift 6.2 or later.
+#
+#   Tests/run.sh              install what is missing, build, lint, check, test
+#   Tests/run.sh --no-install leave the system alone
+#
+# Exit status: 0 when everything passed. What is not installed and not needed for the build is skipped with a
+# line that begins with SKIPPED; nothing is skipped in silence.
+set -u
+
+cd "$(dirname "$0")/.." || exit 1
+PATH="$PATH:/usr/sbin:/sbin"
+failures=""
+
+title() { printf '\n== %s\n' "$1"; }
+skipped() { printf 'SKIPPED: %s\n' "$1"; }
+failed() { failures="$failures $1"; printf 'FAILED: %s\n' "$1"; }
+
+# A build needs these; without one of them there is no point in going on.
+build_packages="git libcurl4-openssl-dev libssl-dev libzstd-dev libsqlite3-dev pkg-config"
+# Tests use these where they find them.
+test_packages="nginx python3 python3-venv python3-jsonschema tinyproxy strace rsync curl jq zstd systemd"
+
+install_packages() {
+    missing=""
+    for package in $build_packages $test_packages; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+    done
+    if [ -z "$missing" ]; then
+        echo "Every package is there."
+        return
+    fi
+    root=""
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! command -v sudo >/dev/null; then
+            skipped "installing$missing: neither root nor sudo"
+            return
+        fi
+        root="sudo"
+    fi
+    echo "Installing:$missing"
+    $root apt-get update -qq || echo "apt-get update failed; going on with the lists that are there."
+    # RUNLEVEL=1: packages that bring a service do not start it.
+    # shellcheck disable=SC2086 # a list of words
+    if ! $root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+        apt-get install -y -qq --no-install-recommends $missing >/dev/null; then
+        # One unknown name must not keep the others away.
+        for package in $missing; do
+            $root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+                apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1 ||
+                skipped "package $package: apt-get could not install it"
+        done
+    fi
+}
+
+# An S3 server for the tests of signed requests, in an environment of its own.
+install_moto() {
+    venv=".build/test-venv"
+    if [ ! -x "$venv/bin/moto_server" ]; then
+        if ! python3 -m venv "$venv" 2>/dev/null; then
+            skipped "moto: python3 -m venv does not work here"
+            return
+        fi
+        if ! "$venv/bin/pip" install --quiet --disable-pip-version-check 'moto[s3,server]' >/dev/null 2>&1; then
+            rm -rf "$venv"
+            skipped "moto: pip could not install it"
+            return
+        fi
+    fi
+    PATH="$PWD/$venv/bin:$PATH"
+    export PATH
+    echo "moto is in $venv."
+}
+
+if [ "${1:-}" = "--no-install" ]; then
+    title "Packages"
+    skipped "installing packages: --no-install"
+else
+    title "Packages"
+    install_packages
+    mkdir -p .build
+    install_moto
+fi
+
+if ! command -v swift >/dev/null; then
+    echo "There is no swift in PATH. https://www.swift.org/install/linux/ says how to install it." >&2
+    exit 1
+fi
+
+title "Build ($(swift --version 2>/dev/null | head -n 1))"
+swift build --build-tests || exit 1
+
+title "Format (swift format lint --strict)"
+swift format lint --strict --parallel --recursive Sources Tests || failed "format"
+
+title "Manifest schema (Tests/schema/check.py)"
+if python3 -c 'import jsonschema' 2>/dev/null; then
+    python3 Tests/schema/check.py || failed "schema"
+elif [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import jsonschema' 2>/dev/null; then
+    /usr/bin/python3 Tests/schema/check.py || failed "schema"
+else
+    skipped "manifest schema: no Python module jsonschema"
+fi
+
+title "Tests"
+swift test --skip-build --disable-xctest || failed "tests"
+
+if [ -n "$failures" ]; then
+    printf '\nFAILED:%s\n' "$failures" >&2
+    exit 1
+fi
