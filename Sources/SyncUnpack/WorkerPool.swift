@@ -56,7 +56,11 @@ package final class WorkerPool: Sendable {
             if state.head < state.queue.count {
                 let item = state.queue[state.head]
                 state.head += 1
-                if state.head > 64, state.head * 2 > state.queue.count {
+                if state.head == state.queue.count {
+                    // Items hold this pool: none may stay when its turn is over, or neither ever goes.
+                    state.queue.removeAll(keepingCapacity: true)
+                    state.head = 0
+                } else if state.head > 64, state.head * 2 > state.queue.count {
                     state.queue.removeFirst(state.head)
                     state.head = 0
                 }
