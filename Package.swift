@@ -130,7 +130,7 @@ let package = Package(
 
         // For tests here and of plugins elsewhere.
         library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL"]),
-        tests("FaultMatrixTests", ["SyncTestKit", "SyncPlugins", "SyncTransfer"]),
+        tests("FaultMatrixTests", ["SyncTestKit", "SyncPlugins", "SyncTransfer", "SyncEngine", "SyncModel"]),
         tests("SyncTestKitTests", ["SyncTestKit", "SyncPlugins"]),
         tests("SyncTransferTests", ["SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         // Lives in a store until SyncStoreTests kills it; never shipped.

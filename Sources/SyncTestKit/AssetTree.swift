@@ -136,7 +136,12 @@ public struct AssetTree: Sendable {
     }
 
     private mutating func read(_ directory: String, prefix: String, ignoring: Set<String>) {
-        for name in names(in: directory) where !ignoring.contains(name) {
+        guard let found = names(in: directory) else {
+            // Too many open files, for one: what cannot be looked at is not taken for missing.
+            if NodeKind(path: directory) != nil { nodes[prefix + "(unreadable)"] = .link("") }
+            return
+        }
+        for name in found where !ignoring.contains(name) {
             let path = "\(directory)/\(name)"
             switch NodeKind(path: path) {
             case .directory: read(path, prefix: "\(prefix)\(name)/", ignoring: [])

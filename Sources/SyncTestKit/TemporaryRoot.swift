@@ -117,9 +117,9 @@ enum NodeKind: Equatable {
     }
 }
 
-/// Names in a directory without `.` and `..`, in byte order; empty when it cannot be read.
-func names(in path: String) -> [String] {
-    guard let directory = opendir(path) else { return [] }
+/// Names in a directory without `.` and `..`, in byte order; `nil` when it cannot be read.
+func names(in path: String) -> [String]? {
+    guard let directory = opendir(path) else { return nil }
     defer { closedir(directory) }
     var names: [String] = []
     while let entry = readdir(directory) {
@@ -135,7 +135,7 @@ func names(in path: String) -> [String] {
 private func removeTree(_ path: String) {
     if NodeKind(path: path) == .directory {
         chmod(path, 0o700)
-        for name in names(in: path) { removeTree("\(path)/\(name)") }
+        for name in names(in: path) ?? [] { removeTree("\(path)/\(name)") }
         rmdir(path)
     } else {
         unlink(path)

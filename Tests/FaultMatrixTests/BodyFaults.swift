@@ -12,6 +12,7 @@ extension MatrixFault {
         MatrixFault("A body that goes on beyond the object is cut, or refused [F009]") { fault in
             // A span has what it wants before the excess shows.
             fault.answer = { $0.good.appending(bytes: 300_000).withoutLength() }
+            fault.mayShowTooLate = true
             fault.outcome = { _ in .fails([.tooLarge, .badAnswer]) }
         },
         MatrixFault("Wrong bytes of the right length are not taken [F010]") { fault in

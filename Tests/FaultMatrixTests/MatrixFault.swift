@@ -30,6 +30,8 @@ struct MatrixFault: Sendable, CustomTestStringConvertible {
     /// A sentence with the row's number in brackets.
     let name: String
     var outcome: @Sendable (Situation) -> Outcome = { _ in .delivered }
+    /// Whether a pull may be done although the transfer fails: every byte was right before the fault showed.
+    var mayShowTooLate = false
     var setting = Setting.plain
     /// Whether a second source, without faults, is named after the first.
     var hasMirror = false

@@ -10,6 +10,8 @@ final class MatrixServers: Sendable {
     private struct State: Sendable {
         var fault: MatrixFault?
         var asked: [String: Int] = [:]
+        var replaced: [String: ServedObject] = [:]
+        var mirrorIsDown = false
     }
     private let state: Mutex<State>
     private let objects: [String: ServedObject]
@@ -26,8 +28,9 @@ final class MatrixServers: Sendable {
         self.trusted = trusted
         let stage = MatrixStage(server: try FaultServer(options), mirror: try FaultServer())
         self.stage = stage
-        stage.mirror.respondToOthers { request in
-            objects[request.path].map { .object($0) } ?? .status(404)
+        stage.mirror.respondToOthers { [weak self] request in
+            guard let self, !mirrorIsDown else { return .status(404) }
+            return object(request.path).map { .object($0) } ?? .status(404)
         }
         stage.server.respondToOthers { [weak self] request in self?.answer(request, isFaulty) ?? .status(404)
         }
@@ -37,7 +40,7 @@ final class MatrixServers: Sendable {
         // A redirect leads to /elsewhere/…/path; the object is the path's.
         var path = Substring(request.path)
         while path.hasPrefix("/elsewhere/") { path = path.dropFirst(11).drop { $0 != "/" } }
-        guard let object = objects[String(path)] else { return .status(404, text: "no such object") }
+        guard let object = object(String(path)) else { return .status(404, text: "no such object") }
         guard isFaulty(String(path)) else { return .object(object) }
         let (fault, nth) = state.withLock { state -> (MatrixFault?, Int) in
             state.asked[request.path, default: 0] += 1
@@ -47,6 +50,19 @@ final class MatrixServers: Sendable {
         return fault.answer(MatrixQuestion(request: request, nth: nth, object: object))
     }
 
+    private func object(_ path: String) -> ServedObject? {
+        state.withLock { $0.replaced[path] } ?? objects[path]
+    }
+
+    /// Whether the mirror has nothing either.
+    var mirrorIsDown: Bool {
+        get { state.withLock { $0.mirrorIsDown } }
+        set { state.withLock { $0.mirrorIsDown = newValue } }
+    }
+
+    /// Serves another object at a path.
+    func replace(_ path: String, with object: ServedObject) { state.withLock { $0.replaced[path] = object } }
+
     /// Puts everything right.
     func disarm() throws {
         state.withLock { $0.fault = nil }
@@ -55,8 +71,12 @@ final class MatrixServers: Sendable {
         try stage.server.openPort()
     }
 
+    /// Begins a fault; its count of requests starts anew.
     func arm(_ fault: MatrixFault) {
-        state.withLock { $0 = State(fault: fault) }
+        state.withLock {
+            $0.fault = fault
+            $0.asked = [:]
+        }
     }
 
     private static func options(_ setting: MatrixFault.Setting) throws -> (

@@ -43,7 +43,7 @@ struct TransportCase {
         let again = start(on: transport, servers, stage.server.url(""), here: run.sink.bytes)
         guard case .success = try await again.end(within: .seconds(30)) else {
             // Trust does not come back by itself: a new certificate is another server to a client.
-            if case .tls(let kind) = fault.setting, ![.good, .http2, .oneStream].contains(kind) { return }
+            if fault.isForGood { return }
             throw MatrixFailure("the clean transfer failed: \(String(describing: again.result))")
         }
         try checkBytes(again, isWhole: true)
@@ -107,16 +107,7 @@ struct TransportCase {
 
     private func configuration(_ servers: MatrixServers, _ root: TemporaryRoot) -> TransportConfiguration {
         var configuration = TransportConfiguration.quick
-        if !servers.trusted.isEmpty { configuration.tls.authorities = root.path("ca.pem") }
-        if case .tls(.http2) = fault.setting { configuration.http2 = .always }
-        if case .tls(.oneStream) = fault.setting { configuration.http2 = .always }
-        if case .proxy = fault.setting {
-            configuration.proxy = ProxyConfiguration(
-                url: servers.stage.server.url(""),
-                user: "proxy-user",
-                password: "proxy-password"
-            )
-        }
+        configuration.adopt(fault.setting, servers, authorities: root.path("ca.pem"))
         fault.configure(&configuration)
         return configuration
     }
