@@ -187,6 +187,10 @@ extension SyncStore {
             """
         ),
         (
+            "task in a state that cannot rest",
+            "SELECT path FROM tasks WHERE state NOT IN ('waiting', 'paused', 'failed', 'cancelled')"
+        ),
+        (
             "events with a gap",
             """
             SELECT 'session ' || session || ' at ' || first FROM (

@@ -8,7 +8,9 @@ import Testing
 struct GoldenTests {
     /// A copy of a committed store, in a state directory.
     private func copy(_ name: String) throws -> StateDirectory {
-        let golden = try #require(Bundle.module.url(forResource: name, withExtension: "sqlite", subdirectory: "Golden"))
+        let golden = try #require(
+            Bundle.module.url(forResource: name, withExtension: "sqlite", subdirectory: "Golden")
+        )
         let state = StateDirectory()
         try FileManager.default.createDirectory(atPath: state.path, withIntermediateDirectories: true)
         try Data(contentsOf: golden).write(to: URL(fileURLWithPath: state.database))

@@ -1,0 +1,121 @@
+/// Checks that the events of runs come in the promised order (S29–S31, S33). Fed one event at a time.
+///
+/// 1. `run.started` comes before everything else of its run, once for each process that works on it.
+/// 2. A task goes `downloaded → verified → installed` or `failed`, each at most once, and says nothing after it
+///    has ended.
+/// 3. `group.completed` comes once for each group; after that of `all` no task says anything.
+/// 4. `hook.started` comes after its group's `group.completed`, with a higher attempt each time, and
+///    `hook.finished` only for an attempt that has started.
+/// 5. After `pull.finished` only hooks may speak: those that a person or a crash made owed once more.
+package struct EventOrder: Sendable {
+    /// The fields of an event that the order depends on.
+    package struct Event: Sendable, Equatable {
+        package var name: String
+        package var run: String
+        package var path: String?
+        package var group: String?
+        package var program: String?
+        package var attempt: Int?
+
+        package init(
+            _ name: String,
+            run: String,
+            path: String? = nil,
+            group: String? = nil,
+            program: String? = nil,
+            attempt: Int? = nil
+        ) {
+            self.name = name
+            self.run = run
+            self.path = path
+            self.group = group
+            self.program = program
+            self.attempt = attempt
+        }
+    }
+
+    private struct Hook: Hashable {
+        let group: String
+        let program: String
+    }
+
+    private struct Run {
+        var isFinished = false
+        /// How far each task is: the place of its last event in ``EventOrder/taskSteps``.
+        var tasks: [String: Int] = [:]
+        var groups: Set<String> = []
+        var attempts: [Hook: Int] = [:]
+        var running: Set<Hook> = []
+    }
+
+    /// Steps of a task; the last ones end it. `task.redirected` may come any number of times before the first.
+    private static let taskSteps = [
+        "task.downloaded": 1, "task.verified": 2, "task.installed": 3, "task.failed": 3,
+    ]
+    private static let lastStep = 3
+
+    private var runs: [String: Run] = [:]
+
+    package init() {}
+
+    /// Takes the next event.
+    ///
+    /// - Parameter event: The event.
+    /// - Returns: What is wrong about its place, for people; `nil` when nothing is.
+    package mutating func take(_ event: Event) -> String? {
+        let complaint = problem(with: event)
+        return complaint.map { "\(event.name) of run \(event.run): \($0)" }
+    }
+
+    private mutating func problem(with event: Event) -> String? {
+        if event.name == "run.started" {
+            if runs[event.run]?.isFinished == true { return "the run has finished" }
+            // A process that takes a run up tells it again; what was running in the one before is not.
+            runs[event.run, default: Run()].running = []
+            return nil
+        }
+        guard var run = runs[event.run] else { return "run.started has not come" }
+        defer { runs[event.run] = run }
+        switch event.name {
+        case "hook.started": return started(event, &run)
+        case "hook.finished":
+            let isRunning = run.running.remove(Self.hook(event)) != nil
+            return isRunning ? nil : "no attempt has started"
+        case "pull.finished":
+            defer { run.isFinished = true }
+            return run.isFinished ? "it has come before" : nil
+        case _ where run.isFinished: return "pull.finished has come"
+        case "group.completed":
+            return run.groups.insert(event.group ?? "").inserted
+                ? nil : "group \(event.group ?? "") is complete"
+        case _ where event.name.hasPrefix("task."): return task(event, &run)
+        default: return nil
+        }
+    }
+
+    private static func hook(_ event: Event) -> Hook {
+        Hook(group: event.group ?? "", program: event.program ?? "")
+    }
+
+    private func started(_ event: Event, _ run: inout Run) -> String? {
+        let hook = Self.hook(event)
+        guard run.groups.contains(hook.group) else { return "group.completed has not come" }
+        let last = run.attempts[hook] ?? 0
+        let attempt = event.attempt ?? 0
+        run.attempts[hook] = attempt
+        run.running.insert(hook)
+        return attempt > last ? nil : "attempt \(attempt) after attempt \(last)"
+    }
+
+    private func task(_ event: Event, _ run: inout Run) -> String? {
+        if run.groups.contains("all") { return "group 'all' is complete" }
+        let path = event.path ?? ""
+        let reached = run.tasks[path] ?? 0
+        if reached == Self.lastStep { return "\(path) has ended" }
+        guard let step = Self.taskSteps[event.name] else {
+            return event.name == "task.redirected" && reached > 0 ? "\(path) has been downloaded" : nil
+        }
+        run.tasks[path] = step
+        return step > reached ? nil : "\(path) has been there"
+    }
+}
