@@ -55,7 +55,7 @@ struct FetchRounds: Sendable {
             for blob in manifest.files.blobs(row) { stored = stored &+ blob.storedLength }
         }
         let share = stored / UInt64(max(1, connections) * 4)
-        return CoalescingRule(spanLength: min(max(share, 2 << 20), 16 << 20))
+        return CoalescingRule(spanLength: min(max(share, 2 << 20), 32 << 20))
     }
 
     /// - Parameters:
