@@ -160,13 +160,10 @@ struct FetchRounds: Sendable {
                 if let end { environment.transport.blame(url: end.url, reason: "wrong bytes") }
             }
         }
-        let spanEnds = installer.spanEnds
+        let missing = installer.missing
         for span in ends.indices {
-            let next = spanEnds[span] ?? plan.spans[span].slots.lowerBound
-            let last = plan.spans[span].slots.upperBound
-            guard next < last else { continue }
             let error: TransferError? = ends[span].error
-            for slot in next..<last {
+            for slot in (missing[span] ?? [plan.spans[span].slots]).joined() {
                 for target in plan.targets[plan.slots[slot].targets] where failures[target.row] == nil {
                     failures[target.row] = RowFailure(
                         row: target.row,

@@ -28,7 +28,8 @@ final class Installer: BlobConsumer {
         var parts: [Int: PartFile] = [:]
         var streams: [Int: BlobStream] = [:]
         var troubles: [Trouble] = []
-        var spanEnds: [Int: Int] = [:]
+        /// Slots that each part of a span did not bring; a span without an entry has not ended.
+        var missing: [Int: [Range<Int>]] = [:]
     }
 
     let plan: Plan
@@ -61,8 +62,8 @@ final class Installer: BlobConsumer {
     /// Rows that did not come out right. Read when the workers have drained.
     var troubles: [Trouble] { state.withLock(\.troubles) }
 
-    /// For each span that has ended, the first of its slots that was not handed over.
-    var spanEnds: [Int: Int] { state.withLock(\.spanEnds) }
+    /// For each span, the slots that its parts did not hand over; a span without an entry has not ended.
+    var missing: [Int: [Range<Int>]] { state.withLock(\.missing) }
 
     // MARK: BlobConsumer
 
@@ -191,8 +192,8 @@ final class Installer: BlobConsumer {
         }
     }
 
-    func ended(span: Int, nextSlot: Int, worker: inout Worker) {
-        state.withLock { $0.spanEnds[span] = nextSlot }
+    func ended(span: Int, missing: Range<Int>, worker: inout Worker) {
+        state.withLock { $0.missing[span, default: []].append(missing) }
     }
 
     // MARK: Trouble

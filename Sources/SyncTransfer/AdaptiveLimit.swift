@@ -7,8 +7,10 @@ package struct AdaptiveLimit: Sendable {
     package private(set) var limit: Int
     private let ceiling: Int
     private var isDoubling = true
-    /// Goodput before the last step, in **bytes** a second; `nil` before any step.
+    /// Goodput and limit before the last step, in **bytes** a second; `nil` before any step.
     private var before: (goodput: Double, limit: Int)?
+    /// Connections that have just been opened are still speeding up: the next measurement says little.
+    private var isSettling = true
     private var holdUntil: Duration = .zero
     private var holds = 0
     private var penalisedAt: Duration?
@@ -28,22 +30,30 @@ package struct AdaptiveLimit: Sendable {
     ///   - now: When it was measured.
     package mutating func measured(goodput: Double, now: Duration) {
         guard now >= holdUntil, goodput > 0 else { return }
+        guard !isSettling else {
+            isSettling = false
+            return
+        }
         if let before {
             let step = Double(limit - before.limit) / Double(before.limit)
-            // Half of what the new connections would bring if they were as good as the old ones.
-            guard goodput >= before.goodput * (1 + step / 2) else {
-                isDoubling = false
-                limit = before.limit
-                self.before = nil
-                holds = min(holds + 1, 5)
-                holdUntil = now + Self.interval * (1 << holds)  // Asked again, ever more rarely.
-                return
+            // 5 % more is worth a step of an eighth, 10 % more a doubling.
+            guard goodput >= before.goodput * (1 + max(0.05, step / 10)) else {
+                return takeBack(before.limit, now: now)
             }
             holds = 0
         }
         guard limit < ceiling else { return }
         before = (goodput, limit)
         limit = min(ceiling, isDoubling ? limit * 2 : limit + max(1, limit / 8))
+        isSettling = true
+    }
+
+    private mutating func takeBack(_ earlier: Int, now: Duration) {
+        isDoubling = false
+        limit = earlier
+        before = nil
+        holds = min(holds + 1, 5)
+        holdUntil = now + Self.interval * (2 << holds)  // Asked again, ever more rarely.
     }
 
     /// The server said 429 or 503, or a connection was reset or fell silent. Once an interval at most.

@@ -58,8 +58,8 @@ extension CurlWorker {
         return host
     }
 
-    /// What to begin with at an unknown host: xet's and most browsers' range of 4 to 6, rounded down.
-    private static let firstConnections = 4
+    /// What to begin with at an unknown host: a little more than the 6 of browsers, which is what servers expect.
+    private static let firstConnections = 8
 
     /// Notes that a host may start something, if it may.
     func list(_ host: HostState) {

@@ -2,7 +2,7 @@ package import SyncPlugins
 
 /// The door between the transport's thread and the workers: copies body bytes into buffers of the pool and
 /// passes full ones on. When the pool is empty, the transfer is paused; nothing here ever waits.
-package final class SpanSink: TransferSink {
+package final class SpanSink: SplittableSink {
     private let unpacker: SpanUnpacker
     private let pool: BufferPool
     private let resume: @Sendable () -> Void
@@ -12,6 +12,8 @@ package final class SpanSink: TransferSink {
     private final class Confined: @unchecked Sendable {  // Safe by that rule.
         var current: Buffer?
         var next: UInt64
+        /// Sinks that the end of this one was given to.
+        var tails: [SpanSink] = []
 
         init(next: UInt64) { self.next = next }
     }
@@ -68,10 +70,22 @@ package final class SpanSink: TransferSink {
         return .taken
     }
 
+    package func splitTail(
+        near offset: UInt64,
+        in range: ClosedRange<UInt64>
+    ) -> (start: UInt64, sink: any TransferSink)? {
+        guard range.lowerBound > state.next, let (start, rest) = unpacker.splitTail(near: offset, in: range)
+        else { return nil }
+        let tail = SpanSink(unpacker: rest, start: start, pool: pool, resume: resume)
+        state.tails.append(tail)
+        return (start, tail)
+    }
+
     /// Passes the last bytes on and says that no more will come. Called once, after the transfer's completion.
     package func finish() {
         if let current = state.current { unpacker.add(current) }
         state.current = nil
         unpacker.end()
+        for tail in state.tails { tail.finish() }
     }
 }

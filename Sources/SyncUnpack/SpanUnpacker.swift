@@ -1,7 +1,8 @@
-import Synchronization
 package import SyncPlanner
+import Synchronization
 
-/// Takes the blobs of spans, on worker threads. Calls for one span come in order, never two at once.
+/// Takes the blobs of spans, on worker threads. Calls for one part of a span come in order, never two at once; a
+/// span has one part until its end is given to another connection.
 package protocol BlobConsumer: AnyObject, Sendable {
     /// All stored bytes of a slot that fits in memory.
     func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout Worker)
@@ -11,8 +12,8 @@ package protocol BlobConsumer: AnyObject, Sendable {
     func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout Worker)
     /// Its end. When a span breaks off in a slot, the end never comes.
     func end(slot: Int, worker: inout Worker)
-    /// The span's last byte has been handled, or it broke off. `nextSlot` is the first slot not handed over.
-    func ended(span: Int, nextSlot: Int, worker: inout Worker)
+    /// The last byte of a part has been handled, or it broke off. `missing` are its slots not handed over.
+    func ended(span: Int, missing: Range<Int>, worker: inout Worker)
 }
 
 /// Cuts the bytes of one span into blobs. A byte machine: offsets come from the verified manifest, so there is
@@ -26,13 +27,15 @@ package final class SpanUnpacker: WorkItem {
     private let consumer: any BlobConsumer
     private let pool: BufferPool
     private let workers: WorkerPool
-    private let inbox = Mutex(Inbox())
+    private let inbox: Mutex<Inbox>
     private let position: Confined
 
     private struct Inbox {
         var buffers: [Buffer] = []
         var ended = false
         var scheduled = false
+        /// One past the last slot of this part; smaller once the end has been given away.
+        var last: Int
     }
 
     /// Touched by the one worker that runs this item.
@@ -45,9 +48,21 @@ package final class SpanUnpacker: WorkItem {
         init(next: Int) { self.next = next }
     }
 
-    package init(
+    package convenience init(
         plan: Plan,
         span: Int,
+        consumer: any BlobConsumer,
+        pool: BufferPool,
+        workers: WorkerPool
+    ) {
+        let slots = plan.spans[span].slots
+        self.init(plan: plan, span: span, slots: slots, consumer: consumer, pool: pool, workers: workers)
+    }
+
+    private init(
+        plan: Plan,
+        span: Int,
+        slots: Range<Int>,
         consumer: any BlobConsumer,
         pool: BufferPool,
         workers: WorkerPool
@@ -57,7 +72,42 @@ package final class SpanUnpacker: WorkItem {
         self.consumer = consumer
         self.pool = pool
         self.workers = workers
-        position = Confined(next: plan.spans[span].slots.lowerBound)
+        position = Confined(next: slots.lowerBound)
+        inbox = Mutex(Inbox(last: slots.upperBound))
+    }
+
+    /// Gives the slots from some slot on to another unpacker. The caller adds no byte of them here any more.
+    ///
+    /// - Parameters:
+    ///   - offset: Where a cut helps most.
+    ///   - range: Where a cut helps at all; offsets in the object.
+    /// - Returns: The first byte of the first slot given away; `nil` when no slot begins in `range`.
+    package func splitTail(
+        near offset: UInt64,
+        in range: ClosedRange<UInt64>
+    ) -> (start: UInt64, unpacker: SpanUnpacker)? {
+        let first = plan.spans[span].slots.lowerBound
+        return inbox.withLock { inbox in
+            var (low, high) = (first, inbox.last)  // The first slot at or after the offset.
+            while low < high {
+                let middle = low + (high - low) / 2
+                if plan.slots[middle].range.lowerBound < offset { low = middle + 1 } else { high = middle }
+            }
+            let candidates = [low, low - 1].filter { slot in
+                slot > first && slot < inbox.last && range.contains(plan.slots[slot].range.lowerBound)
+            }
+            guard let cut = candidates.first else { return nil }
+            let tail = SpanUnpacker(
+                plan: plan,
+                span: span,
+                slots: cut..<inbox.last,
+                consumer: consumer,
+                pool: pool,
+                workers: workers
+            )
+            inbox.last = cut
+            return (plan.slots[cut].range.lowerBound, tail)
+        }
     }
 
     /// Adds the next bytes of the span. Any thread; the caller keeps the order.
@@ -81,27 +131,31 @@ package final class SpanUnpacker: WorkItem {
 
     package func run(_ worker: inout Worker) {
         while true {
-            let (buffers, ended) = inbox.withLock { inbox in
+            let (buffers, ended, last) = inbox.withLock { inbox in
                 defer { inbox.buffers = [] }
                 if inbox.buffers.isEmpty { inbox.scheduled = false }
-                return (inbox.buffers, inbox.ended)
+                return (inbox.buffers, inbox.ended, inbox.last)
             }
             for buffer in buffers {
-                unpack(buffer.filled, at: buffer.offset, &worker)
+                unpack(buffer.filled, at: buffer.offset, before: last, &worker)
                 pool.give(buffer)
             }
             guard buffers.isEmpty else { continue }
             if ended, !position.told {
                 position.told = true
-                consumer.ended(span: span, nextSlot: position.next, worker: &worker)
+                consumer.ended(span: span, missing: min(position.next, last)..<last, worker: &worker)
             }
             return
         }
     }
 
-    private func unpack(_ bytes: UnsafeRawBufferPointer, at offset: UInt64, _ worker: inout Worker) {
+    private func unpack(
+        _ bytes: UnsafeRawBufferPointer,
+        at offset: UInt64,
+        before last: Int,
+        _ worker: inout Worker
+    ) {
         let end = offset &+ UInt64(bytes.count)
-        let last = plan.spans[span].slots.upperBound
         while position.next < last {
             let slot = plan.slots[position.next]
             guard slot.range.lowerBound < end else { return }

@@ -44,10 +44,10 @@ private final class Collector: BlobConsumer {
         }
     }
 
-    func ended(span: Int, nextSlot: Int, worker: inout Worker) {
+    func ended(span: Int, missing: Range<Int>, worker: inout Worker) {
         state.withLock {
             if $0.nextSlot != nil { $0.mistakes.append("the span ended twice") }
-            $0.nextSlot = nextSlot
+            $0.nextSlot = missing.lowerBound
         }
     }
 

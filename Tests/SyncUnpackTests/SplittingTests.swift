@@ -1,0 +1,122 @@
+import SyncModel
+import SyncPlugins
+import SyncTestKit
+import SyncUnpack
+import Synchronization
+import Testing
+
+@testable import SyncPlanner
+
+/// Notes which slots came, and which did not.
+private final class SlotList: BlobConsumer {
+    private struct State {
+        var came: [Int: [UInt8]] = [:]
+        var missing: [Range<Int>] = []
+    }
+    private let state = Mutex(State())
+    var came: [Int: [UInt8]] { state.withLock { $0.came } }
+    var missing: [Range<Int>] { state.withLock { $0.missing.sorted { $0.lowerBound < $1.lowerBound } } }
+
+    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout Worker) {
+        state.withLock { $0.came[slot] = Array(stored) }
+    }
+    func begin(slot: Int, worker: inout Worker) {}
+    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout Worker) {}
+    func end(slot: Int, worker: inout Worker) {}
+    func ended(span: Int, missing: Range<Int>, worker: inout Worker) {
+        state.withLock { $0.missing.append(missing) }
+    }
+}
+
+@Suite("Giving the end of a span to another connection", .timeLimit(.minutes(1)))
+struct SplittingTests {
+    /// Ten slots of 100 bytes with gaps of 10, from byte 1,000 of a pack.
+    static let plan: Plan = {
+        var plan = Plan()
+        plan.slots = (0..<10).map { index in
+            let start = 1_000 + UInt64(index) * 110
+            return Plan.Slot(
+                range: start..<(start + 100),
+                rawLength: 100,
+                codec: .identity,
+                digest: .zero,
+                targets: 0..<0
+            )
+        }
+        plan.spans = [Plan.Span(source: .pack(0), range: 1_000..<2_090, slots: 0..<10)]
+        return plan
+    }()
+
+    let body = patternedBytes(size: 2_090, seed: 7)
+    private let slots = SlotList()
+    private let workers = WorkerPool(count: 2)
+
+    private func sink() -> SpanSink {
+        let pool = BufferPool(count: 16, bufferSize: 64)
+        let unpacker = SpanUnpacker(plan: Self.plan, span: 0, consumer: slots, pool: pool, workers: workers)
+        return SpanSink(unpacker: unpacker, start: 1_000, pool: pool, resume: {})
+    }
+
+    /// Offers bytes until they are taken: the workers empty the buffers meanwhile.
+    private func feed(_ sink: any TransferSink, _ range: Range<Int>) async throws {
+        var offset = range.lowerBound
+        while offset < range.upperBound {
+            let end = min(offset + 37, range.upperBound)
+            let outcome = body[offset..<end].withUnsafeBytes { sink.receive($0, at: UInt64(offset)) }
+            if case .taken = outcome { offset = end } else { try await Task.sleep(for: .milliseconds(1)) }
+        }
+    }
+
+    @Test("Both parts bring their slots, side by side, whatever the order")
+    func bothParts() async throws {
+        let sink = sink()
+        try await feed(sink, 1_000..<1_250)
+        let (start, tail) = try #require(sink.splitTail(near: 1_600, in: 1_300...2_000))
+        #expect(start == 1_660, "the first slot at or after the wish")
+        try await feed(tail, 1_660..<2_090)
+        try await feed(sink, 1_250..<1_660)
+        sink.finish()
+        workers.drain()
+        #expect(slots.came.count == 10)
+        for (slot, bytes) in slots.came {
+            let range = Self.plan.slots[slot].range
+            let wanted = Array(body[Int(range.lowerBound)..<Int(range.upperBound)])
+            #expect(bytes == wanted)
+        }
+        let missing = slots.missing.filter { !$0.isEmpty }
+        #expect(missing == [])
+        workers.close()
+    }
+
+    @Test("What neither part brought is known, slot by slot")
+    func missing() async throws {
+        let sink = sink()
+        let (start, tail) = try #require(sink.splitTail(near: 1_500, in: 1_100...2_000))
+        #expect(start == 1_550)
+        let last = try #require((tail as? any SplittableSink)?.splitTail(near: 1_900, in: 1_600...2_000))
+        #expect(last.start == 1_880 + 110 || last.start == 1_880)
+        try await feed(sink, 1_000..<1_330)
+        try await feed(last.sink, Int(last.start)..<2_090)
+        sink.finish()
+        workers.drain()
+        let cut = Int(last.start - 1_000) / 110
+        let missing = slots.missing.filter { !$0.isEmpty }
+        #expect(missing == [3..<5, 5..<cut])
+        workers.close()
+    }
+
+    @Test(
+        "No cut where there is no place for one",
+        arguments: [
+            (1_105, 1_101...1_109), (1_000, 1_000...1_050), (2_085, 2_000...2_089), (1_500, 1_501...1_549),
+        ]
+            as [(
+                UInt64, ClosedRange<UInt64>
+            )]
+    )
+    func noPlace(offset: UInt64, range: ClosedRange<UInt64>) {
+        let found = sink().splitTail(near: offset, in: range)
+        #expect(found?.start == nil)
+        workers.close()
+    }
+}
