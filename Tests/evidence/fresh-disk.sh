@@ -14,7 +14,7 @@ mount)
   ! mountpoint -q "$directory" || umount "$directory"
   [ -e "$image" ] || fallocate -l "${4:-4}G" "$image"
   # No read-ahead of inode tables and no discard: nothing works in the background while a run is measured.
-  mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=1,lazy_journal_init=1 "$image"
+  mkfs.ext4 -q -F -i 8192 -E nodiscard,lazy_itable_init=1,lazy_journal_init=1 "$image"
   device=$(losetup --find --show --direct-io=on "$image" 2>/dev/null || losetup --find --show "$image")
   mount -o noinit_itable "$device" "$directory" || { losetup -d "$device"; exit 1; }
   losetup -d "$device"               # goes when the directory is unmounted
