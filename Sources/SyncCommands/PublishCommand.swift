@@ -92,6 +92,9 @@ struct PublishCommand: AsyncParsableCommand {
     )
     var jobs: Int?
 
+    @Flag(help: "Read every file, also those that look untouched since the last publish.")
+    var rehash = false
+
     @Flag(help: "Rewrite packs that are mostly unused, and join small ones.")
     var repack = false
 
@@ -113,7 +116,7 @@ struct PublishCommand: AsyncParsableCommand {
     func run() async throws {
         let start = ContinuousClock.now
         let output = reporting.output()
-        let options = try publishOptions()
+        let options = try publishOptions(environment: .ofProcess)
         let report = try await publish(options, reporting.display(on: output), output)
         let elapsed = Int64((ContinuousClock.now - start) / .milliseconds(1))
         for warning in report.warnings { output.warning(warning) }
@@ -157,7 +160,7 @@ struct PublishCommand: AsyncParsableCommand {
     }
 
     /// The options as the publisher takes them.
-    func publishOptions() throws -> PublishOptions {
+    func publishOptions(environment: EnvironmentPaths) throws -> PublishOptions {
         var options = PublishOptions(directory: directory, output: output)
         options.project = project
         options.revision = revision
@@ -170,7 +173,31 @@ struct PublishCommand: AsyncParsableCommand {
         options.exclude = excluded
         options.leavesOutUnsafeLinks = safeLinks
         options.base = withoutBase ? .none : base.map { .manifest($0) } ?? .inOutput
+        options.now = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
+        options.trustsStamps = !rehash
+        options.stampCache = stampCache(environment)
         return options
+    }
+
+    /// A file of the state directory, one for each pair of directories; `nil` where there can be none.
+    private func stampCache(_ environment: EnvironmentPaths) -> String? {
+        // Without a state directory every file is read, as with --rehash.
+        guard let state = try? environment.stateDirectory() else { return nil }
+        let name = PublishOptions.stampCacheName(
+            directory: Self.absolute(directory),
+            output: Self.absolute(output)
+        )
+        let folder = URL(fileURLWithPath: "\(state)/publish", isDirectory: true)
+        let isMade: Void? = try? FileManager.default.createDirectory(
+            at: folder,
+            withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700]
+        )
+        return isMade.map { folder.appendingPathComponent(name).path }
+    }
+
+    private static func absolute(_ path: String) -> String {
+        URL(fileURLWithPath: path).resolvingSymlinksInPath().path
     }
 
     private func declaredGroups() throws -> [Manifest.Group] {

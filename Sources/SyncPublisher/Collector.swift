@@ -1,3 +1,4 @@
+import SyncManifest
 import SyncModel
 
 /// Takes results in path order and gives every new blob its place; alone decides what the output looks like.
@@ -5,18 +6,22 @@ struct Collector {
     private let tree: SourceTree
     private let catalogue: Catalogue
     private let writer: PackWriter
+    private let base: Manifest?
     private let firstPack: Int
     private(set) var ledger: Ledger
     /// The next entry without an end in the ledger.
     private var next = 0
     private var files = 0
+    /// Files that were not read, since the base has them as they are.
+    private(set) var unread = 0
     private var bytes: UInt64 = 0
 
-    init(_ tree: SourceTree, _ catalogue: Catalogue, _ writer: PackWriter, firstPack: Int) {
+    init(_ tree: SourceTree, _ catalogue: Catalogue, _ writer: PackWriter, _ base: Manifest?) {
         self.tree = tree
         self.catalogue = catalogue
         self.writer = writer
-        self.firstPack = firstPack
+        self.base = base
+        firstPack = base?.packs.count ?? 0
         ledger = Ledger(count: tree.count)
     }
 
@@ -35,22 +40,22 @@ struct Collector {
         case .files(let first, let blobs, let buffer):
             var file = first
             for blob in blobs {
-                while tree.entries[file].kind == .link { file += 1 }
-                try skipLinks(before: file)
+                while !tree.entries[file].isRead { file += 1 }
+                try pass(before: file)
                 try add(blob, buffer)
                 try close(file, blob.digest)
                 file += 1
             }
         case .chunk(let file, let blob, let buffer):
-            try skipLinks(before: file)
+            try pass(before: file)
             try add(blob, buffer)
         case .endOfFile(let file, let digest):
             try close(file, digest)
         }
     }
 
-    /// The links behind the last file.
-    mutating func finish() throws(PublishError) { try skipLinks(before: tree.count) }
+    /// What is behind the last file that was read.
+    mutating func finish() throws(PublishError) { try pass(before: tree.count) }
 
     private mutating func add(_ blob: EncodedBlob, _ buffer: PooledBuffer) throws(PublishError) {
         bytes += UInt64(blob.rawLength)
@@ -87,10 +92,28 @@ struct Collector {
         files += 1
     }
 
-    private mutating func skipLinks(before file: Int) throws(PublishError) {
+    /// Ends the entries that no job carries: links, and files that are as the base has them.
+    private mutating func pass(before file: Int) throws(PublishError) {
         while next < file {
-            guard ledger.close(next, digest: nil) else { throw .tooManyBlobs }
-            next += 1
+            let row = Int(tree.entries[next].baseRow)
+            if row >= 0, let base {
+                for blob in base.files.blobs(row) {
+                    guard let number = catalogue.find(base.files.digest(of: blob, in: row)) else {
+                        throw PublishError(
+                            .internalError,
+                            "a blob of the base is gone",
+                            remedy: "report this as a bug"
+                        )
+                    }
+                    ledger.append(blob: number)
+                }
+                bytes += tree.entries[next].stamp.size
+                unread += 1
+                try close(next, base.files.digest(row))
+            } else {
+                guard ledger.close(next, digest: nil) else { throw .tooManyBlobs }
+                next += 1
+            }
         }
     }
 }

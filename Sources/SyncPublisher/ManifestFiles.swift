@@ -39,6 +39,13 @@ struct ManifestFiles {
         try writer.drain(take)
     }
 
+    /// The digest of a file; `nil` for a link.
+    func digest(of index: Int) -> SHA256Digest? {
+        guard tree.entries[index].kind != .link else { return nil }
+        if let digest = ledger.digests[index] { return digest }
+        return ledger.blobs(index).first.map { places[Int($0)].digest } ?? Self.digestOfNothing
+    }
+
     private func write(
         _ index: Int,
         _ entry: SourceTree.Entry,
@@ -74,7 +81,7 @@ struct ManifestFiles {
             writer.file(
                 path: path,
                 size: entry.stamp.size,
-                digest: ledger.digests[index] ?? blobs.first?.digest ?? Self.digestOfNothing,
+                digest: digest(of: index) ?? .zero,
                 executable: entry.kind == .executable,
                 blobs: blobs
             )

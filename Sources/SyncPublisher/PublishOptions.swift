@@ -51,6 +51,18 @@ package struct PublishOptions: Sendable {
     /// Leave out links that leave the tree, instead of refusing the set.
     package var leavesOutUnsafeLinks = false
 
+    /// Where to keep what files looked like, so that those nobody touched are not read again; `nil` reads all.
+    ///
+    /// A file counts as untouched when size, inode, mtime and ctime are those of the last time, and it was old
+    /// enough then.
+    package var stampCache: String?
+
+    /// Whether to believe ``stampCache``; when not, every file is read, and it is written anew.
+    package var trustsStamps = true
+
+    /// When the run begins, **nanoseconds** since 1970; without it nothing is written to ``stampCache``.
+    package var now: Int64?
+
     /// What stands before `<sha256>.pack` in a pack's URL; relative to the manifest's own.
     package var packURLPrefix = "packs/"
 
@@ -69,6 +81,9 @@ package struct PublishOptions: Sendable {
         self.directory = directory
         self.output = output
     }
+
+    /// The largest revision: a signed 64-bit number, as every JSON reader that keeps integers has it.
+    static let lastRevision = UInt64(Int64.max)
 
     /// The first option that makes no sense, as an error for people.
     package func check() throws(PublishError) {
@@ -93,6 +108,13 @@ package struct PublishOptions: Sendable {
                 .usage,
                 "chunks of \(chunks.minimum)/\(chunks.average)/\(chunks.maximum) bytes are not possible",
                 remedy: "choose minimum ≤ average ≤ maximum, from 64 bytes to 16 MiB"
+            )
+        }
+        guard revision.map({ (1...Self.lastRevision).contains($0) }) ?? true else {
+            throw PublishError(
+                .usage,
+                "the revision is out of range",
+                remedy: "choose 1 to \(Self.lastRevision)"
             )
         }
         if let created, let reason = ManifestRules.objection(time: created) {

@@ -26,6 +26,8 @@ package struct PublishReport: Sendable, Equatable {
     package var links = 0
     /// Entries that a pattern excluded; a directory counts once.
     package var excluded = 0
+    /// Files that look as they did at the last publish, and were not read again.
+    package var unreadFiles = 0
     /// **Bytes** of all files.
     package var rawBytes: UInt64 = 0
     /// **Bytes** of all files, identical content and chunks counted once.
@@ -80,6 +82,7 @@ package struct PublishReport: Sendable, Equatable {
             line.field("files", files)
             line.field("links", links)
             line.field("excluded", excluded)
+            line.field("unread", unreadFiles)
             line.key("bytes")
             line.object { bytes in
                 bytes.field("raw", rawBytes)

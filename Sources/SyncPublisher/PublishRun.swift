@@ -4,12 +4,12 @@ import SyncModel
 
 /// One publish: what the steps hand to each other.
 struct PublishRun {
-    private let options: PublishOptions
-    private let output: OutputDirectory
-    private let base: BaseSet?
-    private let catalogue = Catalogue()
-    private let project: String
-    private var report = PublishReport()
+    let options: PublishOptions
+    let output: OutputDirectory
+    let base: BaseSet?
+    let catalogue = Catalogue()
+    let project: String
+    var report = PublishReport()
 
     init(_ options: PublishOptions, _ output: OutputDirectory) throws(PublishError) {
         self.options = options
@@ -32,9 +32,12 @@ struct PublishRun {
         isCancelled: () -> Bool,
         progress: (PublishProgress) -> Void
     ) throws(PublishError) -> PublishReport {
-        let tree = try walk(root, isCancelled: isCancelled, progress: progress)
+        var tree = try walk(root, isCancelled: isCancelled, progress: progress)
         let writer = try PackWriter(output, packSize: options.packSize)
-        var collector = Collector(tree, catalogue, writer, firstPack: base?.packs.count ?? 0)
+        if let base, let cache = options.stampCache, options.trustsStamps {
+            Untouched.mark(&tree, cache: cache, base, catalogue)
+        }
+        var collector = Collector(tree, catalogue, writer, base?.manifest)
         try read(SharedRoot(root), tree, &collector, isCancelled: isCancelled, progress: progress)
         if isCancelled() { throw .cancelled }
         progress(collector.progress(.finishing))
@@ -46,7 +49,9 @@ struct PublishRun {
         }
         try writer.finish()
         fill(tree, collector, usage, writer)
-        try writeManifest(tree, collector.ledger, usage, writer)
+        let files = manifestFiles(tree, collector.ledger, usage, writer)
+        try writeManifest(files, mayBeUnchanged: writer.finished.isEmpty && usage.droppedPacks == 0)
+        keepStamps(files)
         return report
     }
 
@@ -112,6 +117,7 @@ struct PublishRun {
         report.project = project
         report.files = tree.fileCount
         report.links = tree.count - tree.fileCount
+        report.unreadFiles = collector.unread
         report.rawBytes = tree.totalSize
         report.uniqueBytes = usage.uniqueBytes
         report.storedBytes = usage.liveBytes
@@ -121,77 +127,5 @@ struct PublishRun {
         report.packsReused = usage.keptPacks.count + writer.finished.count { $0.wasThere }
         report.packsDropped = usage.droppedPacks
         report.repackPays = !usage.worthRepacking.isEmpty
-    }
-
-    private mutating func writeManifest(
-        _ tree: SourceTree,
-        _ ledger: Ledger,
-        _ usage: PackUsage,
-        _ writer: PackWriter
-    ) throws(PublishError) {
-        var packs: [Manifest.Pack] = []
-        var indices: [UInt32?] = []
-        for (number, pack) in (base?.packs ?? []).enumerated() {
-            let isKept = usage.keptPacks.contains(number)
-            indices.append(isKept ? UInt32(packs.count) : nil)
-            if isKept { packs.append(pack) }
-        }
-        for pack in writer.finished {
-            indices.append(UInt32(packs.count))
-            let url = options.packURLPrefix + pack.sha256.hex + ".pack"
-            packs.append(Manifest.Pack(urls: [url], size: pack.size, sha256: pack.sha256))
-        }
-        let files = ManifestFiles(
-            tree: tree,
-            ledger: ledger,
-            places: catalogue.places,
-            packs: packs,
-            packIndices: indices,
-            project: project,
-            groups: options.groups
-        )
-        var revision = options.revision ?? 1
-        if let base {
-            if options.revision == nil, writer.finished.isEmpty, usage.droppedPacks == 0,
-                try files.digest(revision: base.manifest.revision, created: base.manifest.created)
-                    == base.manifest.digest
-            {
-                report.unchanged = true
-                report.revision = base.manifest.revision
-                return try keepOrWrite(files, base.manifest)
-            }
-            if options.revision == nil {
-                let (next, overflow) = base.manifest.revision.addingReportingOverflow(1)
-                guard !overflow else {
-                    throw PublishError(
-                        .invalidBase,
-                        "the base's revision is the last",
-                        remedy: "start afresh"
-                    )
-                }
-                revision = next
-            }
-        }
-        report.revision = revision
-        let written = try files.write(to: output, revision: revision, created: options.created)
-        report.manifestDigest = written.digest
-        report.manifestBytes = written.size
-        report.compressedManifestBytes = written.compressed
-    }
-
-    /// Nothing changed: the same text goes to the output unless it is there, byte for byte.
-    private mutating func keepOrWrite(_ files: ManifestFiles, _ base: Manifest) throws(PublishError) {
-        if let plain = output.size(.top, "manifest.json"), let frame = output.size(.top, "manifest.json.zst"),
-            try output.digest(.top, "manifest.json") == base.digest
-        {
-            report.manifestBytes = plain
-            report.compressedManifestBytes = frame
-            report.manifestDigest = base.digest
-            return
-        }
-        let written = try files.write(to: output, revision: base.revision, created: base.created)
-        report.manifestDigest = written.digest
-        report.manifestBytes = written.size
-        report.compressedManifestBytes = written.compressed
     }
 }

@@ -40,8 +40,8 @@ struct SourceReader: ~Copyable {
         var start = 0
         var bytes = 0
         for (index, entry) in source.tree.entries.enumerated() {
-            let isLarge = entry.kind != .link && entry.stamp.size > UInt64(source.options.chunkThreshold)
-            let size = entry.kind == .link || isLarge ? 0 : Int(entry.stamp.size)
+            let isLarge = entry.isRead && entry.stamp.size > UInt64(source.options.chunkThreshold)
+            let size = entry.isRead && !isLarge ? Int(entry.stamp.size) : 0
             let isFull = index - start >= Self.filesPerJob || bytes + size > source.results.size
             if index > start, isFull || isLarge {
                 guard source.pipeline.submit(.files(start..<index)) else { return false }

@@ -7,7 +7,12 @@ struct SourceTree: Sendable {
         var pathStart: UInt32
         var pathLength: UInt16
         var kind: Kind
+        /// The base's row that has the same content for sure; -1 for what must be read.
+        fileprivate(set) var baseRow: Int32 = -1
         var stamp: FileStamp
+
+        /// Whether it is a file that must be read.
+        var isRead: Bool { kind != .link && baseRow < 0 }
     }
 
     enum Kind: UInt8, Sendable { case file, executable, link }
@@ -56,6 +61,9 @@ struct SourceTree: Sendable {
         entries.append(Entry(pathStart: start, pathLength: length, kind: kind, stamp: stamp))
         return true
     }
+
+    /// Spares a file from being read.
+    mutating func setBaseRow(_ row: Int32, of index: Int) { entries[index].baseRow = row }
 
     /// Takes links away; `indices` ascend.
     mutating func remove(_ indices: [Int]) {

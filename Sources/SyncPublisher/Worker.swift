@@ -55,7 +55,7 @@ struct Worker: ~Copyable {
         var used = 0
         var blobs: [EncodedBlob] = []
         blobs.reserveCapacity(files.count)
-        for file in files where source.tree.entries[file].kind != .link {
+        for file in files where source.tree.entries[file].isRead {
             let bytes = try read(file)
             let digest = try encoder.digest(bytes)
             var blob = EncodedBlob(

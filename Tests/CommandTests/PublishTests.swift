@@ -36,6 +36,9 @@ struct PublishTests {
         #expect(people.output == "")
         #expect(people.error.hasPrefix("com.example.tower revision 1: 31 files, 1 link, "), "\(people.error)")
 
+        let stamps = try scratch.contents(of: ".local/state/syncagent/publish")
+        #expect(stamps.count == 1 && stamps[0].hasSuffix(".stamps"), "kept outside of what is served")
+
         let machine = try Tool(scratch).run(["publish", "in", "--to", "out", "--json", "--quiet"])
         #expect(machine.error == "")
         let last = try #require(try machine.events().last)

@@ -8,6 +8,9 @@ import Testing
 
 @Suite(.timeLimit(.minutes(1)))
 struct PublishCommandTests {
+    /// Nowhere to keep state.
+    static let environment = EnvironmentPaths(home: nil) { _ in nil }
+
     @Test("The options of a publish reach the publisher")
     func options() throws {
         let command = try #require(
@@ -19,7 +22,7 @@ struct PublishCommandTests {
                 "--exclude", "**/.git", "--safe-links", "--repack",
             ]) as? PublishCommand
         )
-        let options = try command.publishOptions()
+        let options = try command.publishOptions(environment: Self.environment)
         #expect(options.directory == "assets" && options.output == "out")
         #expect(options.project == "com.example.tower")
         #expect(options.base == .manifest("old/manifest.json"))
@@ -38,7 +41,7 @@ struct PublishCommandTests {
         let command = try #require(
             try SyncagentCommand.parseAsRoot(["publish", "assets", "--to", "out"]) as? PublishCommand
         )
-        let options = try command.publishOptions()
+        let options = try command.publishOptions(environment: Self.environment)
         #expect(options.base == .inOutput)
         #expect(options.jobs >= 1)
         #expect(options.packSize == 32 << 20 && options.level == 3)

@@ -1,0 +1,98 @@
+import CPosix
+import SyncManifest
+import SyncModel
+
+/// The last step of a publish: the manifest, and what the next publish wants to know.
+extension PublishRun {
+    /// What the manifest is made of: packs of the base that are still needed, then the new ones.
+    func manifestFiles(
+        _ tree: SourceTree,
+        _ ledger: Ledger,
+        _ usage: PackUsage,
+        _ writer: PackWriter
+    ) -> ManifestFiles {
+        var packs: [Manifest.Pack] = []
+        var indices: [UInt32?] = []
+        for (number, pack) in (base?.packs ?? []).enumerated() {
+            let isKept = usage.keptPacks.contains(number)
+            indices.append(isKept ? UInt32(packs.count) : nil)
+            if isKept { packs.append(pack) }
+        }
+        for pack in writer.finished {
+            indices.append(UInt32(packs.count))
+            let url = options.packURLPrefix + pack.sha256.hex + ".pack"
+            packs.append(Manifest.Pack(urls: [url], size: pack.size, sha256: pack.sha256))
+        }
+        return ManifestFiles(
+            tree: tree,
+            ledger: ledger,
+            places: catalogue.places,
+            packs: packs,
+            packIndices: indices,
+            project: project,
+            groups: options.groups
+        )
+    }
+
+    /// Writes the manifest, unless it would say what the base says; that can only be when there are the base's
+    /// packs and no others.
+    mutating func writeManifest(_ files: ManifestFiles, mayBeUnchanged: Bool) throws(PublishError) {
+        if let base = base?.manifest, mayBeUnchanged, options.revision == nil,
+            try files.digest(revision: base.revision, created: base.created) == base.digest
+        {
+            report.unchanged = true
+            guard try !isInPlace(base) else { return }
+            return try write(files, revision: base.revision, created: base.created)
+        }
+        try write(files, revision: try nextRevision(), created: options.created)
+    }
+
+    private func nextRevision() throws(PublishError) -> UInt64 {
+        if let revision = options.revision { return revision }
+        let (next, overflow) = (base?.manifest.revision ?? 0).addingReportingOverflow(1)
+        guard !overflow, next <= PublishOptions.lastRevision else {
+            throw PublishError(
+                .invalidBase,
+                "the base has the last revision there can be",
+                remedy: "publish under another project name"
+            )
+        }
+        return next
+    }
+
+    private mutating func write(
+        _ files: ManifestFiles,
+        revision: UInt64,
+        created: String?
+    ) throws(PublishError) {
+        let written = try files.write(to: output, revision: revision, created: created)
+        report.revision = revision
+        report.manifestDigest = written.digest
+        report.manifestBytes = written.size
+        report.compressedManifestBytes = written.compressed
+    }
+
+    /// Whether the output has both forms of the base's manifest already.
+    private mutating func isInPlace(_ base: Manifest) throws(PublishError) -> Bool {
+        guard let plain = output.size(.top, "manifest.json"),
+            let frame = output.size(.top, "manifest.json.zst"),
+            try output.digest(.top, "manifest.json") == base.digest
+        else { return false }
+        report.revision = base.revision
+        report.manifestDigest = base.digest
+        report.manifestBytes = plain
+        report.compressedManifestBytes = frame
+        return true
+    }
+
+    /// Remembers what the files looked like. Failing at that costs time at the next publish, nothing else.
+    mutating func keepStamps(_ files: ManifestFiles) {
+        guard let path = options.stampCache, let now = options.now else { return }
+        let code = StampCache.write(files.tree, to: path, now: now) { files.digest(of: $0) }
+        guard code != 0 else { return }
+        let reason = String(cString: strerror(code))
+        report.warnings.append(
+            "cannot write \(shown(path)): \(reason); the next publish reads every file again"
+        )
+    }
+}

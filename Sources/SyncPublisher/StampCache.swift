@@ -1,0 +1,186 @@
+import CPosix
+import SyncDigest
+import SyncFiles
+import SyncModel
+
+/// What files looked like when they were last read, with their digests; so that files nobody touched need not be
+/// read again.
+///
+/// A file of records in path order: path length (2 bytes), path, size, inode, mtime, ctime (8 bytes each, times in
+/// **nanoseconds**), SHA-256; a length of 0 ends it, and the SHA-256 of all that stands before it. Little-endian.
+/// A file that is damaged, or of another version, is as good as none.
+///
+/// As in git's index, a record is not kept for a file that changed within two seconds of the walk: it could
+/// change again without its times telling ("racy git", gitformat-index(5)).
+enum StampCache {
+    static let magic = Array("syncagent publish stamps 1\n".utf8)
+    /// Times closer than this prove nothing, in **nanoseconds**: FAT keeps even seconds only.
+    static let racyTime: Int64 = 2_000_000_000
+
+    /// Calls `body` with each record, in path order.
+    ///
+    /// - Returns: `false` when there is no such file, or it is not whole; then `body` was not called.
+    static func forEach(
+        in path: String,
+        _ body: (UnsafeBufferPointer<UInt8>, SourceTree.FileStamp, SHA256Digest) -> Void
+    ) -> Bool {
+        let raw = sa_openat(AT_FDCWD, path, O_RDONLY, 0)
+        guard raw >= 0 else { return false }
+        let file = Descriptor(owning: raw)
+        guard let size = status(file.raw)?.size, size >= UInt64(magic.count + 2 + 32),
+            isWhole(file.raw, size)
+        else { return false }
+        var reader = ByteReader(file.raw, end: size - 32)
+        guard reader.take(magic.count, { $0.elementsEqual(magic) }) == true else { return false }
+        while let length = reader.take(2, { $0.loadUnaligned(as: UInt16.self) }), length > 0 {
+            let count = Int(UInt16(littleEndian: length))
+            let isRead: Void? = reader.take(count + 64) { record in
+                func number(_ index: Int) -> UInt64 {
+                    UInt64(
+                        littleEndian: record.loadUnaligned(fromByteOffset: count + index * 8, as: UInt64.self)
+                    )
+                }
+                let stamp = SourceTree.FileStamp(
+                    size: number(0),
+                    inode: number(1),
+                    modified: Int64(bitPattern: number(2)),
+                    changed: Int64(bitPattern: number(3))
+                )
+                let digest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: record[(count + 32)...]))
+                record.prefix(count).withMemoryRebound(to: UInt8.self) { body($0, stamp, digest ?? .zero) }
+            }
+            guard isRead != nil else { break }
+        }
+        return true
+    }
+
+    /// Writes the records of a tree, under a temporary name that is renamed; `now` is when the walk began,
+    /// `digestOf` knows the digest of each file.
+    ///
+    /// - Returns: 0, or the errno of what failed.
+    static func write(
+        _ tree: SourceTree,
+        to path: String,
+        now: Int64,
+        digestOf: (Int) -> SHA256Digest?
+    ) -> Int32 {
+        let temporary = path + ".tmp"
+        let raw = sa_openat(AT_FDCWD, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
+        guard raw >= 0 else { return sa_errno() }
+        let file = Descriptor(owning: raw)
+        var code = writeRecords(tree, file.raw, now, digestOf)
+        if code == 0, sa_rename(AT_FDCWD, temporary, AT_FDCWD, path) != 0 { code = sa_errno() }
+        if code != 0 { unlink(temporary) }
+        return code
+    }
+
+    private static func writeRecords(
+        _ tree: SourceTree,
+        _ file: Int32,
+        _ now: Int64,
+        _ digestOf: (Int) -> SHA256Digest?
+    ) -> Int32 {
+        guard var hasher = try? SHA256Hasher() else { return ENOMEM }  // Without a digest there is no cache.
+        var buffer = magic
+        var offset: UInt64 = 0
+        func flush() -> Int32 {
+            let code = buffer.withUnsafeBytes { bytes -> Int32 in
+                guard (try? hasher.update(bytes)) != nil else { return ENOMEM }
+                return writeAll(file, bytes, at: offset)
+            }
+            offset += UInt64(buffer.count)
+            buffer.removeAll(keepingCapacity: true)
+            return code
+        }
+        for (index, entry) in tree.entries.enumerated() {
+            let stamp = entry.stamp
+            guard max(stamp.modified, stamp.changed) < now - racyTime, let digest = digestOf(index) else {
+                continue
+            }
+            withUnsafeBytes(of: entry.pathLength.littleEndian) { buffer.append(contentsOf: $0) }
+            tree.withPath(index) { buffer.append(contentsOf: $0) }
+            for number in [
+                stamp.size, stamp.inode, UInt64(bitPattern: stamp.modified),
+                UInt64(bitPattern: stamp.changed),
+            ] {
+                withUnsafeBytes(of: number.littleEndian) { buffer.append(contentsOf: $0) }
+            }
+            for byte in 0..<32 { buffer.append(digest[byte: byte]) }
+            if buffer.count >= 256 << 10 {
+                let code = flush()
+                if code != 0 { return code }
+            }
+        }
+        buffer.append(contentsOf: [0, 0])
+        let code = flush()
+        guard code == 0, let digest = try? hasher.finish() else { return code == 0 ? ENOMEM : code }
+        return withUnsafeTemporaryAllocation(byteCount: 32, alignment: 8) { target in
+            guard let start = target.baseAddress else { return ENOMEM }
+            digest.store(to: start)
+            return writeAll(file, UnsafeRawBufferPointer(target), at: offset)
+        }
+    }
+
+    /// Whether the last 32 bytes are the SHA-256 of the rest.
+    private static func isWhole(_ file: Int32, _ size: UInt64) -> Bool {
+        guard var hasher = try? SHA256Hasher() else { return false }  // Then nothing is reused.
+        var reader = ByteReader(file, end: size - 32)
+        while reader.take(min(reader.rest, ByteReader.step), { (try? hasher.update($0)) != nil }) == true {
+            if reader.rest == 0 { break }
+        }
+        guard reader.rest == 0, let digest = try? hasher.finish() else { return false }
+        var tail = ByteReader(file, from: size - 32, end: size)
+        return tail.take(32) { SHA256Digest(bytes: $0) == digest } ?? false
+    }
+}
+
+/// Reads a file forward through a buffer.
+private struct ByteReader: ~Copyable {
+    static let step = 64 << 10
+
+    private let file: Int32
+    private let end: UInt64
+    private var offset: UInt64
+    private let buffer: UnsafeMutableRawBufferPointer
+    private var filled = 0..<0
+
+    init(_ file: Int32, from start: UInt64 = 0, end: UInt64) {
+        self.file = file
+        self.end = end
+        offset = start
+        // The longest record: a path of 65,535 bytes and 64 more.
+        buffer = .allocate(byteCount: 256 << 10, alignment: 16)
+    }
+
+    deinit { buffer.deallocate() }
+
+    /// **Bytes** not taken yet.
+    var rest: Int { Int(clamping: end - offset) + filled.count }
+
+    /// Gives the next `count` bytes, at most 128 KiB; `nil` when there are not so many.
+    mutating func take<R>(_ count: Int, _ body: (UnsafeRawBufferPointer) -> R) -> R? {
+        if filled.count < count {
+            buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: buffer[filled]))
+            filled = 0..<filled.count
+            let wanted = min(buffer.count - filled.count, Int(clamping: end - offset))
+            let target = UnsafeMutableRawBufferPointer(
+                rebasing: buffer[filled.upperBound..<(filled.upperBound + wanted)]
+            )
+            guard readFully(file, into: target, at: offset) == wanted else { return nil }
+            offset += UInt64(wanted)
+            filled = 0..<(filled.count + wanted)
+        }
+        guard filled.count >= count else { return nil }
+        let bytes = UnsafeRawBufferPointer(rebasing: buffer[filled.lowerBound..<(filled.lowerBound + count)])
+        filled = (filled.lowerBound + count)..<filled.upperBound
+        return body(bytes)
+    }
+}
+
+extension PublishOptions {
+    /// A file name for ``stampCache`` that is the same for the same pair of absolute paths.
+    package static func stampCacheName(directory: String, output: String) -> String {
+        let pair = try? sha256("\(directory)\0\(output)").hex  // Without SHA-256 nothing can be published.
+        return (pair ?? "unknown") + ".stamps"
+    }
+}
