@@ -33,12 +33,18 @@ extension CurlWorker {
 
     private func splittable(_ exchange: Exchange) -> (Piece, any SplittableSink)? {
         let host = exchange.host
-        guard host.running < limit(of: host), host.queue.isEmpty, exchange.headers.status == 206,
+        guard host.running < limit(of: host), host.queue.isEmpty, hasRanges(exchange),
             exchange.pieces.count == 1, let piece = exchange.pieces.first, piece.fault == nil,
             let remaining = piece.remaining, remaining / 2 >= configuration.minimumSplit,
             let sink = piece.sink as? any SplittableSink
         else { return nil }
         return (piece, sink)
+    }
+
+    /// Whether the server has shown, or says, that it gives ranges of this object.
+    private func hasRanges(_ exchange: Exchange) -> Bool {
+        let headers = exchange.headers
+        return headers.status == 206 || headers.status == 200 && headers.acceptRanges?.lowercased() == "bytes"
     }
 
     private func timeLeft(_ exchange: Exchange, _ piece: Piece) -> Duration? {

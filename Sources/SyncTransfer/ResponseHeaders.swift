@@ -12,6 +12,7 @@ struct ResponseHeaders: Equatable {
     var retryAfter: String?
     var cacheControl: String?
     var expires: String?
+    var acceptRanges: String?
     /// A header of which there may be one came twice with different values.
     var contradiction: String?
 
@@ -50,6 +51,7 @@ struct ResponseHeaders: Equatable {
         case "retry-after": retryAfter = value
         case "cache-control": cacheControl = cacheControl.map { "\($0), \(value)" } ?? value
         case "expires": expires = value
+        case "accept-ranges": acceptRanges = value
         default: break
         }
     }

@@ -1,0 +1,94 @@
+import Foundation
+import SyncPlugins
+import SyncTestKit
+import SyncTransfer
+import Testing
+
+/// A name that looks public and is not, behind a redirect from a public address. V29
+///
+/// Needs a machine on which 203.0.113.1 (RFC 5737) is local and `rebind.test` is 127.0.0.1; as root:
+/// ```sh
+/// unshare --net --mount sh -c 'cp /etc/hosts /run/hosts; echo 127.0.0.1 rebind.test >> /run/hosts
+///     mount --bind /run/hosts /etc/hosts; ip link set lo up; ip addr add 203.0.113.1/32 dev lo
+///     swift test --skip-build --filter RebindingTests'
+/// ```
+@Suite("Private addresses behind public names", .timeLimit(.minutes(1)))
+struct RebindingTests {
+    static var isPossible: Bool {
+        guard let listener = Listener(address: "203.0.113.1") else { return false }
+        close(listener.descriptor)
+        var found: UnsafeMutablePointer<addrinfo>?
+        defer { freeaddrinfo(found) }
+        return getaddrinfo("rebind.test", nil, nil, &found) == 0
+    }
+
+    /// A socket that listens on an address that can be chosen.
+    struct Listener {
+        let descriptor: Int32
+        let port: UInt16
+
+        init?(address text: String) {
+            descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_addr.s_addr = inet_addr(text)
+            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            let descriptor = descriptor
+            let isListening = withUnsafeMutablePointer(to: &address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
+                    bind(descriptor, raw, length) == 0 && listen(descriptor, 16) == 0
+                        && getsockname(descriptor, raw, &length) == 0
+                }
+            }
+            port = UInt16(bigEndian: address.sin_port)
+            guard isListening else {
+                close(descriptor)
+                return nil
+            }
+        }
+
+        /// Answers so many connections with the same text, on a thread that nobody waits for.
+        func answer(_ text: String, connections: Int) {
+            let descriptor = descriptor
+            let thread = Thread {
+                for _ in 0..<connections {
+                    let client = accept(descriptor, nil, nil)
+                    var buffer = [UInt8](repeating: 0, count: 4096)
+                    _ = recv(client, &buffer, buffer.count, 0)
+                    _ = send(client, text, text.utf8.count, Int32(MSG_NOSIGNAL))
+                    close(client)
+                }
+            }
+            thread.start()
+        }
+    }
+
+    @Test(
+        "Refused by the connected address, before a request goes out [V29 F024]",
+        .enabled(if: isPossible, "203.0.113.1 and rebind.test are not on this machine; see the comment")
+    )
+    func refused() async throws {
+        let object = ServedObject.patterned(size: 1_000)
+        let inside = try FaultServer()
+        inside.serve(object, at: "/secret")
+        let outside = try #require(Listener(address: "203.0.113.1"))
+        let location = "http://rebind.test:\(inside.port)/secret"
+        outside.answer(
+            "HTTP/1.1 302 Go\r\nLocation: \(location)\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            connections: 4
+        )
+        let url = "http://203.0.113.1:\(outside.port)/a"
+        let bench = try Bench(server: inside)
+        let error = try await bench.failure(bench.start(object, from: [url]))
+        #expect(error.code == .refusedByPolicy)
+        #expect(inside.log.requestCount == 0)
+
+        // A connection that was made for somebody who may use it is not used for somebody who may not.
+        try await bench.deliver(object, from: [location])
+        #expect(try await bench.failure(bench.start(object, from: [url])).code == .refusedByPolicy)
+        #expect(inside.log.requestCount == 1)
+
+        let trusting = try Bench(server: inside) { $0.redirects.privateTargets = .hosts(["rebind.test"]) }
+        try await trusting.deliver(object, from: [url])
+    }
+}
