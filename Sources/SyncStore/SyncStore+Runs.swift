@@ -121,7 +121,7 @@ extension SyncStore {
         try write(.synced) { db in
             let found = try Self.run(run, db)
             guard try Self.move(found, input, reason: reason, db) else { return false }
-            if input == .cancelled || input == .superseded { try Self.close(found.number, now: now, db) }
+            if input == .cancelled || input == .superseded { try Self.closeRun(found.number, now: now, db) }
             return true
         }
     }
@@ -230,13 +230,13 @@ extension SyncStore {
         let open = try rows.map { try StoredRun($0, db) }
         for run in open {
             try move(run, .superseded, reason: "superseded", db)
-            try close(run.number, now: now, db)
+            try closeRun(run.number, now: now, db)
         }
         return open.map(\.identifier)
     }
 
     /// Ends what a run that will not finish leaves open: its groups, the hooks of those, its task rows.
-    static func close(_ run: Int64, now: Int64, _ db: Database) throws {
+    static func closeRun(_ run: Int64, now: Int64, _ db: Database) throws {
         try cancelGroups(of: run, now: now, db)
         try db.execute(
             sql: "UPDATE runs SET finished = ? WHERE number = ? AND finished IS NULL",

@@ -125,6 +125,9 @@ package final class SyncStore: Sendable {
         return configuration
     }
 
+    /// Where sessions are taken; `nil` for a store in memory.
+    var leaseDirectory: String? { files.map { $0.directory + "/sessions" } }
+
     // MARK: Transactions
 
     /// Runs `body` in one transaction: all of it is recorded, or nothing.

@@ -7,8 +7,8 @@ import SyncStore
     import Darwin
 #endif
 
-// Lives whole runs in a store, one after the other, until it is killed; says on standard output what it has been
-// promised. `store-crash-helper STATE SESSION`
+// Takes a session, and lives whole runs of it, one after the other, until it is killed; says on standard output
+// what it has been promised. `store-crash-helper STATE SESSION`
 
 /// Writes one line at once: what is told has happened, and nothing waits in a buffer when the kill comes.
 func tell(_ line: String) {
@@ -25,6 +25,13 @@ let session = SessionRequest(
     inode: 2
 )
 let store = try SyncStore.open(directory: arguments[1], now: 1)
+let lease: SessionLease
+do {
+    lease = try store.lease(of: session.identifier, process: getpid(), now: 1)
+} catch {
+    tell("\(error)")
+    exit(error.status.rawValue)
+}
 let recovered = try store.sessions().contains { $0.identifier == session.identifier }
 if recovered { _ = try store.recover(session: session.identifier) }
 for hook in try store.owedHooks(session: session.identifier) {
@@ -61,3 +68,5 @@ while true {
     tell("finished \(run)")
     if number % 10 == 0 { try store.prune(KeepLimits(), now: 1) }
 }
+
+withExtendedLifetime(lease) {}

@@ -110,6 +110,32 @@ struct CrashTests {
         }
     }
 
+    @Test(
+        "Of 12 processes one takes the session, the others exit with 75; killed, it frees the session at once [S3]"
+    )
+    func race() async throws {
+        let state = StateDirectory()
+        _ = try state.open()
+        for _ in 0..<3 {
+            let processes = try (0..<12).map { _ in
+                let process = Process()
+                process.executableURL = URL(fileURLWithPath: Self.helper)
+                process.arguments = [state.path, "raced"]
+                process.standardOutput = FileHandle.nullDevice
+                try process.run()
+                return process
+            }
+            while processes.count(where: \.isRunning) > 1 { try await Task.sleep(for: .milliseconds(2)) }
+            let running = processes.first { $0.isRunning }
+            let holder = try #require(running)
+            for process in processes where process !== holder { #expect(process.terminationStatus == 75) }
+            kill(holder.processIdentifier, SIGKILL)
+            holder.waitUntilExit()
+            _ = try state.open().lease(of: "raced", process: 1, now: 1)
+        }
+        #expect(try state.open().findings() == [])
+    }
+
     private func check(_ promises: Promises, _ store: SyncStore, _ round: Int) throws {
         #expect(try store.findings() == [], "round \(round)")
         // Pruning may have taken old ended runs; what is there must be whole.

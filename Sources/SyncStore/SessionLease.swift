@@ -1,0 +1,79 @@
+import CPosix
+import SyncModel
+
+/// The right to work on a session: one process at a time has it, and the kernel takes it back when the process
+/// ends, however it ends (S3). An open file description lock, fcntl(2), on a file of the session's own.
+///
+/// Taken before ``SyncStore/begin(_:now:isHeld:durability:)``, ``SyncStore/take(run:now:)`` or
+/// ``SyncStore/recover(session:)``, and kept until the work is over.
+package final class SessionLease: Sendable {
+    private let file: Int32
+
+    fileprivate init(file: Int32) { self.file = file }
+
+    deinit { if file >= 0 { close(file) } }
+}
+
+extension SyncStore {
+    /// Takes a session for this process.
+    ///
+    /// - Parameters:
+    ///   - session: The session; it need not exist yet.
+    ///   - process: This process's id, to be named to whoever comes second.
+    ///   - now: **Milliseconds** since 1970, likewise.
+    /// - Returns: The lease; the session is free again when the last reference goes.
+    /// - Throws: ``StoreError`` with code `busy`, which names the holder; `refused` for a name that is too long.
+    package func lease(of session: String, process: Int32, now: Int64) throws(StoreError) -> SessionLease {
+        // A store in memory has no second process.
+        guard let directory = leaseDirectory else { return SessionLease(file: -1) }
+        let name = Self.fileName(session)
+        guard name.utf8.count <= 250 else {
+            throw StoreError(
+                .refused,
+                "The session name '\(escaped(session))' is too long. Use a shorter --session."
+            )
+        }
+        mkdir(directory, 0o700)
+        let path = "\(directory)/\(name).lock"
+        let file = sa_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)
+        guard file >= 0 else {
+            throw StoreError(
+                .cannotCreate,
+                "Cannot create \(escaped(path)): \(String(cString: strerror(sa_errno())))."
+            )
+        }
+        guard sa_try_lock(file) == 0 else {
+            let holder = Self.holder(file)
+            close(file)
+            throw StoreError(
+                .busy,
+                "Session '\(escaped(session))' is busy\(holder). Wait for it, or stop it."
+            )
+        }
+        // Only for people; the lock is what counts.
+        let text = Array("\(process) \(timestamp(milliseconds: now))\n".utf8)
+        if ftruncate(file, 0) == 0 { _ = pwrite(file, text, text.count, 0) }
+        return SessionLease(file: file)
+    }
+
+    private static func holder(_ file: Int32) -> String {
+        var text = [UInt8](repeating: 0, count: 64)
+        let count = pread(file, &text, text.count, 0)
+        let words = String(decoding: text.prefix(max(0, count)), as: UTF8.self).split(
+            whereSeparator: \.isWhitespace
+        )
+        return words.count == 2
+            ? " (process \(escaped(String(words[0]))), since \(escaped(String(words[1]))))" : ""
+    }
+
+    /// The name with everything but letters, digits, `-` and `_`, and dots that do not lead, as `%` and two digits.
+    private static func fileName(_ session: String) -> String {
+        session.utf8.enumerated().map { index, byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x5F: String(UnicodeScalar(byte))
+            case 0x2E where index > 0: "."
+            default: "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
+            }
+        }.joined()
+    }
+}
