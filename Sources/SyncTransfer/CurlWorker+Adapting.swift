@@ -10,7 +10,9 @@ extension CurlWorker {
     /// Gives every host with traffic its measurement, once an interval.
     func adapt() {
         for host in hosts.values where host.running > 0 {
-            let isSaturated = host.running >= host.adaptive.limit && !host.queue.isEmpty
+            let hasMore = !host.queue.isEmpty || host.hasDivisible
+            host.hasDivisible = false
+            let isSaturated = host.running >= host.adaptive.limit && hasMore
             if !isSaturated { host.wasSaturated = false }
             let time = now - host.measuredSince
             guard time >= AdaptiveLimit.interval else { continue }

@@ -1,22 +1,37 @@
 import SyncPlugins
 
 extension CurlWorker {
-    /// When connections idle and nothing waits, the end of the slowest piece is given to another connection.
+    /// When connections idle and nothing waits, the ends of the slowest pieces are given to other connections.
     func splitSlowest() {
-        guard running.count < configuration.connections, startable.isEmpty else { return }
+        guard throttle.rate == nil, startable.isEmpty else { return }
+        var room = configuration.connections - running.count
+        while room > 0, let (exchange, piece, sink) = slowest(), split(piece, of: exchange, sink) {
+            room -= 1
+        }
+    }
+
+    private func slowest() -> (Exchange, Piece, any SplittableSink)? {
         var slowest: (exchange: Exchange, piece: Piece, sink: any SplittableSink, left: Duration)?
         for exchange in running.values {
-            guard let (piece, sink) = splittable(exchange), let left = timeLeft(exchange, piece) else {
-                continue
-            }
+            let host = exchange.host
+            guard host.running + host.queue.count < limit(of: host), let (piece, sink) = splittable(exchange),
+                let left = timeLeft(exchange, piece)
+            else { continue }
             if left > slowest?.left ?? Self.worthwhile { slowest = (exchange, piece, sink, left) }
         }
-        guard let (exchange, piece, sink, _) = slowest, let end = piece.end else { return }
+        return slowest.map { ($0.exchange, $0.piece, $0.sink) }
+    }
+
+    /// - Returns: `false` when the sink has no place for a cut.
+    private func split(_ piece: Piece, of exchange: Exchange, _ sink: any SplittableSink) -> Bool {
+        guard let end = piece.end else { return false }
         let least = configuration.minimumSplit
         let middle = piece.position + (end - piece.position) / 2
         let range = (piece.position + least)...(end - least)
-        guard let (cut, tail) = sink.splitTail(near: middle, in: range), range.contains(cut) else { return }
-
+        guard let (cut, tail) = sink.splitTail(near: middle, in: range), range.contains(cut) else {
+            piece.isIndivisible = true
+            return false
+        }
         let transfer = piece.transfer
         piece.end = cut
         let other = Piece(transfer: transfer, sink: tail, start: cut, end: end)
@@ -29,14 +44,14 @@ extension CurlWorker {
         transfer.openPieces += 1
         wholeObjects.add(other)
         enqueue(other, isUrgent: true)
+        return true
     }
 
-    private func splittable(_ exchange: Exchange) -> (Piece, any SplittableSink)? {
-        let host = exchange.host
-        guard host.running < limit(of: host), host.queue.isEmpty, hasRanges(exchange),
-            exchange.pieces.count == 1, let piece = exchange.pieces.first, piece.fault == nil,
-            let remaining = piece.remaining, remaining / 2 >= configuration.minimumSplit,
-            let sink = piece.sink as? any SplittableSink
+    /// Whether the end of what an exchange brings could be given away, and by which sink.
+    func splittable(_ exchange: Exchange) -> (Piece, any SplittableSink)? {
+        guard exchange.pieces.count == 1, let piece = exchange.pieces.first, piece.fault == nil,
+            !piece.isIndivisible, !exchange.isPaused, hasRanges(exchange), let remaining = piece.remaining,
+            remaining / 2 >= configuration.minimumSplit, let sink = piece.sink as? any SplittableSink
         else { return nil }
         return (piece, sink)
     }

@@ -27,6 +27,8 @@ final class HostState {
     var measuredSince: Duration = .zero
     /// **Bytes** a second at the last measurement.
     var goodput = 0.0
+    /// Whether something that runs could be split, so that more connections would have work.
+    var hasDivisible = false
     /// Whether all connections were busy and more was waiting, the whole time since then.
     var wasSaturated = false
 

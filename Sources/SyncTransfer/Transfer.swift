@@ -88,6 +88,8 @@ final class Piece {
     var lastFault: Fault?
     /// Why this piece wants no more of the exchange it is in, although others may.
     var fault: Fault?
+    /// Its sink had no place for a cut.
+    var isIndivisible = false
     /// Takes a body from the first byte on although much of it is not wanted: no other source has ranges.
     var acceptsWaste = false
 

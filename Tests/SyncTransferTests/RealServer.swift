@@ -1,5 +1,6 @@
 import Glibc
 import SyncTestKit
+import Synchronization
 
 /// Starts servers as people have them, when they are installed.
 enum RealServer {
@@ -52,11 +53,24 @@ enum RealServer {
             """,
             to: "squid.conf"
         )
-        return try await start("squid", ["-N", "-f", root.path("squid.conf")], root, port: port)
+        return try await start(
+            "squid",
+            ["-N", "-n", "test\(port)", "-f", root.path("squid.conf")],
+            root,
+            port: port
+        )
     }
 
-    /// A port that was free a moment ago.
-    static func freePort() throws -> UInt16 { try ClosedPort().port }
+    private static let nextPort = Atomic<UInt16>(20_000 + UInt16(truncatingIfNeeded: getpid() % 10_000))
+
+    /// A port that nobody listens on, and that no other test of this process is given.
+    static func freePort() throws -> UInt16 {
+        for _ in 0..<100 {
+            let port = nextPort.wrappingAdd(1, ordering: .relaxed).newValue
+            if !isListening(port) { return port }
+        }
+        throw TestKitError("a hundred ports in a row are taken")
+    }
 
     private static func start(
         _ name: String,
