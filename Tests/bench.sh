@@ -36,7 +36,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 [ ${#scenarios[@]} != 0 ] || scenarios=(small small-shm mixed small-link mixed-link again)
-need curl=curl python3=python3-minimal aria2c=aria2 wget2=wget2 rclone=rclone rsync=rsync openssl=openssl tar=tar \
+need curl=curl python3=python3 aria2c=aria2 wget2=wget2 rclone=rclone rsync=rsync openssl=openssl tar=tar \
   /usr/bin/time=time mkfs.ext4=e2fsprogs losetup=mount
 find_binary
 make_work

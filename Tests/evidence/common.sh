@@ -28,10 +28,15 @@ verdict() {
   say "every bound holds"
 }
 
-# need COMMAND=PACKAGE…: installs the packages whose command is missing.
+# need THING=PACKAGE…: installs the packages whose command, or file when it begins with /, is missing.
 need() {
   local pair missing=()
-  for pair; do command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}"); done
+  for pair; do
+    case $pair in
+    /*) [ -e "${pair%%=*}" ] ;;
+    *) command -v "${pair%%=*}" >/dev/null ;;
+    esac || missing+=("${pair#*=}")
+  done
   [ ${#missing[@]} != 0 ] || return 0
   local sudo=; [ "$(id -u)" = 0 ] || sudo=sudo
   say "installing ${missing[*]}"

@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-need curl=curl python3=python3-minimal /usr/bin/time=time
+need curl=curl python3=python3 /usr/bin/time=time
 find_binary
 make_work
 

@@ -21,8 +21,7 @@ link_possible() {
 link_up() {
   local simulator=${SYNCAGENT_LINKSIM:-$WORK/linksim} i ns
   [ -n "${SYNCAGENT_LINKSIM:-}" ] || [ -x "$simulator" ] || {
-    need cc=gcc
-    [ -e /usr/include/stdio.h ] || need libc6-dev-is-missing=libc6-dev
+    need cc=gcc /usr/include/stdio.h=libc6-dev
     cc -O2 -Wall -Wextra -o "$simulator" "$EVIDENCE/linksim.c"
   }
   CLIENT_NS=syncagent-client-$$ SERVER_NS=syncagent-server-$$ SERVER_ADDRESS=198.18.0.2

@@ -19,7 +19,7 @@
 OLD_RELEASE=1.43.10 NEW_RELEASE=1.43.11
 case "${1:-}" in -h|--help) usage ;; esac
 [ $# -gt 0 ] || set -- papirus wesnoth botocore
-need curl=curl python3=python3-minimal strace=strace dpkg-deb=dpkg /usr/bin/time=time
+need curl=curl python3=python3 strace=strace dpkg-deb=dpkg /usr/bin/time=time
 find_binary
 make_work
 fresh_place trees 6

@@ -18,7 +18,7 @@
 MEMORY=200
 case "${1:-}" in -h|--help) usage ;; esac
 [ $# -gt 0 ] || set -- requests growth hooks
-need curl=curl python3=python3-minimal strace=strace /usr/bin/time=time
+need curl=curl python3=python3 strace=strace /usr/bin/time=time
 find_binary
 make_work
 sets=$(cached sets)
