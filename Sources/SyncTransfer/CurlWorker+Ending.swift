@@ -9,12 +9,9 @@ extension CurlWorker {
         measure(exchange)
         release(exchange)
         account(exchange)
+        endWholeObject(of: exchange)
         let host = exchange.host
-        if exchange.isConnected {
-            host.connectivityFailures = 0
-            host.unreachableSince = nil
-            host.lastFault = nil
-        }
+        if exchange.isConnected { wasReached(host) }
         if fault == nil, exchange.verdict != .redirect {
             standings[host.origin].addSuccess(
                 bytes: exchange.bodyBytes,
@@ -32,7 +29,15 @@ extension CurlWorker {
             }
         }
         exchange.pieces = []
-        endWholeObject(of: exchange)
+        list(host)
+    }
+
+    /// Something answers there: it may get more than one to find that out.
+    func wasReached(_ host: HostState) {
+        host.unreachableSince = nil
+        host.lastFault = nil
+        guard host.connectivityFailures > 0 else { return }
+        host.connectivityFailures = 0
         list(host)
     }
 
@@ -71,6 +76,10 @@ extension CurlWorker {
             exchange.pieces.removeAll { $0.isServed }
             // The last one ends with the exchange.
             if exchange.pieces.isEmpty { exchange.pieces = done.last.map { [$0] } ?? [] }
+            if let next = exchange.pieces.first, next.transfer !== exchange.lead {
+                account(exchange)  // What came so far is the leader's; the rest is the next one's.
+                exchange.lead = next.transfer
+            }
             for piece in done where !exchange.pieces.contains(where: { $0 === piece }) {
                 conclude(piece, of: exchange, fault: nil)
             }

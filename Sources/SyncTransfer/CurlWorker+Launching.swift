@@ -68,7 +68,7 @@ extension CurlWorker {
     private func question(for piece: Piece, chain: RedirectChain, wholeOnly: Bool) -> Question {
         let request = piece.transfer.request
         var question = Question(objectSize: request.objectSize)
-        question.isElsewhere = chain.current.origin.host != chain.original.origin.host
+        question.isElsewhere = chain.current.origin.host != chain.entry.origin.host
         question.mayBeWebPage =
             chain.original.path.hasSuffix(".html") || chain.original.path.hasSuffix(".htm")
         question.isConditional = request.knownValidator != nil && piece.position == 0 && request.range == nil

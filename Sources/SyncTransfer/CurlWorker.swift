@@ -122,6 +122,7 @@ final class CurlWorker {
         sweepAt = now + sweepInterval
         for exchange in Array(running.values) {
             measure(exchange)
+            if exchange.isConnected { wasReached(exchange.host) }
             if !exchange.host.hasDivisible { exchange.host.hasDivisible = splittable(exchange) != nil }
             if exchange.activity != exchange.activitySeen || exchange.isPaused || exchange.isThrottled {
                 exchange.activitySeen = exchange.activity

@@ -47,6 +47,7 @@ extension EasyHandle {
         if let authorities = tls.authorities {
             try set(CURLOPT_CAINFO, authorities)
             try set(CURLOPT_CAPATH, nil)
+            try set(CURLOPT_PROXY_CAINFO, authorities)
         }
         guard showsCertificate, let certificate = tls.certificate else { return }
         try set(CURLOPT_SSLCERT, certificate)

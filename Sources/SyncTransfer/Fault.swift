@@ -1,3 +1,4 @@
+import SyncModel
 package import SyncPlugins
 
 /// What went wrong with one attempt.
@@ -54,7 +55,7 @@ package struct Fault: Error, Equatable, Sendable {
     /// Makes a fault.
     package init(_ kind: Kind, _ detail: String, retryAfter: Int64? = nil) {
         self.kind = kind
-        self.detail = detail
+        self.detail = escaped(detail)  // Some of it are the server's words (V63).
         self.retryAfter = retryAfter
     }
 

@@ -142,4 +142,27 @@ struct SchedulingScenarioTests {
         bench.transport.setRateLimit(nil)
         try await bench.deliver(large)
     }
+
+    @Test("What trickles while others wait leaves its slot to them, and comes later [F037 V50]")
+    func trickles() async throws {
+        let bench = try Bench {
+            // An hour passes in a minute, so that half a minute's window is half a second.
+            let clock = systemClock
+            $0.clock = TransportClock(now: { clock.now() * 60 }, unixTime: clock.unixTime)
+            $0.idleTimeout = .seconds(600)
+            $0.resourceDeadline = .seconds(3600)
+            $0.retry.base = .milliseconds(1)
+            $0.connections = 2
+        }
+        let fast = ServedObject.patterned(size: 400_000)
+        bench.server.script("/slow", .object(object).dripping(1, every: .milliseconds(40)), .object(object))
+        bench.server.script("/fast", .object(fast).delayed(by: .milliseconds(2)))
+        let slow = bench.start(object, from: [bench.server.url("/slow")]) { $0.priority = 1 }
+        while bench.server.log.requestCount == 0 { try await Task.sleep(for: .milliseconds(2)) }
+        let runs = (0..<400).map { _ in bench.start(fast, from: [bench.server.url("/fast")]) }
+        let report = try await bench.finish(slow, object)
+        #expect(report.requests == 2)
+        #expect(bench.log.lines(of: "retrying").first?.contains("while others wait") == true)
+        for run in runs { try await bench.finish(run, fast) }
+    }
 }
