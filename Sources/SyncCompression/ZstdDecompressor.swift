@@ -57,7 +57,9 @@ package struct ZstdDecompressor: ~Copyable {
 
     /// Starts a frame that arrives in pieces, see ``decodeNext(_:into:)``.
     package mutating func begin() throws(CompressionError) {
-        if let error = CompressionError.from(ZSTD_DCtx_reset(context, ZSTD_reset_session_only)) { throw error }
+        if let error = CompressionError.from(ZSTD_DCtx_reset(context, ZSTD_reset_session_only)) {
+            throw error
+        }
     }
 
     /// What one call of ``decodeNext(_:into:)`` did.

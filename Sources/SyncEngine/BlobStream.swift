@@ -33,7 +33,9 @@ final class BlobStream: @unchecked Sendable {  // Safe by that rule, see SpanUnp
         _ put: (_ raw: UnsafeRawBufferPointer, _ offset: UInt64) -> Void
     ) -> String? {
         guard isCompressed else {
-            guard produced &+ UInt64(stored.count) <= rawLength else { return "longer than the manifest says" }
+            guard produced &+ UInt64(stored.count) <= rawLength else {
+                return "longer than the manifest says"
+            }
             put(stored, produced)
             produced += UInt64(stored.count)
             return nil

@@ -184,7 +184,8 @@ final class Committer: Sendable {
                     let leaf = path.baseAddress
                 else { throw FileError(step: "enter", path: files.path(staged.row), code: ENOENT) }
                 // The arena keeps a NUL behind each path, so the tail is a C string.
-                let record = (leaf + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) {
+                let record = (leaf + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1)
+                {
                     rename(staged, to: $0, in: directory)
                 }
                 return .success(try record.get())

@@ -78,7 +78,9 @@ struct FetchRounds: Sendable {
                 if last || !retries { failures.append(failure.shown) } else { again.append(failure.row) }
             }
             guard !again.isEmpty else { break }
-            let loose = again.filter { !manifest.files.urls($0).isEmpty && (attempt > 0 || !canReload(result, $0)) }
+            let loose = again.filter {
+                !manifest.files.urls($0).isEmpty && (attempt > 0 || !canReload(result, $0))
+            }
             do throws(PlanError) {
                 round = try makePlan(
                     manifest,
@@ -149,14 +151,22 @@ struct FetchRounds: Sendable {
             case .disk(let error):
                 let shown = Failure(row: trouble.row, reason: "\(error)", isDisk: true)
                 failures[trouble.row] = RowFailure(
-                    row: trouble.row, isDisk: true, isWrongBytes: false, shown: shown)
+                    row: trouble.row,
+                    isDisk: true,
+                    isWrongBytes: false,
+                    shown: shown
+                )
             case .wrongBytes(let reason):
                 if let known = failures[trouble.row], known.isDisk || trouble.span == nil { continue }
                 let end = trouble.span.map { ends[$0] }
                 let place = end.map { ", from \(redacted(url: $0.url))" } ?? ""
                 let shown = Failure(row: trouble.row, reason: reason + place, isDisk: false)
                 failures[trouble.row] = RowFailure(
-                    row: trouble.row, isDisk: false, isWrongBytes: true, shown: shown)
+                    row: trouble.row,
+                    isDisk: false,
+                    isWrongBytes: true,
+                    shown: shown
+                )
                 if let end { environment.transport.blame(url: end.url, reason: "wrong bytes") }
             }
         }

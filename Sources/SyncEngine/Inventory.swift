@@ -45,7 +45,9 @@ struct PlaceCheck {
             let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
             let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
             do throws(FileError) {
-                guard let directory = try directories.descriptor(parent, create: false) else { return .absent }
+                guard let directory = try directories.descriptor(parent, create: false) else {
+                    return .absent
+                }
                 guard let base = path.baseAddress else { return .absent }
                 // The arena keeps a NUL behind each path.
                 let found = (base + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) {

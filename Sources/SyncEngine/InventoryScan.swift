@@ -66,7 +66,8 @@ struct InventoryScan: Sendable {
             switch check.verdict(row: row, known: known, directories: directories) {
             case .unchanged(let record): result.unchanged.append((row, record))
             case .absent, .differs: result.wanted.append(row)
-            case .obstructed(let error): result.obstructed.append(Inventory.Obstruction(row: row, error: error))
+            case .obstructed(let error):
+                result.obstructed.append(Inventory.Obstruction(row: row, error: error))
             case .unknown:
                 result.unknown.append(Unknown(row: row, installed: known?.installed ?? isLogged(row)))
             }

@@ -103,7 +103,10 @@ struct ManifestSource: Sendable {
                 throw Self.refusal(error, overflowed: sink.overflowed)
             case .success(let report) where report.response.status == 304:
                 guard let usable, let cache else {
-                    throw EngineError(.dataInvalid, "\(redacted(url: url)): 304 to a request without condition")
+                    throw EngineError(
+                        .dataInvalid,
+                        "\(redacted(url: url)): 304 to a request without condition"
+                    )
                 }
                 return found(usable, in: cache, url: url)
             case .success(let report):
@@ -139,7 +142,11 @@ struct ManifestSource: Sendable {
             shown: redacted(url: url)
         ) { () throws(EngineError) in
             if let body = cache.body(of: entry),
-                let manifest = try? Self.decode(body, isCompressed: entry.isCompressed, shown: redacted(url: url)),
+                let manifest = try? Self.decode(
+                    body,
+                    isCompressed: entry.isCompressed,
+                    shown: redacted(url: url)
+                ),
                 manifest.digest == entry.digest
             {
                 return manifest
@@ -148,7 +155,10 @@ struct ManifestSource: Sendable {
             cache.forget(url)
             let fresh = try fetch(url)
             guard fresh.digest == entry.digest else {
-                throw EngineError(.unavailable, "\(redacted(url: url)): the manifest changed meanwhile; pull again")
+                throw EngineError(
+                    .unavailable,
+                    "\(redacted(url: url)): the manifest changed meanwhile; pull again"
+                )
             }
             return try fresh.decode()
         }

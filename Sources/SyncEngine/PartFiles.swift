@@ -47,7 +47,9 @@ final class PartFiles: Sendable {
     ///
     /// - Returns: What completing the last blob led to when all are here; `.incomplete` otherwise; `nil` when
     ///   the left-over cannot be used.
-    func adopt(_ file: Staging.File, row: Int, hasher: inout SHA256Hasher) -> (part: PartFile, outcome: Outcome)? {
+    func adopt(_ file: Staging.File, row: Int, hasher: inout SHA256Hasher) -> (
+        part: PartFile, outcome: Outcome
+    )? {
         guard let part = reopen(file, row: row, whole: false) else { return nil }
         let blobs = manifest.files.blobs(row)
         var missing = 0

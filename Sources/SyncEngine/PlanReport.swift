@@ -1,5 +1,5 @@
-package import SyncModel
 import SyncManifest
+package import SyncModel
 import SyncPlanner
 
 /// What a pull would fetch, in which requests, and why: the answer of `syncagent plan`.

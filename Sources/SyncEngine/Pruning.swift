@@ -87,7 +87,9 @@ struct Pruning: Sendable {
                     guard unlinkat(directory, leaf, 0) == 0 else { return }
                     gone.append(position)
                     removed += 1
-                    if emptied.last.map({ !$0.elementsEqual(parent) }) ?? true { emptied.append(Array(parent)) }
+                    if emptied.last.map({ !$0.elementsEqual(parent) }) ?? true {
+                        emptied.append(Array(parent))
+                    }
                 case .success, .failure: return  // Changed by somebody since: theirs now.
                 }
             }
@@ -126,7 +128,11 @@ extension FileTable {
         var high = count
         while low < high {
             let middle = (low + high) / 2
-            if withPath(middle, { PathOrder.compare($0, path) }) < 0 { low = middle + 1 } else { high = middle }
+            if withPath(middle, { PathOrder.compare($0, path) }) < 0 {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
         return low
     }

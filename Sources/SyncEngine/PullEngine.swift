@@ -32,7 +32,10 @@ package struct PullEngine: Sendable {
         do throws(FileError) { lock = try destination.lock() } catch { throw Self.cannotUse(error) }
         guard let lock else {
             let holder = destination.lockHolder().map { " (process \($0))" } ?? ""
-            throw EngineError(.busy, "\(escaped(path)): another syncagent is at work there\(holder); wait for it")
+            throw EngineError(
+                .busy,
+                "\(escaped(path)): another syncagent is at work there\(holder); wait for it"
+            )
         }
         var run = PullRun(options: options, environment: environment, found: found, destination: destination)
         run.started = started
@@ -66,7 +69,11 @@ package struct PullEngine: Sendable {
             inventory.records = Array(repeating: nil, count: manifest.files.count)
         }
         do throws(PlanError) {
-            let rule = FetchRounds.rule(for: manifest, wanted: inventory.wanted, connections: options.connections)
+            let rule = FetchRounds.rule(
+                for: manifest,
+                wanted: inventory.wanted,
+                connections: options.connections
+            )
             let plan = try makePlan(manifest, wanted: inventory.wanted, rule: rule)
             return PlanReport(
                 manifest: manifest,

@@ -55,7 +55,9 @@ struct PullRun {
         report.session = session
         report.run = identifier
         let index = StatIndex.read(from: destination)
-        let owner = index.owner.split(separator: "\n", omittingEmptySubsequences: false).first.map(String.init)
+        let owner = index.owner.split(separator: "\n", omittingEmptySubsequences: false).first.map(
+            String.init
+        )
         if let owner, !owner.isEmpty, owner != found.project {
             throw EngineError(
                 .cannotCreate,
@@ -99,7 +101,8 @@ struct PullRun {
             return try conclude(manifest, states)
         }
         let names = index.owner.split(separator: "\n").dropFirst().map(String.init)
-        for group in ["all"] + names where options.groups.isEmpty || group == "all" || options.groups.contains(group) {
+        for group in ["all"] + names
+        where options.groups.isEmpty || group == "all" || options.groups.contains(group) {
             journal.groupCompleted(group, result: .ok)
         }
         return finished()
@@ -142,7 +145,9 @@ struct PullRun {
             inventory.wanted = (inventory.wanted + again.wanted).sorted()
         }
         for row in rows where inventory.records[row] != nil { states[row] = .unchanged }
-        for obstruction in inventory.obstructed { fail(obstruction.row, "\(obstruction.error)", &states, manifest) }
+        for obstruction in inventory.obstructed {
+            fail(obstruction.row, "\(obstruction.error)", &states, manifest)
+        }
 
         if !inventory.wanted.isEmpty {
             try fetch(manifest, index, &inventory, &states)
@@ -253,7 +258,8 @@ struct PullRun {
             let (lane, stop) = (environment.workers + 1, environment.stop)
             // Tens of thousands of links take a second of system calls: nobody waits for them.
             failures += concurrently(2, name: "fetch") { part in
-                part == 0 ? small.stage(open, lane: lane) : stop.isStopped ? [] : rounds.run(plan, parts: parts)
+                part == 0
+                    ? small.stage(open, lane: lane) : stop.isStopped ? [] : rounds.run(plan, parts: parts)
             }.joined()
         } catch {
             _ = committer.finish()
@@ -270,7 +276,11 @@ struct PullRun {
         note(failures, &states, manifest)
     }
 
-    private mutating func note(_ failures: [FetchRounds.Failure], _ states: inout RowStates, _ manifest: Manifest) {
+    private mutating func note(
+        _ failures: [FetchRounds.Failure],
+        _ states: inout RowStates,
+        _ manifest: Manifest
+    ) {
         for failure in failures where states[failure.row] == .pending {
             if environment.stop.isStopped, !failure.isDisk { continue }
             fail(failure.row, failure.reason, &states, manifest)

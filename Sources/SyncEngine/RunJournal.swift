@@ -29,7 +29,11 @@ struct RunJournal: Sendable {
         func take(_ body: () -> Void) { lock.withLock { _ in body() } }
     }
 
-    private func tell(_ name: String, note: String? = nil, _ fill: @escaping @Sendable (inout JSONLine) -> Void) {
+    private func tell(
+        _ name: String,
+        note: String? = nil,
+        _ fill: @escaping @Sendable (inout JSONLine) -> Void
+    ) {
         let (session, run) = (session, run)
         turn.take {
             environment.observer(
@@ -119,7 +123,9 @@ struct RunJournal: Sendable {
     /// The last event; its fields are the contract's, in the contract's order.
     func finished(_ report: PullReport) {
         turn.take {
-            environment.observer(SyncEvent("pull.finished", time: environment.now()) { report.write(to: &$0) })
+            environment.observer(
+                SyncEvent("pull.finished", time: environment.now()) { report.write(to: &$0) }
+            )
         }
     }
 }

@@ -49,14 +49,17 @@ extension PullEngine {
         var report = VerifyReport()
         report.files = rows.count
         guard let destination = try Self.openIfPresent(path) else {
-            report.problems = rows.map { VerifyReport.Problem(path: manifest.files.path($0), reason: "missing") }
+            report.problems = rows.map {
+                VerifyReport.Problem(path: manifest.files.path($0), reason: "missing")
+            }
             return report
         }
         let next = SharedCounter()
         let stop = environment.stop
         let results = concurrently(environment.workers, name: "verify") { _ -> Findings in
             var findings = Findings()
-            guard var reader = try? PlaceReader(destination) else { return findings }  // Told below as unread.
+            // Told below as unread.
+            guard var reader = try? PlaceReader(destination) else { return findings }
             while !stop.isStopped {
                 let position = next.take()
                 guard position < rows.count else { break }
@@ -67,12 +70,17 @@ extension PullEngine {
         var seen = 0
         for findings in results {
             report.bytes = report.bytes &+ findings.bytes
-            report.problems += findings.problems.map { .init(path: manifest.files.path($0.row), reason: $0.reason) }
+            report.problems += findings.problems.map {
+                .init(path: manifest.files.path($0.row), reason: $0.reason)
+            }
             seen += findings.seen
         }
         if stop.isStopped { throw EngineError(.interrupted, "stopped after \(seen) of \(rows.count) files") }
         guard seen == rows.count else {
-            throw EngineError(.internalError, "OpenSSL has no SHA-256; \(rows.count - seen) files were not read")
+            throw EngineError(
+                .internalError,
+                "OpenSSL has no SHA-256; \(rows.count - seen) files were not read"
+            )
         }
         report.problems.sort { $0.path < $1.path }
         return report
@@ -85,7 +93,11 @@ extension PullEngine {
 
         mutating func add(_ row: Int, _ problem: String?, _ manifest: Manifest) {
             seen += 1
-            if let problem { problems.append((row, problem)) } else { bytes = bytes &+ manifest.files.size(row) }
+            if let problem {
+                problems.append((row, problem))
+            } else {
+                bytes = bytes &+ manifest.files.size(row)
+            }
         }
     }
 }

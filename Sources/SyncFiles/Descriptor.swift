@@ -47,7 +47,9 @@ package func writeAll(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, at o
 /// Reads until `target` is full or the file ends.
 ///
 /// - Returns: Bytes read, or -1 with errno set.
-package func readFully(_ descriptor: Int32, into target: UnsafeMutableRawBufferPointer, at offset: UInt64) -> Int {
+package func readFully(_ descriptor: Int32, into target: UnsafeMutableRawBufferPointer, at offset: UInt64)
+    -> Int
+{
     var done = 0
     while done < target.count {
         guard let start = off_t(exactly: offset &+ UInt64(done)) else {

@@ -126,7 +126,9 @@ package final class Directories {
         withUnsafeTemporaryAllocation(byteCount: bytes.count + 1, alignment: 1) { buffer in
             buffer.copyBytes(from: bytes)
             buffer[bytes.count] = 0
-            return body(buffer.baseAddress.map { UnsafePointer($0.assumingMemoryBound(to: CChar.self)) } ?? empty)
+            return body(
+                buffer.baseAddress.map { UnsafePointer($0.assumingMemoryBound(to: CChar.self)) } ?? empty
+            )
         }
     }
 

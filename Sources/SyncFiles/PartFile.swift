@@ -30,7 +30,8 @@ package final class PartFile: Sendable {
         var hashing = false
     }
 
-    private final class HashBox: @unchecked Sendable {  // Safe: used only by the thread that set State.hashing.
+    // Safe: used only by the thread that set State.hashing.
+    private final class HashBox: @unchecked Sendable {
         var hasher: SHA256Hasher
         init(_ hasher: consuming SHA256Hasher) { self.hasher = hasher }
     }
@@ -75,7 +76,9 @@ package final class PartFile: Sendable {
     /// **Bytes** of the blobs that are complete.
     package var doneBytes: UInt64 {
         state.withLock { state in
-            ends.indices.reduce(0) { state.done[$1] ? $0 + range(blob: $1).upperBound - range(blob: $1).lowerBound : $0 }
+            ends.indices.reduce(0) {
+                state.done[$1] ? $0 + range(blob: $1).upperBound - range(blob: $1).lowerBound : $0
+            }
         }
     }
 

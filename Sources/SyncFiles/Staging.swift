@@ -24,7 +24,9 @@ package final class Staging: Sendable {
         guard directory >= 0 else { throw .last("open", path) }
         var opened: [Int32] = []
         // Lanes that a run with more workers left are looked after, too.
-        let existing = directoryEntries(directory).compactMap { Int($0) }.filter { (0..<Self.mostLanes).contains($0) }
+        let existing = directoryEntries(directory).compactMap { Int($0) }.filter {
+            (0..<Self.mostLanes).contains($0)
+        }
         for lane in 0..<max(1, count, (existing.max() ?? 0) + 1) {
             do throws(FileError) {
                 opened.append(try Self.lane("\(lane)", in: directory, path: path))
@@ -136,7 +138,8 @@ package final class Staging: Sendable {
         var found: [(File, UInt64)] = []
         for (lane, descriptor) in lanes.enumerated() {
             for entry in directoryEntries(descriptor) {
-                guard let name = StagedName(parsing: entry), case .success(let known) = status(descriptor, entry),
+                guard let name = StagedName(parsing: entry),
+                    case .success(let known) = status(descriptor, entry),
                     let known, known.kind == .file
                 else {
                     _ = unlinkat(descriptor, entry, 0)

@@ -52,7 +52,9 @@ package struct StatIndex: Sendable {
     init?(_ bytes: [UInt8]) {
         guard bytes.count >= Self.headerLength + 32, bytes.starts(with: Self.magic) else { return nil }
         let header = bytes.withUnsafeBytes { Header($0) }
-        let (recordBytes, tooMany) = header.count.multipliedReportingOverflow(by: UInt64(IndexRecord.byteCount))
+        let (recordBytes, tooMany) = header.count.multipliedReportingOverflow(
+            by: UInt64(IndexRecord.byteCount)
+        )
         guard !tooMany, let records = Int(exactly: recordBytes), let count = Int(exactly: header.count),
             let arena = Int(exactly: header.arenaLength), let owner = Int(exactly: header.ownerLength),
             records <= bytes.count, arena <= bytes.count, owner <= bytes.count,
@@ -129,7 +131,11 @@ package struct StatIndex: Sendable {
         var high = count
         while low < high {
             let middle = (low + high) / 2
-            if withPath(middle, { PathOrder.compare($0, path) }) < 0 { low = middle + 1 } else { high = middle }
+            if withPath(middle, { PathOrder.compare($0, path) }) < 0 {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
         return low
     }

@@ -21,7 +21,9 @@ public enum PathOrder {
 
     /// Whether `parent` names a directory that `child` is in.
     @inlinable
-    public static func isDirectory(_ parent: UnsafeBufferPointer<UInt8>, of child: UnsafeBufferPointer<UInt8>) -> Bool {
+    public static func isDirectory(_ parent: UnsafeBufferPointer<UInt8>, of child: UnsafeBufferPointer<UInt8>)
+        -> Bool
+    {
         guard parent.count < child.count, child[parent.count] == 0x2F else { return false }
         return parent.indices.allSatisfy { parent[$0] == child[$0] }
     }

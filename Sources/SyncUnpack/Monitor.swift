@@ -3,7 +3,8 @@ import CPosix
 /// A value behind a lock, with waiting. pthread_cond_wait(3).
 ///
 /// `Synchronization.Mutex` has no condition, and workers must sleep while there is nothing to do.
-package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `value` is touched under `mutex` only.
+// Safe: `value` is touched under `mutex` only.
+package final class Monitor<Value: Sendable>: @unchecked Sendable {
     private var value: Value
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let condition: UnsafeMutablePointer<pthread_cond_t>

@@ -39,7 +39,8 @@ package final class SpanUnpacker: WorkItem {
     }
 
     /// Touched by the one worker that runs this item.
-    private final class Confined: @unchecked Sendable {  // Safe: `run` never overlaps itself, see Inbox.scheduled.
+    // Safe: `run` never overlaps itself, see Inbox.scheduled.
+    private final class Confined: @unchecked Sendable {
         var next: Int
         var carry: [UInt8] = []
         var streaming = false

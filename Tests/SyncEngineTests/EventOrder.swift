@@ -24,7 +24,9 @@ struct EventOrder {
         names.append(name)
         if event["time"] == nil { violations.append("\(name) has no time") }
         if name != "pull.finished", event["run"] == nil { violations.append("\(name) has no run") }
-        if name.hasPrefix("task."), !groups.isEmpty { violations.append("\(name) \(path) after group.completed") }
+        if name.hasPrefix("task."), !groups.isEmpty {
+            violations.append("\(name) \(path) after group.completed")
+        }
         switch name {
         case "task.installed":
             if !installed.insert(path).inserted { violations.append("\(path) installed twice") }
@@ -41,7 +43,9 @@ struct EventOrder {
             groups.append(group)
         case "hook.started":
             openHooks += 1
-            if !groups.contains(event["group"] as? String ?? "?") { violations.append("a hook before its group") }
+            if !groups.contains(event["group"] as? String ?? "?") {
+                violations.append("a hook before its group")
+            }
             if openHooks > 1 { violations.append("two hooks at a time") }
         case "hook.finished": openHooks -= 1
         case "pull.finished": finish(event)
@@ -53,7 +57,9 @@ struct EventOrder {
     private mutating func finish(_ event: [String: Any]) {
         let files = event["files"] as? [String: Int] ?? [:]
         func check(_ key: String, _ told: Int) {
-            if files[key] != told { violations.append("\(key): \(files[key] ?? -1) at the end, \(told) told") }
+            if files[key] != told {
+                violations.append("\(key): \(files[key] ?? -1) at the end, \(told) told")
+            }
         }
         if (files["installed"] ?? 0) + (files["reused"] ?? 0) != installed.count {
             violations.append("installed and reused: \(files), \(installed.count) told")
@@ -61,6 +67,8 @@ struct EventOrder {
         check("failed", failed.count)
         let done = ["installed", "unchanged", "reused", "failed"].reduce(0) { $0 + (files[$1] ?? 0) }
         if done > files["total"] ?? 0 { violations.append("more than all: \(files)") }
-        if event["result"] as? String == "ok", done != files["total"] { violations.append("ok, but \(files)") }
+        if event["result"] as? String == "ok", done != files["total"] {
+            violations.append("ok, but \(files)")
+        }
     }
 }

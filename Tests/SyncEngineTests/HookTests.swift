@@ -13,13 +13,17 @@ struct HookTests {
     init() throws {
         scene = try Scene()
         var tree = AssetTree()
-        for name in ["sheets/a", "sheets/b", "models/c"] { tree.addFile(name, size: 900, seed: UInt64(name.count)) }
+        for name in ["sheets/a", "sheets/b", "models/c"] {
+            tree.addFile(name, size: 900, seed: UInt64(name.count))
+        }
         tree.nodes["sheets/latest"] = .link("a")
         self.tree = tree
         try scene.publish(tree) { $0.groups = [("sheets", ["sheets/**"]), ("models", ["models/**"])] }
     }
 
-    private func pull(_ hook: RecordingHook, groups: [String] = ["all"], only: [String] = []) throws -> Scene.Outcome {
+    private func pull(_ hook: RecordingHook, groups: [String] = ["all"], only: [String] = []) throws
+        -> Scene.Outcome
+    {
         try scene.pull(hooks: hook) { options in
             options.hooks = groups.map { HookSpecification(group: $0, arguments: ["/bin/after-\($0)", "x"]) }
             options.groups = only
@@ -78,7 +82,11 @@ struct HookTests {
         _ = try pull(hook, groups: ["sheets", "models"], only: ["sheets"])
         #expect(hook.calls.map(\.arguments.first) == ["/bin/after-sheets"])
         let entries = try report(hook.calls.first)["entries"] as? [[String: Any]]
-        #expect(Set(entries?.compactMap { $0["path"] as? String } ?? []) == ["sheets/a", "sheets/b", "sheets/latest"])
+        #expect(
+            Set(entries?.compactMap { $0["path"] as? String } ?? []) == [
+                "sheets/a", "sheets/b", "sheets/latest",
+            ]
+        )
         #expect(hook.calls.first?.environment["SYNCAGENT_CHANGED"] == "3")
     }
 

@@ -63,7 +63,10 @@ struct LinkAttackTests {
         expectVictimUntouched()
     }
 
-    @Test("A link that comes between two pulls is not followed by update, prune or repair [V5 V60]", arguments: 1...5)
+    @Test(
+        "A link that comes between two pulls is not followed by update, prune or repair [V5 V60]",
+        arguments: 1...5
+    )
     func between(depth: Int) throws {
         let tree = Self.tree(tail: "old")
         try scene.publish(tree)
@@ -90,13 +93,19 @@ struct LinkAttackTests {
         expectVictimUntouched()
     }
 
-    @Test("Links inside the state directory are not followed [V5]", arguments: ["staging", "staging/0", "index", "index.log", "lock"])
+    @Test(
+        "Links inside the state directory are not followed [V5]",
+        arguments: ["staging", "staging/0", "index", "index.log", "lock"]
+    )
     func state(name: String) throws {
         let tree = Self.tree(tail: "new")
         try scene.publish(tree)
         #expect(try scene.pull().status == .done)
         try? FileManager.default.removeItem(atPath: scene.root.path("dest/.syncagent/\(name)"))
-        try scene.root.link("dest/.syncagent/\(name)", to: scene.root.path(name.hasPrefix("staging") ? "outside/d1" : "outside/file"))
+        try scene.root.link(
+            "dest/.syncagent/\(name)",
+            to: scene.root.path(name.hasPrefix("staging") ? "outside/d1" : "outside/file")
+        )
         unlink(scene.root.path("dest/file"))
         _ = try scene.pull()
         expectVictimUntouched()

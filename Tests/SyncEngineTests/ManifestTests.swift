@@ -27,7 +27,10 @@ struct ManifestTests {
         #expect(!FileManager.default.fileExists(atPath: scene.destination))
     }
 
-    @Test("A manifest that breaks the format is 65, and nothing is made", arguments: ["", "{", "[]", "{\"format\":\"x\"}"])
+    @Test(
+        "A manifest that breaks the format is 65, and nothing is made",
+        arguments: ["", "{", "[]", "{\"format\":\"x\"}"]
+    )
     func invalid(text: String) throws {
         scene.transport.serve(Array(text.utf8), at: url)
         let outcome = try scene.pull()
@@ -35,7 +38,10 @@ struct ManifestTests {
         #expect(!FileManager.default.fileExists(atPath: scene.destination))
     }
 
-    @Test("A server that cannot be reached is 69", arguments: [TransferError.Code.unreachable, .timedOut, .tls])
+    @Test(
+        "A server that cannot be reached is 69",
+        arguments: [TransferError.Code.unreachable, .timedOut, .tls]
+    )
     func unreachable(code: TransferError.Code) throws {
         scene.transport.script(url + ".zst", .fail(code))
         scene.transport.script(url, .fail(code))

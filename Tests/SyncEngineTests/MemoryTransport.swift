@@ -119,7 +119,9 @@ final class MemoryTransport: Transport {
         let blamed = state.withLock(\.blamed)
         let urls = job.request.urls
         // Blamed sources are asked last, as a transport has to.
-        let order = urls.indices.sorted { (blamed.contains(urls[$0]) ? 1 : 0, $0) < (blamed.contains(urls[$1]) ? 1 : 0, $1) }
+        let order = urls.indices.sorted {
+            (blamed.contains(urls[$0]) ? 1 : 0, $0) < (blamed.contains(urls[$1]) ? 1 : 0, $1)
+        }
         var last = TransferError(code: .misuse, url: "", detail: "no URL")
         for index in order {
             switch ask(urls[index], index, job, state) {
@@ -154,7 +156,11 @@ final class MemoryTransport: Transport {
         if case .bytes(let other) = answer { bytes = other }
         guard let bytes else { return failed(.badStatus(404)) }
         let etag = etag(bytes)
-        var head = ResponseHead(status: 200, objectSize: UInt64(bytes.count), validator: Validator(etag: etag))
+        var head = ResponseHead(
+            status: 200,
+            objectSize: UInt64(bytes.count),
+            validator: Validator(etag: etag)
+        )
         if request.knownValidator?.etag == etag {
             head.status = 304
             return .success(report(head, index, url, 0))
@@ -163,14 +169,17 @@ final class MemoryTransport: Transport {
         if request.range != nil { head.status = 206 }
         head.bodyOffset = wanted.lowerBound
         let start = job.sink.begin(head)
-        guard wanted.contains(start) || start == wanted.upperBound, wanted.upperBound <= UInt64(bytes.count) else {
+        guard wanted.contains(start) || start == wanted.upperBound, wanted.upperBound <= UInt64(bytes.count)
+        else {
             return failed(.badAnswer)
         }
         wanted = start..<wanted.upperBound
         var limit = wanted.length
         if case .cut(let after, _) = answer { limit = min(limit, UInt64(after)) }
         if case .stall(let after) = answer { limit = min(limit, UInt64(after)) }
-        if let code = send(bytes, wanted.lowerBound..<(wanted.lowerBound + limit), job, state) { return failed(code) }
+        if let code = send(bytes, wanted.lowerBound..<(wanted.lowerBound + limit), job, state) {
+            return failed(code)
+        }
         if case .cut(_, let code) = answer { return failed(code) }
         if case .stall = answer {
             state.wait { $0.cancelled.contains(request.id) ? true : nil }
@@ -207,7 +216,9 @@ final class MemoryTransport: Transport {
         return nil
     }
 
-    private static func report(_ head: ResponseHead, _ index: Int, _ url: String, _ count: UInt64) -> TransferReport {
+    private static func report(_ head: ResponseHead, _ index: Int, _ url: String, _ count: UInt64)
+        -> TransferReport
+    {
         TransferReport(response: head, sourceIndex: index, currentURL: url, requests: 1, bytesReceived: count)
     }
 

@@ -71,7 +71,9 @@ struct PullTests {
         #expect(scene.problems(tree) == [])
         #expect(outcome.report?.files.installed == 2)
         #expect(outcome.report?.files.unchanged == tree.nodes.count - 2)
-        let fetched = outcome.requests.compactMap(\.range).reduce(UInt64(0)) { $0 + $1.upperBound - $1.lowerBound }
+        let fetched = outcome.requests.compactMap(\.range).reduce(UInt64(0)) {
+            $0 + $1.upperBound - $1.lowerBound
+        }
         #expect(fetched == 1_234 + 55)
     }
 
@@ -87,7 +89,11 @@ struct PullTests {
         #expect(scene.problems(tree) == [])
     }
 
-    @Test("Large files with the same content each get their own bytes", arguments: [false, true], [false, true])
+    @Test(
+        "Large files with the same content each get their own bytes",
+        arguments: [false, true],
+        [false, true]
+    )
     func largeDuplicates(chunked: Bool, sharing: Bool) throws {
         var tree = AssetTree()
         for name in ["a", "b", "c"] { tree.addFile(name, size: 2_500_000, seed: 5, executable: name == "b") }
@@ -100,7 +106,10 @@ struct PullTests {
         #expect(scene.staged == [])
     }
 
-    @Test("A file that moved is taken from its old place, not fetched, with --prune and without [S126]", arguments: [false, true])
+    @Test(
+        "A file that moved is taken from its old place, not fetched, with --prune and without [S126]",
+        arguments: [false, true]
+    )
     func moved(prune: Bool) throws {
         var tree = AssetTree()
         for number in 0..<5 { tree.addFile("old/f\(number)", size: 9_000, seed: UInt64(number)) }
@@ -125,7 +134,9 @@ struct PullTests {
     @Test("Only the groups that were asked for come, and the rest later")
     func groups() throws {
         var tree = AssetTree()
-        for name in ["sheets/a", "sheets/b", "models/c", "d"] { tree.addFile(name, size: 500, seed: UInt64(name.count)) }
+        for name in ["sheets/a", "sheets/b", "models/c", "d"] {
+            tree.addFile(name, size: 500, seed: UInt64(name.count))
+        }
         try scene.publish(tree) { $0.groups = [("sheets", ["sheets/**"]), ("models", ["models/**"])] }
         let first = try scene.pull { $0.groups = ["sheets"] }
         #expect(first.status == .done)

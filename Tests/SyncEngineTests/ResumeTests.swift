@@ -65,7 +65,8 @@ struct ResumeTests {
 
     @Test(
         "A part that somebody changed between runs still ends right [S97 F076]",
-        arguments: Kind.allCases, ["truncated", "flipped", "extended", "emptied", "removed", "replaced", "unreadable link"]
+        arguments: Kind.allCases,
+        ["truncated", "flipped", "extended", "emptied", "removed", "replaced", "unreadable link"]
     )
     func damaged(kind: Kind, how: String) throws {
         let tree = try interrupted(kind, after: 1_500_000)
@@ -74,7 +75,8 @@ struct ResumeTests {
         unlink(scene.root.path(name))
         switch how {
         case "truncated": bytes = Array(bytes.prefix(777_777))
-        case "flipped": for position in stride(from: 100, to: bytes.count, by: 900_000) { bytes[position] ^= 4 }
+        case "flipped":
+            for position in stride(from: 100, to: bytes.count, by: 900_000) { bytes[position] ^= 4 }
         case "extended": bytes += [UInt8](repeating: 7, count: Self.size)
         case "emptied": bytes = []
         case "replaced": bytes = patternedBytes(size: Self.size, seed: 1)
@@ -136,7 +138,10 @@ struct ResumeTests {
         #expect(scene.problems(tree) == [] && scene.staged == [])
     }
 
-    @Test("Whole files left in staging are used when they are right, and removed when not", arguments: [false, true])
+    @Test(
+        "Whole files left in staging are used when they are right, and removed when not",
+        arguments: [false, true]
+    )
     func staged(isRight: Bool) throws {
         var tree = AssetTree()
         tree.addFile("a", size: 5_000, seed: 1, executable: true)
@@ -210,7 +215,11 @@ struct ResumeTests {
         var log = try IndexLog(try Destination.open(path: scene.destination, create: false))
         try log.append(
             try tree.paths.map { path in
-                IndexLog.Entry(path: Array(path.utf8), digest: try Scene.digest(tree.bytes(path) ?? []), kind: .file)
+                IndexLog.Entry(
+                    path: Array(path.utf8),
+                    digest: try Scene.digest(tree.bytes(path) ?? []),
+                    kind: .file
+                )
             }
         )
         unlink(scene.root.path("dest/.syncagent/index"))

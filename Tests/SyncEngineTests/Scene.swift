@@ -89,7 +89,9 @@ final class Scene: Sendable {
     }
 
     /// An engine over this scene's transport.
-    func engine(_ ear: Ear = Ear(), hooks: RecordingHook? = nil, stop: StopRequest = StopRequest()) -> PullEngine {
+    func engine(_ ear: Ear = Ear(), hooks: RecordingHook? = nil, stop: StopRequest = StopRequest())
+        -> PullEngine
+    {
         var environment = EngineEnvironment(
             transport: transport,
             localTransport: transport,
@@ -175,7 +177,9 @@ final class Scene: Sendable {
         return result
     }
 
-    static func digest(_ bytes: [UInt8]) throws -> SHA256Digest { try bytes.withUnsafeBytes { try sha256($0) } }
+    static func digest(_ bytes: [UInt8]) throws -> SHA256Digest {
+        try bytes.withUnsafeBytes { try sha256($0) }
+    }
 }
 
 /// Keeps what the engine tells.

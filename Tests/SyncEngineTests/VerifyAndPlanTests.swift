@@ -35,7 +35,11 @@ struct VerifyAndPlanTests {
         let before = AssetTree.read(scene.destination)
         let report = try scene.engine().verify(scene.options())
         #expect(report.problems.map(\.path) == ["bin/plain", "bin/run", "latest", "models/m0.ifc"])
-        #expect(report.problems.map(\.reason) == ["missing", "is not executable", "links to elsewhere", "differs"])
+        #expect(
+            report.problems.map(\.reason) == [
+                "missing", "is not executable", "links to elsewhere", "differs",
+            ]
+        )
         #expect(AssetTree.read(scene.destination).nodes == before.nodes)
     }
 

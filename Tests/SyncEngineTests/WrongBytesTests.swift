@@ -35,7 +35,10 @@ struct WrongBytesTests {
         return (pack.bytes, Scene.base + pack.name, pack.name)
     }
 
-    @Test("Wrong bytes in one entry are asked for once more, and only they [S128 F010]", arguments: [Codec.identity, .zstd])
+    @Test(
+        "Wrong bytes in one entry are asked for once more, and only they [S128 F010]",
+        arguments: [Codec.identity, .zstd]
+    )
     func once(codec: Codec) throws {
         let tree = Self.tree()
         let pack = try onePack(tree, codec: codec)
@@ -49,7 +52,10 @@ struct WrongBytesTests {
         #expect(scene.transport.blamed == [pack.url])
     }
 
-    @Test("A file whose bytes stay wrong fails by name, and every other file is in place [S128 F043]", arguments: [Codec.identity, .zstd])
+    @Test(
+        "A file whose bytes stay wrong fails by name, and every other file is in place [S128 F043]",
+        arguments: [Codec.identity, .zstd]
+    )
     func stays(codec: Codec) throws {
         let tree = Self.tree()
         let pack = try onePack(tree, codec: codec)
@@ -107,10 +113,17 @@ struct WrongBytesTests {
         let outcome = try scene.pull()
         #expect(outcome.status == .done)
         #expect(scene.problems(tree) == [])
-        #expect(outcome.requests.map(\.url) == [Scene.base + pack.name, Scene.base + pack.name, Scene.base + "files/f0"])
+        #expect(
+            outcome.requests.map(\.url) == [
+                Scene.base + pack.name, Scene.base + pack.name, Scene.base + "files/f0",
+            ]
+        )
     }
 
-    @Test("A large chunked file with bad chunks asks for those chunks only", arguments: [Codec.identity, .zstd])
+    @Test(
+        "A large chunked file with bad chunks asks for those chunks only",
+        arguments: [Codec.identity, .zstd]
+    )
     func chunks(codec: Codec) throws {
         var tree = AssetTree.large(1, size: 4_000_000)
         tree.addFile("small", size: 100, seed: 3)
@@ -127,7 +140,10 @@ struct WrongBytesTests {
         #expect(again.compactMap { $0.range?.count }.reduce(0, +) < 600_000)
     }
 
-    @Test("A large blob that comes out wrong is fetched again, also when decoding broke off half way", arguments: [0, 1, 2, 3])
+    @Test(
+        "A large blob that comes out wrong is fetched again, also when decoding broke off half way",
+        arguments: [0, 1, 2, 3]
+    )
     func largeBlob(variant: Int) throws {
         var tree = AssetTree()
         if variant < 2 {

@@ -29,7 +29,10 @@ struct DestinationTests {
         #expect(!FileManager.default.fileExists(atPath: root.path("none")))
     }
 
-    @Test("A file in the way of the destination or of its state is named", arguments: ["dest", "dest/.syncagent"])
+    @Test(
+        "A file in the way of the destination or of its state is named",
+        arguments: ["dest", "dest/.syncagent"]
+    )
     func inTheWay(path: String) throws {
         try root.write("mine", to: path)
         let error = #expect(throws: FileError.self) {
@@ -52,7 +55,9 @@ struct DestinationTests {
     func lock() throws {
         let first = try Destination.open(path: root.path("dest"), create: true)
         let second = try Destination.open(path: root.path("dest"), create: true)
-        #expect(try Self.holdingLock(of: first) { try Self.isBusy(second) && second.lockHolder() == getpid() })
+        #expect(
+            try Self.holdingLock(of: first) { try Self.isBusy(second) && second.lockHolder() == getpid() }
+        )
         #expect(try Self.holdingLock(of: second) { try Self.isBusy(first) })
     }
 
@@ -86,8 +91,10 @@ struct DestinationTests {
             }
         }
         let hex = digest.hex
-        for bad in ["", "x", String(hex.dropLast()), hex + "0", hex + ".", hex + ".x", hex + ".1.2", hex + ".-1",
-            hex + ".4294967296", ".part", "../" + hex, hex + ".part.part", hex + "/"] {
+        for bad in [
+            "", "x", String(hex.dropLast()), hex + "0", hex + ".", hex + ".x", hex + ".1.2", hex + ".-1",
+            hex + ".4294967296", ".part", "../" + hex, hex + ".part.part", hex + "/",
+        ] {
             #expect(StagedName(parsing: bad) == nil, "\(bad)")
         }
     }

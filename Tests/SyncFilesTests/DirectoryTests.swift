@@ -111,7 +111,12 @@ struct DirectoryTests {
             var made = 0
             for number in 0..<2_000 {
                 let directories = Directories(fixture.destination)
-                guard let into = try? fixture.directory("parent/swap/d\(number % 3)", create: true, with: directories)
+                guard
+                    let into = try? fixture.directory(
+                        "parent/swap/d\(number % 3)",
+                        create: true,
+                        with: directories
+                    )
                 else { continue }
                 let raw = openat(into, "f\(number)", O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW, 0o600)
                 if raw >= 0 {

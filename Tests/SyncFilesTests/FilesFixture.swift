@@ -16,7 +16,9 @@ struct FilesFixture {
     /// The path of a name in the state directory, below ``root``.
     static func state(_ name: String) -> String { "dest/.syncagent/\(name)" }
 
-    static func digest(_ bytes: [UInt8]) throws -> SHA256Digest { try bytes.withUnsafeBytes { try sha256($0) } }
+    static func digest(_ bytes: [UInt8]) throws -> SHA256Digest {
+        try bytes.withUnsafeBytes { try sha256($0) }
+    }
 
     /// The status of a path below the destination.
     func status(_ path: String) -> FileStatus? {

@@ -40,7 +40,10 @@ struct PartFileTests {
     func orders(seed: UInt64) throws {
         var order = Array(ends.indices)
         for index in order.indices.reversed() {
-            order.swapAt(index, Int(patternedBytes(size: 1, seed: seed &* 31 &+ UInt64(index))[0]) % (index + 1))
+            order.swapAt(
+                index,
+                Int(patternedBytes(size: 1, seed: seed &* 31 &+ UInt64(index))[0]) % (index + 1)
+            )
         }
         let part = try part()
         let progress = order.map { write($0, of: part) }
@@ -74,7 +77,10 @@ struct PartFileTests {
         #expect(root.read("part\(round)") == bytes)
     }
 
-    @Test("Wrong bytes are a mismatch, the blob at fault is found, and a second attempt mends it", arguments: 0..<5)
+    @Test(
+        "Wrong bytes are a mismatch, the blob at fault is found, and a second attempt mends it",
+        arguments: 0..<5
+    )
     func mismatch(bad: Int) throws {
         let part = try part()
         var wrong = bytes
@@ -109,7 +115,10 @@ struct PartFileTests {
         #expect(isRight)
     }
 
-    @Test("The first bytes of an earlier run are taken over and the rest completes them", arguments: [1, 131_072, 199_999])
+    @Test(
+        "The first bytes of an earlier run are taken over and the rest completes them",
+        arguments: [1, 131_072, 199_999]
+    )
     func prefix(length: Int) throws {
         try root.write(Array(bytes[..<length]), to: "part")
         let part = try part(ends: [200_000])

@@ -11,7 +11,9 @@ struct StatIndexTests {
 
     init() throws { fixture = try FilesFixture() }
 
-    private func record(_ number: Int, kind: IndexRecord.Kind = .file, installed: Bool = true) throws -> IndexRecord {
+    private func record(_ number: Int, kind: IndexRecord.Kind = .file, installed: Bool = true) throws
+        -> IndexRecord
+    {
         let found = SyncFiles.status(fixture.destination.root)
         let status = try #require(found)
         var record = IndexRecord(
@@ -35,7 +37,12 @@ struct StatIndexTests {
             records.append(record)
             writer.append(record, path: path)
         }
-        try writer.write(to: fixture.destination, owner: "com.example\ngroup", completion: completion, durable: false)
+        try writer.write(
+            to: fixture.destination,
+            owner: "com.example\ngroup",
+            completion: completion,
+            durable: false
+        )
         return records
     }
 
@@ -67,7 +74,9 @@ struct StatIndexTests {
 
     @Test(
         "A path is found by its order, present or not",
-        arguments: [("", 0), ("a", 0), ("a/w", 1), ("a/x", 1), ("a/z", 3), ("b", 3), ("c", 4), ("zz", 4), ("zzz", 5)]
+        arguments: [
+            ("", 0), ("a", 0), ("a/w", 1), ("a/x", 1), ("a/z", 3), ("b", 3), ("c", 4), ("zz", 4), ("zzz", 5),
+        ]
     )
     func lowerBound(path: String, position: Int) throws {
         _ = try writeIndex()
@@ -101,7 +110,10 @@ struct StatIndexTests {
         }
     }
 
-    @Test("Numbers that a right checksum covers are checked all the same", arguments: [16, 24, 32, 128 + 72, 128 + 76])
+    @Test(
+        "Numbers that a right checksum covers are checked all the same",
+        arguments: [16, 24, 32, 128 + 72, 128 + 76]
+    )
     func hostileNumbers(offset: Int) throws {
         _ = try writeIndex()
         var bytes = try #require(fixture.root.read(FilesFixture.state("index")))

@@ -43,7 +43,9 @@ struct CoalescingTests {
         Case(
             "the end of 64 bits",
             [0..<1000, (UInt64.max - 10)..<UInt64.max],
-            gap: .max, span: .max, waste: 100,
+            gap: .max,
+            span: .max,
+            waste: 100,
             [0..<1000, (UInt64.max - 10)..<UInt64.max]
         ),
     ]
@@ -67,7 +69,10 @@ struct CoalescingTests {
         #expect(spans.flatMap { Array($0.members) } == Array(ranges.indices))
         for span in spans {
             let members = ranges[span.members]
-            #expect(span.range == members[span.members.lowerBound].lowerBound..<members[span.members.upperBound - 1].upperBound)
+            #expect(
+                span.range == members[span.members.lowerBound]
+                    .lowerBound..<members[span.members.upperBound - 1].upperBound
+            )
             #expect(span.waste == span.range.length - members.reduce(0) { $0 + $1.length })
         }
         let wanted = ranges.reduce(UInt64(0)) { $0 + $1.length }
@@ -78,7 +83,11 @@ struct CoalescingTests {
     func optimal(seed: UInt64) {
         var random = Numbers(seed: seed &+ 1_000)
         let ranges = random.ranges(count: Int(random.next(10)) + 1, overlapping: false)
-        let rule = CoalescingRule(maximumGap: random.next(40), spanLength: .max, wastePercent: random.next(40))
+        let rule = CoalescingRule(
+            maximumGap: random.next(40),
+            spanLength: .max,
+            wastePercent: random.next(40)
+        )
         #expect(coalesce(ranges, rule: rule).count == fewest(ranges, rule))
     }
 

@@ -27,9 +27,14 @@ struct PlanTests {
         try manifest([
             file("a.bin", 100, digests[0], ",\"blobs\":[[0,0,100]]"),
             file("b.bin", 100, digests[0], ",\"blobs\":[[0,0,100]]"),
-            file("big.bin", 300, digests[1], """
+            file(
+                "big.bin",
+                300,
+                digests[1],
+                """
                 ,"blobs":[[0,100,100,100,"none","\(digests[0])"],[1,0,200,200,"none","\(digests[2])"]]
-                """),
+                """
+            ),
             file("empty", 0, nothing, ""),
             "{\"path\":\"link\",\"link\":\"a.bin\"}",
             file("loose1", 50, digests[2], ",\"urls\":[\"files/loose1\"]"),
@@ -72,7 +77,12 @@ struct PlanTests {
     func skipping() throws {
         let manifest = try Self.mixed()
         let row = try Self.row("big.bin", of: manifest)
-        let plan = try makePlan(manifest, wanted: [row], rule: CoalescingRule(), skipping: { $0 == row && $1 == 0 })
+        let plan = try makePlan(
+            manifest,
+            wanted: [row],
+            rule: CoalescingRule(),
+            skipping: { $0 == row && $1 == 0 }
+        )
         #expect(plan.spans.map(\.source) == [.pack(1)])
         let target = try #require(plan.targets.first)
         #expect(plan.targets.count == 1 && target.row == row && target.blob == 1)

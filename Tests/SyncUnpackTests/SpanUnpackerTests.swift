@@ -1,10 +1,11 @@
 import SyncModel
-@testable import SyncPlanner
 import SyncPlugins
 import SyncTestKit
 import SyncUnpack
 import Synchronization
 import Testing
+
+@testable import SyncPlanner
 
 /// Keeps what it is given, by slot.
 private final class Collector: BlobConsumer {
@@ -158,7 +159,11 @@ struct SpanUnpackerTests {
         let body = patternedBytes(size: Int(length), seed: seed)
         let pieces = random[150..<170].map { Int($0) * 3 + 1 }
         let (collector, pauses, pool) = Self.run(
-            Self.plan(slots, length: length), body, pieces: pieces, bufferSize: 1_024, buffers: 3
+            Self.plan(slots, length: length),
+            body,
+            pieces: pieces,
+            bufferSize: 1_024,
+            buffers: 3
         )
         #expect(pauses >= 0)
         #expect(collector.complete == Self.expected(slots, body))
@@ -172,14 +177,21 @@ struct SpanUnpackerTests {
         let slots: [Range<UInt64>] = [0..<10, 10..<(10 + large), (10 + large)..<(20 + large)]
         let body = patternedBytes(size: Int(large) + 20, seed: 5)
         let (collector, pauses, _) = Self.run(
-            Self.plan(slots, length: large + 20), body, pieces: [16_384, 7], bufferSize: 16_384, buffers: 1
+            Self.plan(slots, length: large + 20),
+            body,
+            pieces: [16_384, 7],
+            bufferSize: 16_384,
+            buffers: 1
         )
         #expect(pauses > 0, "one buffer cannot take the next piece while the last is being unpacked")
         #expect(collector.complete == Self.expected(slots, body))
         #expect(collector.state.withLock { Set($0.streamed.keys) } == [1])
     }
 
-    @Test("A body that breaks off names the first blob that is not there", arguments: [0, 1, 9, 10, 11, 25, 29])
+    @Test(
+        "A body that breaks off names the first blob that is not there",
+        arguments: [0, 1, 9, 10, 11, 25, 29]
+    )
     func brokenOff(length: Int) {
         let slots: [Range<UInt64>] = [0..<10, 12..<20, 20..<30]
         let body = Array(patternedBytes(size: 30, seed: 8)[..<length])
