@@ -78,30 +78,34 @@ requests() {
 
 growth() {
   local files step round into=$WORK/pulled/tiny requests=0 from few many
-  declare -A wall cpu peak
+  declare -A wall cpu peak urls logs
   for files in 10000 100000; do
     make_set "tiny-$files" tiny --files "$files"
     run "$SYNCAGENT" publish "$sets/tiny-$files" --to "$WORK/site-$files" --project "scale.tiny" --json
-    echo "publish of $files files of 1 KiB: $WALL s, $CPU s CPU, $RSS MiB" >&2
+    say "publish of $files files of 1 KiB: $WALL s, $CPU s CPU, $RSS MiB"
     hold "publish of $files: peak memory, MiB" "$RSS" "<=" $MEMORY
     nginx_start "tiny-$files" "$WORK/site-$files"
-    for ((round = 0; round < ${ROUNDS:-3}; round++)); do
+    urls[$files]=$URL logs[$files]=$LOG
+  done
+  for ((round = 0; round < ${ROUNDS:-3}; round++)); do
+    for files in 10000 100000; do                  # in turn, so that a busy minute meets both
+      URL=${urls[$files]} LOG=${logs[$files]}
       fresh_place pulled
       rm -rf "$XDG_STATE_HOME"
       sync
       for step in pull again verify; do
+        from=$(mark)
         case $step in
-        verify)
-          eval "$(since "$from")"
-          hold "$files files, nothing new: requests" "$requests" "<=" 1
-          run "$SYNCAGENT" verify "$URL/manifest.json" --into "$into" --quiet
-          ;;
-        *) from=$(mark); pull ;;
+        verify) run "$SYNCAGENT" verify "$URL/manifest.json" --into "$into" --quiet ;;
+        *) pull ;;
         esac
         wall[$files,$step]+=" $WALL" cpu[$files,$step]+=" $CPU" peak[$files,$step]+=" $RSS"
+        [ $step = again ] || continue
+        eval "$(since "$from")"
+        hold "$files files, nothing new: requests" "$requests" "<=" 1
       done
+      [ $round != 0 ] || python3 "$EVIDENCE/checks.py" compare "$sets/tiny-$files" "$into" || broken "$files files: not what was published"
     done
-    python3 "$EVIDENCE/checks.py" compare "$sets/tiny-$files" "$into" || broken "$files files: not what was published"
   done
   echo "| files of 1 KiB | 10,000: s | CPU s | peak MiB | 100,000: s | CPU s | peak MiB | s for 100,000 ÷ 10 × s for 10,000 | CPU |"
   echo "|---|--:|--:|--:|--:|--:|--:|--:|--:|"

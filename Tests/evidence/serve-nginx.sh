@@ -3,7 +3,8 @@
 #
 #   nginx_start NAME DIRECTORY [NETNS ADDRESS]
 #       HTTP/1.1 and, with a CA made here, TLS with HTTP/2; on free ports of 127.0.0.1, or of ADDRESS inside the
-#       network namespace NETNS. Sets URL, TLS_URL, CA, LOG and NGINX_STATUS (a command that tells its connections).
+#       network namespace NETNS. Sets URL, TLS_URL, CA and LOG; whoever switches between servers sets
+#       URL and LOG back to those of the one that is meant.
 #   nginx_idle              waits until no client is connected any more, so that the log is complete
 #   mark                    prints where the log ends now
 #   since MARK              prints, to be evaluated: requests=N pack_bytes=N manifest_bytes=N other_bytes=N …
@@ -57,15 +58,16 @@ CONF
   pid=$!
   on_exit end "$pid"
   URL=http://$address:$port TLS_URL=https://$address:$tls_port CA=$d/ca.pem LOG=$d/access.log
-  NGINX_STATUS=("${ns[@]}" curl -sS --noproxy '*' "$URL/-/status")
-  for _ in {1..100}; do "${NGINX_STATUS[@]}" >/dev/null 2>&1 && return; kill -0 "$pid" 2>/dev/null || break; sleep 0.05; done
+  NGINX_NS=("${ns[@]}")
+  for _ in {1..100}; do nginx_status >/dev/null 2>&1 && return; kill -0 "$pid" 2>/dev/null || break; sleep 0.05; done
   cat "$d/stderr" "$d/error.log" >&2
   die "nginx $name does not answer at $URL"
 }
 
+nginx_status() { "${NGINX_NS[@]}" curl -sS --noproxy '*' "$URL/-/status"; }
 nginx_idle() {
   for _ in {1..200}; do
-    [ "$("${NGINX_STATUS[@]}" 2>/dev/null | awk '/^Active/{print $3}')" != 1 ] || return 0
+    [ "$(nginx_status 2>/dev/null | awk '/^Active/{print $3}')" != 1 ] || return 0
     sleep 0.02
   done
   say "note: nginx still has connections open"
