@@ -253,7 +253,7 @@ struct PullRun {
                 skipping: { parts.isHere(row: $0, blob: $1) }
             )
             journal.planned(plan, total: report.files.total, unchanged: states.count(.unchanged))
-            try destination.checkSpace(for: open, of: manifest)
+            try destination.checkSpace(for: open, of: manifest, present: adopted.bytes)
             let small = SmallEntries(manifest: manifest, staging: staging, committer: committer)
             let (lane, stop) = (environment.workers + 1, environment.stop)
             // Tens of thousands of links take a second of system calls: nobody waits for them.
