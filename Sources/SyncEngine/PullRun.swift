@@ -51,6 +51,12 @@ struct PullRun {
         }
     }
 
+    /// A hook for a group that is not there would never run, and nobody would hear of it.
+    private func requireHookGroups(_ manifest: Manifest) throws(EngineError) {
+        let groups = options.hooks.map(\.group).filter { $0 != "all" }
+        if !groups.isEmpty { _ = try Self.selectedRows(manifest, groups) }
+    }
+
     mutating func run() throws(EngineError) -> PullReport {
         report.session = session
         report.run = identifier
@@ -98,6 +104,7 @@ struct PullRun {
             let manifest = try found.decode()
             var states = RowStates(count: manifest.files.count)
             for row in try Self.selectedRows(manifest, options.groups) { states[row] = .unchanged }
+            try requireHookGroups(manifest)
             return try conclude(manifest, states)
         }
         let names = index.owner.split(separator: "\n").dropFirst().map(String.init)
@@ -115,6 +122,7 @@ struct PullRun {
         _ index: StatIndex
     ) throws(EngineError) -> RowStates {
         let rows = try Self.selectedRows(manifest, options.groups)
+        try requireHookGroups(manifest)
         var states = RowStates(count: manifest.files.count)
         for row in rows { states[row] = .pending }
         report.files.total = rows.count
@@ -347,6 +355,7 @@ struct PullRun {
             if report.status == .done { report.status = .incomplete }
         }
         guard !environment.stop.isStopped || pending == 0 else { return finished() }
+        count()
         let groups = GroupCompletion(
             manifest: manifest,
             states: states,
@@ -359,11 +368,16 @@ struct PullRun {
         return finished()
     }
 
-    private mutating func finished() -> PullReport {
+    /// What has been sent and received so far: hooks are told, too.
+    private mutating func count() {
         let totals = environment.transport.totals
         report.requests = totals.requests
         report.bytes.received = totals.bytesReceived
         report.elapsedMilliseconds = environment.now() - started
+    }
+
+    private mutating func finished() -> PullReport {
+        count()
         journal.finished(report)
         return report
     }

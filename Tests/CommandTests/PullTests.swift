@@ -126,6 +126,7 @@ struct PullTests {
             try JSONSerialization.jsonObject(with: Data(set.text("report").utf8)) as? [String: Any]
         )
         #expect((report["entries"] as? [[String: Any]])?.count == 2)
+        #expect(report["requests"] as? Int == 2, "the manifest and one span")
 
         #expect(try set.pull("--hook", "./hook").status == 0)
         let both = try set.text("told")
@@ -150,6 +151,23 @@ struct PullTests {
         #expect(try set.pull("--group", "sheets", "--group-hook", "sheets=./hook").status == 0)
         #expect(try set.text("told") == "sheets 1\n")
         #expect(try set.scratch.contents(of: "tower").filter { $0.hasSuffix(".txt") } == ["sheets/b.txt"])
+    }
+
+    @Test(
+        "A group that the manifest does not have ends with 64, and so does a hook for one",
+        arguments: [
+            ["--group", "nope"], ["--group-hook", "nope=/bin/true"],
+        ]
+    )
+    func unknownGroup(option: [String]) throws {
+        let set = try PublishedSet()
+        for _ in 0..<2 {
+            let outcome = try set.tool.run(["pull", set.url, "--into", "tower"] + option)
+            #expect(outcome.status == 64, "\(outcome.error)")
+            #expect(outcome.error.contains("nope"), "\(outcome.error)")
+            #expect(outcome.error.contains("sheets"), "\(outcome.error)")
+            #expect(try set.pull().status == 0)
+        }
     }
 
     @Test("verify names what differs and what is missing, with 2; a pull mends it")
