@@ -117,6 +117,8 @@ let package = Package(
             .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         ]),
         tests("SyncServerTests", ["SyncServer", .product(name: "HTTPTypes", package: "swift-http-types")]),
+        // The control API of the agent: what is said on the socket.
+        library("SyncControl", ["SyncModel"]),
         library("SyncCommands", [
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",
             "SyncPublisher", "SyncServer", argumentParser, logging,

@@ -27,6 +27,8 @@ private let allowedImports: [String: Set<String>] = [
         "Logging",
         "ServiceLifecycle",
     ],
+    // JSON on the socket is Foundation's.
+    "SyncControl": ["SyncModel", "Foundation"],
     // The one composition root.
     "SyncCommands": [
         "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",

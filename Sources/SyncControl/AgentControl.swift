@@ -1,0 +1,51 @@
+/// What an agent can be asked. The HTTP routes call it, and tests call it without HTTP.
+///
+/// Every command may be repeated: what is so already stays so (S106).
+public protocol AgentControl: Sendable {
+    func status() async -> AgentStatus
+
+    /// Every session, by name.
+    func sessions() async throws(ControlError) -> [SessionStatus]
+
+    func session(_ identifier: String) async throws(ControlError) -> SessionStatus
+
+    /// Fetches the manifest, checks everything that can be checked, and records the run; returns when it is on the disk.
+    func enqueue(_ request: EnqueueRequest) async throws(ControlError) -> EnqueueReply
+
+    /// Stops the open run at a checkpoint; it stays so until it is resumed.
+    func pause(_ session: String) async throws(ControlError) -> SessionStatus
+
+    func resume(_ session: String) async throws(ControlError) -> SessionStatus
+
+    /// Gives the open run up. Nothing that is installed goes.
+    func cancel(_ session: String) async throws(ControlError) -> SessionStatus
+
+    /// Wants these paths of the open run before all others (S89, S162).
+    func prioritize(_ session: String, paths: [String]) async throws(ControlError) -> SessionStatus
+
+    /// Forgets the session; with `files` also removes what it installed and nobody has changed (S103).
+    func remove(_ session: String, files: Bool) async throws(ControlError)
+
+    /// Hooks, newest first.
+    func hooks(session: String?) async throws(ControlError) -> [HookStatus]
+
+    /// Makes an ended hook owed once more (S33).
+    func replay(hook: Int64) async throws(ControlError) -> HookStatus
+
+    /// Lines of events: `{"seq":N,"event":…}`. Ends after what there is, or follows until the reader goes.
+    ///
+    /// - Parameters:
+    ///   - session: The session.
+    ///   - since: The last sequence number that the reader has seen; 0 for the beginning.
+    ///   - follow: Whether to wait for more.
+    ///   - progress: Whether lines without number, `{"event":"progress",…}`, come between, a few a second at most.
+    func events(
+        of session: String,
+        since: Int64,
+        follow: Bool,
+        progress: Bool
+    ) async throws(ControlError) -> AsyncThrowingStream<String, any Error>
+
+    /// Stops the agent; returns when it has begun to.
+    func stop(_ mode: AgentStop) async
+}

@@ -1,0 +1,48 @@
+/// The agent itself. `GET /v1/agent`.
+public struct AgentStatus: Sendable, Equatable, Codable {
+    public var version: String
+    public var process: Int32
+    public var started: WallTime
+    /// `running`, or `stopping` when it takes no new work.
+    public var state: String
+    /// Absolute.
+    public var stateDirectory: String
+    /// Runs that work at present, and how many may.
+    public var running: Int
+    public var maximumRuns: Int
+    public var sessions: Int
+    /// Whether a client started it, so that it ends by itself when there is nothing left to do.
+    public var onDemand: Bool
+
+    public init(
+        version: String,
+        process: Int32,
+        started: WallTime,
+        state: String,
+        stateDirectory: String,
+        running: Int,
+        maximumRuns: Int,
+        sessions: Int,
+        onDemand: Bool
+    ) {
+        self.version = version
+        self.process = process
+        self.started = started
+        self.state = state
+        self.stateDirectory = stateDirectory
+        self.running = running
+        self.maximumRuns = maximumRuns
+        self.sessions = sessions
+        self.onDemand = onDemand
+    }
+}
+
+/// What a stopping agent does with runs that are not finished.
+public enum AgentStop: String, Sendable, Codable, CaseIterable {
+    /// A person stops it: they stay paused, `user_stop`, until somebody resumes them (S24).
+    case pause
+    /// The system stops it: they go on when the next agent starts (S23, S26).
+    case release
+    /// Another agent takes over: like `release`, and new work is refused from here on (F091).
+    case handover
+}

@@ -1,0 +1,98 @@
+/// A run to enqueue: everything that must outlive whoever asks for it. `POST /v1/runs`.
+public struct EnqueueRequest: Sendable, Equatable, Codable {
+    /// A program to run when a group is complete.
+    public struct Hook: Sendable, Equatable, Codable {
+        /// The group whose completion starts it.
+        public var group: String
+        /// argv, an absolute path first; never a shell string.
+        public var arguments: [String]
+        /// Most **seconds** it may run.
+        public var timeout: Int
+        /// The results it is wanted for: `ok`, `partial`, `failed` (S39).
+        public var results: [String]
+
+        /// Makes a hook; by default it runs however the group ends.
+        public init(
+            group: String = "all",
+            arguments: [String],
+            timeout: Int = 600,
+            results: [String] = ["ok", "partial", "failed"]
+        ) {
+            self.group = group
+            self.arguments = arguments
+            self.timeout = timeout
+            self.results = results
+        }
+    }
+
+    /// Who asks: work that a hook asks for is held back by the launch limiter (S50, S59).
+    public enum Origin: String, Sendable, Codable {
+        case interactive
+        case hook
+        case schedule
+    }
+
+    /// An absolute path, or an http(s) URL.
+    public var manifest: String
+    /// Where files go, absolute.
+    public var destination: String
+    /// The session's name; `nil` for the manifest's project.
+    public var session: String?
+    /// Only these groups; empty for all.
+    public var groups: [String] = []
+    public var hooks: [Hook] = []
+    /// Most connections at a time; `nil` to adapt.
+    public var connections: Int?
+    /// Most body **bytes** a second; `nil` without limit.
+    public var limitRate: UInt64?
+    /// Remove files that an earlier pull installed and this manifest no longer has.
+    public var prune: Bool = false
+    /// Prune even if more than half of the installed files go.
+    public var force: Bool = false
+    /// Not to start earlier (S46).
+    public var notBefore: WallTime?
+    /// Longest time in **seconds** from the moment the run may start to its end; `nil` for 7 days (S56).
+    public var deadlineSeconds: Int64?
+    /// Enqueue only; `resume` starts it (S43).
+    public var paused: Bool = false
+    public var origin: Origin = .interactive
+    /// How transfers are made: the client's transfer settings as JSON text. Paths of files with secrets, never secrets.
+    public var settings: String?
+    /// Free text for people, at most 4 KiB (S67).
+    public var label: String?
+
+    /// Asks for all files of a manifest; see the properties.
+    public init(manifest: String, destination: String) {
+        self.manifest = manifest
+        self.destination = destination
+    }
+}
+
+/// What became of a request. The run is on the disk before this is said.
+public struct EnqueueReply: Sendable, Equatable, Codable {
+    public var session: String
+    public var run: String
+    /// `false` when the very same run was open already.
+    public var isNew: Bool
+    /// Open runs of the session that this one replaces.
+    public var superseded: [String]
+    public var state: String
+    /// When it may start, if not now.
+    public var notBefore: WallTime?
+
+    public init(
+        session: String,
+        run: String,
+        isNew: Bool,
+        superseded: [String],
+        state: String,
+        notBefore: WallTime?
+    ) {
+        self.session = session
+        self.run = run
+        self.isNew = isNew
+        self.superseded = superseded
+        self.state = state
+        self.notBefore = notBefore
+    }
+}
