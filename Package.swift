@@ -102,7 +102,8 @@ let package = Package(
             "SyncUnpack", "SyncFiles", "SyncStore", "CPosix",
         ]),
         tests("SyncEngineTests", [
-            "SyncEngine", "SyncPlugins", "SyncModel", "SyncDigest", "SyncUnpack", "SyncFiles", "SyncTestKit",
+            "SyncEngine", "SyncPlugins", "SyncModel", "SyncDigest", "SyncUnpack", "SyncFiles", "SyncStore",
+            "SyncTestKit",
         ]),
 
         // What people and programs reach.
@@ -121,7 +122,7 @@ let package = Package(
         library("SyncControl", ["SyncModel"]),
         library("SyncCommands", [
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",
-            "SyncPublisher", "SyncServer", argumentParser, logging,
+            "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", argumentParser, logging,
         ]),
         tests("SyncCommandsTests", [
             "SyncCommands", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", argumentParser,
@@ -132,7 +133,9 @@ let package = Package(
 
         // For tests here and of plugins elsewhere.
         library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL"]),
-        tests("FaultMatrixTests", ["SyncTestKit", "SyncPlugins", "SyncTransfer", "SyncEngine", "SyncModel"]),
+        tests("FaultMatrixTests", [
+            "SyncTestKit", "SyncPlugins", "SyncTransfer", "SyncEngine", "SyncStore", "SyncModel",
+        ]),
         tests("SyncTestKitTests", ["SyncTestKit", "SyncPlugins"]),
         tests("SyncTransferTests", ["SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         // Lives in a store until SyncStoreTests kills it; never shipped.

@@ -1,9 +1,7 @@
 import Foundation
 import SyncEngine
-import SyncHooks
 import SyncModel
-import SyncPlugins
-import SyncTransfer
+import SyncStore
 import Synchronization
 
 /// The one place where commands meet the engine: transports, clocks and hooks are put together here.
@@ -24,7 +22,8 @@ struct EngineCall: Sendable {
     /// Runs a pull; its last JSON line is printed here.
     func pull(_ options: PullOptions) async throws -> PullReport {
         try await stoppable { [self] in
-            try await withEngine(options) { engine, stop in
+            let store = try EngineAssembly.openStore(options.stateDirectory, warn: output.warning)
+            return try await withEngine(options, store: store) { engine, stop in
                 let report = try engine.pull(options)
                 // What has been fetched is kept; the process still says that it was stopped.
                 if stop.isStopped, report.result != .ok { throw CancellationError() }
@@ -36,10 +35,10 @@ struct EngineCall: Sendable {
     /// Plans a pull and prints the plan.
     func plan(_ options: PullOptions) async throws {
         let report = try await stoppable { [self] in
-            try await withEngine(options) { engine, _ in try engine.plan(options) }
+            try await withEngine(options, store: noStore()) { engine, _ in try engine.plan(options) }
         }
         if json {
-            let event = SyncEvent("plan", time: Self.milliseconds()) { report.write(to: &$0) }
+            let event = SyncEvent("plan", time: EngineAssembly.milliseconds()) { report.write(to: &$0) }
             output.event(event.json, flushing: true)
         } else {
             for line in PlanText.lines(report) { output.line(line) }
@@ -49,10 +48,12 @@ struct EngineCall: Sendable {
     /// Verifies and prints what differs.
     func verify(_ options: PullOptions) async throws {
         let report = try await stoppable { [self] in
-            try await withEngine(options) { engine, _ in try engine.verify(options) }
+            try await withEngine(options, store: noStore()) { engine, _ in try engine.verify(options) }
         }
         if json {
-            let event = SyncEvent("verify.finished", time: Self.milliseconds()) { report.write(to: &$0) }
+            let event = SyncEvent("verify.finished", time: EngineAssembly.milliseconds()) {
+                report.write(to: &$0)
+            }
             output.event(event.json, flushing: true)
         } else {
             for line in VerifyText.lines(report) { output.line(line) }
@@ -63,53 +64,38 @@ struct EngineCall: Sendable {
     /// Runs blocking work of the engine on a thread of its own; cancelling the task asks it to stop.
     private func withEngine<R: Sendable>(
         _ options: PullOptions,
+        store: SyncStore,
         _ work: @escaping @Sendable (PullEngine, StopRequest) throws -> R
     ) async throws -> R {
         let stop = StopRequest()
-        let transport = try makeTransport(options)
-        var environment = EngineEnvironment(
-            transport: transport,
-            localTransport: FileTransport(),
-            now: Self.milliseconds,
-            random: { .random(in: .min ... .max) },
-            workers: max(2, ProcessInfo.processInfo.activeProcessorCount),
-            observer: { [self] in observe($0) },
-            progress: { [display] in display.report(ProgressSnapshot($0)) },
-            hooks: ProgramHook(environment: ProcessInfo.processInfo.environment),
-            stop: stop
+        let assembly = EngineAssembly(
+            store: store,
+            tuning: tuning,
+            connections: options.connections,
+            rateLimit: options.rateLimit,
+            listener: { [self] in observe($0) },
+            progress: { [display] in display.report(ProgressSnapshot($0)) }
         )
-        environment.isDurable = tuning.isDurable
-        let engine = PullEngine(environment)
+        let parts = try assembly.parts(stop: stop)
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 Thread.detachNewThread {
-                    let result = Result { try work(engine, stop) }
-                    transport.shutdown()
+                    let result = Result { try work(parts.engine, stop) }
+                    assembly.end(parts)
                     continuation.resume(with: result.mapError(Self.failure))
                 }
             }
         } onCancel: {
-            stop.stop()
+            stop.stop(.user)
         }
     }
 
-    private func makeTransport(_ options: PullOptions) throws -> CurlTransport {
-        var configuration = TransportConfiguration(
-            clock: Self.clock,
-            random: { .random(in: .min ... .max) },
-            events: { [self] in
-                observe(SyncEvent(transfer: $0, time: Self.milliseconds()))
-            }
-        )
-        configuration.connections = options.connections
-        configuration.connectionsPerHost = options.connections
-        configuration.rateLimit = options.rateLimit
-        configuration.userAgent = "syncagent/\(syncagentVersion)"
-        tuning.apply(to: &configuration)
-        do throws(TransferError) {
-            return try CurlTransport(configuration: configuration)
+    /// Nothing of a look around is kept.
+    private func noStore() throws -> SyncStore {
+        do throws(StoreError) {
+            return try SyncStore.inMemory()
         } catch {
-            throw CommandFailure(.configuration, "\(error)")
+            throw CommandFailure(error.status, error.message)
         }
     }
 
@@ -120,17 +106,6 @@ struct EngineCall: Sendable {
     private static func failure(_ error: any Error) -> any Error {
         guard let error = error as? EngineError else { return error }
         return CommandFailure(error.status, error.message)
-    }
-
-    /// **Milliseconds** since 1970.
-    private static func milliseconds() -> Int64 { Int64((Date().timeIntervalSince1970 * 1000).rounded()) }
-
-    private static var clock: TransportClock {
-        let start = ContinuousClock.now
-        return TransportClock(
-            now: { ContinuousClock.now - start },
-            unixTime: { Int64(Date().timeIntervalSince1970) }
-        )
     }
 
     /// Runs `work` with progress and with SIGINT and SIGTERM as a request to stop.

@@ -6,6 +6,8 @@ struct EngineTuning: Sendable {
     var isDurable = true
     /// Longest time a transfer may take, waiting included.
     var deadline: Duration?
+    /// Longest time to wait for a server that cannot be reached; `nil` for as long as the deadline.
+    var patience: Duration? = .seconds(60)
 
     func apply(to configuration: inout TransportConfiguration) {
         if let deadline { configuration.resourceDeadline = deadline }

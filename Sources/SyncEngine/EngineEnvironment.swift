@@ -1,4 +1,5 @@
 package import SyncPlugins
+package import SyncStore
 import SyncUnpack
 
 /// What the engine is given from outside: how to move bytes, what time it is, who listens.
@@ -15,10 +16,17 @@ package struct EngineEnvironment: Sendable {
     package var workers: Int
     /// Whether files are synced to the disk before they are renamed (default) or not (`--no-fsync`).
     package var isDurable = true
-    /// Longest time to wait for a server that cannot be reached; then the pull ends with 69 or 2.
-    package var patience: Duration = .seconds(60)
-    /// Told of every event, in order, from several threads, one call at a time.
-    package var observer: @Sendable (SyncEvent) -> Void
+    /// Longest time to wait for a server that cannot be reached; then the pull ends with 69 or 2. `nil`: as long
+    /// as the transport's own deadline.
+    package var patience: Duration? = .seconds(60)
+    /// From an attempt of a hook that asks to be called again to the next one; attempts count from 1 (F093).
+    package var hookRetryWait: @Sendable (_ attempt: Int) -> Duration = { .seconds($0 * $0 * 2) }
+    /// This process, as others will see who holds a session.
+    package var process: Int32
+    /// Sessions, runs, hooks and their events.
+    package var store: SyncStore
+    /// Told of every event.
+    package var events: EventRecorder
     /// Told how far things are, a few times a second at most.
     package var progress: @Sendable (PullProgress) -> Void
     /// Runs hooks.
@@ -32,7 +40,9 @@ package struct EngineEnvironment: Sendable {
         now: @escaping @Sendable () -> Int64,
         random: @escaping @Sendable () -> UInt64,
         workers: Int,
-        observer: @escaping @Sendable (SyncEvent) -> Void,
+        process: Int32,
+        store: SyncStore,
+        events: EventRecorder,
         progress: @escaping @Sendable (PullProgress) -> Void = { _ in },
         hooks: (any GroupHook)? = nil,
         stop: StopRequest = StopRequest()
@@ -42,7 +52,9 @@ package struct EngineEnvironment: Sendable {
         self.now = now
         self.random = random
         self.workers = workers
-        self.observer = observer
+        self.process = process
+        self.store = store
+        self.events = events
         self.progress = progress
         self.hooks = hooks
         self.stop = stop
@@ -60,10 +72,23 @@ package struct PullProgress: Sendable, Equatable {
     package init() {}
 }
 
+/// Why a run is stopped, which decides how it rests (S24, S27).
+package enum StopReason: String, Sendable, Equatable {
+    /// A person stops it: it stays paused.
+    case user = "user_stop"
+    /// A condition or a window does: it goes on when that clears.
+    case policy
+    /// The process that works on it ends: it goes on with the next one.
+    case released = "agent_restart"
+    /// A person gives it up.
+    case cancelled = "user_cancel"
+}
+
 /// A request to stop that many may watch.
 package final class StopRequest: Sendable {
     private struct State: Sendable {
-        var isStopped = false
+        var reason: StopReason?
+        var isStopped: Bool { reason != nil }
         var actions: [@Sendable () -> Void] = []
     }
     private let state = Monitor(State())
@@ -73,10 +98,13 @@ package final class StopRequest: Sendable {
     /// Whether somebody asked.
     package var isStopped: Bool { state.withLock(\.isStopped) }
 
+    /// Why somebody asked, the first time; `nil` when nobody has.
+    package var reason: StopReason? { state.withLock(\.reason) }
+
     /// Asks. Runs what ``onStop(_:)`` has registered, once.
-    package func stop() {
+    package func stop(_ reason: StopReason = .user) {
         let actions = state.change { state in
-            state.isStopped = true
+            state.reason = state.reason ?? reason
             defer { state.actions = [] }
             return state.actions
         }

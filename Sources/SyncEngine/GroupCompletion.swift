@@ -1,6 +1,7 @@
+import SyncFiles
 import SyncManifest
 import SyncModel
-import SyncPlugins
+import SyncStore
 
 /// Tells which groups are complete, then runs their hooks. Nothing here starts before every file event is out.
 struct GroupCompletion {
@@ -9,82 +10,65 @@ struct GroupCompletion {
     let journal: RunJournal
     let environment: EngineEnvironment
     let options: PullOptions
-    let destination: String
+    let destination: Destination
 
     /// - Returns: Whether every hook did its work.
-    func run(_ report: PullReport) -> Bool {
-        var results: [String: PullReport.Result] = ["all": report.result]
-        for group in manifest.groups where options.groups.isEmpty || options.groups.contains(group.name) {
-            results[group.name] = result(of: manifest.rows(of: group))
+    /// - Throws: ``EngineError`` when the store cannot take it; then the hooks are called by the next pull.
+    func run(_ report: PullReport) throws(EngineError) -> Bool {
+        var results = [("all", report.result)]
+        for group in manifest.groups where group.name != "all" && Self.isSelected(group.name, options) {
+            results.append((group.name, result(of: manifest.rows(of: group))))
         }
-        let order = ["all"] + manifest.groups.map(\.name).filter { $0 != "all" }
-        for group in order { results[group].map { journal.groupCompleted(group, result: $0) } }
-        var allSucceeded = true
-        for hook in options.hooks {
-            guard let result = results[hook.group] else { continue }
-            let input = HookReport(
-                manifest: manifest,
-                states: states,
-                report: report,
-                group: hook.group,
-                result: result,
-                destination: destination
-            )
-            allSucceeded = run(hook, input, report) && allSucceeded
+        let groups = results.map { (name: $0.0, result: $0.1) }
+        do throws(StoreError) {
+            var owed: [StoredHook] = []
+            let reports = groups.map { self.report(of: $0.name, $0.result, report) }
+            let completed = reports.map {
+                CompletedGroup(name: $0.group, result: $0.result.rawValue, changed: $0.changed)
+            }
+            try journal.groupsCompleted(groups) { lines throws(StoreError) in
+                owed = try environment.store.complete(
+                    completed,
+                    of: report.run,
+                    events: lines,
+                    counts: report.counts,
+                    now: environment.now()
+                )
+            }
+            let hooks = OwedHooks(environment: environment, destination: destination)
+            var allSucceeded = true
+            for hook in owed {
+                guard let input = reports.first(where: { $0.group == hook.group }) else { continue }
+                allSucceeded = try hooks.run(hook, report: input.json) && allSucceeded
+            }
+            return allSucceeded
+        } catch {
+            throw EngineError(error)
         }
-        return allSucceeded
+    }
+
+    /// The groups that complete in a run with these options, `all` first.
+    static func names(_ groups: [String], _ options: PullOptions) -> [String] {
+        ["all"] + groups.filter { $0 != "all" && isSelected($0, options) }
+    }
+
+    private static func isSelected(_ name: String, _ options: PullOptions) -> Bool {
+        options.groups.isEmpty || options.groups.contains(name)
+    }
+
+    private func report(of group: String, _ result: PullReport.Result, _ report: PullReport) -> HookReport {
+        HookReport(
+            manifest: manifest,
+            states: states,
+            report: report,
+            group: group,
+            result: result,
+            destination: destination.path
+        )
     }
 
     private func result(of rows: RowSelection) -> PullReport.Result {
         let missing = rows.rows.count { states[$0] == .failed || states[$0] == .pending }
         return missing == 0 ? .ok : missing == rows.count ? .failed : .partial
-    }
-
-    private func run(_ hook: HookSpecification, _ input: HookReport, _ report: PullReport) -> Bool {
-        guard let hooks = environment.hooks, let program = hook.arguments.first else { return false }
-        var attempt = 1
-        while true {
-            journal.hookStarted(hook.group, program: program, attempt: attempt)
-            let outcome = hooks.run(
-                HookInvocation(
-                    arguments: hook.arguments,
-                    directory: destination,
-                    environment: [
-                        "SYNCAGENT_SESSION": report.session,
-                        "SYNCAGENT_RUN_ID": report.run,
-                        "SYNCAGENT_GROUP": hook.group,
-                        "SYNCAGENT_RESULT": input.result.rawValue,
-                        "SYNCAGENT_CHANGED": String(input.changed),
-                        "SYNCAGENT_DESTINATION": destination,
-                        "SYNCAGENT_ATTEMPT": String(attempt),
-                    ],
-                    input: input.json,
-                    timeout: hook.timeout,
-                    isStopped: { [stop = environment.stop] in stop.isStopped }
-                )
-            )
-            journal.hookFinished(
-                hook.group,
-                program: program,
-                result: Self.word(outcome.end),
-                output: outcome.output,
-                milliseconds: outcome.milliseconds
-            )
-            // EX_TEMPFAIL: the hook asks to be called again (F093). Three times, at once.
-            guard outcome.end == .exited(75), attempt < 3, !environment.stop.isStopped else {
-                return outcome.succeeded
-            }
-            attempt += 1
-        }
-    }
-
-    private static func word(_ end: HookOutcome.End) -> String {
-        switch end {
-        case .exited(let status): "exit \(status)"
-        case .signalled(let signal): "signal \(signal)"
-        case .timedOut: "timeout"
-        case .stopped: "stopped"
-        case .notStarted(let reason): "not started: \(reason)"
-        }
     }
 }

@@ -1,5 +1,6 @@
 import SyncManifest
 import SyncModel
+import SyncStore
 
 /// What a hook gets on standard input: one JSON object with every file of its group and what became of it.
 struct HookReport {
@@ -56,6 +57,25 @@ struct HookReport {
                     entries.object { write(row, to: &$0) }
                 }
             }
+        }.bytes
+    }
+
+    /// The report of a hook that is called after a crash: the numbers as they were recorded, and no files, because
+    /// what became of each is not.
+    static func late(_ hook: StoredHook, _ run: StoredRun) -> [UInt8] {
+        var report = PullReport(run.counts)
+        report.session = run.session
+        report.run = run.identifier
+        report.result = PullReport.Result(rawValue: hook.result ?? "") ?? .partial
+        return JSONLine.object { line in
+            line.field("format", "syncagent-report/1")
+            line.field("manifest_sha256", run.manifest.hex)
+            line.field("group", hook.group)
+            line.field("group_result", report.result.rawValue)
+            line.field("changed", hook.changed)
+            line.field("destination", hook.destination)
+            report.write(to: &line)
+            line.field("late", true)
         }.bytes
     }
 

@@ -62,6 +62,19 @@ struct ManifestCache: Sendable {
     /// The body of an entry, as received.
     func body(of entry: Entry) -> [UInt8]? { read(bodyName(entry.digest, entry.isCompressed)) }
 
+    /// A body by its digest, and whether it is compressed.
+    func body(_ digest: SHA256Digest) -> (bytes: [UInt8], isCompressed: Bool)? {
+        for isCompressed in [true, false] {
+            if let bytes = read(bodyName(digest, isCompressed)) { return (bytes, isCompressed) }
+        }
+        return nil
+    }
+
+    /// Keeps a body without a URL. A failure only costs reading the manifest again.
+    func keep(_ body: [UInt8], _ digest: SHA256Digest, isCompressed: Bool) {
+        _ = write(body, to: bodyName(digest, isCompressed))
+    }
+
     /// Remembers a body and what the server said about it. A failure only costs a request next time.
     func remember(_ entry: Entry, body: [UInt8], for url: String) {
         guard let head = headName(url), write(body, to: bodyName(entry.digest, entry.isCompressed)) else {

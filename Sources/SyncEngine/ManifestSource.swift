@@ -13,6 +13,8 @@ struct FoundManifest: Sendable {
     let baseURL: String
     /// For people: a path, or a redacted URL.
     let shown: String
+    /// What is recorded of where it came from: an absolute path, or a URL without userinfo, query and fragment.
+    let location: String
     private let decodeBody: @Sendable () throws(EngineError) -> Manifest
 
     init(
@@ -20,12 +22,14 @@ struct FoundManifest: Sendable {
         project: String,
         baseURL: String,
         shown: String,
+        location: String,
         decode: @escaping @Sendable () throws(EngineError) -> Manifest
     ) {
         self.digest = digest
         self.project = project
         self.baseURL = baseURL
         self.shown = shown
+        self.location = location
         decodeBody = decode
     }
 
@@ -43,7 +47,7 @@ struct ManifestSource: Sendable {
     let nextID: @Sendable () -> TransferID
     let stop: StopRequest
     /// Longest time to wait for a server that cannot be reached.
-    let patience: Duration
+    let patience: Duration?
 
     func find(_ location: String) throws(EngineError) -> FoundManifest {
         let lower = location.lowercased()
@@ -55,6 +59,41 @@ struct ManifestSource: Sendable {
             )
         }
         return try read(location)
+    }
+
+    /// The manifest of a run that was recorded earlier: from the cache, else from where it came from.
+    ///
+    /// - Throws: ``EngineError``, also when there is another manifest at that place by now.
+    func recorded(_ digest: SHA256Digest, project: String, location: String) throws(EngineError)
+        -> FoundManifest
+    {
+        let isURL = location.hasPrefix("http://") || location.hasPrefix("https://")
+        if let cache, let (body, isCompressed) = cache.body(digest),
+            let manifest = try? Self.decode(body, isCompressed: isCompressed, shown: redacted(url: location)),
+            manifest.digest == digest
+        {
+            return FoundManifest(
+                digest: digest,
+                project: manifest.project,
+                baseURL: isURL ? location : "file://" + location,
+                shown: redacted(url: location),
+                location: location
+            ) { () throws(EngineError) in manifest }
+        }
+        let found = try find(location)
+        guard found.digest == digest else {
+            throw EngineError(
+                .unavailable,
+                "\(redacted(url: location)): there is another manifest by now; pull it again"
+            )
+        }
+        return found
+    }
+
+    /// Keeps a manifest that came from a file, so that a run of it does not depend on the file (S13).
+    func keep(_ path: String, _ digest: SHA256Digest) {
+        guard let cache, !path.hasPrefix("http"), let body = readFile(path) else { return }
+        cache.keep(body, digest, isCompressed: path.hasSuffix(".zst"))
     }
 
     private func read(_ path: String) throws(EngineError) -> FoundManifest {
@@ -71,7 +110,8 @@ struct ManifestSource: Sendable {
             digest: manifest.digest,
             project: manifest.project,
             baseURL: "file://" + absolute(path),
-            shown: escaped(path)
+            shown: escaped(path),
+            location: absolute(path)
         ) { () throws(EngineError) in manifest }
     }
 
@@ -127,7 +167,8 @@ struct ManifestSource: Sendable {
                     digest: manifest.digest,
                     project: manifest.project,
                     baseURL: url,
-                    shown: redacted(url: url)
+                    shown: redacted(url: url),
+                    location: withoutSecrets(url)
                 ) { () throws(EngineError) in manifest }
             }
         }
@@ -139,7 +180,8 @@ struct ManifestSource: Sendable {
             digest: entry.digest,
             project: entry.project,
             baseURL: url,
-            shown: redacted(url: url)
+            shown: redacted(url: url),
+            location: withoutSecrets(url)
         ) { () throws(EngineError) in
             if let body = cache.body(of: entry),
                 let manifest = try? Self.decode(
@@ -194,4 +236,15 @@ struct ManifestSource: Sendable {
             }
         return EngineError(status, "cannot fetch the manifest: \(error)")
     }
+}
+
+/// A URL without userinfo, query and fragment: what may be recorded. Relative URLs resolve against it as against
+/// the whole one.
+func withoutSecrets(_ url: String) -> String {
+    let plain = String(url.prefix { $0 != "?" && $0 != "#" })
+    guard let scheme = plain.firstIndex(of: ":"), plain[scheme...].hasPrefix("://") else { return plain }
+    let start = plain.index(scheme, offsetBy: 3)
+    let end = plain[start...].firstIndex(of: "/") ?? plain.endIndex
+    guard let at = plain[start..<end].lastIndex(of: "@") else { return plain }
+    return String(plain[..<start] + plain[plain.index(after: at)...])
 }

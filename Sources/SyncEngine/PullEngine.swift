@@ -3,6 +3,7 @@ import SyncManifest
 import SyncModel
 import SyncPlanner
 import SyncPlugins
+import SyncStore
 
 /// Brings a destination to what a manifest names. The one place that knows the order of the steps:
 ///
@@ -11,7 +12,9 @@ import SyncPlugins
 /// 3. Nothing changed since the index was completed for this manifest? Then only hooks remain.
 /// 4. Look at what is here (``InventoryScan``), what may be pruned (``Pruning``), what can be copied.
 /// 5. Plan, check the disk, fetch, unpack, verify, commit (``FetchRounds``).
-/// 6. Write the index, tell the groups, run the hooks.
+/// 6. Write the index, record that the groups are complete, run the hooks (``GroupCompletion``, ``OwedHooks``).
+///
+/// From step 3 on the run is in the store (``RunRecord``), whoever works on it: a command, or the agent.
 ///
 /// Every method blocks the calling thread.
 package struct PullEngine: Sendable {
@@ -19,29 +22,52 @@ package struct PullEngine: Sendable {
 
     package init(_ environment: EngineEnvironment) { self.environment = environment }
 
-    /// Runs a pull to its end.
+    /// Runs a pull to its end. Hooks that an earlier pull of the session still owes come first.
     ///
     /// - Returns: The report, also of a pull that could not place every file.
-    /// - Throws: ``EngineError`` when nothing could be tried: no manifest, no destination, refused.
+    /// - Throws: ``EngineError`` when nothing could be tried: no manifest, no destination, busy, refused.
     package func pull(_ options: PullOptions) throws(EngineError) -> PullReport {
         let started = environment.now()
         let found = try manifestSource(options, caching: true).find(options.manifest)
-        let path = Self.destinationPath(options, project: found.project)
-        let destination = try Self.open(path, create: true)
-        let lock: Descriptor?
-        do throws(FileError) { lock = try destination.lock() } catch { throw Self.cannotUse(error) }
-        guard let lock else {
-            let holder = destination.lockHolder().map { " (process \($0))" } ?? ""
-            throw EngineError(
-                .busy,
-                "\(escaped(path)): another syncagent is at work there\(holder); wait for it"
-            )
-        }
-        var run = PullRun(options: options, environment: environment, found: found, destination: destination)
-        run.started = started
+        let lease = try RunRecord.lease(options.session ?? found.project, environment)
+        let report = try work(on: found, options, started: started)
+        _ = consume lease
+        return report
+    }
+
+    /// The caller has the session.
+    func work(
+        on found: FoundManifest,
+        _ options: PullOptions,
+        recorded: StoredRun? = nil,
+        started: Int64
+    ) throws(EngineError) -> PullReport {
+        let destination = try Self.open(Self.destinationPath(options, project: found.project), create: true)
+        let lock = try Self.lock(destination)
+        if recorded == nil { try settle(options.session ?? found.project, in: destination) }
+        var run = PullRun(
+            options: options,
+            environment: environment,
+            found: found,
+            destination: destination,
+            started: started
+        )
+        run.recorded = recorded
         let report = try run.run()
         _ = consume lock
         return report
+    }
+
+    /// Takes a destination for this process.
+    static func lock(_ destination: Destination) throws(EngineError) -> Descriptor {
+        let lock: Descriptor?
+        do throws(FileError) { lock = try destination.lock() } catch { throw cannotUse(error) }
+        if let lock { return lock }
+        let holder = destination.lockHolder().map { " (process \($0))" } ?? ""
+        throw EngineError(
+            .busy,
+            "\(escaped(destination.path)): another syncagent is at work there\(holder); wait for it"
+        )
     }
 
     /// What a pull would do, without doing or creating anything.

@@ -20,6 +20,10 @@ package struct PullOptions: Sendable {
     package var force = false
     /// Plan and print, fetch nothing, create nothing.
     package var dryRun = false
+    /// What only matters to a run that is enqueued.
+    package var terms = RunTerms()
+    /// Paths that are wanted before all others.
+    package var firstPaths: [String] = []
     /// Where sessions, events and cached manifests are kept, absolute.
     package var stateDirectory: String
 
@@ -37,10 +41,36 @@ package struct HookSpecification: Sendable, Equatable {
     package var arguments: [String]
     /// Most **seconds** it may run.
     package var timeout: Int
+    /// The results it is wanted for: `ok`, `partial`, `failed` (S39).
+    package var results: Set<String>
 
-    package init(group: String, arguments: [String], timeout: Int = 600) {
+    package init(
+        group: String,
+        arguments: [String],
+        timeout: Int = 600,
+        results: Set<String> = ["ok", "partial", "failed"]
+    ) {
         self.group = group
         self.arguments = arguments
         self.timeout = timeout
+        self.results = results
     }
+}
+
+/// When and how an enqueued run is worked on.
+package struct RunTerms: Sendable, Equatable {
+    /// Not to start earlier, **milliseconds** since 1970 (S46).
+    package var notBefore: Int64?
+    /// Longest time from the moment it may start to its end (S56).
+    package var deadline: Duration = .seconds(7 * 86_400)
+    /// Who asks: `interactive`, `hook` or `schedule` (S50).
+    package var origin = "interactive"
+    /// How transfers are made, JSON, for whoever works on it.
+    package var settings: String?
+    /// Free text for people (S67).
+    package var label: String?
+    /// Whether it begins paused (S43).
+    package var isPaused = false
+
+    package init() {}
 }

@@ -1,4 +1,5 @@
 package import SyncModel
+import SyncStore
 
 /// How a pull ended: the last JSON line, and what hooks get on standard input.
 package struct PullReport: Sendable {
@@ -33,6 +34,36 @@ package struct PullReport: Sendable {
     package var status = ExitStatus.done
 
     package init() {}
+
+    /// What is on record of a run.
+    init(_ counts: RunCounts) {
+        files.total = counts.filesTotal
+        files.installed = counts.filesInstalled
+        files.unchanged = counts.filesUnchanged
+        files.reused = counts.filesReused
+        files.removed = counts.filesRemoved
+        files.failed = counts.filesFailed
+        bytes.total = counts.bytesTotal
+        bytes.received = counts.bytesReceived
+        bytes.reused = counts.bytesReused
+        requests = counts.requests
+    }
+
+    /// The numbers, as the store keeps them.
+    var counts: RunCounts {
+        var counts = RunCounts()
+        counts.filesTotal = files.total
+        counts.filesInstalled = files.installed
+        counts.filesUnchanged = files.unchanged
+        counts.filesReused = files.reused
+        counts.filesRemoved = files.removed
+        counts.filesFailed = files.failed
+        counts.bytesTotal = bytes.total
+        counts.bytesReceived = bytes.received
+        counts.bytesReused = bytes.reused
+        counts.requests = requests
+        return counts
+    }
 
     /// Files that changed: what hooks see as `SYNCAGENT_CHANGED`.
     package var changed: Int { files.installed + files.reused + files.removed }

@@ -4,6 +4,7 @@ import SyncManifest
 import SyncModel
 import SyncPlanner
 import SyncPlugins
+import SyncStore
 import SyncUnpack
 import Synchronization
 
@@ -14,33 +15,29 @@ struct PullRun {
     let found: FoundManifest
     let destination: Destination
     /// **Milliseconds** since 1970.
-    var started: Int64 = 0
-    let identifier: String
+    let started: Int64
     let session: String
-    let journal: RunJournal
+    /// The run to take up; `nil` to begin one.
+    var recorded: StoredRun?
 
-    private var report = PullReport()
+    var journal: RunJournal
+    var report = PullReport()
 
     init(
         options: PullOptions,
         environment: EngineEnvironment,
         found: FoundManifest,
-        destination: Destination
+        destination: Destination,
+        started: Int64
     ) {
         self.options = options
         self.environment = environment
         self.found = found
         self.destination = destination
+        self.started = started
         session = options.session ?? found.project
-        identifier = Self.runIdentifier(environment)
-        journal = RunJournal(environment: environment, session: session, run: identifier)
-    }
-
-    /// Sorts by time: `20261120T020000Z-` and 8 hexadecimal digits.
-    private static func runIdentifier(_ environment: EngineEnvironment) -> String {
-        let digits = timestamp(milliseconds: environment.now()).prefix(19).filter { $0 != "-" && $0 != ":" }
-        let random = String(environment.random() & 0xFFFF_FFFF, radix: 16)
-        return digits + "Z-" + String(repeating: "0", count: 8 - random.count) + random
+        journal = RunJournal(environment: environment, session: session, run: "")
+        report.session = session
     }
 
     static func selectedRows(_ manifest: Manifest, _ groups: [String]) throws(EngineError) -> [Int] {
@@ -57,25 +54,50 @@ struct PullRun {
         if !groups.isEmpty { _ = try Self.selectedRows(manifest, groups) }
     }
 
+    /// Runs it to its end, or to where it is stopped; the caller has the session and the destination.
     mutating func run() throws(EngineError) -> PullReport {
-        report.session = session
-        report.run = identifier
         let index = StatIndex.read(from: destination)
+        try requireOwner(index)
+        let completion = unchangedSinceCompletion(index)
+        let names: [String]
+        var manifest: Manifest?
+        if completion != nil, options.hooks.isEmpty {
+            names = index.owner.split(separator: "\n").dropFirst().map(String.init)
+        } else {
+            // Hooks get every file by name.
+            let decoded = try found.decode()
+            try requireHookGroups(decoded)
+            _ = try Self.selectedRows(decoded, options.groups)
+            names = decoded.groups.map(\.name)
+            manifest = decoded
+        }
+        let record = try enter(GroupCompletion.names(names, options))
+        do throws(EngineError) {
+            if let manifest {
+                let states: RowStates
+                if let completion {
+                    states = try unchanged(completion, manifest)
+                } else {
+                    states = try bring(manifest, index)
+                }
+                return try conclude(manifest, states, record)
+            }
+            return try finish(completion, GroupCompletion.names(names, options), record)
+        } catch {
+            throw failed(error, record)
+        }
+    }
+
+    private func requireOwner(_ index: StatIndex) throws(EngineError) {
         let owner = index.owner.split(separator: "\n", omittingEmptySubsequences: false).first.map(
             String.init
         )
-        if let owner, !owner.isEmpty, owner != found.project {
-            throw EngineError(
-                .cannotCreate,
-                "\(escaped(destination.path)) belongs to project \(escaped(owner)), not \(escaped(found.project));"
-                    + " choose another directory with --into"
-            )
-        }
-        journal.started(found, destination: destination.path)
-        if let shortcut = unchangedSinceCompletion(index) { return try finish(shortcut, index) }
-        let manifest = try found.decode()
-        let states = try bring(manifest, index)
-        return try conclude(manifest, states)
+        guard let owner, !owner.isEmpty, owner != found.project else { return }
+        throw EngineError(
+            .cannotCreate,
+            "\(escaped(destination.path)) belongs to project \(escaped(owner)), not \(escaped(found.project));"
+                + " choose another directory with --into"
+        )
     }
 
     // MARK: Nothing to do
@@ -91,28 +113,16 @@ struct PullRun {
         return completion
     }
 
-    private mutating func finish(
+    private mutating func unchanged(
         _ completion: StatIndex.Completion,
-        _ index: StatIndex
-    ) throws(EngineError) -> PullReport {
+        _ manifest: Manifest
+    ) throws(EngineError) -> RowStates {
         report.files.total = Int(clamping: completion.files)
-        report.files.unchanged = report.files.total
         report.bytes.total = completion.totalBytes
-        journal.planned(Plan(), total: report.files.total, unchanged: report.files.unchanged)
-        if !options.hooks.isEmpty {
-            // Hooks get every file by name.
-            let manifest = try found.decode()
-            var states = RowStates(count: manifest.files.count)
-            for row in try Self.selectedRows(manifest, options.groups) { states[row] = .unchanged }
-            try requireHookGroups(manifest)
-            return try conclude(manifest, states)
-        }
-        let names = index.owner.split(separator: "\n").dropFirst().map(String.init)
-        for group in ["all"] + names
-        where options.groups.isEmpty || group == "all" || options.groups.contains(group) {
-            journal.groupCompleted(group, result: .ok)
-        }
-        return finished()
+        journal.planned(Plan(), total: report.files.total, unchanged: report.files.total)
+        var states = RowStates(count: manifest.files.count)
+        for row in try Self.selectedRows(manifest, options.groups) { states[row] = .unchanged }
+        return states
     }
 
     // MARK: Bringing
@@ -122,7 +132,6 @@ struct PullRun {
         _ index: StatIndex
     ) throws(EngineError) -> RowStates {
         let rows = try Self.selectedRows(manifest, options.groups)
-        try requireHookGroups(manifest)
         var states = RowStates(count: manifest.files.count)
         for row in rows { states[row] = .pending }
         report.files.total = rows.count
@@ -339,47 +348,6 @@ struct PullRun {
             // Files are in place and verified; the next run hashes them again. Disk full is the likely cause.
             throw EngineError(.ioError, "\(error)")
         }
-    }
-
-    private mutating func conclude(
-        _ manifest: Manifest,
-        _ states: RowStates
-    ) throws(EngineError) -> PullReport {
-        report.files.installed = states.count(.installed)
-        report.files.reused = states.count(.reused)
-        report.files.unchanged = states.count(.unchanged)
-        report.files.failed = states.count(.failed)
-        let pending = states.count(.pending)
-        if report.files.failed + pending > 0 {
-            report.result = report.files.total == report.files.failed + pending ? .failed : .partial
-            if report.status == .done { report.status = .incomplete }
-        }
-        guard !environment.stop.isStopped || pending == 0 else { return finished() }
-        count()
-        let groups = GroupCompletion(
-            manifest: manifest,
-            states: states,
-            journal: journal,
-            environment: environment,
-            options: options,
-            destination: destination.path
-        )
-        if !groups.run(report), report.status == .done { report.status = .hookFailed }
-        return finished()
-    }
-
-    /// What has been sent and received so far: hooks are told, too.
-    private mutating func count() {
-        let totals = environment.transport.totals
-        report.requests = totals.requests
-        report.bytes.received = totals.bytesReceived
-        report.elapsedMilliseconds = environment.now() - started
-    }
-
-    private mutating func finished() -> PullReport {
-        count()
-        journal.finished(report)
-        return report
     }
 }
 

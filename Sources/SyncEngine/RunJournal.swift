@@ -1,7 +1,7 @@
 import SyncManifest
 import SyncModel
 import SyncPlanner
-import Synchronization
+import SyncStore
 
 /// Where a row's bytes came from.
 enum RowOrigin: Sendable, Equatable {
@@ -15,18 +15,12 @@ struct RunJournal: Sendable {
     let session: String
     let run: String
 
-    /// Events come from the run's thread and the committer's; listeners hear one at a time.
-    private let turn = Turn()
-
-    init(environment: EngineEnvironment, session: String, run: String) {
-        self.environment = environment
-        self.session = session
-        self.run = run
-    }
-
-    private final class Turn: Sendable {
-        private let lock = Mutex(())
-        func take(_ body: () -> Void) { lock.withLock { _ in body() } }
+    private func event(
+        _ name: String,
+        note: String? = nil,
+        _ fill: @escaping @Sendable (inout JSONLine) -> Void
+    ) -> SyncEvent {
+        SyncEvent(name, time: environment.now(), note: note, fields: fill).of(session: session, run: run)
     }
 
     private func tell(
@@ -34,16 +28,7 @@ struct RunJournal: Sendable {
         note: String? = nil,
         _ fill: @escaping @Sendable (inout JSONLine) -> Void
     ) {
-        let (session, run) = (session, run)
-        turn.take {
-            environment.observer(
-                SyncEvent(name, time: environment.now(), note: note) {
-                    $0.field("session", session)
-                    $0.field("run", run)
-                    fill(&$0)
-                }
-            )
-        }
+        environment.events.tell(event(name, note: note, fill))
     }
 
     func started(_ found: FoundManifest, destination: String) {
@@ -93,11 +78,18 @@ struct RunJournal: Sendable {
 
     func removed(_ path: String) { tell("task.removed") { $0.field("path", path) } }
 
-    func groupCompleted(_ group: String, result: PullReport.Result) {
-        tell("group.completed") {
-            $0.field("group", group)
-            $0.field("result", result.rawValue)
+    /// Groups are complete: recorded by the caller in one transaction with all that came before, then told (S30).
+    func groupsCompleted(
+        _ groups: [(name: String, result: PullReport.Result)],
+        recordedBy record: ([[UInt8]]) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let events = groups.map { group in
+            event("group.completed") {
+                $0.field("group", group.name)
+                $0.field("result", group.result.rawValue)
+            }
         }
+        try environment.events.tell(events, recordedBy: record)
     }
 
     func hookStarted(_ group: String, program: String, attempt: Int) {
@@ -108,12 +100,20 @@ struct RunJournal: Sendable {
         }
     }
 
-    func hookFinished(_ group: String, program: String, result: String, output: String, milliseconds: Int64) {
+    func hookFinished(
+        _ group: String,
+        program: String,
+        attempt: Int,
+        result: String,
+        output: String,
+        milliseconds: Int64
+    ) {
         let tail = output.split(separator: "\n").suffix(20).map { "\n    " + escaped(String($0)) }.joined()
         let note = result == "exit 0" ? nil : "hook \(escaped(program)): \(result)\(tail)"
         tell("hook.finished", note: note) {
             $0.field("group", group)
             $0.field("program", program)
+            $0.field("attempt", attempt)
             $0.field("result", result)
             $0.field("output", output)
             $0.field("elapsed_ms", milliseconds)
@@ -121,11 +121,18 @@ struct RunJournal: Sendable {
     }
 
     /// The last event; its fields are the contract's, in the contract's order.
-    func finished(_ report: PullReport) {
-        turn.take {
-            environment.observer(
-                SyncEvent("pull.finished", time: environment.now()) { report.write(to: &$0) }
-            )
+    ///
+    /// - Parameters:
+    ///   - error: Why the run came to nothing, where it did.
+    ///   - stopped: Why it was stopped before its end: then it goes on later, and only this process says so.
+    func finished(_ report: PullReport, error: String? = nil, stopped: StopReason? = nil) {
+        let last = SyncEvent("pull.finished", time: environment.now()) {
+            report.write(to: &$0)
+            $0.field("error", optional: error)
+            $0.field("stopped", optional: stopped?.rawValue)
         }
+        guard let stopped else { return environment.events.tell(last) }
+        tell("run.stopped") { $0.field("reason", stopped.rawValue) }
+        environment.events.tellOnly(last)
     }
 }

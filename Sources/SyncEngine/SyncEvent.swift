@@ -22,6 +22,15 @@ package struct SyncEvent: Sendable {
         self.fill = fields
     }
 
+    /// The same event, as one of a run.
+    func of(session: String, run: String) -> SyncEvent {
+        SyncEvent(name, time: time, note: note) { [fill] in
+            $0.field("session", session)
+            $0.field("run", run)
+            fill(&$0)
+        }
+    }
+
     /// The event as one JSON object: `event`, `time` (RFC 3339, UTC, milliseconds), then its own fields.
     package var json: JSONLine {
         JSONLine.object { line in

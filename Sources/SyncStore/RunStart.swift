@@ -20,6 +20,12 @@ package struct RunStart: Sendable, Equatable {
     package var notBefore: Int64?
     /// To be finished by then, **milliseconds** since 1970 (S56).
     package var deadline: Int64?
+    /// Who asks: `interactive`, `hook` or `schedule` (S50).
+    package var origin = "interactive"
+    /// How transfers are made, JSON, for whoever works on it later.
+    package var settings: String?
+    /// Whether it begins `paused`: it starts when somebody resumes it (S43).
+    package var isPaused = false
 
     package init(session: SessionRequest, run: String, manifest: SHA256Digest, location: String) {
         self.session = session
@@ -59,4 +65,8 @@ package struct BegunRun: Sendable, Equatable {
     package let arrival: SessionArrival
     /// Earlier runs of the session that this one replaces. Their hooks whose group is complete are still owed.
     package let superseded: [String]
+    /// The run to work on: the one that was asked for, or the open one that was the same already.
+    package let run: StoredRun
+    /// Whether an open run was the same already and goes on.
+    package let isContinued: Bool
 }

@@ -10,7 +10,7 @@ enum Schema {
 
     static var version: Int { steps.count }
 
-    static let steps = [version1]
+    static let steps = [version1, version2]
 
     private static let version1 = """
         CREATE TABLE sessions (
@@ -130,6 +130,21 @@ enum Schema {
             rate INTEGER NOT NULL,
             updated INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID;
+        """
+
+    /// The agent's needs: who asked, how to make transfers, when to try again, how often a holder was lost (F087), and
+    /// the launch limiter of a session (S59).
+    private static let version2 = """
+        ALTER TABLE sessions ADD COLUMN label TEXT;
+        ALTER TABLE sessions ADD COLUMN limiter_delay INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE sessions ADD COLUMN limiter_raised INTEGER;
+        ALTER TABLE runs ADD COLUMN origin TEXT NOT NULL DEFAULT 'interactive';
+        ALTER TABLE runs ADD COLUMN settings TEXT;
+        ALTER TABLE runs ADD COLUMN error TEXT;
+        ALTER TABLE runs ADD COLUMN due INTEGER;
+        ALTER TABLE runs ADD COLUMN paused_at INTEGER;
+        ALTER TABLE runs ADD COLUMN losses TEXT NOT NULL DEFAULT '[]';
+        ALTER TABLE runs ADD COLUMN first_paths TEXT NOT NULL DEFAULT '[]';
         """
 
     /// Brings the store to this program's version, all steps or none.

@@ -23,6 +23,20 @@ package struct StoredRun: Sendable, Equatable {
     package let finished: Int64?
     package let notBefore: Int64?
     package let deadline: Int64?
+    /// Who asked: `interactive`, `hook` or `schedule` (S50).
+    package let origin: String
+    /// How transfers are made, JSON; `nil` for the defaults.
+    package let settings: String?
+    /// What went wrong last, for people.
+    package let error: String?
+    /// Not to be tried again earlier.
+    package let due: Int64?
+    /// Since when it is paused.
+    package let pausedAt: Int64?
+    /// When a process that worked on it was lost (F087), oldest first.
+    package let losses: [Int64]
+    /// Paths that are wanted before all others (S162).
+    package let firstPaths: [String]
 
     let number: Int64
 
@@ -51,6 +65,13 @@ package struct StoredRun: Sendable, Equatable {
         finished = row["finished"]
         notBefore = row["not_before"]
         deadline = row["deadline"]
+        origin = row["origin"]
+        settings = row["settings"]
+        error = row["error"]
+        due = row["due"]
+        pausedAt = row["paused_at"]
+        losses = try JSONList.strings(row["losses"], db).compactMap { Int64($0) }
+        firstPaths = try JSONList.strings(row["first_paths"], db)
     }
 }
 

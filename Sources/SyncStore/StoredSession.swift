@@ -19,6 +19,12 @@ package struct StoredSession: Sendable, Equatable {
     package let lastSequence: Int64
     /// Events up to this one have been pruned.
     package let prunedSequence: Int64
+    /// Free text for people (S67).
+    package let label: String?
+    /// How long the launch limiter holds back the next run that a hook asks for, **milliseconds** (S59).
+    package let limiterDelay: Int64
+    /// When it was last raised, **milliseconds** since 1970; `nil` when it is at rest.
+    package let limiterRaised: Int64?
 
     let rowID: Int64
 
@@ -34,6 +40,9 @@ package struct StoredSession: Sendable, Equatable {
         created = row["created"]
         lastSequence = (row["next_seq"] as Int64) - 1
         prunedSequence = row["pruned_seq"]
+        label = row["label"]
+        limiterDelay = row["limiter_delay"]
+        limiterRaised = row["limiter_raised"]
     }
 }
 
@@ -48,6 +57,8 @@ package struct SessionRequest: Sendable, Equatable {
     package var inode: UInt64
     /// JSON; only kept when the session is made.
     package var policy: String
+    /// Free text for people; `nil` leaves what is there.
+    package var label: String?
 
     package init(
         identifier: String,
@@ -121,12 +132,13 @@ extension SyncStore {
             try db.execute(
                 sql: """
                     INSERT INTO sessions
-                        (identifier, project, destination, device, inode, policy, epoch, created, next_seq, pruned_seq)
-                    VALUES (?, ?, ?, ?, ?, ?, 1, ?, 1, 0)
+                        (identifier, project, destination, device, inode, policy, epoch, created, next_seq, pruned_seq,
+                        label)
+                    VALUES (?, ?, ?, ?, ?, ?, 1, ?, 1, 0, ?)
                     """,
                 arguments: [
                     request.identifier, request.project, request.destination, device, inode, request.policy,
-                    now,
+                    now, request.label,
                 ]
             )
             return (try existing(request.identifier, db), .created)
@@ -135,8 +147,11 @@ extension SyncStore {
             throw StoreError.otherProject(found, request)
         }
         try db.execute(
-            sql: "UPDATE sessions SET epoch = epoch + 1, destination = ?, device = ?, inode = ? WHERE id = ?",
-            arguments: [request.destination, device, inode, found.rowID]
+            sql: """
+                UPDATE sessions SET epoch = epoch + 1, destination = ?, device = ?, inode = ?,
+                    label = coalesce(?, label) WHERE id = ?
+                """,
+            arguments: [request.destination, device, inode, request.label, found.rowID]
         )
         try giveBackHooks(of: found, db)
         // A directory that was renamed is still the same one.

@@ -23,6 +23,7 @@ extension SyncStore {
     ///   - groups: Groups of the run.
     ///   - run: The run.
     ///   - events: The events that tell it; they come after every task event of the groups (S30).
+    ///   - counts: The run's numbers so far, for whoever finishes it.
     ///   - now: **Milliseconds** since 1970.
     /// - Returns: The hooks that are owed now, in the order they were given.
     /// - Throws: ``StoreError``.
@@ -30,6 +31,7 @@ extension SyncStore {
         _ groups: [CompletedGroup],
         of run: String,
         events: [[UInt8]] = [],
+        counts: RunCounts? = nil,
         now: Int64
     ) throws(StoreError) -> [StoredHook] {
         let hasHooks = try read { db in
@@ -56,6 +58,12 @@ extension SyncStore {
                 for hook in try Self.hooks(run: found.number, group: group.name, db) {
                     try Self.move(hook, hook.results.contains(group.result) ? .groupCompleted : .dropped, db)
                 }
+            }
+            if let counts {
+                try db.execute(
+                    sql: "UPDATE runs SET \(RunCounts.assignments) WHERE number = ?",
+                    arguments: counts.arguments + [found.number]
+                )
             }
             try self.append(events, to: session, time: now, db)
             return try Self.hooks(where: "hooks.run = ? AND hooks.state = 'pending'", [found.number], db)

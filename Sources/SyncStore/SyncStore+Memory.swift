@@ -49,6 +49,24 @@ extension SyncStore {
         }
     }
 
+    /// What is known about all origins that were used lately.
+    package func memories() throws(StoreError) -> [String: HostMemory] {
+        try read { db in
+            let rows = try Row.fetchAll(db, sql: "SELECT * FROM hosts ORDER BY updated DESC LIMIT 1000")
+            let pairs = rows.map { row in
+                (
+                    row["origin"] as String,
+                    HostMemory(
+                        connections: row["connections"],
+                        firstByte: row["first_byte_us"],
+                        rate: row["rate"]
+                    )
+                )
+            }
+            return Dictionary(pairs) { first, _ in first }
+        }
+    }
+
     /// Keeps what was learnt about an origin.
     package func remember(_ memory: HostMemory, of origin: String, now: Int64) throws(StoreError) {
         try write(.eventual) { db in

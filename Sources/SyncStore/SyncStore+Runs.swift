@@ -2,84 +2,13 @@ import GRDB
 package import SyncModel
 
 extension SyncStore {
-    /// Records a run with its groups and hooks, in one transaction, and begins an epoch of its session.
-    ///
-    /// The caller holds the session, so that nobody else works on it. Open runs of the session are superseded.
-    ///
-    /// - Parameters:
-    ///   - start: The run.
-    ///   - now: **Milliseconds** since 1970.
-    ///   - isHeld: `true` to work on it at once; `false` to leave it `waiting` for the agent.
-    ///   - durability: `synced` where the caller acknowledges it; with `eventual` a power cut may forget the run.
-    /// - Returns: The session and what was superseded.
-    /// - Throws: ``StoreError``; `refused` when the session belongs to another project (S2).
-    @discardableResult
-    package func begin(
-        _ start: RunStart,
-        now: Int64,
-        isHeld: Bool = true,
-        durability: Durability = .synced
-    ) throws(StoreError) -> BegunRun {
-        try write(durability) { db in
-            let (session, arrival) = try Self.enter(start.session, now: now, db)
-            let superseded = try Self.supersede(runsOf: session, now: now, db)
-            let number = try Self.insert(start, session, isHeld, now, db)
-            for group in Set(start.groups).sorted() {
-                try db.execute(
-                    sql: "INSERT INTO groups (run, name, state) VALUES (?, ?, ?)",
-                    arguments: [number, group, GroupState.open.rawValue]
-                )
-            }
-            for hook in start.hooks {
-                try db.execute(
-                    sql: """
-                        INSERT INTO hooks (run, group_name, arguments, timeout, results, state)
-                        VALUES (?, ?, ?, ?, ?, ?)
-                        """,
-                    arguments: [
-                        number, hook.group, JSONList.text(hook.arguments), hook.timeout,
-                        JSONList.text(hook.results.sorted()), HookRunState.waiting.rawValue,
-                    ]
-                )
-            }
-            return BegunRun(session: session, arrival: arrival, superseded: superseded)
-        }
-    }
-
-    /// Takes a waiting run up, in a new epoch of its session. The caller holds the session.
-    ///
-    /// - Parameters:
-    ///   - run: The run.
-    ///   - now: **Milliseconds** since 1970.
-    /// - Returns: The run as it is now.
-    /// - Throws: ``StoreError``; `refused` when it is not waiting.
-    package func take(run: String, now: Int64) throws(StoreError) -> StoredRun {
-        try write(.synced) { db in
-            let found = try Self.run(run, db)
-            try db.execute(
-                sql: "UPDATE sessions SET epoch = epoch + 1 WHERE identifier = ?",
-                arguments: [found.session]
-            )
-            try Self.giveBackHooks(of: Self.existing(found.session, db), db)
-            try Self.move(found, .started, reason: nil, db)
-            try db.execute(
-                sql: """
-                    UPDATE runs SET started = coalesce(started, ?),
-                        epoch = (SELECT epoch FROM sessions WHERE sessions.id = runs.session)
-                    WHERE number = ?
-                    """,
-                arguments: [now, found.number]
-            )
-            return try Self.run(run, db)
-        }
-    }
-
     /// Records the end of a run: every group of it is complete. Told twice is told once.
     ///
     /// - Parameters:
     ///   - run: The run.
     ///   - result: `ok`, `partial` or `failed`.
     ///   - counts: Its numbers.
+    ///   - error: What went wrong, for people.
     ///   - now: **Milliseconds** since 1970.
     ///   - durability: See ``Durability``.
     /// - Throws: ``StoreError``; `refused` when it is not running.
@@ -87,6 +16,7 @@ extension SyncStore {
         run: String,
         result: String,
         counts: RunCounts,
+        error: String? = nil,
         now: Int64,
         durability: Durability = .eventual
     ) throws(StoreError) {
@@ -94,8 +24,11 @@ extension SyncStore {
             let found = try Self.run(run, db)
             guard try Self.move(found, .finished, reason: nil, db) else { return }
             try db.execute(
-                sql: "UPDATE runs SET result = ?, finished = ?, \(RunCounts.assignments) WHERE number = ?",
-                arguments: [result, now] + counts.arguments + [found.number]
+                sql: """
+                    UPDATE runs SET result = ?, error = ?, finished = ?, \(RunCounts.assignments)
+                    WHERE number = ?
+                    """,
+                arguments: [result, error, now] + counts.arguments + [found.number]
             )
             // A group that nothing ever asked about cannot stay open behind a finished run.
             try Self.cancelGroups(of: found.number, now: now, db)
@@ -121,6 +54,7 @@ extension SyncStore {
         try write(.synced) { db in
             let found = try Self.run(run, db)
             guard try Self.move(found, input, reason: reason, db) else { return false }
+            try Self.keepPause(of: found, input, now: now, db)
             if input == .cancelled || input == .superseded { try Self.closeRun(found.number, now: now, db) }
             return true
         }
@@ -172,27 +106,24 @@ extension SyncStore {
         return try StoredRun(row, db)
     }
 
-    private static func insert(
-        _ start: RunStart,
-        _ session: StoredSession,
-        _ isHeld: Bool,
-        _ now: Int64,
-        _ db: Database
-    ) throws -> Int64 {
-        try db.execute(
-            sql: """
-                INSERT INTO runs (id, session, epoch, manifest, location, selection, options, state, created, started,
-                    not_before, deadline)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                """,
-            arguments: [
-                start.run, session.rowID, session.epoch, start.manifest.blob, start.location,
-                JSONList.text(start.selection), start.options,
-                (isHeld ? RunState.running : .waiting).rawValue, now, isHeld ? now : nil, start.notBefore,
-                start.deadline,
-            ]
-        )
-        return db.lastInsertedRowID
+    /// Time in a pause does not count against the deadline (S108).
+    static func keepPause(of run: StoredRun, _ input: RunInput, now: Int64, _ db: Database) throws {
+        switch input {
+        case .paused:
+            try db.execute(
+                sql: "UPDATE runs SET paused_at = ? WHERE number = ?",
+                arguments: [now, run.number]
+            )
+        case .resumed:
+            try db.execute(
+                sql: """
+                    UPDATE runs SET deadline = deadline + max(0, ?1 - paused_at), paused_at = NULL, due = NULL
+                    WHERE number = ?2
+                    """,
+                arguments: [now, run.number]
+            )
+        case .started, .released, .finished, .cancelled, .superseded: break
+        }
     }
 
     /// The one place that changes a run's state (S104).
@@ -214,25 +145,6 @@ extension SyncStore {
             )
             return true
         }
-    }
-
-    private static func supersede(runsOf session: StoredSession, now: Int64, _ db: Database) throws
-        -> [String]
-    {
-        let rows = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT \(StoredRun.columns) FROM \(StoredRun.tables)
-                WHERE runs.session = ? AND runs.state IN ('waiting', 'running', 'paused') ORDER BY runs.number
-                """,
-            arguments: [session.rowID]
-        )
-        let open = try rows.map { try StoredRun($0, db) }
-        for run in open {
-            try move(run, .superseded, reason: "superseded", db)
-            try closeRun(run.number, now: now, db)
-        }
-        return open.map(\.identifier)
     }
 
     /// Ends what a run that will not finish leaves open: its groups, the hooks of those, its task rows.

@@ -27,10 +27,12 @@ extension SyncStore {
     /// Begins an epoch of a session and gives back what its earlier holders left running. By ownership, never by
     /// age: the caller holds the session, so everybody else is gone (S23, S28). Twice is once.
     ///
-    /// - Parameter identifier: The session.
+    /// - Parameters:
+    ///   - identifier: The session.
+    ///   - now: **Milliseconds** since 1970; remembered with each run whose worker was lost (F087).
     /// - Returns: What was given back.
     /// - Throws: ``StoreError``.
-    package func recover(session identifier: String) throws(StoreError) -> Recovery {
+    package func recover(session identifier: String, now: Int64 = 0) throws(StoreError) -> Recovery {
         try write(.synced) { db in
             let session = try Self.existing(identifier, db)
             try db.execute(
@@ -43,9 +45,7 @@ extension SyncStore {
                     "SELECT \(StoredRun.columns) FROM \(StoredRun.tables) WHERE sessions.id = ? AND runs.state = ?",
                 arguments: [session.rowID, RunState.running.rawValue]
             )
-            let runs = try rows.map { try StoredRun($0, db) }.filter {
-                try Self.move($0, .released, reason: "agent_restart", db)
-            }
+            let runs = try rows.map { try StoredRun($0, db) }.filter { try Self.lose($0, now: now, db) }
             let hooks = try Self.giveBackHooks(of: session, db)
             return Recovery(
                 epoch: session.epoch + 1,

@@ -2,6 +2,7 @@ import Foundation
 import SyncEngine
 import SyncModel
 import SyncPlugins
+import SyncStore
 import SyncTestKit
 import SyncTransfer
 import Synchronization
@@ -56,7 +57,9 @@ final class PullPlace: Sendable {
             now: { clock_gettime_nsec() / 1_000_000 },
             random: { UInt64(truncatingIfNeeded: clock_gettime_nsec()) },
             workers: 2,
-            observer: { [self] event in note(event) },
+            process: 1,
+            store: try SyncStore.inMemory(),
+            events: EventRecorder { [self] event in note(event) },
             stop: stop
         )
         environment.isDurable = false

@@ -32,7 +32,7 @@ private let allowedImports: [String: Set<String>] = [
     // The one composition root.
     "SyncCommands": [
         "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",
-        "SyncStore", "SyncPublisher", "SyncServer", "ArgumentParser", "Logging", "Foundation",
+        "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", "ArgumentParser", "Logging", "Foundation",
     ],
     "syncagent": ["SyncCommands"],
     "SyncTestKit": [

@@ -4,6 +4,7 @@ import SyncEngine
 import SyncFiles
 import SyncModel
 import SyncPlugins
+import SyncStore
 import SyncTestKit
 import SyncUnpack
 import Synchronization
@@ -16,8 +17,13 @@ final class Scene: Sendable {
 
     let root: TemporaryRoot
     let transport = MemoryTransport()
+    let store: SyncStore
+    private let numbers = Atomic<UInt64>(42)
 
-    init() throws { root = try TemporaryRoot() }
+    init() throws {
+        root = try TemporaryRoot()
+        store = try SyncStore.inMemory()
+    }
 
     deinit { transport.shutdown() }
 
@@ -96,14 +102,17 @@ final class Scene: Sendable {
             transport: transport,
             localTransport: transport,
             now: { 1_780_000_000_000 },
-            random: { 42 },
+            random: { [self] in numbers.wrappingAdd(1, ordering: .relaxed).newValue },
             workers: 2,
-            observer: { ear.hear($0) },
+            process: 1,
+            store: store,
+            events: EventRecorder { ear.hear($0) },
             progress: { ear.hear($0) },
             hooks: hooks,
             stop: stop
         )
         environment.isDurable = false
+        environment.hookRetryWait = { _ in .zero }
         return PullEngine(environment)
     }
 

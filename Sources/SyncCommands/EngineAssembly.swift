@@ -1,0 +1,154 @@
+import Foundation
+import SyncCompression
+import SyncEngine
+import SyncHooks
+import SyncModel
+import SyncPlugins
+import SyncStore
+import SyncTransfer
+import Synchronization
+
+/// Puts an engine together: transports, clock, store and hooks. The one place where the engine meets libcurl and
+/// processes, for commands and for the agent.
+struct EngineAssembly: Sendable {
+    /// Where sessions, events and cached manifests are kept, absolute.
+    let store: SyncStore
+    let tuning: EngineTuning
+    let connections: Int
+    let rateLimit: UInt64?
+    /// Told of every event.
+    let listener: @Sendable (SyncEvent) -> Void
+    /// Told how far things are.
+    let progress: @Sendable (PullProgress) -> Void
+
+    /// An engine and the transport that must be shut down after it.
+    struct Parts: Sendable {
+        let engine: PullEngine
+        let transport: CurlTransport
+    }
+
+    /// Makes an engine that stops when `stop` says so.
+    ///
+    /// - Throws: ``CommandFailure`` with status 78 for settings that libcurl refuses.
+    func parts(stop: StopRequest) throws(CommandFailure) -> Parts {
+        let events = EventRecorder(listener)
+        let transport = try transport(events)
+        let recent = Mutex(ContinuousClock.now)
+        var environment = EngineEnvironment(
+            transport: transport,
+            localTransport: FileTransport(),
+            now: Self.milliseconds,
+            random: { .random(in: .min ... .max) },
+            workers: max(2, ProcessInfo.processInfo.activeProcessorCount),
+            process: getpid(),
+            store: store,
+            events: events,
+            progress: { [progress] step in
+                progress(step)
+                let isDue = recent.withLock { last in
+                    defer { if ContinuousClock.now - last > .seconds(1) { last = .now } }
+                    return ContinuousClock.now - last > .seconds(1)
+                }
+                // Whoever follows sees events at most a second late. A failure is told at the end of the run.
+                if isDue { try? events.flush() }
+            },
+            hooks: ProgramHook(environment: ProcessInfo.processInfo.environment),
+            stop: stop
+        )
+        environment.isDurable = tuning.isDurable
+        environment.patience = tuning.patience
+        return Parts(engine: PullEngine(environment), transport: transport)
+    }
+
+    /// Ends an engine's transport, and keeps what it has learnt about hosts for the next process. What cannot be
+    /// kept is learnt again.
+    func end(_ parts: Parts) {
+        defer { parts.transport.shutdown() }
+        for record in parts.transport.hostRecords {
+            let memory = HostMemory(
+                connections: record.score.connections ?? 0,
+                firstByte: 0,
+                rate: Int64(clamping: UInt64(max(0, record.score.rate ?? 0)))
+            )
+            guard memory.connections > 0 || memory.rate > 0 else { continue }
+            try? store.remember(memory, of: record.origin, now: Self.milliseconds())
+        }
+    }
+
+    private func transport(_ events: EventRecorder) throws(CommandFailure) -> CurlTransport {
+        var configuration = TransportConfiguration(
+            clock: Self.clock,
+            random: { .random(in: .min ... .max) },
+            events: { event in
+                events.tell(transfer: SyncEvent(transfer: event, time: Self.milliseconds()))
+            }
+        )
+        configuration.connections = connections
+        configuration.connectionsPerHost = connections
+        configuration.rateLimit = rateLimit
+        configuration.userAgent = "syncagent/\(syncagentVersion)"
+        configuration.hostRecords = hostRecords()
+        tuning.apply(to: &configuration)
+        do throws(TransferError) {
+            return try CurlTransport(configuration: configuration)
+        } catch {
+            throw CommandFailure(.configuration, "\(error)")
+        }
+    }
+
+    private func hostRecords() -> [HostRecord] {
+        // Without memory everything is measured anew.
+        ((try? store.memories()) ?? [:]).map { origin, memory in
+            var score = HostScore()
+            score.connections = memory.connections > 0 ? memory.connections : nil
+            score.rate = memory.rate > 0 ? Double(memory.rate) : nil
+            return HostRecord(origin: origin, score: score)
+        }
+    }
+
+    /// Opens the state of a user.
+    ///
+    /// - Throws: ``CommandFailure`` with status 73 or 74.
+    static func openStore(_ directory: String, warn: (String) -> Void) throws(CommandFailure) -> SyncStore {
+        do throws(StoreError) {
+            let store = try SyncStore.open(
+                directory: directory,
+                now: milliseconds(),
+                compression: compression
+            )
+            if case .rebuilt(let path) = store.opening {
+                warn("the state was damaged and is kept as \(escaped(path)); sessions and events begin anew")
+            }
+            return store
+        } catch {
+            throw CommandFailure(error.status, error.message)
+        }
+    }
+
+    private static let compression = EventCompression(
+        compress: { bytes in
+            guard bytes.count > 200, var compressor = try? ZstdCompressor(level: 1) else { return nil }
+            var isSmaller = false
+            let small = [UInt8](unsafeUninitializedCapacity: bytes.count) { buffer, used in
+                let count = bytes.withUnsafeBytes {
+                    try? compressor.encode($0, into: UnsafeMutableRawBufferPointer(buffer))
+                }
+                used = count.flatMap { $0 } ?? 0
+                isSmaller = used > 0
+            }
+            return isSmaller ? small : nil
+        },
+        decompress: { bytes, limit in bytes.withUnsafeBytes { try? decodeZstd($0, limit: limit) } }
+    )
+
+    /// **Milliseconds** since 1970.
+    static func milliseconds() -> Int64 { Int64((Date().timeIntervalSince1970 * 1000).rounded()) }
+
+    private static var clock: TransportClock {
+        let start = ContinuousClock.now
+        return TransportClock(
+            now: { ContinuousClock.now - start },
+            unixTime: { Int64(Date().timeIntervalSince1970) }
+        )
+    }
+}

@@ -1,0 +1,83 @@
+import SyncModel
+package import SyncStore
+import Synchronization
+
+/// Tells every event of a run to a listener and records it in the store: one at a time, in one order, whoever
+/// tells it.
+package final class EventRecorder: Sendable {
+    private struct Place: Sendable {
+        let session: String
+        let run: String
+        let log: EventLog
+    }
+
+    private struct State: Sendable {
+        var place: Place?
+        var hops = 0
+    }
+
+    private let listener: @Sendable (SyncEvent) -> Void
+    private let state = Mutex(State())
+
+    /// Hops of a run that are on record before their request goes out; those beyond follow within a second.
+    private static let hopLimit = 1_000
+
+    /// - Parameter listener: Told of every event, from several threads, one call at a time.
+    package init(_ listener: @escaping @Sendable (SyncEvent) -> Void = { _ in }) { self.listener = listener }
+
+    /// Events belong to this run from here on.
+    func open(_ log: EventLog, session: String, run: String) {
+        state.withLock { $0 = State(place: Place(session: session, run: run, log: log)) }
+    }
+
+    /// Events belong to no run any more; what waits is recorded.
+    func close() throws(StoreError) {
+        let log = state.withLock { state in
+            defer { state.place = nil }
+            return state.place?.log
+        }
+        try log?.flush()
+    }
+
+    /// Tells an event and records it with the next ones.
+    func tell(_ event: SyncEvent) {
+        state.withLock { state in
+            state.place?.log.add(event.json.bytes, time: event.time)
+            listener(event)
+        }
+    }
+
+    /// Tells an event that is not part of the record: what only this process has to say.
+    func tellOnly(_ event: SyncEvent) { state.withLock { _ in listener(event) } }
+
+    /// Tells what a transport does for the run. A hop is on record before the next request goes out (S76).
+    package func tell(transfer event: SyncEvent) {
+        state.withLock { state in
+            guard let place = state.place else { return listener(event) }
+            let event = event.of(session: place.session, run: place.run)
+            place.log.add(event.json.bytes, time: event.time)
+            if event.name == "task.redirected", state.hops < Self.hopLimit {
+                state.hops += 1
+                // What cannot be recorded is told at the next flush; a request does not wait for it.
+                try? place.log.flush()
+            }
+            listener(event)
+        }
+    }
+
+    /// Records what waits together with `events` in one transaction of the caller's, then tells them.
+    func tell(
+        _ events: [SyncEvent],
+        recordedBy record: ([[UInt8]]) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let log = state.withLock { $0.place?.log }
+        try record((log?.take() ?? []) + events.map(\.json.bytes))
+        state.withLock { _ in for event in events { listener(event) } }
+    }
+
+    /// Records what waits.
+    package func flush() throws(StoreError) {
+        let log = state.withLock { $0.place?.log }
+        try log?.flush()
+    }
+}

@@ -1,0 +1,113 @@
+import CPosix
+import SyncFiles
+import SyncModel
+import SyncPlugins
+import SyncStore
+
+/// Runs hooks that are owed: recorded before they start and after they end, so that a crash in between makes them
+/// owed once more, with a higher attempt (S19, S33, F089).
+struct OwedHooks {
+    let environment: EngineEnvironment
+    let destination: Destination
+
+    /// Most attempts in a row of a hook that asks to be called again (F093).
+    static let attemptLimit = 3
+
+    /// Runs one hook to its end.
+    ///
+    /// - Parameters:
+    ///   - hook: As the store gave it, `pending`.
+    ///   - report: The JSON for its standard input.
+    /// - Returns: Whether it did its work.
+    /// - Throws: What the store throws: without a record no hook runs.
+    func run(_ hook: StoredHook, report: [UInt8]) throws(StoreError) -> Bool {
+        guard let runner = environment.hooks, let program = hook.arguments.first else { return false }
+        let journal = RunJournal(environment: environment, session: hook.session, run: hook.run)
+        let store = environment.store
+        for round in 1...Self.attemptLimit {
+            let attempt = try store.started(hook: hook.identifier, now: environment.now())
+            if hook.attempt > 0, hasReceipt(hook) {
+                // It did its work, and only the record of it was lost.
+                try store.finished(
+                    hook: hook.identifier,
+                    .succeeded,
+                    ended: "receipt",
+                    now: environment.now()
+                )
+                return true
+            }
+            journal.hookStarted(hook.group, program: program, attempt: attempt)
+            try environment.events.flush()
+            let outcome = runner.run(invocation(of: hook, attempt: attempt, report))
+            let word = Self.word(outcome.end)
+            journal.hookFinished(
+                hook.group,
+                program: program,
+                attempt: attempt,
+                result: word,
+                output: outcome.output,
+                milliseconds: outcome.milliseconds
+            )
+            try environment.events.flush()
+            let next = input(after: outcome, round: round)
+            try store.finished(
+                hook: hook.identifier,
+                next,
+                ended: word,
+                output: outcome.output,
+                now: environment.now()
+            )
+            guard next == .askedForRetry else { return outcome.succeeded }
+            wait(environment.hookRetryWait(round))
+            if environment.stop.isStopped { return false }
+        }
+        return false
+    }
+
+    private func input(after outcome: HookOutcome, round: Int) -> HookRunInput {
+        if outcome.succeeded { return .succeeded }
+        if outcome.end == .stopped { return .interrupted }
+        let asksAgain = outcome.isTransient || outcome.end == .exited(75)
+        return asksAgain && round < Self.attemptLimit ? .askedForRetry : .failed
+    }
+
+    /// Whether the hook said itself that its work is done: `syncagent hooks receipt RUN_ID`.
+    private func hasReceipt(_ hook: StoredHook) -> Bool {
+        HookReceipt(run: hook.run, group: hook.group).exists(in: destination)
+    }
+
+    private func invocation(of hook: StoredHook, attempt: Int, _ report: [UInt8]) -> HookInvocation {
+        HookInvocation(
+            arguments: hook.arguments,
+            directory: destination.path,
+            environment: [
+                "SYNCAGENT_SESSION": hook.session,
+                "SYNCAGENT_RUN_ID": hook.run,
+                "SYNCAGENT_GROUP": hook.group,
+                "SYNCAGENT_RESULT": hook.result ?? "",
+                "SYNCAGENT_CHANGED": String(hook.changed),
+                "SYNCAGENT_DESTINATION": destination.path,
+                "SYNCAGENT_ATTEMPT": String(attempt),
+            ],
+            input: report,
+            timeout: hook.timeout,
+            isStopped: { [stop = environment.stop] in stop.isStopped }
+        )
+    }
+
+    /// Waits, but no longer than until somebody asks to stop.
+    private func wait(_ duration: Duration) {
+        let end = ContinuousClock.now + duration
+        while !environment.stop.isStopped, ContinuousClock.now < end { usleep(50_000) }
+    }
+
+    private static func word(_ end: HookOutcome.End) -> String {
+        switch end {
+        case .exited(let status): "exit \(status)"
+        case .signalled(let signal): "signal \(signal)"
+        case .timedOut: "timeout"
+        case .stopped: "stopped"
+        case .notStarted(let reason): "not started: \(reason)"
+        }
+    }
+}

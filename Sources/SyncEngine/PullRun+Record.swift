@@ -1,0 +1,130 @@
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncPlanner
+import SyncPlugins
+import SyncStore
+
+// A run's record: entered in the store before anything is fetched, ended there before anybody is told.
+extension PullRun {
+    /// Begins the run, or takes it up; from here on everything is on record.
+    mutating func enter(_ groups: [String]) throws(EngineError) -> RunRecord {
+        let run: String
+        if let recorded {
+            do throws(StoreError) {
+                run = try environment.store.take(run: recorded.identifier, now: environment.now()).identifier
+            } catch {
+                throw EngineError(error)
+            }
+        } else {
+            run = try RunRecord.begin(
+                options,
+                found,
+                groups: groups,
+                in: destination,
+                isHeld: true,
+                environment
+            ).run.identifier
+        }
+        let record = RunRecord(environment: environment, session: session, run: run)
+        report.run = run
+        journal = RunJournal(environment: environment, session: session, run: run)
+        record.open()
+        journal.started(found, destination: destination.path)
+        return record
+    }
+
+    /// A run that ended before its groups were complete: the error is on record, and its hooks are not owed.
+    mutating func failed(_ error: EngineError, _ record: RunRecord) -> EngineError {
+        count()
+        report.result = .failed
+        report.status = error.status
+        do throws(EngineError) {
+            if let reason = environment.stop.reason {
+                journal.finished(report, error: error.message, stopped: reason)
+                try record.rest(reason, report)
+            } else {
+                journal.finished(report, error: error.message)
+                try record.finish(report, error: error.message)
+            }
+        } catch {
+            // What went wrong first is what counts.
+        }
+        return error
+    }
+
+    /// Nothing changed and nobody asks for more: the manifest is not even decoded.
+    mutating func finish(
+        _ completion: StatIndex.Completion?,
+        _ groups: [String],
+        _ record: RunRecord
+    ) throws(EngineError) -> PullReport {
+        report.files.total = Int(clamping: completion?.files ?? 0)
+        report.files.unchanged = report.files.total
+        report.bytes.total = completion?.totalBytes ?? 0
+        journal.planned(Plan(), total: report.files.total, unchanged: report.files.unchanged)
+        count()
+        do throws(StoreError) {
+            try journal.groupsCompleted(groups.map { ($0, .ok) }) { lines throws(StoreError) in
+                _ = try environment.store.complete(
+                    groups.map { CompletedGroup(name: $0, result: "ok", changed: 0) },
+                    of: report.run,
+                    events: lines,
+                    counts: report.counts,
+                    now: environment.now()
+                )
+            }
+        } catch {
+            throw EngineError(error)
+        }
+        return try finished(record)
+    }
+
+    mutating func conclude(
+        _ manifest: Manifest,
+        _ states: RowStates,
+        _ record: RunRecord
+    ) throws(EngineError) -> PullReport {
+        report.files.installed = states.count(.installed)
+        report.files.reused = states.count(.reused)
+        report.files.unchanged = states.count(.unchanged)
+        report.files.failed = states.count(.failed)
+        let pending = states.count(.pending)
+        if report.files.failed + pending > 0 {
+            report.result = report.files.total == report.files.failed + pending ? .failed : .partial
+            if report.status == .done { report.status = .incomplete }
+        }
+        if let reason = environment.stop.reason, pending > 0 {
+            count()
+            journal.finished(report, stopped: reason)
+            try record.rest(reason, report)
+            return report
+        }
+        count()
+        let groups = GroupCompletion(
+            manifest: manifest,
+            states: states,
+            journal: journal,
+            environment: environment,
+            options: options,
+            destination: destination
+        )
+        if try !groups.run(report), report.status == .done { report.status = .hookFailed }
+        return try finished(record)
+    }
+
+    /// What has been sent and received so far: hooks are told, too.
+    mutating func count() {
+        let totals = environment.transport.totals
+        report.requests = totals.requests
+        report.bytes.received = totals.bytesReceived
+        report.elapsedMilliseconds = environment.now() - started
+    }
+
+    mutating func finished(_ record: RunRecord) throws(EngineError) -> PullReport {
+        count()
+        journal.finished(report)
+        try record.finish(report)
+        return report
+    }
+}

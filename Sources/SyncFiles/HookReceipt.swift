@@ -1,0 +1,53 @@
+import CPosix
+
+/// A hook's own word that its work for one run is done: an empty file in `.syncagent/receipts`.
+///
+/// A hook that leaves one as its last step has its effect exactly once: whoever finds it after a crash does not
+/// call the hook again.
+package struct HookReceipt: Sendable, Equatable {
+    private let name: String
+
+    /// - Parameters:
+    ///   - run: The run's identifier.
+    ///   - group: The group whose hook it is.
+    package init(run: String, group: String) {
+        name = "\(Self.fileName(run)).\(Self.fileName(group))"
+    }
+
+    /// Letters, digits, `-` and `_` as they are, every other byte as `%` and two digits.
+    private static func fileName(_ text: String) -> String {
+        text.utf8.prefix(80).map { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x5F: String(UnicodeScalar(byte))
+            default: "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
+            }
+        }.joined()
+    }
+
+    /// Whether it has been left.
+    package func exists(in destination: Destination) -> Bool {
+        destination.state >= 0 && faccessat(destination.state, "receipts/\(name)", F_OK, 0) == 0
+    }
+
+    /// Leaves it, durably. open(2) with `O_EXCL`: of two at the same time one makes it.
+    ///
+    /// - Returns: Whether this call made it.
+    /// - Throws: ``FileError``.
+    package func leave(in destination: Destination) throws(FileError) -> Bool {
+        let path = "\(destination.path)/\(Destination.stateName)/receipts"
+        if mkdirat(destination.state, "receipts", 0o700) != 0, sa_errno() != EEXIST {
+            throw .last("create", path)
+        }
+        let raw = sa_openat(destination.state, "receipts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+        guard raw >= 0 else { throw .last("open", path) }
+        let directory = Descriptor(owning: raw)
+        let file = sa_openat(directory.raw, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
+        guard file >= 0 else {
+            if sa_errno() == EEXIST { return false }
+            throw .last("create", path + "/" + name)
+        }
+        _ = Descriptor(owning: file)
+        guard fsync(directory.raw) == 0 else { throw .last("sync", path) }
+        return true
+    }
+}

@@ -1,0 +1,231 @@
+import GRDB
+import SyncModel
+
+extension SyncStore {
+    /// Records a run with its groups and hooks, in one transaction, and begins an epoch of its session.
+    ///
+    /// The caller holds the session, so that nobody else works on it. Other open runs of the session are superseded.
+    ///
+    /// - Parameters:
+    ///   - start: The run.
+    ///   - now: **Milliseconds** since 1970.
+    ///   - isHeld: `true` to work on it at once; `false` to leave it `waiting` for the agent.
+    ///   - continuing: Whether an open run that asks for the same goes on in its place: same manifest, selection,
+    ///     options and hooks, and group `all` not complete.
+    ///   - durability: `synced` where the caller acknowledges it; with `eventual` a power cut may forget the run.
+    /// - Returns: The session, the run to work on, and what was superseded.
+    /// - Throws: ``StoreError``; `refused` when the session belongs to another project (S2).
+    @discardableResult
+    package func begin(
+        _ start: RunStart,
+        now: Int64,
+        isHeld: Bool = true,
+        continuing: Bool = false,
+        durability: Durability = .synced
+    ) throws(StoreError) -> BegunRun {
+        try write(durability) { db in
+            let (session, arrival) = try Self.enter(start.session, now: now, db)
+            var open = try Self.openRuns(of: session, db)
+            var same: StoredRun?
+            if continuing, let last = open.last, try Self.asksForTheSame(last, start, db) {
+                same = open.popLast()
+            }
+            for run in open {
+                try Self.move(run, .superseded, reason: "superseded", db)
+                try Self.closeRun(run.number, now: now, db)
+            }
+            if let same {
+                try Self.goOn(same, isHeld: isHeld, isPaused: start.isPaused, now: now, db)
+            } else {
+                try Self.insert(start, session, isHeld, now, db)
+            }
+            return BegunRun(
+                session: session,
+                arrival: arrival,
+                superseded: open.map(\.identifier),
+                run: try Self.run(same?.identifier ?? start.run, db),
+                isContinued: same != nil
+            )
+        }
+    }
+
+    /// Takes a waiting run up, in a new epoch of its session. The caller holds the session.
+    ///
+    /// - Parameters:
+    ///   - run: The run.
+    ///   - now: **Milliseconds** since 1970.
+    /// - Returns: The run as it is now.
+    /// - Throws: ``StoreError``; `refused` when it is not waiting.
+    package func take(run: String, now: Int64) throws(StoreError) -> StoredRun {
+        try write(.synced) { db in
+            let found = try Self.run(run, db)
+            try db.execute(
+                sql: "UPDATE sessions SET epoch = epoch + 1 WHERE identifier = ?",
+                arguments: [found.session]
+            )
+            try Self.giveBackHooks(of: Self.existing(found.session, db), db)
+            try Self.start(found, now: now, db)
+            return try Self.run(run, db)
+        }
+    }
+
+    /// Records why a run that waits does so, and until when it need not be looked at (S53).
+    ///
+    /// - Parameters:
+    ///   - run: The run; nothing happens unless it waits.
+    ///   - reason: `connectivity`, `not_before`, `session_busy` …
+    ///   - error: What went wrong, for people.
+    ///   - due: **Milliseconds** since 1970; `nil` for at once.
+    /// - Throws: ``StoreError``.
+    package func hold(run: String, reason: String?, error: String? = nil, due: Int64?) throws(StoreError) {
+        try write(.eventual) { db in
+            try db.execute(
+                sql: """
+                    UPDATE runs SET reason = ?, error = coalesce(?, error), due = ?
+                    WHERE id = ? AND state = 'waiting'
+                    """,
+                arguments: [reason, error, due, run]
+            )
+        }
+    }
+
+    /// Wants paths of a run before all others; those named last come first (S162).
+    ///
+    /// - Throws: ``StoreError``.
+    package func prioritize(run: String, paths: [String]) throws(StoreError) {
+        try write(.synced) { db in
+            let found = try Self.run(run, db)
+            let all = paths + found.firstPaths.filter { !paths.contains($0) }
+            try db.execute(
+                sql: "UPDATE runs SET first_paths = ? WHERE number = ?",
+                arguments: [JSONList.text(Array(all.prefix(Self.firstPathsLimit))), found.number]
+            )
+        }
+    }
+
+    /// Most paths that can be wanted first.
+    package static let firstPathsLimit = 10_000
+}
+
+// MARK: Inside a transaction
+
+extension SyncStore {
+    static func openRuns(of session: StoredSession, _ db: Database) throws -> [StoredRun] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT \(StoredRun.columns) FROM \(StoredRun.tables)
+                WHERE runs.session = ? AND runs.state IN ('waiting', 'running', 'paused') ORDER BY runs.number
+                """,
+            arguments: [session.rowID]
+        ).map { try StoredRun($0, db) }
+    }
+
+    private static func asksForTheSame(_ run: StoredRun, _ start: RunStart, _ db: Database) throws -> Bool {
+        guard run.manifest == start.manifest, run.selection == start.selection, run.options == start.options
+        else {
+            return false
+        }
+        let isOpen = try Bool.fetchOne(
+            db,
+            sql: "SELECT EXISTS (SELECT 1 FROM groups WHERE run = ? AND name = 'all' AND state = 'open')",
+            arguments: [run.number]
+        )
+        guard isOpen == true else { return false }
+        let hooks = try hooks(where: "hooks.run = ?", [run.number], db).map {
+            PlannedHook(group: $0.group, arguments: $0.arguments, timeout: $0.timeout, results: $0.results)
+        }
+        return hooks == start.hooks
+    }
+
+    /// An open run goes on, whoever worked on it before: the caller holds its session.
+    private static func goOn(
+        _ run: StoredRun,
+        isHeld: Bool,
+        isPaused: Bool,
+        now: Int64,
+        _ db: Database
+    ) throws {
+        var run = run
+        if run.state == .running {
+            try lose(run, now: now, db)
+            run = try self.run(run.identifier, db)
+        }
+        if run.state == .paused, !isPaused {
+            try move(run, .resumed, reason: nil, db)
+            try keepPause(of: run, .resumed, now: now, db)
+            run = try self.run(run.identifier, db)
+        }
+        if isHeld { try start(run, now: now, db) }
+    }
+
+    static func start(_ run: StoredRun, now: Int64, _ db: Database) throws {
+        try move(run, .started, reason: nil, db)
+        try db.execute(
+            sql: """
+                UPDATE runs SET started = coalesce(started, ?), due = NULL, error = NULL,
+                    epoch = (SELECT epoch FROM sessions WHERE sessions.id = runs.session)
+                WHERE number = ?
+                """,
+            arguments: [now, run.number]
+        )
+    }
+
+    /// A run whose worker is gone waits again, and that it was lost is remembered (S28, F087).
+    ///
+    /// - Returns: Whether it was running.
+    @discardableResult
+    static func lose(_ run: StoredRun, now: Int64, _ db: Database) throws -> Bool {
+        guard try move(run, .released, reason: "agent_restart", db) else { return false }
+        let losses = (run.losses + [now]).suffix(10).map { String($0) }
+        try db.execute(
+            sql: "UPDATE runs SET losses = ? WHERE number = ?",
+            arguments: [JSONList.text(losses), run.number]
+        )
+        return true
+    }
+
+    private static func insert(
+        _ start: RunStart,
+        _ session: StoredSession,
+        _ isHeld: Bool,
+        _ now: Int64,
+        _ db: Database
+    ) throws {
+        let state: RunState = start.isPaused ? .paused : isHeld ? .running : .waiting
+        try db.execute(
+            sql: """
+                INSERT INTO runs (id, session, epoch, manifest, location, selection, options, state, reason, created,
+                    started, not_before, deadline, origin, settings, paused_at)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                start.run, session.rowID, session.epoch, start.manifest.blob, start.location,
+                JSONList.text(start.selection), start.options, state.rawValue,
+                start.isPaused ? "user_stop" : nil,
+                now, state == .running ? now : nil, start.notBefore, start.deadline, start.origin,
+                start.settings,
+                start.isPaused ? now : nil,
+            ]
+        )
+        let number = db.lastInsertedRowID
+        for group in Set(start.groups).sorted() {
+            try db.execute(
+                sql: "INSERT INTO groups (run, name, state) VALUES (?, ?, ?)",
+                arguments: [number, group, GroupState.open.rawValue]
+            )
+        }
+        for hook in start.hooks {
+            try db.execute(
+                sql: """
+                    INSERT INTO hooks (run, group_name, arguments, timeout, results, state)
+                    VALUES (?, ?, ?, ?, ?, ?)
+                    """,
+                arguments: [
+                    number, hook.group, JSONList.text(hook.arguments), hook.timeout,
+                    JSONList.text(hook.results.sorted()), HookRunState.waiting.rawValue,
+                ]
+            )
+        }
+    }
+}
