@@ -64,7 +64,7 @@ package enum CredentialsFile {
         var credentials = Credentials()
         var section: (origin: Origin, line: Int, fields: [String: String])?
         var number = 0
-        for raw in text.split(separator: "\n", omittingEmptySubsequences: false) {
+        for raw in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
             number += 1
             let line = trimmed(raw)
             if line.isEmpty || line.hasPrefix("#") { continue }

@@ -13,7 +13,7 @@ extension CurlWorker {
         let source = transfer.sources[piece.sourceIndex]
         let isRangeless = wholeObjects.isKnown(source.url.text)
         let question = question(for: piece, chain: chain, wholeOnly: source.wholeOnly || isRangeless)
-        let isProxied = configuration.proxy.map { !$0.isException(chain.current.origin.host) } ?? false
+        let isProxied = configuration.proxy(for: chain.current.origin) != nil
         let plan = Exchange.Plan(
             kind: handleKind(for: chain, hasRange: question.first != nil),
             question: question,
@@ -89,7 +89,7 @@ extension CurlWorker {
             }
         return HandleKind(
             hasCredentials: configuration.credentials[chain.current.origin] != nil && !chain.current.isSigned,
-            isAtHome: chain.isAtHome,
+            isAtHome: chain.isAtHome && configuration.homes?.contains(chain.original.origin) != false,
             http2: http2
         )
     }
@@ -141,16 +141,6 @@ extension CurlWorker {
     private func ifRange(for piece: Piece) -> String? {
         if let known = piece.ifRange, piece.ifRangeSource == piece.sourceIndex { return known }
         return piece.sourceIndex == 0 ? piece.transfer.request.validator?.strongETag : nil
-    }
-}
-
-extension ProxyConfiguration {
-    /// Whether libcurl asks a host directly: `CURLOPT_NOPROXY` names hosts and the domains they are in.
-    func isException(_ host: String) -> Bool {
-        exceptions.contains { exception in
-            let name = exception.lowercased().drop { $0 == "." }
-            return exception == "*" || host == name || (!name.isEmpty && host.hasSuffix("." + name))
-        }
     }
 }
 

@@ -51,15 +51,12 @@ extension CurlWorker {
 
     func host(for origin: Origin) -> HostState {
         if let host = hosts[origin] { return host }
-        let start = standings[origin].connections ?? Self.firstConnections
+        let start = standings[origin].connections ?? configuration.initialConnections
         let limit = AdaptiveLimit(start: start, ceiling: configuration.connectionsPerHost)
         let host = HostState(origin: origin, adaptive: limit)
         hosts[origin] = host
         return host
     }
-
-    /// What to begin with at an unknown host: a little more than the 6 of browsers, which is what servers expect.
-    private static let firstConnections = 8
 
     /// Notes that a host may start something, if it may.
     func list(_ host: HostState) {

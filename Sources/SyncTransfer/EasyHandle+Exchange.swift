@@ -20,7 +20,7 @@ extension EasyHandle {
         // Nothing that is meant for the origin goes to a proxy's CONNECT.
         try set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))
         try set(CURLOPT_HTTP_VERSION, kind.http2 ? Int(CURL_HTTP_VERSION_2TLS) : Int(CURL_HTTP_VERSION_1_1))
-        try applyProxy(configuration.proxy)
+        try applyProxy(configuration.proxy(for: origin))
         try applyTLS(configuration.tls, showsCertificate: kind.isAtHome)
         if kind.hasCredentials, let credentials = configuration.credentials[origin] {
             try apply(credentials)
@@ -30,8 +30,8 @@ extension EasyHandle {
 
     private func applyProxy(_ proxy: ProxyConfiguration?) throws(CurlError) {
         try set(CURLOPT_PROXY, proxy?.url ?? "")  // Empty: not even the environment's.
+        try set(CURLOPT_NOPROXY, "")  // Exceptions have been looked at, and the environment's do not count.
         guard let proxy else { return }
-        try set(CURLOPT_NOPROXY, proxy.exceptions.joined(separator: ","))
         if let user = proxy.user {
             try set(CURLOPT_PROXYAUTH, sa_curl_auth_basic())
             try set(CURLOPT_PROXYUSERNAME, user)

@@ -9,6 +9,7 @@ extension TransportConfiguration {
             (1...64).contains(connectionsPerHost),
             "connections per host must be 1 to 64, not \(connectionsPerHost)"
         )
+        try check(initialConnections >= 1, "at least one connection is needed to begin with")
         try check(rateLimit != 0, "a rate limit of 0 bytes a second would never end; leave it out for none")
         try check(connectTimeout > .zero && idleTimeout > .zero, "timeouts must be above zero")
         try check(retry.attempts >= 1, "at least one attempt is needed")

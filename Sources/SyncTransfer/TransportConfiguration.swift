@@ -10,6 +10,9 @@ package struct TransportConfiguration: Sendable {
     package var connectionsPerHost = 16
     /// Whether the number for one origin follows its goodput, up to ``connectionsPerHost``.
     package var adaptive = true
+    /// Requests at a time to begin with at an origin that nothing is known of, where ``adaptive``: a little more than
+    /// the 6 of browsers, which is what servers expect.
+    package var initialConnections = 8
     /// Most **bytes** a second over all transfers; `nil` for as much as there is.
     package var rateLimit: UInt64?
 
@@ -30,10 +33,21 @@ package struct TransportConfiguration: Sendable {
     package var rewriteRules: [RewriteRule] = []
     /// What is sent to which origin, and to no other.
     package var credentials = Credentials()
-    /// Headers as `Name: value`, sent to a transfer's original origin only.
+    /// Headers as `Name: value`, sent to a transfer's original origin only, and only if it is a ``homes``.
     package var headers: [String] = []
-    /// The proxy for every request; `nil` for none, whatever the environment says.
-    package var proxy: ProxyConfiguration?
+    /// Origins that ``headers`` and the client's certificate are for; `nil` for every transfer's original origin. A
+    /// manifest from elsewhere can name any host as a source.
+    package var homes: Set<Origin>?
+    /// The proxies for http and for https URLs; none unless they are set here, whatever the environment says.
+    package var plainProxy, secureProxy: ProxyConfiguration?
+    /// One proxy for every request.
+    package var proxy: ProxyConfiguration? {
+        get { secureProxy }
+        set {
+            plainProxy = newValue
+            secureProxy = newValue
+        }
+    }
     /// Trust, identity and protocol version.
     package var tls = TLSConfiguration()
     /// Which requests may use HTTP/2.
@@ -111,7 +125,10 @@ package struct ProxyConfiguration: Sendable {
 /// Trust and identity for https.
 package struct TLSConfiguration: Sendable {
     /// The oldest protocol version to speak.
-    package enum Version: Sendable { case tls12, tls13 }
+    package enum Version: String, Sendable, Codable, CaseIterable {
+        case tls12 = "1.2"
+        case tls13 = "1.3"
+    }
 
     /// A PEM file of authorities to trust in place of the system's. `CURLOPT_CAINFO`.
     package var authorities: String?
@@ -127,11 +144,11 @@ package struct TLSConfiguration: Sendable {
 }
 
 /// Which requests may use HTTP/2. Several TCP connections carry large ranges better than one does.
-package enum HTTP2Use: Sendable {
+package enum HTTP2Use: String, Sendable, Codable, CaseIterable {
     /// HTTP/1.1 for everything.
     case never
     /// HTTP/2 where the server speaks it, for requests without a range.
-    case wholeObjects
+    case wholeObjects = "whole"
     /// HTTP/2 where the server speaks it.
     case always
 }

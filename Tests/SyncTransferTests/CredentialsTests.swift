@@ -46,6 +46,14 @@ struct CredentialsTests {
         }
     }
 
+    @Test("Line ends of any system do")
+    func lineEnds() throws {
+        let text = Self.good.split(separator: "\n", omittingEmptySubsequences: false).joined(
+            separator: "\r\n"
+        )
+        #expect(try CredentialsFile.parse(text) == CredentialsFile.parse(Self.good))
+    }
+
     @Test(
         "Refused with the line, and without the value",
         arguments: [

@@ -92,6 +92,20 @@ struct SecretsScenarioTests {
         #expect(!bench.log.lines.isEmpty)
     }
 
+    @Test("Headers are for their home: a source that a manifest names elsewhere does not get them [V19]")
+    func homes() async throws {
+        let server = try FaultServer()
+        let home = try CurlURL(server.url("/")).origin
+        let bench = try Bench(server: server) {
+            $0.headers = ["X-Private: canary-header"]
+            $0.homes = [home]
+        }
+        for path in ["/a", "/b"] { server.serve(object, at: path) }
+        try await bench.deliver(object)
+        try await bench.deliver(object, from: [server.localhostURL("/b")])
+        #expect(sawSecrets(bench, at: "/a") && !sawSecrets(bench, at: "/b"))
+    }
+
     @Test("A proxy's credentials go to the proxy, and nothing of the origin's to CONNECT [F054]")
     func proxy() async throws {
         let proxy = try FaultServer()

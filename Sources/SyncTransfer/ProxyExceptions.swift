@@ -1,0 +1,70 @@
+import Glibc
+
+extension TransportConfiguration {
+    /// The proxy that requests to an origin go through; `nil` when they go there directly.
+    package func proxy(for origin: Origin) -> ProxyConfiguration? {
+        guard let proxy = origin.scheme == "https" ? secureProxy : plainProxy,
+            !proxy.url.isEmpty, !proxy.isException(origin.host)
+        else { return nil }
+        return proxy
+    }
+}
+
+extension ProxyConfiguration {
+    /// Whether a host is asked directly: it, a domain it is in, or a network its address is in is an exception.
+    /// The forms are those of curl(1) `--noproxy`; libcurl itself gets none, so that only one place decides.
+    ///
+    /// - Parameter host: In lower case; an IPv6 address has its brackets.
+    func isException(_ host: String) -> Bool {
+        let address = IPAddress(host)
+        return exceptions.contains { exception in
+            if exception == "*" { return true }
+            let name = exception.lowercased().drop { $0 == "." }
+            if let address { return IPNetwork(String(name))?.contains(address) ?? false }
+            return host == name || (!name.isEmpty && host.hasSuffix("." + name))
+        }
+    }
+}
+
+/// The bytes of a literal address.
+private struct IPAddress: Equatable {
+    let bytes: [UInt8]
+
+    init?(_ text: String) {
+        var text = text
+        if text.hasPrefix("["), text.hasSuffix("]") { text = String(text.dropFirst().dropLast()) }
+        var bytes = [UInt8](repeating: 0, count: 16)
+        if inet_pton(AF_INET, text, &bytes) == 1 {
+            self.bytes = Array(bytes[..<4])
+        } else if inet_pton(AF_INET6, text, &bytes) == 1 {
+            self.bytes = bytes
+        } else {
+            return nil
+        }
+    }
+}
+
+/// An address, or a network as `10.0.0.0/8`.
+private struct IPNetwork {
+    let address: IPAddress
+    let bits: Int
+
+    init?(_ text: String) {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count <= 2, let first = parts.first, let address = IPAddress(String(first)) else {
+            return nil
+        }
+        let all = address.bytes.count * 8
+        guard let bits = parts.count == 2 ? Int(parts[1]) : all, (0...all).contains(bits) else { return nil }
+        self.address = address
+        self.bits = bits
+    }
+
+    func contains(_ other: IPAddress) -> Bool {
+        guard other.bytes.count == address.bytes.count else { return false }
+        for bit in 0..<bits where (address.bytes[bit / 8] ^ other.bytes[bit / 8]) & (0x80 >> (bit % 8)) != 0 {
+            return false
+        }
+        return true
+    }
+}

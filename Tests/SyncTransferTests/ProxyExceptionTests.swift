@@ -1,0 +1,42 @@
+import SyncTransfer
+import Testing
+
+@Suite("Which hosts no proxy is asked for", .timeLimit(.minutes(1)))
+struct ProxyExceptionTests {
+    @Test(
+        "As curl(1) --noproxy",
+        arguments: [
+            ("example.com", "example.com", true), ("example.com", "www.example.com", true),
+            (".example.com", "example.com", true), ("example.com", "badexample.com", false),
+            ("EXAMPLE.com", "example.com", true), ("*", "anything", true), ("*", "10.0.0.1", true),
+            ("10.0.0.0/8", "10.255.0.1", true), ("10.0.0.0/8", "11.0.0.1", false),
+            ("10.0.0.0/8", "name10.0.0.0", false), ("10.1.2.3", "10.1.2.3", true), ("2.3", "10.1.2.3", false),
+            ("192.168.1.128/25", "192.168.1.127", false), ("0.0.0.0/0", "8.8.8.8", true),
+            ("10.0.0.0/33", "10.0.0.1", false), ("fe80::/10", "[fe80::1]", true),
+            ("fe80::/10", "[fc00::1]", false),
+            ("[::1]", "[::1]", true), ("::1", "[0:0::1]", true), ("::/0", "10.0.0.1", false),
+            (".", "a.", false),
+            ("", "a", false),
+        ]
+    )
+    func exceptions(exception: String, host: String, isDirect: Bool) {
+        var configuration = TransportConfiguration(
+            clock: TransportClock(now: { .zero }, unixTime: { 0 }),
+            random: { 0 }
+        )
+        configuration.proxy = ProxyConfiguration(url: "http://p:1", exceptions: [exception])
+        let proxy = configuration.proxy(for: Origin(scheme: "https", host: host, port: 443))
+        #expect((proxy == nil) == isDirect)
+    }
+
+    @Test("http and https may have proxies of their own")
+    func schemes() {
+        var configuration = TransportConfiguration(
+            clock: TransportClock(now: { .zero }, unixTime: { 0 }),
+            random: { 0 }
+        )
+        configuration.plainProxy = ProxyConfiguration(url: "http://p:1")
+        #expect(configuration.proxy(for: Origin(scheme: "http", host: "h", port: 80))?.url == "http://p:1")
+        #expect(configuration.proxy(for: Origin(scheme: "https", host: "h", port: 443)) == nil)
+    }
+}
