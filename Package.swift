@@ -83,6 +83,8 @@ let package = Package(
         library("SyncDigest", ["SyncModel", "COpenSSL"]),
         library("SyncCompression", ["SyncModel", "CZstd"]),
         library("SyncTransfer", ["SyncModel", "SyncPlugins", "CCurl", "CPosix"]),
+        library("SyncSettings", ["SyncModel", "SyncTransfer"]),
+        tests("SyncSettingsTests", ["SyncSettings", "SyncTransfer", "SyncModel", "SyncTestKit"]),
         library("SyncFiles", ["SyncModel", "SyncDigest", "CPosix"]),
         tests("SyncFilesTests", ["SyncFiles", "SyncDigest", "SyncModel", "SyncUnpack", "SyncTestKit"]),
         library("SyncUnpack", ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"]),
@@ -121,11 +123,12 @@ let package = Package(
         // The control API of the agent: what is said on the socket.
         library("SyncControl", ["SyncModel"]),
         library("SyncCommands", [
-            "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",
-            "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", argumentParser, logging,
+            "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncSettings",
+            "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", argumentParser, logging,
         ]),
         tests("SyncCommandsTests", [
-            "SyncCommands", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", argumentParser,
+            "SyncCommands", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", "SyncSettings",
+            "SyncTransfer", argumentParser,
         ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         tests("CommandTests", ["syncagent"]),

@@ -9,6 +9,8 @@ private let allowedImports: [String: Set<String>] = [
     "SyncDigest": ["SyncModel", "COpenSSL"],
     "SyncCompression": ["SyncModel", "CZstd"],
     "SyncTransfer": ["SyncModel", "SyncPlugins", "CCurl", "CPosix", "Dispatch"],
+    // What people configure, put into the transport's words.
+    "SyncSettings": ["SyncModel", "SyncTransfer", "Foundation"],
     "SyncFiles": ["SyncModel", "SyncDigest", "CPosix"],
     "SyncUnpack": ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"],
     // GRDB takes and gives bytes as Foundation's Data.
@@ -32,7 +34,8 @@ private let allowedImports: [String: Set<String>] = [
     // The one composition root.
     "SyncCommands": [
         "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",
-        "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", "ArgumentParser", "Logging", "Foundation",
+        "SyncSettings", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", "ArgumentParser", "Logging",
+        "Foundation",
     ],
     "syncagent": ["SyncCommands"],
     "SyncTestKit": [

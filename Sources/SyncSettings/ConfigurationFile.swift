@@ -1,0 +1,67 @@
+import SyncModel
+
+/// What a configuration file says: how to transfer, and which hooks there are.
+///
+/// The file is JSON5. Every key is written in snake case; `Examples/config.json` has each of them. Whatever is not
+/// known is refused, so that a misspelt limit is not a missing limit.
+package struct ConfigurationFile: Sendable, Equatable {
+    /// How to transfer.
+    package var transfer = TransferSettings()
+    /// Hooks by the names that manifests use.
+    package var hooks: [String: HookSetting] = [:]
+
+    /// No file.
+    package init() {}
+
+    /// Largest file, in **bytes**.
+    package static let maximumSize = 1 << 20
+
+    /// Reads a file.
+    ///
+    /// - Parameters:
+    ///   - path: Absolute.
+    ///   - home: For paths that begin with `~/`.
+    /// - Returns: `nil` when there is no such file.
+    /// - Throws: ``SettingsError`` with path, line and key: it cannot be read, holds anything unknown or malformed, holds
+    ///   a secret although others may read it, or names hooks although others may write it.
+    package static func read(_ path: String, home: String?) throws(SettingsError) -> ConfigurationFile? {
+        guard let file = try PrivateFile.read(path, limit: maximumSize) else { return nil }
+        let directory =
+            path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "/"
+        let base = PathBase(directory: directory, home: home)
+        let settings = try parse(file.text, base: base, shown: escaped(path))
+        if let reason = file.openToOthers, let secret = settings.transfer.inlineSecrets.first {
+            throw SettingsError("\(escaped(path)): it holds \(secret), and \(reason)")
+        }
+        if let reason = file.writableByOthers, !settings.hooks.isEmpty {
+            throw SettingsError("\(escaped(path)): it names programs to run, and \(reason)")
+        }
+        return settings
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// - Parameters:
+    ///   - bytes: The text.
+    ///   - base: What paths in it are relative to.
+    ///   - shown: The file's name for messages.
+    package static func parse(
+        _ bytes: [UInt8],
+        base: PathBase,
+        shown: String
+    ) throws(SettingsError) -> ConfigurationFile {
+        let node: ConfigurationNode
+        do throws(SettingsError) {
+            node = try JSON5Reader.read(bytes)
+        } catch {
+            throw SettingsError("\(shown):\(error.description)")
+        }
+        let root = try StrictObject(node, path: "", keys: TransferKeys.all + ["hooks"], shown: shown)
+        var file = ConfigurationFile()
+        file.transfer = try TransferKeys.read(root, base)
+        for (name, line, node) in try root.named("hooks") {
+            file.hooks[name] = try HookSetting.read(name, node, line: line, shown: shown, of: root)
+        }
+        return file
+    }
+}

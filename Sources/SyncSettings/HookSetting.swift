@@ -1,0 +1,44 @@
+import SyncModel
+
+/// What a hook's name stands for on this machine. Manifests name hooks; programs are named here only (V55, V62).
+package struct HookSetting: Sendable, Equatable {
+    /// Absolute path.
+    package var program: String
+    /// What follows the program's name in argv.
+    package var arguments: [String] = []
+    /// Most **seconds** it may run.
+    package var timeout = 600
+
+    /// Makes a hook; see the properties.
+    package init(program: String, arguments: [String] = [], timeout: Int = 600) {
+        self.program = program
+        self.arguments = arguments
+        self.timeout = timeout
+    }
+
+    static let keys = ["program", "arguments", "timeout"]
+
+    static func read(
+        _ name: String,
+        _ node: ConfigurationNode,
+        line: Int,
+        shown: String,
+        of root: StrictObject
+    ) throws(SettingsError) -> HookSetting {
+        guard !name.isEmpty, name.utf8.count <= 255, !name.unicodeScalars.contains(where: isUnsafeOnTerminal)
+        else {
+            throw root.fault(node, "hooks", "a hook's name has 1 to 255 bytes and no control characters")
+        }
+        let object = try StrictObject(node, path: "hooks.\(name)", keys: keys, shown: shown)
+        guard let program = try object.text("program", "the absolute path of a program") else {
+            throw object.fault(node, "program", "missing; write the absolute path of the program to run")
+        }
+        guard program.hasPrefix("/"), !program.contains("\0") else {
+            throw object.fault(node, "program", "'\(escaped(program))' is not an absolute path")
+        }
+        var hook = HookSetting(program: program)
+        hook.arguments = try object.anyTexts("arguments")
+        if let timeout = try object.duration("timeout") { hook.timeout = Int(timeout.components.seconds) }
+        return hook
+    }
+}

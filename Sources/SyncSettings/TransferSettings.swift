@@ -1,0 +1,176 @@
+package import SyncTransfer
+
+/// What a person wants of transfers, from the command line, the configuration file or the environment: three values of
+/// this type, put together with ``over(_:)``. Whatever is `nil` or empty was not said there.
+///
+/// `Codable`, so that a background run can keep what its command line said. Secrets are never encoded: files that hold
+/// them are named by path, and encoding a value that holds one itself fails (``inlineSecrets``).
+package struct TransferSettings: Sendable, Equatable {
+    /// Most connections at a time, 1 to 256.
+    package var connections: Int?
+    /// Most connections at a time to one origin, 1 to 64.
+    package var connectionsPerHost: Int?
+    /// Most **bytes** a second over everything.
+    package var rateLimit: UInt64?
+    /// Longest time of a transfer, waiting included.
+    package var deadline: Duration?
+    /// Longest time for name, TCP and TLS together.
+    package var connectTimeout: Duration?
+    /// Longest time without a byte.
+    package var idleTimeout: Duration?
+    /// Rules as ``RewriteRule`` reads them, first match wins.
+    package var rewrite: [String] = []
+    /// Absolute path of a file as ``CredentialsFile`` reads it.
+    package var credentialsFile: String?
+    /// Header lines, or files with header lines.
+    package var headers: [HeaderSetting] = []
+    /// For http URLs.
+    package var plainProxy: ProxySettings?
+    /// For https URLs.
+    package var secureProxy: ProxySettings?
+    /// Hosts, domains and networks that no proxy is asked for.
+    package var proxyExceptions: [String]?
+    /// Absolute path of a PEM file with authorities to trust in place of the system's.
+    package var authorities: String?
+    /// Absolute path of a PEM file with the client's certificate.
+    package var certificate: String?
+    /// Absolute path of a PEM file with the certificate's key; `nil` when it is in the same file.
+    package var certificateKey: String?
+    /// The oldest TLS version to speak.
+    package var minimumTLS: TLSConfiguration.Version?
+    /// Which requests may use HTTP/2.
+    package var http2: HTTP2Use?
+    /// Most redirects of one request, 0 to 50.
+    package var redirectLimit: Int?
+    /// Hosts that a redirect may lead to by http although it came by https.
+    package var downgrade = RedirectPolicy.Exemption.none
+    /// Hosts that a redirect may lead to although their address is private.
+    package var privateTargets = RedirectPolicy.Exemption.none
+
+    /// Nothing said.
+    package init() {}
+
+    /// One proxy for all URLs; an empty URL is no proxy, whatever comes below.
+    package mutating func setProxy(_ proxy: ProxySettings) {
+        plainProxy = proxy
+        secureProxy = proxy
+    }
+
+    /// These settings where they say something, `lower` elsewhere. Lists are put together, these first.
+    package func over(_ lower: TransferSettings) -> TransferSettings {
+        var result = self
+        result.connections = connections ?? lower.connections
+        result.connectionsPerHost = connectionsPerHost ?? lower.connectionsPerHost
+        result.rateLimit = rateLimit ?? lower.rateLimit
+        result.deadline = deadline ?? lower.deadline
+        result.connectTimeout = connectTimeout ?? lower.connectTimeout
+        result.idleTimeout = idleTimeout ?? lower.idleTimeout
+        result.rewrite += lower.rewrite
+        result.credentialsFile = credentialsFile ?? lower.credentialsFile
+        result.headers += lower.headers
+        if plainProxy == nil, secureProxy == nil {
+            result.plainProxy = lower.plainProxy
+            result.secureProxy = lower.secureProxy
+        }
+        result.proxyExceptions = proxyExceptions ?? lower.proxyExceptions
+        result.authorities = authorities ?? lower.authorities
+        // A key belongs to its certificate.
+        result.certificate = certificate ?? lower.certificate
+        result.certificateKey = certificate == nil ? certificateKey ?? lower.certificateKey : certificateKey
+        result.minimumTLS = minimumTLS ?? lower.minimumTLS
+        result.http2 = http2 ?? lower.http2
+        result.redirectLimit = redirectLimit ?? lower.redirectLimit
+        result.downgrade = downgrade.union(lower.downgrade)
+        result.privateTargets = privateTargets.union(lower.privateTargets)
+        return result
+    }
+
+    /// Connections that a plan counts with: few long requests fill them, whatever number adapts later.
+    package var plannedConnections: Int {
+        let cap = min(connections ?? 64, connectionsPerHost ?? 64)
+        return connections == nil && connectionsPerHost == nil ? Self.usualConnections : min(max(1, cap), 64)
+    }
+
+    /// What a run starts with and plans for when nobody says a number.
+    package static let usualConnections = 4
+
+    /// Names the settings that hold a secret themselves instead of the path of a file that does.
+    package var inlineSecrets: [String] {
+        var names = headers.compactMap(\.secretName).map { "the header \($0)" }
+        // A query is where signatures and tokens stand.
+        for (index, rule) in rewrite.enumerated() where rule.split(separator: " ").last?.contains("?") == true
+        {
+            names.append("rewriting rule \(index + 1)")
+        }
+        if plainProxy?.password != nil || secureProxy?.password != nil {
+            names.append("the proxy's password")
+        }
+        return names
+    }
+}
+
+/// A proxy and who to be there.
+package struct ProxySettings: Sendable, Equatable, Codable {
+    /// `http://host:port`, or with https or a SOCKS scheme; without user name. Empty for none.
+    package var url: String
+    /// Sent to the proxy only.
+    package var user: String?
+    /// Absolute path of a file whose first line is the password.
+    package var passwordFile: String?
+    /// The password itself, where the environment had it; never encoded.
+    package var password: String?
+
+    /// Makes a proxy; see the properties.
+    package init(url: String, user: String? = nil, passwordFile: String? = nil, password: String? = nil) {
+        self.url = url
+        self.user = user
+        self.passwordFile = passwordFile
+        self.password = password
+    }
+
+    private enum CodingKeys: String, CodingKey { case url, user, passwordFile }
+}
+
+extension TransferSettings: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case connections, connectionsPerHost, rateLimit, deadline, connectTimeout, idleTimeout, rewrite
+        case credentialsFile, headers, plainProxy, secureProxy, proxyExceptions, authorities, certificate
+        case certificateKey, minimumTLS, http2, redirectLimit, downgrade, privateTargets
+    }
+
+    /// - Throws: `EncodingError.invalidValue` for settings with ``inlineSecrets``: what is kept on disk is no place
+    ///   for them.
+    package func encode(to encoder: any Encoder) throws {
+        guard inlineSecrets.isEmpty else {
+            let names = inlineSecrets.joined(separator: " and ")
+            throw EncodingError.invalidValue(
+                names,
+                EncodingError.Context(
+                    codingPath: encoder.codingPath,
+                    debugDescription: "\(names) cannot be kept; put it into a file and name the file"
+                )
+            )
+        }
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encodeIfPresent(connections, forKey: .connections)
+        try container.encodeIfPresent(connectionsPerHost, forKey: .connectionsPerHost)
+        try container.encodeIfPresent(rateLimit, forKey: .rateLimit)
+        try container.encodeIfPresent(deadline, forKey: .deadline)
+        try container.encodeIfPresent(connectTimeout, forKey: .connectTimeout)
+        try container.encodeIfPresent(idleTimeout, forKey: .idleTimeout)
+        try container.encode(rewrite, forKey: .rewrite)
+        try container.encodeIfPresent(credentialsFile, forKey: .credentialsFile)
+        try container.encode(headers, forKey: .headers)
+        try container.encodeIfPresent(plainProxy, forKey: .plainProxy)
+        try container.encodeIfPresent(secureProxy, forKey: .secureProxy)
+        try container.encodeIfPresent(proxyExceptions, forKey: .proxyExceptions)
+        try container.encodeIfPresent(authorities, forKey: .authorities)
+        try container.encodeIfPresent(certificate, forKey: .certificate)
+        try container.encodeIfPresent(certificateKey, forKey: .certificateKey)
+        try container.encodeIfPresent(minimumTLS, forKey: .minimumTLS)
+        try container.encodeIfPresent(http2, forKey: .http2)
+        try container.encodeIfPresent(redirectLimit, forKey: .redirectLimit)
+        try container.encode(downgrade, forKey: .downgrade)
+        try container.encode(privateTargets, forKey: .privateTargets)
+    }
+}

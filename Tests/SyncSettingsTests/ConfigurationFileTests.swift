@@ -1,0 +1,242 @@
+import SyncSettings
+import SyncTransfer
+import Testing
+
+/// Reads text as if it were the file `c.json` in `/etc/x`.
+func parse(_ text: String) throws(SettingsError) -> ConfigurationFile {
+    let base = PathBase(directory: "/etc/x", home: "/home/u")
+    return try ConfigurationFile.parse(Array(text.utf8), base: base, shown: "c.json")
+}
+
+@Suite("What a configuration file may say", .timeLimit(.minutes(1)))
+struct ConfigurationFileTests {
+    @Test("Every key reaches the settings")
+    func everyKey() throws {
+        let file = try parse(
+            """
+            // JSON5: comments, trailing commas, keys without quotes, single quotes.
+            {
+              connections: 8, "connections_per_host": 4, limit_rate: "1.5MB", deadline: "6h",
+              connect_timeout: 10, idle_timeout: '90s',
+              rewrite: ["https://a.example/ https://b.example/", "~^http://(.*)$ https://$1",],
+              credentials_file: "credentials",
+              headers: ["X-Key: value", "@headers.txt"],
+              proxy: { url: "proxy.example:3128", user: "u", password_file: "~/p", exceptions: ["*.x", "10.0.0.0/8"] },
+              tls: { ca_file: "/ca.pem", certificate: "c.pem", key: "k.pem", minimum_version: "1.3" },
+              http2: "whole", /* of one object */
+              redirects: { limit: 3, allow_downgrade: ["CDN.example"], allow_private: "all" },
+              hooks: {
+                reindex: { program: "/opt/reindex", arguments: ["--fast", ""], timeout: "1h" },
+                "in-place": { program: "/opt/other" },
+              },
+            }
+            """
+        )
+        let settings = file.transfer
+        #expect(settings.connections == 8)
+        #expect(settings.connectionsPerHost == 4)
+        #expect(settings.rateLimit == 1_500_000)
+        #expect(settings.deadline == .seconds(21_600))
+        #expect(settings.connectTimeout == .seconds(10))
+        #expect(settings.idleTimeout == .seconds(90))
+        #expect(settings.rewrite == ["https://a.example/ https://b.example/", "~^http://(.*)$ https://$1"])
+        #expect(settings.credentialsFile == "/etc/x/credentials")
+        #expect(settings.headers == [.line("X-Key: value"), .file("/etc/x/headers.txt")])
+        let proxy = ProxySettings(url: "http://proxy.example:3128", user: "u", passwordFile: "/home/u/p")
+        #expect(settings.plainProxy == proxy && settings.secureProxy == proxy)
+        #expect(settings.proxyExceptions == ["*.x", "10.0.0.0/8"])
+        #expect(settings.authorities == "/ca.pem")
+        #expect(settings.certificate == "/etc/x/c.pem" && settings.certificateKey == "/etc/x/k.pem")
+        #expect(settings.minimumTLS == .tls13)
+        #expect(settings.http2 == .wholeObjects)
+        #expect(settings.redirectLimit == 3)
+        #expect(settings.downgrade == .hosts(["cdn.example"]) && settings.privateTargets == .all)
+        #expect(
+            file.hooks == [
+                "reindex": HookSetting(program: "/opt/reindex", arguments: ["--fast", ""], timeout: 3600),
+                "in-place": HookSetting(program: "/opt/other"),
+            ]
+        )
+    }
+
+    @Test(
+        "Accepted",
+        arguments: [
+            "{}", " { } // nothing", "/* a\n b */{}", "\u{FEFF}{}", "{connections:0x10}", "{connections:+8,}",
+            "{connections:4.0}", "{limit_rate:65536}", "{tls:{minimum_version:1.3}}", "{proxy:{url:''}}",
+            "{proxy:{exceptions:['*']}}", "{proxy:{url:'socks5h://h:1'}}", "{rewrite:[]}", "{hooks:{}}",
+            "{redirects:{allow_private:['::1','[::2]','10.0.0.1']}}", "{headers:['Accept: */*']}",
+            "{idle_timeout:'\\x39\\u0030s'}", "{deadline:'9\\\n0s'}",
+        ]
+    )
+    func accepted(text: String) throws {
+        #expect(throws: Never.self) { try parse(text) }
+    }
+
+    static let refusals: [(text: String, message: String)] = [
+        ("", "c.json:1:1: nothing here; write {} for no settings"),
+        ("[]", "c.json:1: an empty list was found; an object { … } is wanted"),
+        ("{", "c.json:1:2: a key or } is missing here"),
+        ("{} {}", "c.json:1:4: more after the end of the value"),
+        ("{\n connections 4}", "c.json:2:14: a colon is missing after the key"),
+        ("{connections: 4\n limit_rate: 1}", "c.json:2:2: a comma or } is missing before this"),
+        (
+            "{connections: 4, connections: 5}",
+            "c.json:1:18: this key comes twice in one object; keep one of them"
+        ),
+        ("{deadline: \"6h\n}", "c.json:1:12: a text without its end"),
+        ("{deadline: 'a\\q1'}\u{0}", "c.json:1:19: more after the end of the value"),
+        ("{deadline: '\\u12'}", "c.json:1:14: this escape is none that JSON5 knows"),
+        ("/* {}", "c.json:1:1: a comment without its end, */"),
+        ("{connections: 01}", "c.json:1:15: a value is missing here"),
+        ("{connections: nope}", "c.json:1:15: a value is missing here"),
+        (
+            String(repeating: "{a:", count: 17),
+            "c.json:1:50: nested deeper than 16 levels"
+        ),
+        ("{conections: 4}", "c.json:1: conections: no such key; did you mean “connections”?"),
+        ("{\n\nlimitRate: 4}", "c.json:3: limitRate: no such key; did you mean “limit_rate”?"),
+        ("{proxy: {urll: ''}}", "c.json:1: proxy.urll: no such key; did you mean “url”?"),
+        (
+            "{tls: {pinned: ''}}",
+            "c.json:1: tls.pinned: no such key; known are ca_file, certificate, key, minimum_version"
+        ),
+        (
+            "{connections: 'many'}",
+            "c.json:1: connections: a text was found; a whole number from 1 to 256 is wanted"
+        ),
+        ("{connections: 0}", "c.json:1: connections: 0 was found; a whole number from 1 to 256 is wanted"),
+        (
+            "{connections: 4.5}",
+            "c.json:1: connections: 4.5 was found; a whole number from 1 to 256 is wanted"
+        ),
+        (
+            "{connections: null}",
+            "c.json:1: connections: null was found; a whole number from 1 to 256 is wanted"
+        ),
+        (
+            "{connections_per_host: 65}",
+            "c.json:1: connections_per_host: 65 was found; a whole number from 1 to 64 is wanted"
+        ),
+        (
+            "{limit_rate: 0}",
+            "c.json:1: limit_rate: 0 was found; a number of bytes such as \"500K\" or \"10MB\" is wanted"
+        ),
+        (
+            "{limit_rate: 'fast'}",
+            "c.json:1: limit_rate: 'fast' is not a number of bytes such as \"500K\" or \"10MB\""
+        ),
+        ("{deadline: 'soon'}", "c.json:1: deadline: 'soon' is not a time such as 90s, 15m, 6h or 2d"),
+        (
+            "{deadline: -1}",
+            "c.json:1: deadline: -1 was found; a time such as \"90s\", \"15m\" or \"6h\" is wanted"
+        ),
+        (
+            "{rewrite: 'a b'}",
+            "c.json:1: rewrite: a text was found; a list of rules \"PREFIX REPLACEMENT\" is wanted"
+        ),
+        (
+            "{rewrite: ['a b',\n 'a']}",
+            "c.json:2: rewrite[1]: a rule is PREFIX REPLACEMENT or ~EXPRESSION REPLACEMENT, with one blank"
+        ),
+        ("{rewrite: ['~( b']}", "c.json:1: rewrite[0]: not a regular expression: ("),
+        (
+            "{headers: [1]}",
+            "c.json:1: headers[0]: 1 was found; one of lines \"Name: value\" is wanted"
+        ),
+        ("{headers: ['secret']}", "c.json:1: headers[0]: write it as Name: value"),
+        ("{headers: ['X: secret\\n']}", "c.json:1: headers[0]: it has control characters"),
+        (
+            "{headers: ['Range: secret']}",
+            "c.json:1: headers[0]: Range is what the transfer itself decides about; leave it out"
+        ),
+        ("{headers: ['X:']}", "c.json:1: headers[0]: X has no value"),
+        (
+            "{proxy: {url: 'http://u:secret@p:1'}}",
+            "c.json:1: proxy.url: a proxy's user and password do not go into its URL; write them into the credentials"
+                + " file under [http://p:1], or set proxy.user and proxy.password_file"
+        ),
+        (
+            "{proxy: {url: 'ftp://p'}}",
+            "c.json:1: proxy.url: the scheme of a proxy is http, https, socks5h, socks5, socks4a or socks4"
+        ),
+        (
+            "{proxy: {url: 'http://p/x'}}",
+            "c.json:1: proxy.url: this is not a proxy's URL; write it as http://host:port"
+        ),
+        ("{proxy: {user: 'u'}}", "c.json:1: proxy.user: there is no proxy.url it could be for"),
+        (
+            "{proxy: {password: 'secret'}}",
+            "c.json:1: proxy.password: no such key; known are url, user, password_file, exceptions"
+        ),
+        (
+            "{proxy: {url: 'p', password_file: 'f'}}",
+            "c.json:1: proxy.password_file: there is no proxy.user it could be for"
+        ),
+        ("{tls: {key: 'f'}}", "c.json:1: tls.key: there is no tls.certificate it could be for"),
+        (
+            "{tls: {minimum_version: '1.1'}}",
+            "c.json:1: tls.minimum_version: a text was found; \"1.2\" or \"1.3\" is wanted"
+        ),
+        ("{http2: true}", "c.json:1: http2: true was found; \"never\" or \"whole\" or \"always\" is wanted"),
+        (
+            "{redirects: {allow_private: 'any'}}",
+            "c.json:1: redirects.allow_private: a text was found; a list of host names, or \"all\" is wanted"
+        ),
+        (
+            "{redirects: {allow_downgrade: ['http://h']}}",
+            "c.json:1: redirects.allow_downgrade[0]: 'http://h' is not a host; write its name alone, such as"
+                + " cdn.example.com"
+        ),
+        (
+            "{hooks: {reindex: '/bin/x'}}",
+            "c.json:1: hooks.reindex: a text was found; an object { … } is wanted"
+        ),
+        (
+            "{hooks: {reindex: {}}}",
+            "c.json:1: hooks.reindex.program: missing; write the absolute path of the program to run"
+        ),
+        (
+            "{hooks: {reindex: {program: 'x'}}}",
+            "c.json:1: hooks.reindex.program: 'x' is not an absolute path"
+        ),
+        (
+            "{hooks: {reindex: {program: '/x', argument: []}}}",
+            "c.json:1: hooks.reindex.argument: no such key; did you mean “arguments”?"
+        ),
+        (
+            "{hooks: {'a\\nb': {program: '/x'}}}",
+            "c.json:1: hooks: a hook's name has 1 to 255 bytes and no control characters"
+        ),
+    ]
+
+    @Test(
+        "Refused, with the line, the key and what to do; no value that may be a secret is shown [S83]",
+        arguments: refusals
+    )
+    func refused(text: String, message: String) {
+        let error = #expect(throws: SettingsError.self) { try parse(text) }
+        #expect(error?.description == message)
+        #expect(error?.description.contains("secret") != true)
+    }
+
+    @Test("No cut, no flipped byte makes the reader do anything but refuse or accept")
+    func mutations() throws {
+        let text = Array("{a:[1,'\\u0041',{\"b\":null}],/*c*/d:-0x1F,e:'x'}".utf8)
+        let base = PathBase(directory: "/", home: nil)
+        var outcomes = 0
+        for index in text.indices {
+            for byte in [UInt8(0), 0x22, 0x27, 0x5C, 0x7B, 0x7D, 0x80, 0xFF] {
+                var changed = text
+                changed[index] = byte
+                for bytes in [changed, Array(changed[..<index])] {
+                    let error = #expect(throws: SettingsError.self) {
+                        try ConfigurationFile.parse(bytes, base: base, shown: "c")
+                    }
+                    outcomes += error == nil ? 0 : 1
+                }
+            }
+        }
+        #expect(outcomes == text.count * 16)
+    }
+}

@@ -1,0 +1,136 @@
+import Foundation
+import SyncSettings
+import SyncTestKit
+import SyncTransfer
+import Testing
+
+@Suite("Who may read what holds secrets", .timeLimit(.minutes(1)))
+struct FileAccessTests {
+    let root: TemporaryRoot
+
+    init() throws { root = try TemporaryRoot() }
+
+    func write(_ text: String, to name: String, mode: Int) throws -> String {
+        try root.write(text, to: name)
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: root.path(name))
+        return root.path(name)
+    }
+
+    func message(_ body: () throws -> Void) -> String? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    @Test(
+        "A file with a secret in it is its owner's alone",
+        arguments: [
+            ("{headers: ['Authorization: Bearer canary']}", "it holds the header Authorization"),
+            ("{rewrite: ['http://a/ http://b/?sig=canary']}", "it holds rewriting rule 1"),
+        ]
+    )
+    func secrets(text: String, what: String) throws {
+        let path = try write(text, to: "config.json", mode: 0o644)
+        #expect(
+            message { _ = try ConfigurationFile.read(path, home: nil) }
+                == "\(path): \(what), and others may read it; run: chmod 600 \(path)"
+        )
+        _ = try write(text, to: "config.json", mode: 0o600)
+        #expect(try ConfigurationFile.read(path, home: nil) != nil)
+    }
+
+    @Test("Without a secret anyone may read it; with hooks nobody else may write it")
+    func hooks() throws {
+        let path = try write("{headers: ['Accept: */*'], hooks: {a: {program: '/b'}}}", to: "c", mode: 0o644)
+        #expect(try ConfigurationFile.read(path, home: nil)?.hooks.count == 1)
+        _ = try write("{hooks: {a: {program: '/b'}}}", to: "c", mode: 0o666)
+        #expect(
+            message { _ = try ConfigurationFile.read(path, home: nil) }
+                == "\(path): it names programs to run, and others may write it; run: chmod go-w \(path)"
+        )
+    }
+
+    @Test("A file that is not there is none; one that is no file, or too long, is refused")
+    func others() throws {
+        #expect(try ConfigurationFile.read(root.path("none"), home: nil) == nil)
+        #expect(
+            message { _ = try ConfigurationFile.read(root.path, home: nil) }
+                == "\(root.path): not a regular file"
+        )
+        let long = try write(String(repeating: " ", count: (1 << 20) + 1), to: "long", mode: 0o600)
+        #expect(message { _ = try ConfigurationFile.read(long, home: nil) } == "\(long): more than 1.00 MiB")
+        #expect(mkfifo(root.path("fifo"), 0o600) == 0)
+        let fifo = root.path("fifo")
+        #expect(message { _ = try ConfigurationFile.read(fifo, home: nil) } == "\(fifo): not a regular file")
+    }
+
+    @Test(
+        "Files with a password, headers or credentials are read when they are needed, and are their owner's alone"
+    )
+    func files() throws {
+        var settings = TransferSettings()
+        settings.setProxy(ProxySettings(url: "http://p:1", user: "u"))
+        settings.plainProxy?.passwordFile = try write("canary\n", to: "password", mode: 0o640)
+        var configuration = configuration()
+        #expect(
+            message { try settings.apply(to: &configuration) }
+                == "\(root.path("password")): others may read it; run: chmod 600 \(root.path("password"))"
+        )
+        _ = try write("\n", to: "password", mode: 0o600)
+        #expect(
+            message { try settings.apply(to: &configuration) }
+                == "\(root.path("password")): the first line is empty; the proxy's password belongs there"
+        )
+        _ = try write("canary\r\nmore\n", to: "password", mode: 0o600)
+        try settings.apply(to: &configuration)
+        #expect(configuration.plainProxy?.password == "canary")
+
+        settings.headers = [.file(try write("X-A: canary\n\nbroken canary\n", to: "headers", mode: 0o600))]
+        #expect(
+            message { try settings.apply(to: &configuration) }
+                == "\(root.path("headers")):3: write it as Name: value"
+        )
+        _ = try write("X-A: canary\nX-B: 2\n", to: "headers", mode: 0o600)
+        try settings.apply(to: &configuration)
+        #expect(configuration.headers == ["X-A: canary", "X-B: 2"])
+
+        settings.credentialsFile = try write(
+            "[http://p:1]\ntype = basic\nuser = v\n",
+            to: "cred",
+            mode: 0o600
+        )
+        #expect(
+            message { try settings.apply(to: &configuration) }
+                == "\(root.path("cred")): line 1: http://p:1 lacks password"
+        )
+        settings.credentialsFile = root.path("gone")
+        #expect(
+            message { try settings.apply(to: &configuration) }
+                == "\(root.path("gone")): No such file or directory"
+        )
+    }
+
+    @Test("A proxy without a user of its own is who the credentials file says for its origin")
+    func proxyCredentials() throws {
+        var settings = TransferSettings()
+        settings.setProxy(ProxySettings(url: "http://p:1"))
+        settings.credentialsFile = try write(
+            "[http://p:1]\ntype = basic\nuser = v\npassword = w\n",
+            to: "cred",
+            mode: 0o600
+        )
+        var configuration = configuration()
+        try settings.apply(to: &configuration)
+        #expect(configuration.proxy?.user == "v" && configuration.proxy?.password == "w")
+    }
+
+    func configuration() -> TransportConfiguration {
+        TransportConfiguration(
+            clock: TransportClock(now: { .zero }, unixTime: { 0 }),
+            random: { 0 }
+        )
+    }
+}
