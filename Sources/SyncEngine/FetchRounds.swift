@@ -16,6 +16,8 @@ struct FetchRounds: Sendable {
     let committer: Committer
     let connections: Int
     let onBytes: @Sendable (UInt64) -> Void
+    /// Blobs that are on their way from elsewhere, by row and position: not to be asked for.
+    var isComing: @Sendable (_ row: Int, _ blob: Int) -> Bool = { _, _ in false }
 
     /// What a source can be asked again: once at the same place, then at the file's own URLs.
     private static let rounds = 3
@@ -49,10 +51,17 @@ struct FetchRounds: Sendable {
     }
 
     /// Spans are long enough to be few and short enough that every connection has several.
-    static func rule(for manifest: Manifest, wanted: [Int], connections: Int) -> CoalescingRule {
+    static func rule(
+        for manifest: Manifest,
+        wanted: [Int],
+        connections: Int,
+        skipping: (_ row: Int, _ blob: Int) -> Bool = { _, _ in false }
+    ) -> CoalescingRule {
         var stored: UInt64 = 0
         for row in wanted {
-            for blob in manifest.files.blobs(row) { stored = stored &+ blob.storedLength }
+            for (position, blob) in manifest.files.blobs(row).enumerated() where !skipping(row, position) {
+                stored = stored &+ blob.storedLength
+            }
         }
         let share = stored / UInt64(max(1, connections) * 4)
         return CoalescingRule(spanLength: min(max(share, 2 << 20), 32 << 20))
@@ -88,7 +97,7 @@ struct FetchRounds: Sendable {
                     rule: CoalescingRule(),
                     looseOnly: Set(loose),
                     prefix: { parts.prefix(row: $0) },
-                    skipping: { parts.isHere(row: $0, blob: $1) }
+                    skipping: { parts.isHere(row: $0, blob: $1) || isComing($0, $1) }
                 )
             } catch {
                 failures += again.map { Failure(row: $0, reason: "\(error)", isDisk: false) }

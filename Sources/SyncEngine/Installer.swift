@@ -117,7 +117,8 @@ final class Installer: BlobConsumer {
 
     private func addToPart(_ raw: UnsafeRawBufferPointer, _ target: Plan.Target, _ worker: inout Worker) {
         guard let part = part(for: target) else { return }
-        if let error = part.write(raw, at: target.fileOffset) {
+        let isBlob = target.blob < part.blobCount && UInt64(raw.count) == part.range(blob: target.blob).length
+        if let error = isBlob ? part.write(raw, blob: target.blob) : part.write(raw, at: target.fileOffset) {
             return report(Trouble(row: target.row, cause: .disk(error)))
         }
         complete(part, target, &worker)

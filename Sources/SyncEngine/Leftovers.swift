@@ -17,6 +17,8 @@ struct Leftovers {
         var prefixes: [Int: UInt64] = [:]
         /// **Bytes** that need not be fetched, of both kinds.
         var bytes: UInt64 = 0
+        /// Parts of what is not wanted any more; they may hold chunks of what is. To be removed in the end.
+        var unwanted: [Staging.File] = []
     }
 
     func adopt(_ wanted: [Int]) throws(DigestError) -> Adopted {
@@ -31,7 +33,7 @@ struct Leftovers {
         var hasher = try SHA256Hasher()
         for (file, size) in found {
             guard let row = rows[file.name.digest] else {
-                staging.remove(file)
+                adopted.unwanted.append(file)
                 continue
             }
             let kept: UInt64

@@ -115,17 +115,8 @@ private final class LocalCopier {
         size: UInt64,
         executable: Bool
     ) -> Staging.File? {
-        let source: Int32? = index.withPath(entry) { path in
-            let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
-            let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
-            guard let directory = try? directories.descriptor(parent, create: false),  // Gone: fetched.
-                let base = path.baseAddress
-            else { return nil }
-            return (base + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) {
-                sa_openat(directory, $0, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
-            }
-        }
-        guard let source, source >= 0 else { return nil }
+        let source = index.open(entry, through: directories)
+        guard source >= 0 else { return nil }
         let reading = Descriptor(owning: source)
         guard let status = status(reading.raw), status.kind == .file, status.size == size else { return nil }
         let file = staging.newFile(lane: lane, digest: digest)

@@ -127,7 +127,14 @@ final class PartFiles: Sendable {
         let file = staging.newFile(lane: lane, digest: manifest.files.digest(row), isPart: true)
         let raw = staging.create(file, executable: manifest.files.kind(row) == .executable)
         guard raw >= 0 else { throw .last("create", staging.shown(file)) }
-        return try part(Descriptor(owning: raw), file, row, whole: whole)
+        let descriptor = Descriptor(owning: raw)
+        // Its full length at once, all of it a hole; where that fails, zeros are written like other bytes.
+        var isSparse = false
+        if !whole, manifest.files.blobs(row).count > 1, let length = off_t(exactly: manifest.files.size(row))
+        {
+            isSparse = ftruncate(descriptor.raw, length) == 0
+        }
+        return try part(descriptor, file, row, whole: whole, isSparse: isSparse)
     }
 
     /// A left-over, open again, with the mode its row has now; `nil` when that fails, and it is fetched anew.
@@ -145,7 +152,8 @@ final class PartFiles: Sendable {
         _ descriptor: consuming Descriptor,
         _ file: Staging.File,
         _ row: Int,
-        whole: Bool
+        whole: Bool,
+        isSparse: Bool = false
     ) throws(FileError) -> PartFile {
         var ends: [UInt64] = []
         var end: UInt64 = 0
@@ -159,7 +167,8 @@ final class PartFiles: Sendable {
                 descriptor: descriptor,
                 staged: file,
                 digest: manifest.files.digest(row),
-                ends: ends
+                ends: ends,
+                isSparse: isSparse
             )
         } catch {
             throw FileError(step: "hash", path: staging.shown(file), code: 0, remark: "\(error)")

@@ -261,23 +261,26 @@ struct PullRun {
             origin.set(adopted.complete, .reused)
             progress.add(bytes: adopted.bytes)
             let open = rest.filter { !adopted.complete.contains($0) }
-            let rule = FetchRounds.rule(for: manifest, wanted: open, connections: options.connections)
-            let plan = try makePlan(
-                manifest,
+            let chunks = ChunkReuse(
+                manifest: manifest,
                 wanted: open,
-                rule: rule,
-                prefix: { adopted.prefixes[$0] ?? 0 },
-                skipping: { parts.isHere(row: $0, blob: $1) }
+                parts: parts,
+                leftovers: adopted.unwanted,
+                index: index,
+                destination: destination,
+                staging: staging,
+                committer: committer
             )
+            let plan = try chunks.plan(connections: options.connections) { adopted.prefixes[$0] ?? 0 }
+            origin.set(chunks.rowsWithoutNetwork(plan), .reused)
             journal.planned(plan, total: report.files.total, unchanged: states.count(.unchanged))
             try destination.checkSpace(for: open, of: manifest, present: adopted.bytes)
             let small = SmallEntries(manifest: manifest, staging: staging, committer: committer)
-            let (lane, stop) = (environment.workers + 1, environment.stop)
             // Tens of thousands of links take a second of system calls: nobody waits for them.
-            failures += concurrently(2, name: "fetch") { part in
-                part == 0
-                    ? small.stage(open, lane: lane) : stop.isStopped ? [] : rounds.run(plan, parts: parts)
-            }.joined()
+            let lane = environment.workers + 1
+            let fetched = chunks.run(plan, rounds, origin: origin) { small.stage(open, lane: lane) }
+            failures += fetched.failures
+            report.bytes.reused &+= fetched.bytes
         } catch {
             _ = committer.finish()
             throw error as? EngineError ?? EngineError(.internalError, "\(error)")

@@ -28,6 +28,10 @@ package final class PartFile: Sendable {
         var hashed: UInt64 = 0
         /// Whether a thread has the hasher.
         var hashing = false
+        /// Whether all that was never written is a hole: zeros need not be written there.
+        var isSparse: Bool
+        /// Blobs of a sparse file that something was written to.
+        var touched: [Bool]
     }
 
     // Safe: used only by the thread that set State.hashing.
@@ -48,19 +52,23 @@ package final class PartFile: Sendable {
 
     /// Takes an open staging file.
     ///
-    /// - Parameter ends: Where each blob ends in the file; ascending, the last one is `size`.
+    /// - Parameters:
+    ///   - ends: Where each blob ends in the file; ascending, the last one is `size`.
+    ///   - isSparse: Whether the file has its full length already and holds nothing: blobs of zeros stay holes.
     package init(
         descriptor: consuming Descriptor,
         staged: Staging.File,
         digest: SHA256Digest,
-        ends: [UInt64]
+        ends: [UInt64],
+        isSparse: Bool = false
     ) throws(DigestError) {
         self.descriptor = descriptor
         self.staged = staged
         self.digest = digest
         self.ends = ends
         size = ends.last ?? 0
-        state = Mutex(State(done: Array(repeating: false, count: ends.count)))
+        let none = Array(repeating: false, count: ends.count)
+        state = Mutex(State(done: none, isSparse: isSparse, touched: isSparse ? none : []))
         hash = HashBox(try SHA256Hasher())
     }
 
@@ -103,8 +111,62 @@ package final class PartFile: Sendable {
     ///
     /// - Returns: `nil`, or why it could not.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> FileError? {
+        state.withLock { $0.isSparse = false }
+        return replace(bytes, at: offset) ?? hash(bytes, at: offset)
+    }
+
+    /// Writes a whole blob. Zeros are left out where the file has a hole.
+    package func write(_ bytes: UnsafeRawBufferPointer, blob: Int) -> FileError? {
+        let isZero = bytes.isZero
+        let isHole = state.withLock { state in
+            guard state.isSparse else { return false }
+            if isZero, !state.touched[blob] { return true }
+            state.touched[blob] = true
+            return false
+        }
+        let offset = range(blob: blob).lowerBound
+        if !isHole, let error = replace(bytes, at: offset) { return error }
+        return hash(bytes, at: offset)
+    }
+
+    /// Writes bytes and does not hash them; they are read back when their turn comes.
+    package func replace(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> FileError? {
         let code = writeAll(descriptor.raw, bytes, at: offset)
-        guard code == 0 else { return FileError(step: "write", path: staged.name.text, code: code) }
+        return code == 0 ? nil : FileError(step: "write", path: staged.name.text, code: code)
+    }
+
+    /// Shares blocks of another file. ioctl_ficlonerange(2).
+    ///
+    /// - Parameters:
+    ///   - range: **Bytes** of this file.
+    ///   - offset: First **byte** in `source`.
+    /// - Returns: 0, or an errno: `EOPNOTSUPP` or `EXDEV` where that cannot be.
+    package func share(_ range: Range<UInt64>, from source: Int32, at offset: UInt64) -> Int32 {
+        let length = range.upperBound - range.lowerBound
+        guard sa_clone_range(descriptor.raw, range.lowerBound, source, offset, length) == 0 else {
+            return errno
+        }
+        state.withLock { state in
+            guard state.isSparse else { return }
+            var blob = firstBlob(endingAfter: range.lowerBound)
+            while blob < ends.count, self.range(blob: blob).lowerBound < range.upperBound {
+                state.touched[blob] = true
+                blob += 1
+            }
+        }
+        return 0
+    }
+
+    private func firstBlob(endingAfter offset: UInt64) -> Int {
+        var (low, high) = (0, ends.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if ends[middle] <= offset { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    private func hash(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> FileError? {
         let isNext = state.withLock { state in
             guard !state.hashing, state.hashed == offset else { return false }
             state.hashing = true
@@ -248,5 +310,13 @@ package final class PartFile: Sendable {
             state.hashing = false
         }
         do { try hash.hasher.reset() } catch { return }  // A stale hash can only lead to another mismatch.
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Whether every byte is 0: the first is, and each is as the one before it.
+    fileprivate var isZero: Bool {
+        guard let base = baseAddress, count > 0, self[0] == 0 else { return count == 0 }
+        return memcmp(base, base + 1, count - 1) == 0
     }
 }

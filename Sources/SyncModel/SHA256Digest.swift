@@ -103,6 +103,9 @@ public struct SHA256Digest: Hashable, Sendable {
         return UInt8(truncatingIfNeeded: word >> UInt64((7 - index & 7) * 8))
     }
 
+    /// The first 8 bytes, for tables that can afford to mistake one digest for another.
+    public var firstWord: UInt64 { w0 }
+
     /// Writes the 32 bytes to `target`, which must have room for them.
     public func store(to target: UnsafeMutableRawPointer) {
         target.storeBytes(of: w0.bigEndian, toByteOffset: 0, as: UInt64.self)

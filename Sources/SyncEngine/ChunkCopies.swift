@@ -1,0 +1,260 @@
+import CPosix
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncUnpack
+import Synchronization
+
+/// Puts chunks that are here already into the new files, while the rest is on its way.
+///
+/// Blocks are shared where the filesystem can (ioctl_ficlonerange(2)), else bytes are copied through one buffer a
+/// thread. A chunk counts when its SHA-256 is right; one that is not is fetched.
+final class ChunkCopies: Sendable {
+    /// What came of it.
+    struct Outcome: Sendable {
+        /// **Bytes** that were taken from here.
+        var bytes: UInt64 = 0
+        /// Rows with chunks that were not what they should be: they must be fetched.
+        var missing: Set<Int> = []
+        var failures: [FetchRounds.Failure] = []
+    }
+
+    private struct Unit: Sendable {
+        var row: Int
+        /// Positions of blobs in the row, next to each other, all of them here.
+        var blobs: Range<Int>
+        /// First **byte** in the new file.
+        var offset: UInt64
+    }
+
+    let sources: ChunkSources
+    private let manifest: Manifest
+    private let index: StatIndex
+    private let destination: Destination
+    private let staging: Staging
+    private let parts: PartFiles
+    private let committer: Committer
+    private let units: [Unit]
+    private let state = Mutex(Outcome())
+    /// Whether blocks cannot be shared here.
+    private let copiesBytes = Atomic(false)
+
+    /// **Bytes** after which another thread may go on.
+    private static let unitLength: UInt64 = 16 << 20
+
+    /// - Parameters:
+    ///   - rows: What is wanted. Units are cut now, so that what comes by network later does not matter.
+    init(
+        _ sources: ChunkSources,
+        rows: [Int],
+        index: StatIndex,
+        destination: Destination,
+        staging: Staging,
+        parts: PartFiles,
+        committer: Committer
+    ) {
+        self.sources = sources
+        manifest = sources.manifest
+        self.index = index
+        self.destination = destination
+        self.staging = staging
+        self.parts = parts
+        self.committer = committer
+        units = sources.files.isEmpty ? [] : Self.units(of: rows, sources, parts)
+    }
+
+    private static func units(of rows: [Int], _ sources: ChunkSources, _ parts: PartFiles) -> [Unit] {
+        var units: [Unit] = []
+        for row in rows {
+            var offset: UInt64 = 0
+            var open: Unit?
+            for (position, blob) in sources.manifest.files.blobs(row).enumerated() {
+                defer { offset &+= blob.rawLength }
+                if sources.has(row: row, blob: position), !parts.isHere(row: row, blob: position) {
+                    if open == nil { open = Unit(row: row, blobs: position..<position, offset: offset) }
+                    guard var unit = open else { continue }
+                    unit.blobs = unit.blobs.lowerBound..<(position + 1)
+                    open = unit
+                    guard offset &+ blob.rawLength &- unit.offset >= unitLength else { continue }
+                }
+                if let unit = open { units.append(unit) }
+                open = nil
+            }
+            if let unit = open { units.append(unit) }
+        }
+        return units
+    }
+
+    /// **Bytes** that may be taken from here.
+    var expectedBytes: UInt64 {
+        units.reduce(0) { sum, unit in
+            let blobs = manifest.files.blobs(unit.row).dropFirst(unit.blobs.lowerBound).prefix(
+                unit.blobs.count
+            )
+            return blobs.reduce(sum) { $0 &+ $1.rawLength }
+        }
+    }
+
+    /// Copies everything. Blocks until done or stopped.
+    ///
+    /// - Returns: Rows that could not be written.
+    func run(
+        threads: Int,
+        isStopped: @escaping @Sendable () -> Bool,
+        onBytes: @escaping @Sendable (UInt64) -> Void
+    ) -> [FetchRounds.Failure] {
+        let next = SharedCounter()
+        _ = concurrently(min(threads, units.count), name: "chunks") { [self] _ in
+            guard let copier = try? ChunkReader() else { return }  // No memory: fetched instead.
+            let directories = Directories(destination)
+            while !isStopped() {
+                let position = next.take()
+                guard position < units.count else { return }
+                copy(units[position], copier, directories, onBytes)
+            }
+        }
+        // What no thread has taken, for want of memory.
+        let rest = min(units.count, max(0, next.take()))
+        return state.withLock { state in
+            if !isStopped() { for unit in units[rest...] { state.missing.insert(unit.row) } }
+            return state.failures
+        }
+    }
+
+    /// What came of it. Read when ``run(threads:isStopped:onBytes:)`` has returned.
+    var outcome: Outcome { state.withLock { $0 } }
+
+    /// Rows that may get something from here.
+    var rows: Set<Int> { Set(units.map(\.row)) }
+
+    private func copy(
+        _ unit: Unit,
+        _ copier: ChunkReader,
+        _ directories: Directories,
+        _ onBytes: (UInt64) -> Void
+    ) {
+        let part: PartFile
+        do throws(FileError) {
+            part = try parts.part(for: unit.row, whole: false)
+        } catch {
+            return fail(unit.row, error)
+        }
+        let blobs = manifest.files.blobs(unit.row)
+        var position = unit.blobs.lowerBound
+        while position < unit.blobs.upperBound {
+            let run = run(from: position, in: unit, blobs)
+            let done: Int? = sources.files[Int(run.place.file)].withDescriptor(index, staging, directories) {
+                raw in
+                let shared = share(run, part, raw)
+                return put(run, shared, part, raw, unit.row, copier, onBytes)
+            }
+            if done != run.blobs.count { state.withLock { _ = $0.missing.insert(unit.row) } }
+            position = run.blobs.upperBound
+        }
+    }
+
+    /// Chunks that follow one another both here and there.
+    private struct Run {
+        var blobs: Range<Int>
+        var place: ChunkSources.Place
+        /// **Bytes** in the new file.
+        var target: Range<UInt64>
+    }
+
+    private func run(from first: Int, in unit: Unit, _ blobs: ArraySlice<Blob>) -> Run {
+        func blob(_ position: Int) -> Blob { blobs[blobs.startIndex + position] }
+        var start = unit.offset
+        for position in unit.blobs.lowerBound..<first { start &+= blob(position).rawLength }
+        var run = Run(
+            blobs: first..<first,
+            place: ChunkSources.Place(file: 0, offset: 0),
+            target: start..<start
+        )
+        for position in first..<unit.blobs.upperBound {
+            guard let place = sources.place(of: manifest.files.digest(of: blob(position), in: unit.row))
+            else { break }
+            if position == first { run.place = place }
+            let next = run.place.offset &+ (run.target.upperBound - start)
+            guard place.file == run.place.file, place.offset == next else { break }
+            run.blobs = first..<(position + 1)
+            run.target = start..<(run.target.upperBound &+ blob(position).rawLength)
+        }
+        return run
+    }
+
+    /// Shares the blocks that lie wholly in a run with the new file.
+    ///
+    /// - Returns: The **bytes** of the new file that have them now.
+    private func share(_ run: Run, _ part: PartFile, _ source: Int32) -> Range<UInt64> {
+        let block: UInt64 = 4096
+        let none = run.target.lowerBound..<run.target.lowerBound
+        guard run.place.offset % block == run.target.lowerBound % block,
+            !copiesBytes.load(ordering: .relaxed)
+        else { return none }
+        let first = (run.target.lowerBound + block - 1) / block * block
+        let end = run.target.upperBound / block * block
+        guard first < end else { return none }
+        let from = run.place.offset + (first - run.target.lowerBound)
+        switch part.share(first..<end, from: source, at: from) {
+        case 0: return first..<end
+        case EOPNOTSUPP, ENOTTY, EXDEV, ENOSYS, EINVAL: copiesBytes.store(true, ordering: .relaxed)
+        default: break
+        }
+        return none
+    }
+
+    /// Writes what is not shared, hashes each chunk, and says which are complete.
+    ///
+    /// - Returns: How many chunks were right.
+    private func put(
+        _ run: Run,
+        _ shared: Range<UInt64>,
+        _ part: PartFile,
+        _ source: Int32,
+        _ row: Int,
+        _ copier: ChunkReader,
+        _ onBytes: (UInt64) -> Void
+    ) -> Int {
+        var right = 0
+        var start = run.target.lowerBound
+        let blobs = manifest.files.blobs(row)
+        for position in run.blobs {
+            let blob = blobs[blobs.startIndex + position]
+            defer { start &+= blob.rawLength }
+            let target = start..<(start &+ blob.rawLength)
+            let from = run.place.offset &+ (start - run.target.lowerBound)
+            let digest = manifest.files.digest(of: blob, in: row)
+            let chunk = ChunkCopy(part: part, blob: position, target: target, source: source, from: from)
+            switch shared.overlaps(target)
+                ? chunk.complete(shared, digest, copier) : chunk.copy(digest, copier)
+            {
+            case .wrong: continue
+            case .failed(let error):
+                fail(row, error)
+                return right
+            case .right: break
+            }
+            right += 1
+            state.withLock { $0.bytes &+= blob.rawLength }
+            onBytes(blob.rawLength)
+            finish(part, row, position, copier)
+        }
+        return right
+    }
+
+    private func finish(_ part: PartFile, _ row: Int, _ blob: Int, _ copier: ChunkReader) {
+        switch copier.withHasher({ parts.complete(part, row: row, blob: blob, hasher: &$0) }) {
+        case .incomplete: return
+        case .verified: committer.add(Committer.Staged(row: row, file: part.staged))
+        case .failed(let error): fail(row, error)
+        case .wrong: state.withLock { _ = $0.missing.insert(row) }
+        }
+    }
+
+    private func fail(_ row: Int, _ error: FileError) {
+        state.withLock {
+            $0.failures.append(FetchRounds.Failure(row: row, reason: "\(error)", isDisk: true))
+        }
+    }
+}

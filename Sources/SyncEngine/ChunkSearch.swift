@@ -1,0 +1,130 @@
+import SyncDigest
+import SyncFiles
+import SyncModel
+import Synchronization
+
+/// Opens local files that may hold chunks, and looks whether they do. One thread.
+struct ChunkSearch: ~Copyable {
+    let index: StatIndex
+    let destination: Destination
+    private let staging: Staging?
+    private let directories: Directories
+    private let reader: ChunkReader
+
+    /// A file that was opened.
+    struct Opened {
+        let file: ChunkFile
+        let size: UInt64
+        /// Whether it looks as it did when it was verified.
+        let isTrusted: Bool
+    }
+
+    /// `nil` when there is no memory to hash with: then nothing is reused.
+    init?(_ index: StatIndex, _ destination: Destination, _ staging: Staging?) {
+        guard let reader = try? ChunkReader() else { return nil }
+        self.index = index
+        self.destination = destination
+        self.staging = staging
+        self.reader = reader
+        directories = Directories(destination)
+    }
+
+    /// The local file with each content that the map tells of, by the first 8 bytes of its digest.
+    func origins(_ parts: [Staging.File]) -> [UInt64: ChunkSources.Origin] {
+        guard var map = ChunkMapReader(destination) else { return [:] }
+        var isMapped: Set<UInt64> = []
+        while let record = map.nextFile() { isMapped.insert(record.digest.firstWord) }
+        var origins: [UInt64: ChunkSources.Origin] = [:]
+        for part in parts where isMapped.contains(part.name.digest.firstWord) {
+            origins[part.name.digest.firstWord] = .staged(part)
+        }
+        for entry in 0..<index.count {
+            guard let record = index.record(entry), record.kind != .link else { continue }
+            let key = record.digest.firstWord
+            if isMapped.contains(key), origins[key] == nil || !isIndexed(origins[key]) {
+                origins[key] = .indexed(entry)
+            }
+        }
+        return origins
+    }
+
+    private func isIndexed(_ origin: ChunkSources.Origin?) -> Bool {
+        if case .indexed = origin { true } else { false }
+    }
+
+    /// Opens a file.
+    ///
+    /// - Parameter number: How many are open already.
+    func open(_ origin: ChunkSources.Origin, number: Int) -> Opened? {
+        let raw =
+            switch origin {
+            case .indexed(let entry): index.open(entry, through: directories)
+            case .staged(let file): staging?.open(file) ?? -1
+            }
+        guard raw >= 0 else { return nil }
+        let descriptor = Descriptor(owning: raw)
+        guard let status = status(descriptor.raw), status.kind == .file else { return nil }
+        var isTrusted = false
+        if case .indexed(let entry) = origin, let record = index.record(entry) {
+            isTrusted = record.matches(status) && index.trusts(record)
+        }
+        let keeps = number < ChunkFile.mostKept
+        let file = keeps ? ChunkFile(origin, keeping: descriptor) : ChunkFile(origin, keeping: nil)
+        return Opened(file: file, size: status.size, isTrusted: isTrusted)
+    }
+
+    /// Whether the file is long enough for a chunk.
+    func holds(_ opened: Opened, _ chunk: ChunkMapReader.Record, at offset: UInt64) -> Bool {
+        let (end, overflow) = offset.addingReportingOverflow(UInt64(chunk.number))
+        return !overflow && end <= opened.size && chunk.number > 0
+    }
+
+    /// Whether the file's bytes at an offset are this chunk.
+    func verify(_ opened: Opened, _ chunk: ChunkMapReader.Record, at offset: UInt64) -> Bool {
+        opened.file.withDescriptor(index, staging, directories) { raw in
+            reader.digest(of: raw, offset..<(offset + UInt64(chunk.number))) == chunk.digest
+        } ?? false
+    }
+}
+
+/// Reads and hashes parts of files. One thread.
+final class ChunkReader {
+    private(set) var hasher: SHA256Hasher
+    let buffer: UnsafeMutableRawBufferPointer
+
+    init() throws(DigestError) {
+        hasher = try SHA256Hasher()
+        buffer = .allocate(byteCount: 1 << 20, alignment: 4096)
+    }
+
+    deinit { buffer.deallocate() }
+
+    /// Gives the hasher to `body`.
+    func withHasher<R>(_ body: (inout SHA256Hasher) -> R) -> R { body(&hasher) }
+
+    /// Reads a part of a file piece by piece.
+    ///
+    /// - Parameter take: Told of each piece and its offset in the part; `false` ends the reading.
+    /// - Returns: The SHA-256 of the part; `nil` when it could not be read to its end.
+    func digest(
+        of file: Int32,
+        _ range: Range<UInt64>,
+        take: (UnsafeRawBufferPointer, UInt64) -> Bool = { _, _ in true }
+    ) -> SHA256Digest? {
+        var offset = range.lowerBound
+        do {
+            try hasher.reset()
+            while offset < range.upperBound {
+                let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
+                let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
+                guard readFully(file, into: piece, at: offset) == count else { return nil }
+                try hasher.update(UnsafeRawBufferPointer(piece))
+                guard take(UnsafeRawBufferPointer(piece), offset - range.lowerBound) else { return nil }
+                offset += UInt64(count)
+            }
+            return try hasher.finish()
+        } catch {
+            return nil
+        }
+    }
+}

@@ -1,0 +1,220 @@
+import CPosix
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncUnpack
+
+/// Where chunks that are wanted lie in files that are here: older versions of the same files, other files, and
+/// what an interrupted run left of files that nobody wants any more.
+///
+/// ``ChunkMap`` tells of which chunks local files were made. A file that still looks as it did when it was verified
+/// is believed until its bytes are read; of any other file each wanted chunk is hashed before it counts. Either
+/// way the bytes are hashed again on their way into the new file.
+struct ChunkSources: Sendable {
+    /// Where a chunk's bytes begin.
+    struct Place: Sendable, Equatable {
+        /// Index into ``ChunkSources/files``.
+        var file: UInt32
+        /// First **byte** in that file.
+        var offset: UInt64
+    }
+
+    /// A local file that holds chunks.
+    enum Origin: Sendable {
+        /// Position in the index.
+        case indexed(Int)
+        case staged(Staging.File)
+    }
+
+    private(set) var files: [ChunkFile] = []
+    let manifest: Manifest
+    private var places: [UInt64: Place] = [:]
+    private static let nowhere = UInt32.max
+
+    /// Nothing found.
+    init(manifest: Manifest) { self.manifest = manifest }
+
+    /// Where the bytes of a wanted chunk may be. Digests are told apart by their first 8 bytes.
+    func place(of digest: SHA256Digest) -> Place? {
+        places[digest.firstWord].flatMap { $0.file == Self.nowhere ? nil : $0 }
+    }
+
+    /// Whether a blob's bytes may be here. Only files of several blobs are looked for.
+    func has(row: Int, blob: Int) -> Bool {
+        guard !files.isEmpty else { return false }
+        let blobs = manifest.files.blobs(row)
+        guard blobs.count > 1 else { return false }
+        return place(of: manifest.files.digest(of: blobs[blobs.startIndex + blob], in: row)) != nil
+    }
+
+    /// Looks for the chunks of `wanted` rows.
+    ///
+    /// - Parameters:
+    ///   - isHere: Blobs that an earlier run has put in place.
+    ///   - parts: Left-overs of files that are not wanted any more.
+    /// - Complexity: O(records of the map + entries of the index); 32 **bytes** of memory or so a wanted chunk.
+    static func find(
+        _ manifest: Manifest,
+        wanted: [Int],
+        isHere: (_ row: Int, _ blob: Int) -> Bool,
+        index: StatIndex,
+        destination: Destination,
+        staging: Staging?,
+        parts: [Staging.File]
+    ) -> ChunkSources {
+        var sources = ChunkSources(manifest: manifest)
+        guard index.count > 0 || !parts.isEmpty else { return sources }
+        for row in wanted {
+            let blobs = manifest.files.blobs(row)
+            guard blobs.count > 1 else { continue }
+            for (position, blob) in blobs.enumerated() where !isHere(row, position) {
+                let key = manifest.files.digest(of: blob, in: row).firstWord
+                sources.places[key] = Place(file: nowhere, offset: 0)
+            }
+        }
+        guard !sources.places.isEmpty, let search = ChunkSearch(index, destination, staging) else {
+            return sources
+        }
+        sources.look(into: search.origins(parts), with: search)
+        return sources
+    }
+
+    /// Reads the map and takes what is wanted.
+    private mutating func look(into origins: [UInt64: Origin], with search: borrowing ChunkSearch) {
+        guard var map = ChunkMapReader(search.destination) else { return lookAtWholeFiles(with: search) }
+        while let record = map.nextFile() {
+            guard let origin = origins[record.digest.firstWord] else { continue }
+            var opened: ChunkSearch.Opened?
+            var offset: UInt64 = 0
+            while let chunk = map.nextChunk() {
+                defer { offset &+= UInt64(chunk.number) }
+                guard places[chunk.digest.firstWord]?.file == Self.nowhere else { continue }
+                if opened == nil { opened = search.open(origin, number: files.count) }
+                guard let found = opened, search.holds(found, chunk, at: offset) else { break }
+                if !found.isTrusted, !search.verify(found, chunk, at: offset) { continue }
+                take(chunk.digest, from: found, at: offset)
+            }
+        }
+        lookAtWholeFiles(with: search)
+    }
+
+    /// Whole files that are a chunk of a wanted one.
+    private mutating func lookAtWholeFiles(with search: borrowing ChunkSearch) {
+        for entry in 0..<search.index.count {
+            guard let record = search.index.record(entry), record.kind != .link,
+                places[record.digest.firstWord]?.file == Self.nowhere,
+                let length = UInt32(exactly: record.size),
+                let found = search.open(.indexed(entry), number: files.count), found.isTrusted
+            else { continue }
+            let chunk = ChunkMapReader.Record(digest: record.digest, number: length)
+            if search.holds(found, chunk, at: 0) { take(record.digest, from: found, at: 0) }
+        }
+    }
+
+    private mutating func take(_ digest: SHA256Digest, from found: ChunkSearch.Opened, at offset: UInt64) {
+        if files.last !== found.file { files.append(found.file) }
+        places[digest.firstWord] = Place(file: UInt32(files.count - 1), offset: offset)
+    }
+
+    /// Writes down of which chunks files are made: those of this manifest, and those of files the index knows.
+    /// Called before anything is replaced, so that a run that is killed leaves a map of both.
+    static func remember(_ manifest: Manifest, index: StatIndex, in destination: Destination) {
+        let rows = manifest.files.indices.filter { manifest.files.blobs($0).count > 1 }
+        var known = Set(rows.map { manifest.files.digest($0).firstWord })
+        var old: Set<UInt64> = []
+        if var map = ChunkMapReader(destination) {
+            var inMap: Set<UInt64> = []
+            while let record = map.nextFile() { inMap.insert(record.digest.firstWord) }
+            for entry in 0..<index.count {
+                guard let key = index.record(entry)?.digest.firstWord, inMap.contains(key) else { continue }
+                if !known.contains(key) { old.insert(key) }
+            }
+        } else if rows.isEmpty {
+            return
+        }
+        guard var writer = ChunkMapWriter(destination) else { return }
+        for row in rows where known.remove(manifest.files.digest(row).firstWord) != nil {
+            append(row, of: manifest.files, to: &writer)
+        }
+        if !old.isEmpty, var map = ChunkMapReader(destination) {
+            while let record = map.nextFile() {
+                guard old.remove(record.digest.firstWord) != nil else { continue }
+                writer.append(record)
+                while let chunk = map.nextChunk() { writer.append(chunk) }
+            }
+        }
+        writer.finish()
+    }
+
+    private static func append(_ row: Int, of files: FileTable, to writer: inout ChunkMapWriter) {
+        let blobs = files.blobs(row)
+        guard let count = UInt32(exactly: blobs.count), blobs.allSatisfy({ $0.rawLength <= UInt32.max })
+        else {
+            return
+        }
+        writer.append(ChunkMapReader.Record(digest: files.digest(row), number: count))
+        for blob in blobs {
+            let digest = files.digest(of: blob, in: row)
+            writer.append(ChunkMapReader.Record(digest: digest, number: UInt32(blob.rawLength)))
+        }
+    }
+}
+
+/// A local file that holds wanted chunks. The first ones stay open, so that they can be read although the run puts
+/// another file in their place.
+final class ChunkFile: Sendable {
+    let origin: ChunkSources.Origin
+    private let kept: Descriptor?
+
+    /// Most files that are kept open.
+    static let mostKept = 128
+
+    init(_ origin: ChunkSources.Origin, keeping kept: consuming Descriptor?) {
+        self.origin = origin
+        self.kept = kept
+    }
+
+    /// Calls `body` with a descriptor of the file; `nil` when it cannot be opened.
+    func withDescriptor<R>(
+        _ index: StatIndex,
+        _ staging: Staging?,
+        _ directories: Directories,
+        _ body: (Int32) -> R
+    )
+        -> R?
+    {
+        if let raw = keptRaw { return body(raw) }
+        let raw =
+            switch origin {
+            case .indexed(let entry): index.open(entry, through: directories)
+            case .staged(let file): staging?.open(file) ?? -1
+            }
+        guard raw >= 0 else { return nil }
+        let opened = Descriptor(owning: raw)
+        return body(opened.raw)
+    }
+
+    private var keptRaw: Int32? {
+        switch kept {
+        case .some(let descriptor): descriptor.raw
+        case .none: nil
+        }
+    }
+}
+
+extension StatIndex {
+    /// Opens an entry's file to read, never through a link; -1 when that cannot be.
+    func open(_ entry: Int, through directories: Directories) -> Int32 {
+        withPath(entry) { path in
+            let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
+            let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
+            guard let directory = try? directories.descriptor(parent, create: false),  // Gone: fetched.
+                let base = path.baseAddress
+            else { return -1 }
+            return (base + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) {
+                sa_openat(directory, $0, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+import CPosix
+package import SyncModel
+
+/// `.syncagent/chunks`: of which chunks the large files here were made, by the files' digests.
+///
+/// It tells where to look for the chunks of the next revision, and proves nothing: what is found is hashed before
+/// it is used. So it has no checksum, and a damaged or missing one costs bytes on the network, nothing else.
+///
+/// Eight bytes of magic, then records of 36 **bytes**: a file's digest and its number of chunks (4, little endian),
+/// followed by each chunk's digest and length.
+package enum ChunkMap {
+    static let name = "chunks"
+    static let magic: [UInt8] = Array("SACHUNK1".utf8)
+    static let recordLength = 36
+}
+
+/// Reads the map from front to back, in bounded memory.
+package struct ChunkMapReader: ~Copyable {
+    /// A digest, and a file's number of chunks or a chunk's length in **bytes**.
+    package struct Record: Sendable, Equatable {
+        package var digest: SHA256Digest
+        package var number: UInt32
+
+        package init(digest: SHA256Digest, number: UInt32) {
+            self.digest = digest
+            self.number = number
+        }
+    }
+
+    private let file: Descriptor
+    private let buffer: UnsafeMutableRawBufferPointer
+    /// What is read and not yet given out.
+    private var held = 0..<0
+    private var offset = UInt64(ChunkMap.magic.count)
+    /// Chunks of the current file that were not asked for.
+    private var unread: UInt64 = 0
+
+    /// Opens a destination's map; `nil` when there is none, or one of another version.
+    package init?(_ destination: Destination) {
+        guard destination.state >= 0 else { return nil }
+        let raw = sa_openat(destination.state, ChunkMap.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
+        guard raw >= 0 else { return nil }
+        let file = Descriptor(owning: raw)
+        let count = ChunkMap.recordLength * 1820  // About 64 KiB.
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 16)
+        let head = UnsafeMutableRawBufferPointer(rebasing: buffer[..<ChunkMap.magic.count])
+        guard readFully(file.raw, into: head, at: 0) == head.count, head.elementsEqual(ChunkMap.magic) else {
+            buffer.deallocate()
+            return nil
+        }
+        self.file = file
+        self.buffer = buffer
+    }
+
+    deinit { buffer.deallocate() }
+
+    /// The next file, with its number of chunks; what was not read of the one before is skipped.
+    package mutating func nextFile() -> Record? {
+        let (skipped, overflow) = unread.multipliedReportingOverflow(by: UInt64(ChunkMap.recordLength))
+        guard !overflow else { return nil }
+        if skipped <= UInt64(held.count) {
+            held = (held.lowerBound + Int(skipped))..<held.upperBound
+        } else {
+            let (next, tooFar) = offset.addingReportingOverflow(skipped - UInt64(held.count))
+            guard !tooFar else { return nil }
+            offset = next
+            held = 0..<0
+        }
+        unread = 0
+        guard let record = next() else { return nil }
+        unread = UInt64(record.number)
+        return record
+    }
+
+    /// The next chunk of the current file; `nil` behind the last, and where the map ends early.
+    package mutating func nextChunk() -> Record? {
+        guard unread > 0, let record = next() else { return nil }
+        unread -= 1
+        return record
+    }
+
+    private mutating func next() -> Record? {
+        if held.count < ChunkMap.recordLength {
+            let count = readFully(file.raw, into: buffer, at: offset)
+            guard count >= ChunkMap.recordLength else { return nil }
+            held = 0..<(count - count % ChunkMap.recordLength)
+            offset += UInt64(held.count)
+        }
+        let bytes = UnsafeRawBufferPointer(rebasing: buffer[held.prefix(ChunkMap.recordLength)])
+        held = (held.lowerBound + ChunkMap.recordLength)..<held.upperBound
+        guard let digest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: bytes[..<32])) else {
+            return nil
+        }
+        let number = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 32, as: UInt32.self))
+        return Record(digest: digest, number: number)
+    }
+}
+
+/// Writes the map under another name and puts it in place when it is whole.
+package struct ChunkMapWriter: ~Copyable {
+    private let file: Descriptor
+    private let directory: Int32
+    private var buffer: [UInt8] = ChunkMap.magic
+    private var offset: UInt64 = 0
+    private var code: Int32 = 0
+
+    private static let temporaryName = ChunkMap.name + ".new"
+
+    /// Begins; `nil` when the file cannot be made.
+    package init?(_ destination: Destination) {
+        directory = destination.state
+        let flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW
+        let raw = sa_openat(directory, Self.temporaryName, flags, 0o600)
+        guard raw >= 0 else { return nil }
+        file = Descriptor(owning: raw)
+        buffer.reserveCapacity(1 << 16)
+    }
+
+    /// Adds a record: a file with its number of chunks, or a chunk with its length.
+    package mutating func append(_ record: ChunkMapReader.Record) {
+        withUnsafeTemporaryAllocation(byteCount: ChunkMap.recordLength, alignment: 8) { bytes in
+            guard let base = bytes.baseAddress else { return }
+            record.digest.store(to: base)
+            bytes.storeBytes(of: record.number.littleEndian, toByteOffset: 32, as: UInt32.self)
+            buffer.append(contentsOf: bytes)
+        }
+        if buffer.count > 1 << 16 { flush() }
+    }
+
+    /// Puts the map in place. A failure leaves the old one, which is as good as it was.
+    package consuming func finish() {
+        flush()
+        guard code == 0, sa_rename(directory, Self.temporaryName, directory, ChunkMap.name) == 0 else {
+            _ = unlinkat(directory, Self.temporaryName, 0)
+            return
+        }
+    }
+
+    private mutating func flush() {
+        if code == 0 { code = buffer.withUnsafeBytes { writeAll(file.raw, $0, at: offset) } }
+        offset += UInt64(buffer.count)
+        buffer.removeAll(keepingCapacity: true)
+    }
+}
