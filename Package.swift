@@ -122,6 +122,12 @@ let package = Package(
         tests("SyncServerTests", ["SyncServer", .product(name: "HTTPTypes", package: "swift-http-types")]),
         // The control API of the agent: what is said on the socket.
         library("SyncControl", ["SyncModel"]),
+        // The process that works on runs nobody waits for.
+        library("SyncDaemon", ["SyncModel", "SyncControl", "SyncEngine", "SyncStore"]),
+        tests("SyncDaemonTests", [
+            "SyncDaemon", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks", "SyncTransfer", "SyncPlugins",
+            "SyncModel", "SyncTestKit", database,
+        ]),
         library("SyncCommands", [
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncSettings",
             "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", argumentParser, logging,

@@ -108,4 +108,19 @@ static inline int sa_try_lock(int fd) {
 #endif
 }
 
+// Whether somebody else has the lock that sa_try_lock takes, without taking it: fcntl(2), F_OFD_GETLK.
+static inline int sa_is_locked(int fd) {
+#ifdef F_OFD_GETLK
+    struct flock region;
+    memset(&region, 0, sizeof region);
+    region.l_type = F_WRLCK;
+    region.l_whence = SEEK_SET;
+    return fcntl(fd, F_OFD_GETLK, &region) == 0 && region.l_type != F_UNLCK;
+#else
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return 1;
+    flock(fd, LOCK_UN);
+    return 0;
+#endif
+}
+
 #endif

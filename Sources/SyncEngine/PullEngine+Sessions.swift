@@ -3,16 +3,26 @@ import SyncManifest
 import SyncModel
 package import SyncStore
 
+/// A run that has been checked and can be recorded.
+package struct PreparedRun: Sendable {
+    package var options: PullOptions
+    let found: FoundManifest
+    /// The groups that will complete.
+    let groups: [String]
+
+    /// The session's identifier.
+    package var session: String { options.session ?? found.project }
+}
+
 extension PullEngine {
-    /// Records a run for somebody else to work on: checks the manifest, the selection, the hooks and the destination
-    /// first. When it returns, the run is on the disk, and so is its manifest.
+    /// Finds and checks everything that can be checked of a run before it is recorded: manifest, selection, hooks.
     ///
-    /// - Returns: The run, or the open one that asks for the same.
-    /// - Throws: ``EngineError``; 75 when somebody works on the session.
-    package func enqueue(_ options: PullOptions) throws(EngineError) -> BegunRun {
+    /// - Throws: ``EngineError``, as a pull would.
+    package func prepare(_ options: PullOptions) throws(EngineError) -> PreparedRun {
         let source = try manifestSource(options, caching: true)
         let found = try source.find(options.manifest)
-        if withoutSecrets(options.manifest) != options.manifest.prefix(while: { $0 != "?" && $0 != "#" }) {
+        let plain = options.manifest.prefix { $0 != "?" && $0 != "#" }
+        if plain.contains("://"), withoutSecrets(options.manifest) != plain {
             throw EngineError(
                 .usage,
                 "\(found.shown): a user name in the URL cannot be kept; put it into the credentials file"
@@ -27,19 +37,60 @@ extension PullEngine {
                 "a hook names the group '\(escaped(hook.group))', which does not take part"
             )
         }
-        let destination = try Self.open(Self.destinationPath(options, project: found.project), create: true)
-        let lease = try RunRecord.lease(options.session ?? found.project, environment)
         source.keep(options.manifest, found.digest)
-        let begun = try RunRecord.begin(
-            options,
-            found,
-            groups: groups,
-            in: destination,
-            isHeld: false,
-            environment
-        )
+        return PreparedRun(options: options, found: found, groups: groups)
+    }
+
+    /// The open run that asks for the very same, if there is one.
+    package func openRun(like prepared: PreparedRun) throws(EngineError) -> StoredRun? {
+        try recording { () throws(StoreError) in
+            try environment.store.openRun(like: RunRecord.start(prepared, nil, environment))
+        }
+    }
+
+    /// Records a run for somebody else to work on. When it returns, the run is on the disk, and so is its manifest.
+    ///
+    /// - Returns: The run, or the open one that asks for the same.
+    /// - Throws: ``EngineError``; 75 when somebody works on the session.
+    package func enqueue(_ prepared: PreparedRun) throws(EngineError) -> BegunRun {
+        let path = Self.destinationPath(prepared.options, project: prepared.found.project)
+        let destination = try Self.open(path, create: true)
+        let lease = try RunRecord.lease(prepared.session, environment)
+        let begun = try RunRecord.begin(prepared, in: destination, isHeld: false, environment)
         _ = consume lease
         return begun
+    }
+
+    /// Removes what a session has installed and nobody has changed since, and what is in its staging (S103).
+    ///
+    /// - Parameters:
+    ///   - path: The destination, absolute.
+    ///   - files: Whether installed files go, or only what has been fetched and not placed.
+    /// - Returns: How many files went.
+    package func clear(_ path: String, files: Bool) throws(EngineError) -> Int {
+        guard let destination = try Self.openIfPresent(path), destination.state >= 0 else { return 0 }
+        let lock = try Self.lock(destination)
+        do throws(FileError) {
+            let staging = try Staging(destination, lanes: 1)
+            for (file, _) in staging.leftovers() { staging.remove(file) }
+        } catch {
+            throw Self.cannotUse(error)
+        }
+        guard files else { return 0 }
+        let index = StatIndex.read(from: destination)
+        let ours = (0..<index.count).filter { index.record($0)?.installed == true }
+        let removed = Removal(destination: destination, index: index).remove(ours).removed
+        StatIndex.remove(from: destination)
+        IndexLog.remove(destination)
+        _ = consume lock
+        return removed
+    }
+
+    /// The limits that a run was asked for.
+    package static func limits(of run: StoredRun) -> (connections: Int, rateLimit: UInt64?) {
+        var options = PullOptions(manifest: "", stateDirectory: "")
+        StoredOptions.read(run.options, into: &options)
+        return (options.connections, options.rateLimit)
     }
 
     /// Works on a run that waits in the store; the caller has its session's lease.
@@ -89,7 +140,7 @@ extension PullEngine {
     package func settle(_ session: String) throws(EngineError) -> Bool {
         let found = try recording { () throws(StoreError) in
             let owed = try environment.store.owedHooks(session: session)
-            let complete = try completeRuns(of: session)
+            let complete = try completeRuns(of: session).filter { $0.state != .paused }
             return owed.isEmpty && complete.isEmpty ? nil : try environment.store.session(session)
         }
         guard let found else { return false }
@@ -100,7 +151,7 @@ extension PullEngine {
             )
         }
         let lock = try Self.lock(destination)
-        try settle(session, in: destination)
+        try settle(session, in: destination, resuming: false)
         _ = consume lock
         return true
     }
@@ -115,21 +166,27 @@ extension PullEngine {
     }
 
     private func isComplete(_ run: StoredRun) throws(StoreError) -> Bool {
-        let groups = try environment.store.groups(of: run.identifier)
-        return groups.allSatisfy { $0.state == .completed } && run.state != .paused
+        try environment.store.groups(of: run.identifier).allSatisfy { $0.state == .completed }
     }
 
-    func settle(_ session: String, in destination: Destination) throws(EngineError) {
+    /// - Parameter resuming: Whether paused runs count, too: somebody asks for the session to go on.
+    func settle(_ session: String, in destination: Destination, resuming: Bool) throws(EngineError) {
         try recording { () throws(StoreError) in
             let store = environment.store
             guard try store.session(session) != nil else { return }
-            let complete = try completeRuns(of: session)
+            var complete = try completeRuns(of: session)
             let owed = try store.owedHooks(session: session)
             guard !complete.isEmpty || !owed.isEmpty else { return }
+            if resuming {
+                for run in complete { try store.apply(.resumed, to: run.identifier, now: environment.now()) }
+            } else {
+                complete.removeAll { $0.state == .paused }
+            }
             _ = try store.recover(session: session, now: environment.now())
             let hooks = OwedHooks(environment: environment, destination: destination)
             for hook in try store.owedHooks(session: session) {
                 let run = try store.run(hook.run)
+                if run.state == .paused { continue }
                 let log = EventLog(store: store, session: session)
                 environment.events.open(log, session: session, run: run.identifier)
                 _ = try hooks.run(hook, report: HookReport.late(hook, run))

@@ -44,7 +44,7 @@ package struct PullEngine: Sendable {
     ) throws(EngineError) -> PullReport {
         let destination = try Self.open(Self.destinationPath(options, project: found.project), create: true)
         let lock = try Self.lock(destination)
-        if recorded == nil { try settle(options.session ?? found.project, in: destination) }
+        if recorded == nil { try settle(options.session ?? found.project, in: destination, resuming: true) }
         var run = PullRun(
             options: options,
             environment: environment,

@@ -17,14 +17,8 @@ extension PullRun {
                 throw EngineError(error)
             }
         } else {
-            run = try RunRecord.begin(
-                options,
-                found,
-                groups: groups,
-                in: destination,
-                isHeld: true,
-                environment
-            ).run.identifier
+            let prepared = PreparedRun(options: options, found: found, groups: groups)
+            run = try RunRecord.begin(prepared, in: destination, isHeld: true, environment).run.identifier
         }
         let record = RunRecord(environment: environment, session: session, run: run)
         report.run = run
@@ -110,7 +104,20 @@ extension PullRun {
             destination: destination
         )
         if try !groups.run(report), report.status == .done { report.status = .hookFailed }
+        if let reason = environment.stop.reason, try owesHooks() {
+            // A hook was stopped: it is called again by whoever takes the run up.
+            count()
+            journal.finished(report, stopped: reason)
+            try record.rest(reason, report)
+            return report
+        }
         return try finished(record)
+    }
+
+    private func owesHooks() throws(EngineError) -> Bool {
+        try recording { () throws(StoreError) in
+            try environment.store.owedHooks(session: session).contains { $0.run == report.run }
+        }
     }
 
     /// What has been sent and received so far: hooks are told, too.

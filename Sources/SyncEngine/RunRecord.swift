@@ -27,26 +27,46 @@ struct RunRecord {
         }
     }
 
-    /// Records the run of `options`, or finds the open one that asks for the same. The caller has the lease.
+    /// Records a run, or finds the open one that asks for the same. The caller has the lease.
     ///
     /// - Parameter isHeld: Whether this process works on it from here on.
     static func begin(
-        _ options: PullOptions,
-        _ found: FoundManifest,
-        groups: [String],
+        _ prepared: PreparedRun,
         in destination: Destination,
         isHeld: Bool,
         _ environment: EngineEnvironment
     ) throws(EngineError) -> BegunRun {
-        let now = environment.now()
+        // A command that is repeated after a power cut loses nothing; one that was acknowledged must not be lost.
+        let hasHooks = !prepared.options.hooks.isEmpty
+        var start = start(prepared, destination, environment)
+        start.isPaused = start.isPaused && !isHeld
+        return try recording { () throws(StoreError) in
+            try environment.store.begin(
+                start,
+                now: environment.now(),
+                isHeld: isHeld,
+                continuing: true,
+                durability: isHeld && !hasHooks ? .eventual : .synced
+            )
+        }
+    }
+
+    /// A run as the store takes it; without a destination only to be compared.
+    static func start(
+        _ prepared: PreparedRun,
+        _ destination: Destination?,
+        _ environment: EngineEnvironment
+    ) -> RunStart {
+        let (options, found, terms) = (prepared.options, prepared.found, prepared.options.terms)
         var request = SessionRequest(
-            identifier: options.session ?? found.project,
+            identifier: prepared.session,
             project: found.project,
-            destination: destination.path,
-            device: destination.device,
-            inode: destination.inode
+            destination: destination?.path
+                ?? PullEngine.destinationPath(options, project: found.project),
+            device: destination?.device ?? 0,
+            inode: destination?.inode ?? 0
         )
-        request.label = options.terms.label
+        request.label = terms.label
         var start = RunStart(
             session: request,
             run: identifier(environment),
@@ -55,29 +75,18 @@ struct RunRecord {
         )
         start.selection = options.groups
         start.options = StoredOptions.text(options)
-        start.groups = groups
-        start.hooks = options.hooks.filter { groups.contains($0.group) }.map {
+        start.groups = prepared.groups
+        start.hooks = options.hooks.filter { prepared.groups.contains($0.group) }.map {
             PlannedHook(group: $0.group, arguments: $0.arguments, timeout: $0.timeout, results: $0.results)
         }
-        start.notBefore = options.terms.notBefore
-        let wait = Int64(clamping: UInt64(max(0, options.terms.deadline / .milliseconds(1))))
-        start.deadline = max(now, options.terms.notBefore ?? now).addingReportingOverflow(wait).partialValue
-        start.origin = options.terms.origin
-        start.settings = options.terms.settings
-        start.isPaused = options.terms.isPaused && !isHeld
-        do throws(StoreError) {
-            // A command that is repeated after a power cut loses nothing; one that was acknowledged must not be lost.
-            let durability: SyncStore.Durability = isHeld && options.hooks.isEmpty ? .eventual : .synced
-            return try environment.store.begin(
-                start,
-                now: now,
-                isHeld: isHeld,
-                continuing: true,
-                durability: durability
-            )
-        } catch {
-            throw EngineError(error)
-        }
+        start.notBefore = terms.notBefore
+        let wait = Int64(clamping: UInt64(max(0, terms.deadline / .milliseconds(1))))
+        let eligible = max(environment.now(), terms.notBefore ?? 0)
+        start.deadline = eligible.addingReportingOverflow(wait).partialValue
+        start.origin = terms.origin
+        start.settings = terms.settings
+        start.isPaused = terms.isPaused
+        return start
     }
 
     /// Sorts by time: `20261120T020000Z-` and 8 hexadecimal digits.

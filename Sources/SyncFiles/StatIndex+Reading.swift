@@ -3,6 +3,9 @@ import SyncDigest
 import SyncModel
 
 extension StatIndex {
+    /// Forgets what is known about the files; they are hashed again when they are wanted.
+    package static func remove(from destination: Destination) { unlinkat(destination.state, "index", 0) }
+
     /// Reads a destination's index; an absent or damaged one is ``empty``, which only costs a re-hash.
     package static func read(from destination: Destination) -> StatIndex {
         guard destination.state >= 0, let bytes = readWhole(destination.state, "index"),

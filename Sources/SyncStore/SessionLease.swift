@@ -56,6 +56,22 @@ extension SyncStore {
         return SessionLease(file: file)
     }
 
+    /// The process that works on a session at present; `nil` when none does.
+    package func holder(of session: String) -> Int32? {
+        guard let directory = leaseDirectory else { return nil }
+        let file = sa_openat(AT_FDCWD, "\(directory)/\(Self.fileName(session)).lock", O_RDWR | O_NOFOLLOW, 0)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        guard sa_is_locked(file) != 0 else { return nil }
+        return Self.holderProcess(file)
+    }
+
+    private static func holderProcess(_ file: Int32) -> Int32? {
+        var text = [UInt8](repeating: 0, count: 64)
+        let count = pread(file, &text, text.count, 0)
+        return Int32(String(decoding: text.prefix(max(0, count)).prefix { $0 != 0x20 }, as: UTF8.self))
+    }
+
     private static func holder(_ file: Int32) -> String {
         var text = [UInt8](repeating: 0, count: 64)
         let count = pread(file, &text, text.count, 0)

@@ -17,7 +17,9 @@ package struct StoreError: Error, Sendable, Equatable {
         case busy
         /// Reading or writing failed, or the disk is full.
         case io
-        /// No such session, run or hook.
+        /// No such session.
+        case unknownSession
+        /// No such run or hook.
         case unknown
         /// The life cycle does not allow it; nothing was changed.
         case refused
@@ -40,7 +42,7 @@ package struct StoreError: Error, Sendable, Equatable {
         case .cannotCreate, .newer, .foreign: .cannotCreate
         case .damaged, .io: .ioError
         case .busy: .busy
-        case .unknown: .noInput
+        case .unknown, .unknownSession: .noInput
         case .refused: .refused
         case .internalError: .internalError
         }
@@ -98,8 +100,15 @@ extension StoreError: CustomStringConvertible {
 }
 
 extension StoreError {
-    static func noSession(_ identifier: String) -> StoreError {
-        StoreError(.unknown, "There is no session '\(escaped(identifier))'. 'syncagent status' lists them.")
+    package static func noSession(_ identifier: String) -> StoreError {
+        StoreError(
+            .unknownSession,
+            "There is no session '\(escaped(identifier))'. 'syncagent status' lists them."
+        )
+    }
+
+    package static func noOpenRun(_ session: String) -> StoreError {
+        StoreError(.refused, "Session '\(escaped(session))' has no run that is under way.")
     }
 
     static func noRun(_ identifier: String) -> StoreError {

@@ -49,6 +49,20 @@ extension SyncStore {
         }
     }
 
+    /// The open run of the session that asks for the very same: what ``begin(_:now:isHeld:continuing:durability:)``
+    /// would continue.
+    ///
+    /// - Throws: ``StoreError``.
+    package func openRun(like start: RunStart) throws(StoreError) -> StoredRun? {
+        try read { db in
+            guard let session = try Self.session(start.session.identifier, db),
+                session.destination == start.session.destination,
+                let last = try Self.openRuns(of: session, db).last
+            else { return nil }
+            return try Self.asksForTheSame(last, start, db) ? last : nil
+        }
+    }
+
     /// Takes a waiting run up, in a new epoch of its session. The caller holds the session.
     ///
     /// - Parameters:

@@ -108,6 +108,13 @@ extension SyncStore {
         }
     }
 
+    /// A hook by its number.
+    ///
+    /// - Throws: ``StoreError`` with code `unknown`.
+    package func hook(_ identifier: Int64) throws(StoreError) -> StoredHook {
+        try read { db in try Self.hook(identifier, db) }
+    }
+
     /// Records that an attempt begins, before it does: a crash inside it gives the next one a higher number.
     ///
     /// - Parameters:

@@ -57,7 +57,9 @@ private let bans: [Ban] = [
         text: "Task {",
         reason: "nobody waits for it or cancels it",
         replacement: "async let or a task group",
-        except: topOnly
+        except: topOnly,
+        // It keeps a handle on each: jobs are waited for, the alarm is cancelled.
+        exceptFile: "Sources/SyncDaemon/Agent.swift"
     ),
     Ban(
         text: "Task.detached",

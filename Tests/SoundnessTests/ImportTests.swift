@@ -31,6 +31,8 @@ private let allowedImports: [String: Set<String>] = [
     ],
     // JSON on the socket is Foundation's.
     "SyncControl": ["SyncModel", "Foundation"],
+    // Threads are Foundation's.
+    "SyncDaemon": ["SyncModel", "SyncControl", "SyncEngine", "SyncStore", "Foundation"],
     // The one composition root.
     "SyncCommands": [
         "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",

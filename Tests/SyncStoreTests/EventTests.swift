@@ -61,8 +61,8 @@ struct EventTests {
         #expect(try store.append([], to: "tower", time: 1) == 1)
         try store.append([[], Array("{}".utf8), []], to: "tower", time: 1)
         #expect(try store.events(of: "tower", after: 0).events.map(\.text) == ["", "{}", ""])
-        #expect(.of { try store.append(lines(1...1), to: "bridge", time: 1) } == .unknown)
-        #expect(.of { _ = try store.events(of: "bridge", after: 0) } == .unknown)
+        #expect(.of { try store.append(lines(1...1), to: "bridge", time: 1) } == .unknownSession)
+        #expect(.of { _ = try store.events(of: "bridge", after: 0) } == .unknownSession)
     }
 
     @Test("20,000 events are some tens of rows and come back whole; sessions count for themselves")

@@ -1,0 +1,124 @@
+package import SyncControl
+import SyncEngine
+import SyncModel
+import SyncStore
+
+extension Agent {
+    package func enqueue(_ request: EnqueueRequest) async throws(ControlError) -> EnqueueReply {
+        guard stopMode == nil else {
+            throw ControlError(.stopping, "the agent is stopping; ask again", exitStatus: .unavailable)
+        }
+        let options = try options(of: request)
+        var needs = EngineNeeds(deadline: .seconds(120), patience: .seconds(30), stop: StopRequest())
+        needs.settings = request.settings
+        let handle = try environment.engine(needs).get()
+        let checked = await onThread { () -> Result<PreparedRun, EngineError> in
+            do throws(EngineError) {
+                return .success(try handle.engine.prepare(options))
+            } catch {
+                return .failure(error)
+            }
+        }
+        var reply: Result<EnqueueReply, ControlError>
+        switch checked {
+        case .failure(let error): reply = .failure(ControlError(error))
+        case .success(let prepared):
+            await turns.enter(prepared.session)
+            reply = await record(prepared, request, handle)
+            await turns.leave(prepared.session)
+        }
+        await onThread { handle.end() }
+        wake()
+        return try reply.get()
+    }
+
+    private func record(
+        _ prepared: PreparedRun,
+        _ request: EnqueueRequest,
+        _ handle: EngineHandle
+    ) async -> Result<EnqueueReply, ControlError> {
+        do throws(EngineError) {
+            if request.origin == .interactive { resetLimiter(prepared.session) }
+            if let open = try handle.engine.openRun(like: prepared), open.state == .running,
+                jobs[prepared.session] != nil
+            {
+                return .success(reply(open, isNew: false, superseded: []))
+            }
+            if let job = jobs[prepared.session] {
+                // What it has fetched stays for the run that takes its place (S135).
+                job.stop.stop(.released)
+                await job.untilEnd()
+            }
+            var limited = prepared
+            if request.origin == .hook, let start = limiterStart(prepared.session) {
+                limited.options.terms.notBefore = max(start, prepared.options.terms.notBefore ?? 0)
+            }
+            let begun = try handle.engine.enqueue(limited)
+            return .success(reply(begun.run, isNew: !begun.isContinued, superseded: begun.superseded))
+        } catch {
+            return .failure(ControlError(error))
+        }
+    }
+
+    private func limiterStart(_ session: String) -> Int64? {
+        guard let stored = try? store.session(session) else { return nil }
+        return LaunchLimiter(delay: stored.limiterDelay, raised: stored.limiterRaised)
+            .earliestStart(now: environment.now())
+    }
+
+    private func reply(_ run: StoredRun, isNew: Bool, superseded: [String]) -> EnqueueReply {
+        EnqueueReply(
+            session: run.session,
+            run: run.identifier,
+            isNew: isNew,
+            superseded: superseded,
+            state: run.state.rawValue,
+            notBefore: run.notBefore.map(WallTime.init)
+        )
+    }
+
+    /// Checks what can be checked without asking anybody.
+    private func options(of request: EnqueueRequest) throws(ControlError) -> PullOptions {
+        func invalid(_ text: String) -> ControlError { ControlError(.invalid, text, exitStatus: .usage) }
+        guard request.destination.hasPrefix("/") else {
+            throw invalid("destination: an absolute path is wanted, not '\(escaped(request.destination))'")
+        }
+        guard request.manifest.hasPrefix("/") || request.manifest.contains("://") else {
+            throw invalid("manifest: an absolute path or a URL is wanted")
+        }
+        for hook in request.hooks where hook.arguments.first?.hasPrefix("/") != true {
+            throw invalid("hooks: an absolute path is wanted, not '\(escaped(hook.arguments.first ?? ""))'")
+        }
+        if let label = request.label, label.utf8.count > 4096 { throw invalid("label: at most 4096 bytes") }
+        if let session = request.session, session.isEmpty { throw invalid("session: the name is empty") }
+        var options = PullOptions(manifest: request.manifest, stateDirectory: environment.stateDirectory)
+        options.destination = request.destination
+        options.session = request.session
+        options.groups = request.groups
+        options.hooks = request.hooks.map {
+            HookSpecification(
+                group: $0.group,
+                arguments: $0.arguments,
+                timeout: $0.timeout,
+                results: Set($0.results)
+            )
+        }
+        if let connections = request.connections {
+            guard (1...64).contains(connections) else { throw invalid("connections: 1 to 64") }
+            options.connections = connections
+        }
+        options.rateLimit = request.limitRate
+        options.prune = request.prune
+        options.force = request.force
+        options.terms.notBefore = request.notBefore?.milliseconds
+        if let deadline = request.deadlineSeconds {
+            guard (1...31_536_000).contains(deadline) else { throw invalid("deadline_seconds: 1 to a year") }
+            options.terms.deadline = .seconds(deadline)
+        }
+        options.terms.origin = request.origin.rawValue
+        options.terms.settings = request.settings
+        options.terms.label = request.label
+        options.terms.isPaused = request.paused
+        return options
+    }
+}

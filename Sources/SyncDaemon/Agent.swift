@@ -1,0 +1,196 @@
+import SyncControl
+import SyncModel
+import SyncStore
+
+/// The process that works on runs nobody waits for: takes up what waits in the store, gives back what others have
+/// left, and goes on until it is stopped. It holds nothing that is not in the store (S7, S13): killed at any moment,
+/// the next one goes on.
+package actor Agent {
+    let environment: AgentEnvironment
+    let reader: StatusReader
+    let turns = Turns()
+    let started: Int64
+
+    /// Work under way, by session.
+    var jobs: [String: Job] = [:]
+    /// How often in a row a run could not be begun, by run.
+    var setbacks: [String: Int] = [:]
+    var stopMode: AgentStop?
+    /// Since when there is nothing left to do.
+    private var idleSince: Int64?
+    private var alarm: Task<Void, Never>?
+    private var wakeUps: [CheckedContinuation<Void, Never>] = []
+    private var isWoken = false
+
+    let board = Board()
+
+    /// Longest sleep: wall clocks jump, and other processes leave runs behind (F099).
+    private static let longestSleep = Duration.seconds(60)
+
+    package init(_ environment: AgentEnvironment) {
+        self.environment = environment
+        reader = StatusReader(store: environment.store, now: environment.now)
+        started = environment.now()
+    }
+
+    var store: SyncStore { environment.store }
+
+    /// Works until ``stop(_:)`` is asked for, or until an agent that was started on demand has nothing left to do.
+    ///
+    /// - Returns: When every run is at rest and on record.
+    package func run() async {
+        do throws(StoreError) {
+            try store.prune(now: environment.now())
+        } catch {
+            environment.log("pruning: \(error)")
+        }
+        while stopMode == nil {
+            let due = startWhatMay()
+            if isIdle(), stopMode == nil { break }
+            await rest(until: due)
+        }
+        board.close()
+        for job in jobs.values { await job.untilEnd() }
+    }
+
+    /// Looks again at what may start.
+    func wake() {
+        isWoken = true
+        alarm?.cancel()
+        let sleepers = wakeUps
+        wakeUps = []
+        for sleeper in sleepers { sleeper.resume() }
+    }
+
+    private func rest(until due: Int64?) async {
+        guard !isWoken else {
+            isWoken = false
+            return
+        }
+        let wait = due.map { Duration.milliseconds(max(1, $0 - environment.now())) } ?? Self.longestSleep
+        let sleep = environment.sleep
+        alarm = Task {
+            // Cancelled: somebody woke the agent already.
+            guard (try? await sleep(min(wait, Self.longestSleep))) != nil else { return }
+            self.wake()
+        }
+        await withCheckedContinuation { wakeUps.append($0) }
+        alarm?.cancel()
+        isWoken = false
+    }
+
+    /// Whether an agent that was started on demand has been without work for long enough.
+    private func isIdle() -> Bool {
+        guard environment.isOnDemand else { return false }
+        let isBusy = !jobs.isEmpty || board.hasFollowers || hasWork()
+        guard !isBusy else {
+            idleSince = nil
+            return false
+        }
+        let now = environment.now()
+        let since = idleSince ?? now
+        idleSince = since
+        return now - since >= Int64(environment.idleTime / .milliseconds(1))
+    }
+
+    private func hasWork() -> Bool {
+        do throws(StoreError) {
+            let open = try store.runs(onlyOpen: true, limit: 10_000)
+            let owed = try store.owedHooks()
+            return !owed.isEmpty || open.contains { $0.state != .paused }
+        } catch {
+            return false
+        }
+    }
+}
+
+// MARK: Starting
+
+extension Agent {
+    /// Starts every run that may, oldest first, as long as there is room.
+    ///
+    /// - Returns: When to look again, **milliseconds** since 1970; `nil` when nothing is due.
+    private func startWhatMay() -> Int64? {
+        let now = environment.now()
+        var next: Int64?
+        func later(_ time: Int64) { next = min(next ?? time, time) }
+        do throws(StoreError) {
+            var open = try store.runs(onlyOpen: true, limit: 10_000)
+            open.reverse()
+            for run in open where jobs[run.session] == nil {
+                switch run.state {
+                case .waiting:
+                    let start = max(run.notBefore ?? 0, run.due ?? 0)
+                    if start > now { later(start) } else { begin(run.session, run) }
+                case .running:
+                    // Its worker is another process, or gone: the lease tells.
+                    if store.holder(of: run.session) == nil {
+                        begin(run.session, run)
+                    } else {
+                        later(now + 1_000)
+                    }
+                case .paused, .finished, .cancelled, .superseded: break
+                }
+            }
+            let paused = Set(open.filter { $0.state == .paused }.map(\.identifier))
+            for hook in try store.owedHooks() where jobs[hook.session] == nil && !paused.contains(hook.run) {
+                if let due = hook.due, due > now { later(due) } else { begin(hook.session, nil) }
+            }
+        } catch {
+            environment.log("\(error)")
+            later(now + 5_000)
+        }
+        return next
+    }
+
+    private func begin(_ session: String, _ run: StoredRun?) {
+        guard jobs.count < environment.maximumRuns, stopMode == nil else { return }
+        let job = Job(session: session, run: run?.identifier)
+        jobs[session] = job
+        board.set(job, for: session)
+        let work = JobWork(
+            environment: environment,
+            job: job,
+            isWatched: { [board] in board.isFollowed(session) }
+        )
+        Task {
+            let end = await onThread { work.run() }
+            self.ended(job, end)
+        }
+    }
+
+    private func ended(_ job: Job, _ end: JobWork.End) {
+        jobs[job.session] = nil
+        board.set(nil, for: job.session)
+        if let run = job.run {
+            switch end {
+            case .done: setbacks[run] = nil
+            case .notYet(let reason, let error): hold(run, job.session, reason, error)
+            }
+        }
+        job.end()
+        wake()
+    }
+
+    /// A run that could not be begun: again later, each time after a longer wait, until its deadline (S51, S53).
+    private func hold(_ run: String, _ session: String, _ reason: String, _ error: String?) {
+        let count = (setbacks[run] ?? 0) + 1
+        setbacks[run] = count
+        let seconds: Int64 = reason == "session_busy" ? 1 : min(1 << Int64(min(count, 12)), 3_600)
+        let now = environment.now()
+        do throws(StoreError) {
+            let stored = try store.run(run)
+            guard stored.state == .waiting else { return }
+            if let deadline = stored.deadline, deadline <= now {
+                _ = try store.take(run: run, now: now)
+                let text = "the deadline has passed" + (error.map { "; last: \($0)" } ?? "")
+                try store.finish(run: run, result: "failed", counts: stored.counts, error: text, now: now)
+                return
+            }
+            try store.hold(run: run, reason: reason, error: error, due: now + seconds * 1_000)
+            if let error { environment.log("\(escaped(session)): \(error); again in \(seconds) s") }
+        } catch {
+            environment.log("\(error)")
+        }
+    }
+}

@@ -1,0 +1,87 @@
+package import SyncControl
+package import SyncEngine
+package import SyncStore
+
+/// What the agent is given from outside: the store, the clock, how to make an engine.
+package struct AgentEnvironment: Sendable {
+    package var store: SyncStore
+    /// Absolute.
+    package var stateDirectory: String
+    /// Of the program.
+    package var version: String
+    package var process: Int32
+    /// Most runs at a time; others wait for their turn.
+    package var maximumRuns = 2
+    /// Whether a client started it: then it ends when there is nothing left to do.
+    package var isOnDemand = false
+    /// How long an agent that was started on demand waits for more work.
+    package var idleTime: Duration = .seconds(120)
+    /// **Milliseconds** since 1970.
+    package var now: @Sendable () -> Int64
+    /// Waits; ends early, with an error, when the task is cancelled.
+    package var sleep: @Sendable (Duration) async throws -> Void
+    /// Makes an engine for one piece of work.
+    package var engine: @Sendable (EngineNeeds) -> Result<EngineHandle, ControlError>
+    /// One line for the log.
+    package var log: @Sendable (String) -> Void
+
+    /// See the properties.
+    package init(
+        store: SyncStore,
+        stateDirectory: String,
+        version: String,
+        process: Int32,
+        now: @escaping @Sendable () -> Int64,
+        sleep: @escaping @Sendable (Duration) async throws -> Void,
+        log: @escaping @Sendable (String) -> Void,
+        engine: @escaping @Sendable (EngineNeeds) -> Result<EngineHandle, ControlError>
+    ) {
+        self.store = store
+        self.stateDirectory = stateDirectory
+        self.version = version
+        self.process = process
+        self.now = now
+        self.sleep = sleep
+        self.log = log
+        self.engine = engine
+    }
+}
+
+/// What an engine is made for.
+package struct EngineNeeds: Sendable {
+    /// Most connections; `nil` to adapt.
+    package var connections: Int?
+    /// Most body **bytes** a second; `nil` without limit.
+    package var rateLimit: UInt64?
+    /// The client's transfer settings as JSON text.
+    package var settings: String?
+    /// Longest time of a transfer, waiting included.
+    package var deadline: Duration
+    /// Longest time to wait for a server that cannot be reached; `nil` for as long as ``deadline``.
+    package var patience: Duration?
+    package var stop: StopRequest
+    /// Told of every event.
+    package var listener: @Sendable (SyncEvent) -> Void = { _ in }
+    /// Told how far things are.
+    package var progress: @Sendable (PullProgress) -> Void = { _ in }
+
+    /// See the properties.
+    package init(deadline: Duration, patience: Duration?, stop: StopRequest) {
+        self.deadline = deadline
+        self.patience = patience
+        self.stop = stop
+    }
+}
+
+/// An engine, and how to end what it holds.
+package struct EngineHandle: Sendable {
+    package let engine: PullEngine
+    /// Ends its transports; blocks for a moment.
+    package let end: @Sendable () -> Void
+
+    /// See the properties.
+    package init(engine: PullEngine, end: @escaping @Sendable () -> Void) {
+        self.engine = engine
+        self.end = end
+    }
+}

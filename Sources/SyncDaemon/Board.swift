@@ -1,0 +1,39 @@
+import SyncControl
+import Synchronization
+
+/// What readers of events ask for without waiting for the agent: who works, who follows, whether it is over.
+final class Board: Sendable {
+    private struct State: Sendable {
+        var jobs: [String: Job] = [:]
+        var followers: [String: Int] = [:]
+        var isOver = false
+    }
+
+    private let state = Mutex(State())
+
+    /// Whether the agent takes no more readers.
+    var isOver: Bool { state.withLock(\.isOver) }
+
+    /// Whether anybody follows any session.
+    var hasFollowers: Bool { state.withLock { !$0.followers.isEmpty } }
+
+    func close() { state.withLock { $0.isOver = true } }
+
+    func set(_ job: Job?, for session: String) { state.withLock { $0.jobs[session] = job } }
+
+    func progress(of session: String) -> RunStatus.Progress? {
+        state.withLock { $0.jobs[session] }?.progress
+    }
+
+    /// Whether somebody follows a session: then a hook does not raise the launch limiter (S62).
+    func isFollowed(_ session: String) -> Bool { state.withLock { $0.followers[session] != nil } }
+
+    func follow(_ session: String) { state.withLock { $0.followers[session, default: 0] += 1 } }
+
+    func unfollow(_ session: String) {
+        state.withLock { state in
+            let rest = (state.followers[session] ?? 1) - 1
+            state.followers[session] = rest > 0 ? rest : nil
+        }
+    }
+}

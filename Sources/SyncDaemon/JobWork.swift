@@ -1,0 +1,160 @@
+import SyncControl
+import SyncEngine
+import SyncModel
+import SyncStore
+
+/// What a job does on its thread: takes the session, gives back what a lost worker left, runs owed hooks, then works
+/// on the run.
+struct JobWork: Sendable {
+    /// How it ended.
+    enum End: Sendable {
+        /// On record, one way or another.
+        case done
+        /// It could not be begun; the reason is a word for `status`, the error a line for people.
+        case notYet(reason: String, error: String?)
+    }
+
+    let environment: AgentEnvironment
+    let job: Job
+    /// Whether somebody follows the session.
+    let isWatched: @Sendable () -> Bool
+
+    /// So many workers lost within ``lossWindow`` put a run aside (F087).
+    static let lossLimit = 3
+    /// **Milliseconds**.
+    static let lossWindow: Int64 = 600_000
+
+    private var store: SyncStore { environment.store }
+
+    func run() -> End {
+        let lease: SessionLease
+        do throws(StoreError) {
+            lease = try store.lease(of: job.session, process: environment.process, now: environment.now())
+        } catch {
+            return .notYet(reason: error.code == .busy ? "session_busy" : "state", error: nil)
+        }
+        defer { withExtendedLifetime(lease) {} }
+        do throws(ControlError) {
+            try asking { () throws(StoreError) in
+                _ = try store.recover(session: job.session, now: environment.now())
+            }
+            try settle()
+            guard let identifier = job.run, !job.stop.isStopped else { return .done }
+            return try work(identifier)
+        } catch {
+            return .notYet(reason: "error", error: error.message)
+        }
+    }
+
+    private func settle() throws(ControlError) {
+        let needs = EngineNeeds(deadline: .seconds(86_400), patience: .seconds(60), stop: job.stop)
+        let handle = try environment.engine(watched(needs)).get()
+        defer { handle.end() }
+        do throws(EngineError) {
+            try handle.engine.settle(job.session)
+        } catch {
+            throw ControlError(error)
+        }
+    }
+
+    private func work(_ identifier: String) throws(ControlError) -> End {
+        let run = try asking { () throws(StoreError) in try store.run(identifier) }
+        guard run.state == .waiting else { return .done }
+        let now = environment.now()
+        let recent = run.losses.filter { $0 > now - Self.lossWindow }
+        if recent.count >= Self.lossLimit {
+            try asking { () throws(StoreError) in
+                _ = try store.apply(.paused, to: identifier, reason: "quarantined", now: now)
+            }
+            environment.log(
+                "\(escaped(job.session)): run \(identifier) lost its worker \(recent.count) times in 10 minutes"
+                    + " and is put aside; syncagent resume \(escaped(job.session)) tries again"
+            )
+            return .done
+        }
+        let left = run.deadline.map { Duration.milliseconds(max(1_000, $0 - now)) } ?? .seconds(7 * 86_400)
+        var needs = EngineNeeds(deadline: left, patience: nil, stop: job.stop)
+        needs.settings = run.settings
+        (needs.connections, needs.rateLimit) = PullEngine.limits(of: run)
+        let handle = try environment.engine(watched(needs)).get()
+        defer { handle.end() }
+        do throws(EngineError) {
+            let report = try handle.engine.work(on: run, stateDirectory: environment.stateDirectory)
+            environment.log(
+                "\(escaped(job.session)): \(report.result.rawValue), \(report.files.total) files, "
+                    + "\(report.changed) changed, \(ByteCount(report.bytes.received)) in \(report.requests) requests"
+            )
+            return .done
+        } catch {
+            return after(error, identifier)
+        }
+    }
+
+    /// What was entered is on record; what was not waits, or fails for good where waiting cannot help.
+    private func after(_ error: EngineError, _ run: String) -> End {
+        environment.log("\(escaped(job.session)): \(error.message)")
+        let reason: String
+        switch error.status {
+        case .busy: reason = "destination_busy"
+        case .unavailable, .noInput: reason = "connectivity"
+        case .cannotCreate, .ioError: reason = "resources"
+        default: reason = "error"
+        }
+        let isHopeless = [.dataInvalid, .usage, .refused, .configuration].contains(error.status)
+        do throws(StoreError) {
+            guard try store.run(run).state == .waiting else { return .done }
+            guard isHopeless, !job.stop.isStopped else {
+                return job.stop.isStopped ? .done : .notYet(reason: reason, error: error.message)
+            }
+            let taken = try store.take(run: run, now: environment.now())
+            try store.finish(
+                run: run,
+                result: "failed",
+                counts: taken.counts,
+                error: error.message,
+                now: environment.now()
+            )
+            return .done
+        } catch {
+            return .notYet(reason: "state", error: error.message)
+        }
+    }
+
+    private func watched(_ needs: EngineNeeds) -> EngineNeeds {
+        var needs = needs
+        needs.listener = { [job, self] event in
+            job.note(event)
+            if event.name == "hook.started", !isWatched() { raiseLimiter() }
+        }
+        needs.progress = { [job] in job.note($0) }
+        return needs
+    }
+
+    /// A hook is about to be called and nobody watches: what it asks for will wait (S59, S62).
+    private func raiseLimiter() {
+        do throws(StoreError) {
+            guard let session = try store.session(job.session) else { return }
+            var limiter = LaunchLimiter(delay: session.limiterDelay, raised: session.limiterRaised)
+            let run = try job.run.map { identifier throws(StoreError) in try store.run(identifier) }
+            limiter.raise(now: environment.now(), isChained: run?.origin == "hook")
+            try store.keepLimiter(of: job.session, delay: limiter.delay, raised: limiter.raised)
+        } catch {
+            environment.log("\(error)")
+        }
+    }
+}
+
+extension ControlError {
+    /// What the engine could not do.
+    init(_ error: EngineError) {
+        let code: Code =
+            switch error.status {
+            case .busy: .busy
+            case .refused: .refused
+            case .usage, .dataInvalid, .configuration: .invalid
+            case .internalError: .internal
+            default: .failed
+            }
+        self.init(code, error.message, exitStatus: error.status)
+    }
+}

@@ -1,0 +1,68 @@
+import CPosix
+import SyncFiles
+import SyncModel
+
+/// Removes files that we installed, as long as nobody has changed them since. Paths of the index are reached like
+/// every other, by descriptor (V10).
+struct Removal: Sendable {
+    let destination: Destination
+    let index: StatIndex
+
+    /// Removes files that are still what we installed, then directories that became empty.
+    ///
+    /// - Returns: The positions that are gone now, by us or before us.
+    func remove(_ positions: [Int]) -> (gone: [Int], removed: Int) {
+        let directories = Directories(destination)
+        var gone: [Int] = []
+        var removed = 0
+        var emptied: [[UInt8]] = []
+        for position in positions {
+            guard let record = index.record(position) else { continue }
+            index.withPath(position) { path in
+                let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
+                let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
+                guard let base = path.baseAddress else { return }
+                guard let directory = try? directories.descriptor(parent, create: false) else {
+                    // Not there, or no longer a directory: nothing of ours to remove.
+                    return gone.append(position)
+                }
+                let leaf = UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self)
+                switch status(directory, leaf) {
+                case .success(nil): gone.append(position)
+                case .success(let found?) where record.matches(found):
+                    guard unlinkat(directory, leaf, 0) == 0 else { return }
+                    gone.append(position)
+                    removed += 1
+                    if emptied.last.map({ !$0.elementsEqual(parent) }) ?? true {
+                        emptied.append(Array(parent))
+                    }
+                case .success, .failure: return  // Changed by somebody since: theirs now.
+                }
+            }
+        }
+        directories.closeAll()
+        for parent in emptied.reversed() { removeEmpty(parent) }
+        return (gone, removed)
+    }
+
+    /// rmdir(2) upwards, as long as directories are empty.
+    private func removeEmpty(_ path: [UInt8]) {
+        var rest = path[...]
+        let directories = Directories(destination, capacity: 1)
+        while !rest.isEmpty {
+            let name = rest.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
+            let parent = Array(rest[..<max(0, name - 1)])
+            let leaf = Array(rest[name...]) + [0]
+            let isRemoved = parent.withUnsafeBufferPointer { parent in
+                guard let above = try? directories.descriptor(parent, create: false) else { return false }
+                return leaf.withUnsafeBufferPointer {
+                    $0.withMemoryRebound(to: CChar.self) { leaf in
+                        leaf.baseAddress.map { unlinkat(above, $0, AT_REMOVEDIR) == 0 } ?? false
+                    }
+                }
+            }
+            guard isRemoved else { return }
+            rest = parent[...]
+        }
+    }
+}

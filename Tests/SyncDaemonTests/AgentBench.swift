@@ -1,0 +1,209 @@
+import Foundation
+import SyncControl
+import SyncDaemon
+import SyncEngine
+import SyncHooks
+import SyncModel
+import SyncPlugins
+import SyncStore
+import SyncTestKit
+import SyncTransfer
+import Synchronization
+import Testing
+
+/// A published set on a fault server, a state directory, and agents one after the other as processes would be.
+final class AgentBench: Sendable {
+    let root: TemporaryRoot
+    let server: FaultServer
+    let tree: AssetTree
+    let store: SyncStore
+    private let shift = Mutex<Int64>(0)
+
+    init(files: Int = 12) throws {
+        root = try TemporaryRoot()
+        server = try FaultServer()
+        var tree = AssetTree()
+        for number in 0..<files { tree.addFile("f/\(number)", size: 3_000, seed: UInt64(number)) }
+        self.tree = tree
+        store = try SyncStore.open(directory: root.path("state"), now: 1)
+        try publish(tree)
+    }
+
+    var destination: String { root.path("files") }
+    var manifest: String { server.url("/tower/manifest.json") }
+
+    func publish(_ tree: AssetTree, revision: Int = 1) throws {
+        var builder = ManifestBuilder(tree)
+        builder.revision = revision
+        builder.packSize = 8_000
+        let set = try builder.build()
+        server.serve(ServedObject(set.manifest), at: "/tower/manifest.json")
+        for object in set.packs + set.loose {
+            server.serve(ServedObject(object.bytes), at: "/tower/\(object.name)")
+        }
+    }
+
+    /// Packs stop in the middle from here on, until ``free()``.
+    func stall() {
+        server.respondToOthers { _ in .status(404, text: "no") }
+        for path in packPaths {
+            server.script(path, FaultAnswer.object(objects[path] ?? ServedObject([])).stalling(at: 1_000))
+        }
+    }
+
+    /// Packs come whole again.
+    func free() {
+        for path in packPaths { server.serve(objects[path] ?? ServedObject([]), at: path) }
+        server.releaseStalls()
+    }
+
+    private var packPaths: [String] { objects.keys.sorted() }
+
+    private var objects: [String: ServedObject] {
+        var builder = ManifestBuilder(tree)
+        builder.packSize = 8_000
+        guard let set = try? builder.build() else { return [:] }
+        return Dictionary(
+            uniqueKeysWithValues: set.packs.map { ("/tower/\($0.name)", ServedObject($0.bytes)) }
+        )
+    }
+
+    func hook(_ body: String) throws -> String {
+        try root.write(Array("#!/bin/sh\n\(body)\n".utf8), to: "hook.sh", executable: true)
+        return root.path("hook.sh")
+    }
+
+    func request(hook: String? = nil) -> EnqueueRequest {
+        var request = EnqueueRequest(manifest: manifest, destination: destination)
+        if let hook { request.hooks = [.init(arguments: [hook])] }
+        return request
+    }
+
+    /// Moves the wall clock.
+    func advance(_ duration: Duration) {
+        shift.withLock { $0 += Int64(duration / .milliseconds(1)) }
+    }
+
+    func now() -> Int64 {
+        Int64((Date().timeIntervalSince1970 * 1000).rounded()) + shift.withLock { $0 }
+    }
+
+    func agent(onDemand: Bool = false, jobs: Int = 2, process: Int32 = 1) -> Agent {
+        var environment = AgentEnvironment(
+            store: store,
+            stateDirectory: root.path("state"),
+            version: "test",
+            process: process,
+            now: { [self] in now() },
+            // A clock that is moved must be looked at now and then.
+            sleep: { try await Task.sleep(for: min($0, .milliseconds(20))) },
+            log: { _ in },
+            engine: { [self] needs in Self.engine(store, needs) { self.now() } }
+        )
+        environment.isOnDemand = onDemand
+        environment.maximumRuns = jobs
+        environment.idleTime = .milliseconds(50)
+        return Agent(environment)
+    }
+
+    private static func engine(
+        _ store: SyncStore,
+        _ needs: EngineNeeds,
+        _ now: @escaping @Sendable () -> Int64
+    ) -> Result<EngineHandle, ControlError> {
+        let start = ContinuousClock.now
+        let events = EventRecorder(needs.listener)
+        var configuration = TransportConfiguration(
+            clock: TransportClock(now: { ContinuousClock.now - start }, unixTime: { now() / 1_000 }),
+            random: { .random(in: .min ... .max) },
+            events: { events.tell(transfer: SyncEvent(transfer: $0, time: now())) }
+        )
+        configuration.connections = needs.connections ?? 4
+        configuration.connectionsPerHost = needs.connections ?? 4
+        configuration.resourceDeadline = needs.deadline
+        do {
+            let transport = try CurlTransport(configuration: configuration)
+            var environment = EngineEnvironment(
+                transport: transport,
+                localTransport: FileTransport(),
+                now: now,
+                random: { .random(in: .min ... .max) },
+                workers: 2,
+                process: 1,
+                store: store,
+                events: events,
+                progress: { step in
+                    needs.progress(step)
+                    try? events.flush()
+                },
+                hooks: ProgramHook(environment: ["PATH": "/usr/bin:/bin"]),
+                stop: needs.stop
+            )
+            environment.isDurable = false
+            environment.patience = needs.patience
+            environment.hookRetryWait = { _ in .zero }
+            return .success(EngineHandle(engine: PullEngine(environment)) { transport.shutdown() })
+        } catch {
+            return .failure(ControlError(.internal, "\(error)", exitStatus: .internalError))
+        }
+    }
+
+    /// Waits until the session's newest run is in a state.
+    func until(_ state: RunState, session: String = "com.example.tower") async throws {
+        for _ in 0..<2_000 {
+            if try store.runs(session: session, limit: 1).first?.state == state { return }
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        let found = try store.runs(session: session, limit: 1).first
+        Issue.record(
+            "the run is \(found?.state.rawValue ?? "not there"), \(found?.error ?? "no error"), not \(state)"
+        )
+    }
+
+    func eventNames(_ session: String = "com.example.tower") throws -> [String] {
+        try events(session).compactMap { $0["event"] as? String }
+    }
+
+    func events(_ session: String = "com.example.tower") throws -> [[String: Any]] {
+        try store.events(of: session, after: 0, limit: 100_000).events.map { event in
+            try #require(try JSONSerialization.jsonObject(with: Data(event.line)) as? [String: Any])
+        }
+    }
+
+    /// What is wrong with the order of all events of a session [S29 S30 S31].
+    func disorder(_ session: String = "com.example.tower") throws -> [String] {
+        var order = EventOrder()
+        return try events(session).compactMap { event in
+            order.take(
+                EventOrder.Event(
+                    event["event"] as? String ?? "",
+                    run: event["run"] as? String ?? "",
+                    path: event["path"] as? String,
+                    group: event["group"] as? String,
+                    program: event["program"] as? String,
+                    attempt: event["attempt"] as? Int
+                )
+            )
+        }
+    }
+}
+
+/// Runs an agent for the time of `body`, then stops it.
+func whileRunning<R>(
+    _ agent: Agent,
+    ending mode: AgentStop = .release,
+    _ body: () async throws -> R
+) async throws -> R {
+    let running = Task { await agent.run() }
+    let result: R
+    do {
+        result = try await body()
+    } catch {
+        await agent.stop(mode)
+        await running.value
+        throw error
+    }
+    await agent.stop(mode)
+    await running.value
+    return result
+}

@@ -1,0 +1,331 @@
+import Foundation
+import SyncControl
+import SyncDaemon
+import SyncModel
+import SyncStore
+import SyncTestKit
+import Testing
+
+@Suite("The agent", .timeLimit(.minutes(1)))
+struct AgentTests {
+    private let session = "com.example.tower"
+
+    @Test("What is enqueued is fetched without anybody waiting, then its hook is called once [S13 S18 S107]")
+    func enqueued() async throws {
+        let bench = try AgentBench()
+        let hook = try bench.hook(
+            "echo \"$SYNCAGENT_RESULT $SYNCAGENT_ATTEMPT\" >> \(bench.root.path("calls"))"
+        )
+        try await whileRunning(bench.agent()) {}
+        let agent = bench.agent()
+        let reply = try await whileRunning(agent) {
+            let reply = try await agent.enqueue(bench.request(hook: hook))
+            try await bench.until(.finished)
+            return reply
+        }
+        #expect(reply.isNew && reply.session == session)
+        #expect(bench.tree.problems(in: bench.destination) == [])
+        #expect(try String(contentsOfFile: bench.root.path("calls"), encoding: .utf8) == "ok 1\n")
+        #expect(try bench.store.run(reply.run).result == "ok")
+        #expect(try bench.store.hooks().map(\.state) == [.done])
+        #expect(try bench.disorder() == [])
+        #expect(try bench.store.findings() == [])
+    }
+
+    @Test("Asking again for a run that is under way gives the same run [S1 S106]")
+    func idempotent() async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            let first = try await agent.enqueue(bench.request())
+            try await bench.until(.running)
+            let second = try await agent.enqueue(bench.request())
+            #expect(second.run == first.run && !second.isNew && second.superseded == [])
+            bench.free()
+            try await bench.until(.finished)
+        }
+        #expect(try bench.store.runs().count == 1)
+    }
+
+    @Test("A newer manifest takes the place of a half-done run and keeps what has come [S42 S135]")
+    func superseding() async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            let first = try await agent.enqueue(bench.request())
+            try await bench.until(.running)
+            var newer = bench.tree
+            newer.addFile("f/new", size: 10, seed: 99)
+            bench.free()
+            try bench.publish(newer, revision: 2)
+            let second = try await agent.enqueue(bench.request())
+            #expect(second.isNew)
+            try await bench.until(.finished)
+            #expect(newer.problems(in: bench.destination) == [])
+            let old = try bench.store.run(first.run)
+            // The first one may have come to its end while it was being stopped.
+            #expect(second.superseded == [first.run] ? old.state == .superseded : old.state == .finished)
+        }
+        #expect(try bench.store.findings() == [])
+    }
+
+    @Test("A paused run makes no request until it is resumed, then goes on [S24 S40 S100]")
+    func pausing() async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(bench.request())
+            try await bench.until(.running)
+            let paused = try await agent.pause(session)
+            #expect(paused.state == "paused" && paused.reason == "user_stop")
+            let again = try await agent.pause(session)
+            #expect(again.state == "paused")
+            bench.free()
+            let requests = bench.server.log.requestCount
+            try await Task.sleep(for: .milliseconds(200))
+            #expect(bench.server.log.requestCount == requests)
+            _ = try await agent.resume(session)
+            try await bench.until(.finished)
+        }
+        #expect(bench.tree.problems(in: bench.destination) == [])
+        #expect(try bench.disorder() == [])
+    }
+
+    @Test("A cancelled run is over, leaves no part behind, and takes no installed file away [S102]")
+    func cancelling() async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            let reply = try await agent.enqueue(bench.request(hook: try bench.hook("exit 0")))
+            try await bench.until(.running)
+            let status = try await agent.cancel(session)
+            #expect(status.state == "idle")
+            #expect(try bench.store.run(reply.run).state == .cancelled)
+            _ = try await agent.cancel(session)
+        }
+        bench.free()
+        #expect(try bench.store.hooks().map(\.state) == [.skipped])
+        let staging = bench.destination + "/.syncagent/staging"
+        let left =
+            FileManager.default.enumerator(atPath: staging)?.allObjects.compactMap { $0 as? String } ?? []
+        #expect(left.filter { $0.contains("/") } == [])
+    }
+
+    @Test("An agent that is stopped by the system gives runs back; the next one goes on [S23 S26]")
+    func released() async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let first = bench.agent()
+        let reply = try await whileRunning(first, ending: .release) {
+            let reply = try await first.enqueue(bench.request())
+            try await bench.until(.running)
+            return reply
+        }
+        #expect(try bench.store.run(reply.run).state == .waiting)
+        bench.free()
+        try await whileRunning(bench.agent(process: 2)) { try await bench.until(.finished) }
+        #expect(try bench.store.run(reply.run).result == "ok")
+        #expect(bench.tree.problems(in: bench.destination) == [])
+        #expect(try bench.disorder() == [])
+    }
+
+    @Test("An agent that a person stops leaves everything paused, and the next one moves nothing [S24]")
+    func stoppedByUser() async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let first = bench.agent()
+        let reply = try await whileRunning(first, ending: .pause) {
+            let reply = try await first.enqueue(bench.request())
+            try await bench.until(.running)
+            return reply
+        }
+        #expect(try bench.store.run(reply.run).state == .paused)
+        bench.free()
+        let requests = bench.server.log.requestCount
+        let second = bench.agent()
+        try await whileRunning(second) {
+            try await Task.sleep(for: .milliseconds(200))
+            #expect(bench.server.log.requestCount == requests)
+            _ = try await second.resume(session)
+            try await bench.until(.finished)
+        }
+    }
+
+    @Test(
+        "A run whose worker was lost goes on; after three losses in ten minutes it is put aside [S28 F083 F087]"
+    )
+    func lost() async throws {
+        let bench = try AgentBench()
+        var start = RunStart(
+            session: SessionRequest(
+                identifier: "lost",
+                project: "com.example.tower",
+                destination: bench.destination,
+                device: 0,
+                inode: 0
+            ),
+            run: "r1",
+            manifest: .zero,
+            location: bench.manifest
+        )
+        start.options = "connections=4"
+        // Running, and nobody holds the session: as a kill leaves it.
+        try bench.store.begin(start, now: bench.now())
+        for _ in 0..<2 {
+            _ = try bench.store.recover(session: "lost", now: bench.now())
+            _ = try bench.store.take(run: "r1", now: bench.now())
+        }
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            try await bench.until(.paused, session: "lost")
+            let status = try await agent.session("lost")
+            #expect(status.reason == "quarantined")
+        }
+        #expect(bench.server.log.requestCount == 0)
+    }
+
+    @Test(
+        "A hook that was running when the agent was lost is called again: same run, next attempt [F089 S19 S33]"
+    )
+    func hookAfterCrash() async throws {
+        let bench = try AgentBench()
+        let hook = try bench.hook(
+            "echo \"$SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT $SYNCAGENT_CHANGED\" >> \(bench.root.path("calls"))"
+        )
+        let first = bench.agent()
+        let reply = try await whileRunning(first) {
+            let reply = try await first.enqueue(bench.request(hook: hook))
+            try await bench.until(.finished)
+            return reply
+        }
+        // As if it had been killed inside the hook.
+        let state = SQLFile(bench.root.path("state/syncagent.sqlite"))
+        try state.run("UPDATE runs SET state = 'running', result = NULL, finished = NULL")
+        try state.run("UPDATE hooks SET state = 'running', finished = NULL")
+        try await whileRunning(bench.agent()) { try await bench.until(.finished) }
+        let calls = try String(contentsOfFile: bench.root.path("calls"), encoding: .utf8)
+        #expect(calls == "\(reply.run) 1 12\n\(reply.run) 2 12\n")
+        #expect(try bench.store.run(reply.run).result == "ok")
+        #expect(try bench.store.findings() == [])
+    }
+
+    @Test("A run is not begun before its time, however clocks jump [S46 F099]")
+    func notBefore() async throws {
+        let bench = try AgentBench()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            var request = bench.request()
+            request.notBefore = WallTime(milliseconds: bench.now() + 3_600_000)
+            _ = try await agent.enqueue(request)
+            let manifestRequests = bench.server.log.requestCount
+            let status = try await agent.session(session)
+            #expect(status.state == "waiting" && status.reason == "not_before")
+            #expect(status.until == request.notBefore)
+            bench.advance(.seconds(-600))
+            bench.advance(.seconds(1_800))
+            try await Task.sleep(for: .milliseconds(150))
+            #expect(bench.server.log.requestCount == manifestRequests)
+            bench.advance(.seconds(2_400 + 60))
+            try await bench.until(.finished)
+        }
+    }
+
+    @Test("What hooks ask for waits 60, 120, 240 s; a person resets it [S59 S60 S62]")
+    func limiter() async throws {
+        let bench = try AgentBench()
+        let hook = try bench.hook("exit 0")
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(bench.request(hook: hook))
+            try await bench.until(.finished)
+            for expected in [60, 120, 240] as [Int64] {
+                var request = bench.request(hook: hook)
+                request.origin = .hook
+                let asked = bench.now()
+                let reply = try await agent.enqueue(request)
+                let start = try #require(reply.notBefore?.milliseconds)
+                #expect(abs(start - asked - expected * 1_000) < 900)
+                // Just before the delay is over, so that the chain goes on.
+                bench.advance(.milliseconds(start - bench.now()))
+                try await bench.until(.finished)
+                // The clock stands where the run began: the delay has not passed since.
+            }
+            let person = try await agent.enqueue(bench.request(hook: hook))
+            #expect(person.notBefore == nil)
+            let status = try await agent.session(session)
+            #expect(status.limiterDelaySeconds <= 60)
+        }
+    }
+
+    @Test(
+        "Readers get every event once, in order, from where they were; the follower is woken by new ones [S8 S36]"
+    )
+    func following() async throws {
+        let bench = try AgentBench()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(bench.request())
+            try await bench.until(.finished)
+            var seen: [Int] = []
+            for try await line in try await agent.events(
+                of: session,
+                since: 0,
+                follow: false,
+                progress: false
+            ) {
+                let object = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
+                seen.append(try #require(object?["seq"] as? Int))
+            }
+            #expect(seen == Array(1...seen.count) && seen.count >= 15)
+            let next = try await agent.events(
+                of: session,
+                since: Int64(seen.count),
+                follow: true,
+                progress: false
+            )
+            let reader = Task {
+                var iterator = next.makeAsyncIterator()
+                return try await iterator.next()
+            }
+            _ = try await agent.enqueue(bench.request())
+            let line = try #require(try await reader.value)
+            #expect(line.hasPrefix("{\"seq\":\(seen.count + 1),\"event\":\"run.started\""))
+        }
+    }
+
+    @Test("An agent that was started on demand ends when there is nothing left to do")
+    func onDemand() async throws {
+        let bench = try AgentBench()
+        let agent = bench.agent(onDemand: true)
+        let running = Task { await agent.run() }
+        _ = try await agent.enqueue(bench.request())
+        try await bench.until(.finished)
+        await running.value
+        #expect(bench.tree.problems(in: bench.destination) == [])
+    }
+
+    @Test("Bad requests are refused with what is wrong, and nothing is recorded [S64]")
+    func refused() async throws {
+        let bench = try AgentBench()
+        let agent = bench.agent()
+        var requests = [EnqueueRequest](repeating: bench.request(), count: 4)
+        requests[0].destination = "relative"
+        requests[1].hooks = [.init(group: "none", arguments: ["/bin/true"])]
+        requests[2].connections = 65
+        requests[3].manifest = bench.manifest.replacingOccurrences(of: "//", with: "//user:secret@")
+        for (request, text) in zip(requests, ["absolute path", "'none'", "1 to 64", "credentials file"]) {
+            do {
+                _ = try await agent.enqueue(request)
+                Issue.record("\(text): accepted")
+            } catch {
+                #expect(error.message.contains(text), "\(error.message)")
+                #expect(!error.message.contains("secret"))
+            }
+        }
+        #expect(try bench.store.runs().isEmpty)
+    }
+}
