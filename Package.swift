@@ -27,6 +27,7 @@ let package = Package(
     platforms: [.macOS(.v15)],
     products: [
         .executable(name: "syncagent", targets: ["syncagent"]),
+        .library(name: "SyncAgent", targets: ["SyncAgent"]),
         .library(name: "SyncPlugins", targets: ["SyncPlugins"]),
         .library(name: "SyncTestKit", targets: ["SyncTestKit"]),
     ],
@@ -128,6 +129,24 @@ let package = Package(
             "SyncDaemon", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks", "SyncTransfer", "SyncPlugins",
             "SyncModel", "SyncTestKit", database,
         ]),
+        library("SyncControlServer", [
+            "SyncControl", "SyncModel", "CPosix", logging,
+            .product(name: "Hummingbird", package: "hummingbird"),
+            .product(name: "HummingbirdCore", package: "hummingbird"),
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+            .product(name: "NIOCore", package: "swift-nio"),
+            .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        ]),
+        // An agent in memory and a server in front of it, for the tests of both ends; never shipped.
+        .target(
+            name: "SyncControlFixture",
+            dependencies: ["SyncControl", "SyncControlServer", "SyncModel", logging],
+            path: "Tests/SyncControlFixture",
+            swiftSettings: strict
+        ),
+        tests("SyncControlServerTests", ["SyncControlServer", "SyncControl", "SyncControlFixture", "SyncModel"]),
+        library("SyncAgent", ["SyncControl", "SyncModel", "CPosix", "CCurl"]),
+        tests("SyncAgentTests", ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]),
         library("SyncCommands", [
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncSettings",
             "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", argumentParser, logging,

@@ -1,7 +1,10 @@
 /// The agent itself. `GET /v1/agent`.
 public struct AgentStatus: Sendable, Equatable, Codable {
+    /// The program's version, Semantic Versioning 2.0.0.
     public var version: String
+    /// Its process id.
     public var process: Int32
+    /// When it started.
     public var started: WallTime
     /// `running`, or `stopping` when it takes no new work.
     public var state: String
@@ -9,11 +12,14 @@ public struct AgentStatus: Sendable, Equatable, Codable {
     public var stateDirectory: String
     /// Runs that work at present, and how many may.
     public var running: Int
+    /// How many may work at a time.
     public var maximumRuns: Int
+    /// Sessions in its state directory.
     public var sessions: Int
     /// Whether a client started it, so that it ends by itself when there is nothing left to do.
     public var onDemand: Bool
 
+    /// Puts a status together; see the properties.
     public init(
         version: String,
         process: Int32,

@@ -21,17 +21,20 @@ public struct ControlError: Error, Sendable, Equatable, CustomStringConvertible 
         case `internal`
     }
 
+    /// What a program can act on.
     public let code: Code
     /// One line for people: what, where, what to do.
     public let message: String
     /// What a command that cannot go on exits with.
     public let exitStatus: ExitStatus
 
+    /// Makes an error; foreign text in `message` must have gone through `escaped(_:)` or `redacted(url:)`.
     public init(_ code: Code, _ message: String, exitStatus: ExitStatus) {
         self.code = code
         self.message = message
         self.exitStatus = exitStatus
     }
 
+    /// The message.
     public var description: String { message }
 }

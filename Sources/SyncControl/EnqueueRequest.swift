@@ -40,6 +40,7 @@ public struct EnqueueRequest: Sendable, Equatable, Codable {
     public var session: String?
     /// Only these groups; empty for all.
     public var groups: [String] = []
+    /// Programs to run when groups are complete.
     public var hooks: [Hook] = []
     /// Most connections at a time; `nil` to adapt.
     public var connections: Int?
@@ -55,6 +56,7 @@ public struct EnqueueRequest: Sendable, Equatable, Codable {
     public var deadlineSeconds: Int64?
     /// Enqueue only; `resume` starts it (S43).
     public var paused: Bool = false
+    /// Who asks.
     public var origin: Origin = .interactive
     /// How transfers are made: the client's transfer settings as JSON text. Paths of files with secrets, never secrets.
     public var settings: String?
@@ -70,16 +72,20 @@ public struct EnqueueRequest: Sendable, Equatable, Codable {
 
 /// What became of a request. The run is on the disk before this is said.
 public struct EnqueueReply: Sendable, Equatable, Codable {
+    /// The session's name, which the manifest's project gives where the request gives none.
     public var session: String
+    /// The run's identifier.
     public var run: String
     /// `false` when the very same run was open already.
     public var isNew: Bool
     /// Open runs of the session that this one replaces.
     public var superseded: [String]
+    /// As in ``RunStatus/state``.
     public var state: String
     /// When it may start, if not now.
     public var notBefore: WallTime?
 
+    /// Puts a reply together; see the properties.
     public init(
         session: String,
         run: String,

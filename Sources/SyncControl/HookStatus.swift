@@ -2,13 +2,17 @@
 public struct HookStatus: Sendable, Equatable, Codable {
     /// Names it for `hooks replay`.
     public var number: Int64
+    /// Whose it is.
     public var session: String
+    /// The run whose group it waits for, or waited for.
     public var run: String
+    /// The group.
     public var group: String
     /// argv.
     public var arguments: [String]
     /// `waiting`, `pending`, `running`, `done`, `failed`, `skipped`.
     public var state: String
+    /// Attempts begun so far.
     public var attempt: Int
     /// Not to be tried earlier.
     public var due: WallTime?
@@ -16,9 +20,12 @@ public struct HookStatus: Sendable, Equatable, Codable {
     public var ended: String?
     /// The end of what the last attempt wrote.
     public var output: String?
+    /// When the last attempt began.
     public var started: WallTime?
+    /// When the last attempt ended.
     public var finished: WallTime?
 
+    /// Puts a status together; see the properties.
     public init(
         number: Int64,
         session: String,

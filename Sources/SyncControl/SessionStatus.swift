@@ -1,9 +1,12 @@
 /// A session and what it is about.
 public struct SessionStatus: Sendable, Equatable, Codable {
+    /// The name it is known by.
     public var session: String
+    /// The project that it syncs, as its manifests say.
     public var project: String
     /// Absolute.
     public var destination: String
+    /// Free text, as it was given.
     public var label: String?
     /// `idle` when no run is open, else the open run's state: `waiting`, `running`, `paused`.
     public var state: String
@@ -22,6 +25,7 @@ public struct SessionStatus: Sendable, Equatable, Codable {
     /// The number of its last event.
     public var lastSequence: Int64
 
+    /// Puts a status together; see the properties.
     public init(
         session: String,
         project: String,
@@ -55,32 +59,48 @@ public struct SessionStatus: Sendable, Equatable, Codable {
 public struct RunStatus: Sendable, Equatable, Codable {
     /// The numbers of the contract's last line.
     public struct Files: Sendable, Equatable, Codable {
+        /// Entries that were selected.
         public var total = 0
+        /// Fetched and put in place.
         public var installed = 0
+        /// There already.
         public var unchanged = 0
+        /// Made from bytes that were here already.
         public var reused = 0
+        /// Pruned.
         public var removed = 0
+        /// Not in place.
         public var failed = 0
 
+        /// Starts at nothing.
         public init() {}
     }
 
     /// **Bytes**.
     public struct Bytes: Sendable, Equatable, Codable {
+        /// Of all selected files.
         public var total: UInt64 = 0
+        /// Body bytes that came over the network.
         public var received: UInt64 = 0
+        /// Taken from what was here already.
         public var reused: UInt64 = 0
 
+        /// Starts at nothing.
         public init() {}
     }
 
     /// How far a running run is; advisory (S116).
     public struct Progress: Sendable, Equatable, Codable {
+        /// Files in place.
         public var filesDone: Int
+        /// Files wanted.
         public var filesTotal: Int
+        /// Raw **bytes** written.
         public var bytesDone: UInt64
+        /// Raw **bytes** to write.
         public var bytesTotal: UInt64
 
+        /// Puts both counts together.
         public init(filesDone: Int, filesTotal: Int, bytesDone: UInt64, bytesTotal: UInt64) {
             self.filesDone = filesDone
             self.filesTotal = filesTotal
@@ -89,30 +109,42 @@ public struct RunStatus: Sendable, Equatable, Codable {
         }
     }
 
+    /// Unique for ever; its text order is the order of time.
     public var run: String
     /// A path, or a URL without query and userinfo.
     public var manifest: String
+    /// Of the manifest's bytes, 64 digits.
     public var manifestSha256: String
     /// `waiting`, `running`, `paused`, `finished`, `cancelled`, `superseded`.
     public var state: String
+    /// Why it waits, is paused or was given up.
     public var reason: String?
     /// What went wrong last, for people.
     public var error: String?
     /// `ok`, `partial` or `failed`, once it has finished.
     public var result: String?
+    /// When it was asked for.
     public var created: WallTime
+    /// When it was first taken up.
     public var started: WallTime?
+    /// When its last group was complete.
     public var finished: WallTime?
+    /// Not to start earlier.
     public var notBefore: WallTime?
     /// When it is given up (S56).
     public var deadline: WallTime?
+    /// Counted when it has finished, and while it runs as far as known.
     public var files: Files
+    /// As `files`.
     public var bytes: Bytes
+    /// HTTP requests sent.
     public var requests: UInt64
+    /// How far it is, while it runs.
     public var progress: Progress?
     /// What transfers wait for at present, for people; at most ten lines.
     public var waits: [String]
 
+    /// Puts a status together; see the properties.
     public init(
         run: String,
         manifest: String,

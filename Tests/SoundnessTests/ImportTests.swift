@@ -33,6 +33,13 @@ private let allowedImports: [String: Set<String>] = [
     "SyncControl": ["SyncModel", "Foundation"],
     // Threads are Foundation's.
     "SyncDaemon": ["SyncModel", "SyncControl", "SyncEngine", "SyncStore", "Foundation"],
+    // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.
+    "SyncControlServer": [
+        "SyncModel", "SyncControl", "CPosix", "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "Logging",
+        "ServiceLifecycle",
+    ],
+    // For programs: the control API and libcurl, nothing of the agent itself. JSON and threads are Foundation's.
+    "SyncAgent": ["SyncModel", "SyncControl", "CPosix", "CCurl", "Foundation"],
     // The one composition root.
     "SyncCommands": [
         "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",

@@ -1,0 +1,131 @@
+@_exported public import SyncControl
+import SyncModel
+
+/// Asks an agent: each method is one request of the control API, `Manifests/CONTROL-API.md`.
+///
+/// A value without state: it may be copied and used from any task. Nothing is sent before a method is called, no
+/// redirect is followed and no proxy is used.
+///
+/// Every method throws `ControlError`, the agent's own or with code `unreachable` when none answers, and
+/// `CancellationError` when its task is cancelled; an agent that has begun to do something goes on with it then.
+public struct ControlClient: Sendable {
+    /// The agent's socket, absolute.
+    public let socketPath: String
+
+    /// Takes the path of a socket; ``AgentPlace`` knows the usual one.
+    public init(socketPath: String) { self.socketPath = socketPath }
+
+    /// What the agent itself is about.
+    public func status() async throws -> AgentStatus { try await get("/v1/agent", timeout: 10_000) }
+
+    /// Every session, by name.
+    public func sessions() async throws -> [SessionStatus] {
+        let answer: SessionsAnswer = try await get("/v1/sessions")
+        return answer.sessions
+    }
+
+    /// One session, as the agent sees it now.
+    public func session(_ identifier: String) async throws -> SessionStatus {
+        try await get("/v1/sessions/\(Self.encoded(identifier))")
+    }
+
+    /// Hands a run to the agent; returns when it is on the disk. The very same request again changes nothing.
+    public func enqueue(_ request: EnqueueRequest) async throws -> EnqueueReply {
+        // The agent fetches the manifest first: as long as a slow server takes.
+        try await post("/v1/runs", ControlJSON.encode(request), timeout: 600_000)
+    }
+
+    /// Stops the session's open run at a checkpoint.
+    public func pause(_ session: String) async throws -> SessionStatus {
+        try await post("/v1/sessions/\(Self.encoded(session))/pause")
+    }
+
+    /// Lets a paused run go on.
+    public func resume(_ session: String) async throws -> SessionStatus {
+        try await post("/v1/sessions/\(Self.encoded(session))/resume")
+    }
+
+    /// Gives the open run up. Nothing that is installed goes.
+    public func cancel(_ session: String) async throws -> SessionStatus {
+        try await post("/v1/sessions/\(Self.encoded(session))/cancel")
+    }
+
+    /// Wants these paths of the open run before all others.
+    public func prioritize(_ session: String, paths: [String]) async throws -> SessionStatus {
+        let body = try ControlJSON.encode(PriorityCommand(paths))
+        return try await post("/v1/sessions/\(Self.encoded(session))/prioritize", body)
+    }
+
+    /// Forgets a session; with `files` also removes what it installed and nobody has changed.
+    public func remove(_ session: String, files: Bool = false) async throws {
+        _ = try await exchange(
+            "DELETE",
+            "/v1/sessions/\(Self.encoded(session))?files=\(files ? 1 : 0)",
+            timeout: 600_000
+        ).answer()
+    }
+
+    /// Hooks, newest first; of one session, or of all.
+    public func hooks(session: String? = nil) async throws -> [HookStatus] {
+        let query = session.map { "?session=\(Self.encoded($0))" } ?? ""
+        let answer: HooksAnswer = try await get("/v1/hooks" + query)
+        return answer.hooks
+    }
+
+    /// Makes an ended hook owed once more.
+    public func replay(hook number: Int64) async throws -> HookStatus {
+        try await post("/v1/hooks/\(number)/replay")
+    }
+
+    /// Stops the agent; returns when it has begun to.
+    public func stop(_ mode: AgentStop) async throws {
+        let body = try ControlJSON.encode(StopCommand(mode))
+        _ = try await exchange("POST", "/v1/agent/stop", body: body).answer()
+    }
+
+    /// One connection's worth of event lines; ``AgentSession/events(after:following:)`` reconnects.
+    func lines(of session: String, since: Int64, follow: Bool, progress: Bool) -> LineStream {
+        var query = "?since=\(since)"
+        if follow { query += "&follow=1" }
+        if progress { query += "&progress=1" }
+        let target = "/v1/sessions/\(Self.encoded(session))/events\(query)"
+        return LineStream(exchange("GET", target, timeout: nil))
+    }
+
+    private func get<Value: Decodable>(_ target: String, timeout: Int = 60_000) async throws -> Value {
+        try ControlJSON.decode(Value.self, from: await exchange("GET", target, timeout: timeout).answer())
+    }
+
+    private func post<Value: Decodable>(
+        _ target: String,
+        _ body: [UInt8] = [],
+        timeout: Int = 60_000
+    ) async throws -> Value {
+        let exchange = exchange("POST", target, body: body, timeout: timeout)
+        return try ControlJSON.decode(Value.self, from: await exchange.answer())
+    }
+
+    private func exchange(
+        _ method: String,
+        _ target: String,
+        body: [UInt8]? = nil,
+        timeout: Int? = 60_000
+    ) -> Exchange {
+        Exchange(socketPath: socketPath, method: method, target: target, body: body, timeout: timeout)
+    }
+
+    /// A part of a path: everything but unreserved characters as `%` and two digits. RFC 3986 §2.3.
+    static func encoded(_ text: String) -> String {
+        let digits = Array("0123456789ABCDEF")
+        return text.utf8.reduce(into: "") { result, byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E:
+                result.unicodeScalars.append(UnicodeScalar(byte))
+            default:
+                result.append("%")
+                result.append(digits[Int(byte >> 4)])
+                result.append(digits[Int(byte & 15)])
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+import CCurl
+import Foundation
+import SyncControl
+import SyncModel
+import Synchronization
+
+/// One request to the agent and its answer, over the Unix socket. libcurl's easy interface, on a thread of its own.
+struct Exchange: Sendable {
+    var socketPath: String
+    var method: String
+    /// Path and query, percent-encoded.
+    var target: String
+    var body: [UInt8]?
+    /// Longest time for the whole exchange in **milliseconds**; `nil` for streams.
+    var timeout: Int?
+
+    /// Longest time to connect in **milliseconds**: a living agent accepts at once.
+    private static let connectTimeout = 5_000
+
+    /// What receives an answer's body.
+    protocol Receiver: AnyObject {
+        /// Takes bytes of a body with this status; `false` ends the exchange. May wait.
+        func receive(_ bytes: UnsafeRawBufferPointer, status: Int) -> Bool
+    }
+
+    /// Set from anywhere, seen by the exchange within a second.
+    final class Cancellation: Sendable {
+        private let flag = Atomic<Bool>(false)
+        var isCancelled: Bool { flag.load(ordering: .relaxed) }
+        func cancel() { flag.store(true, ordering: .relaxed) }
+    }
+
+    /// What libcurl's callbacks know. Lives on the exchange's thread.
+    private final class Call {
+        let easy: UnsafeMutableRawPointer
+        let receiver: any Receiver
+        let cancellation: Cancellation
+
+        init(easy: UnsafeMutableRawPointer, receiver: any Receiver, cancellation: Cancellation) {
+            self.easy = easy
+            self.receiver = receiver
+            self.cancellation = cancellation
+        }
+
+        var status: Int {
+            var code = 0
+            _ = sa_curl_get_long(easy, CURLINFO_RESPONSE_CODE, &code)
+            return code
+        }
+
+        static func of(_ context: UnsafeMutableRawPointer) -> Call {
+            Unmanaged<Call>.fromOpaque(context).takeUnretainedValue()
+        }
+    }
+
+    private static let isReady = sa_curl_global_init() == CURLE_OK
+
+    /// Runs the exchange on the calling thread, which waits.
+    ///
+    /// - Returns: The answer's status.
+    /// - Throws: ``ControlError`` with code `unreachable`; `CancellationError`.
+    func perform(_ receiver: any Receiver, _ cancellation: Cancellation) throws -> Int {
+        guard Self.isReady, let easy = curl_easy_init() else {
+            throw ControlError(.internal, "libcurl does not start.", exitStatus: .internalError)
+        }
+        defer { curl_easy_cleanup(easy) }
+        let call = Call(easy: easy, receiver: receiver, cancellation: cancellation)
+        var headers = curl_slist_append(nil, "Content-Type: application/json")
+        headers = curl_slist_append(headers, "Expect:")
+        defer { curl_slist_free_all(headers) }
+        try configure(easy, call, headers)
+
+        let code = withExtendedLifetime(call) { curl_easy_perform(easy) }
+        if cancellation.isCancelled { throw CancellationError() }
+        // The receiver ended it: what came is what it wanted.
+        guard code == CURLE_OK || code == CURLE_WRITE_ERROR else { throw unreachable(code) }
+        return call.status
+    }
+
+    private func configure(
+        _ easy: UnsafeMutableRawPointer,
+        _ call: Call,
+        _ headers: UnsafeMutablePointer<curl_slist>?
+    ) throws {
+        var codes = [
+            sa_curl_set_string(easy, CURLOPT_UNIX_SOCKET_PATH, socketPath),
+            // The host is only a word here; the socket decides whom we talk to.
+            sa_curl_set_string(easy, CURLOPT_URL, "http://syncagent" + target),
+            sa_curl_set_string(easy, CURLOPT_PROTOCOLS_STR, "http"),
+            sa_curl_set_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1)),
+            sa_curl_set_long(easy, CURLOPT_FOLLOWLOCATION, 0),
+            // http_proxy of the environment is not meant for this.
+            sa_curl_set_string(easy, CURLOPT_PROXY, ""),
+            sa_curl_set_long(easy, CURLOPT_NOSIGNAL, 1),
+            sa_curl_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Self.connectTimeout),
+            sa_curl_set_long(easy, CURLOPT_TIMEOUT_MS, timeout ?? 0),
+            sa_curl_set_string(easy, CURLOPT_CUSTOMREQUEST, method),
+            sa_curl_set_list(easy, CURLOPT_HTTPHEADER, headers),
+            sa_curl_set_long(easy, CURLOPT_NOPROGRESS, 0),
+        ]
+        if let body {
+            codes.append(sa_curl_set_offset(easy, CURLOPT_POSTFIELDSIZE_LARGE, body.count))
+            // Copied, so the array need not outlive the call. CURLOPT_COPYPOSTFIELDS.
+            let copied = body.withUnsafeBytes { bytes in
+                sa_curl_set_pointer(
+                    easy,
+                    CURLOPT_COPYPOSTFIELDS,
+                    UnsafeMutableRawPointer(mutating: bytes.baseAddress)
+                )
+            }
+            codes.append(copied)
+        }
+        let context = Unmanaged.passUnretained(call).toOpaque()
+        codes.append(sa_curl_set_pointer(easy, CURLOPT_WRITEDATA, context))
+        codes.append(sa_curl_set_pointer(easy, CURLOPT_XFERINFODATA, context))
+        codes.append(
+            sa_curl_set_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
+                guard let bytes, let context else { return 0 }
+                let call = Call.of(context)
+                let buffer = UnsafeRawBufferPointer(start: bytes, count: size * count)
+                return call.receiver.receive(buffer, status: call.status) ? buffer.count : 0
+            }
+        )
+        // Called about once a second even when nothing moves: CURLOPT_XFERINFOFUNCTION.
+        codes.append(
+            sa_curl_set_progress(easy) { context, _, _, _, _ in
+                guard let context else { return 1 }
+                return Call.of(context).cancellation.isCancelled ? 1 : 0
+            }
+        )
+        guard codes.allSatisfy({ $0 == CURLE_OK }) else {
+            throw ControlError(
+                .unreachable,
+                "The agent's socket cannot be asked: \(escaped(socketPath)). Is the path longer than 107 bytes?",
+                exitStatus: .configuration
+            )
+        }
+    }
+
+    private func unreachable(_ code: CURLcode) -> ControlError {
+        let place = escaped(socketPath)
+        switch code {
+        case CURLE_COULDNT_CONNECT:
+            return ControlError(.unreachable, "No agent answers at \(place).", exitStatus: .unavailable)
+        case CURLE_OPERATION_TIMEDOUT:
+            return ControlError(
+                .unreachable,
+                "The agent at \(place) does not answer in time.",
+                exitStatus: .unavailable
+            )
+        default:
+            let reason = String(cString: curl_easy_strerror(code))
+            return ControlError(
+                .unreachable,
+                "The connection to the agent at \(place) broke: \(reason).",
+                exitStatus: .unavailable
+            )
+        }
+    }
+}
+
+extension Exchange {
+    /// Gathers a whole body, up to a bound.
+    private final class Collector: Receiver {
+        var bytes: [UInt8] = []
+        private static let limit = 64 << 20
+
+        func receive(_ bytes: UnsafeRawBufferPointer, status: Int) -> Bool {
+            self.bytes.append(contentsOf: bytes)
+            return self.bytes.count <= Self.limit
+        }
+    }
+
+    /// Runs the exchange without holding up the caller's thread.
+    ///
+    /// - Returns: The body of an answer that is no error.
+    /// - Throws: ``ControlError``, the agent's own among them; `CancellationError`.
+    func answer() async throws -> [UInt8] {
+        let cancellation = Cancellation()
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                Thread.detachNewThread {
+                    let collector = Collector()
+                    continuation.resume(
+                        with: Result {
+                            let status = try perform(collector, cancellation)
+                            guard status < 300 else { throw Self.error(status, collector.bytes) }
+                            return collector.bytes
+                        }
+                    )
+                }
+            }
+        } onCancel: {
+            cancellation.cancel()
+        }
+    }
+
+    /// What the agent says went wrong.
+    static func error(_ status: Int, _ bytes: [UInt8]) -> ControlError {
+        if let answer = try? ControlJSON.decode(ErrorAnswer.self, from: bytes) { return answer.value }
+        return ControlError(
+            .internal,
+            "The agent answered with HTTP status \(status).",
+            exitStatus: .internalError
+        )
+    }
+}

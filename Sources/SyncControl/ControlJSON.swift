@@ -1,0 +1,120 @@
+import Foundation
+import SyncModel
+
+/// How values of the control API become text and come back: JSON, snake_case keys, RFC 3339 times.
+package enum ControlJSON {
+    /// A value as JSON, UTF-8, on one line; keys in a fixed order.
+    ///
+    /// - Throws: ``ControlError`` with code `internal`; none of the API's values is known to cause it.
+    package static func encode(_ value: some Encodable) throws(ControlError) -> [UInt8] {
+        let encoder = JSONEncoder()
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        do {
+            return Array(try encoder.encode(value))
+        } catch {
+            throw ControlError(.internal, "Cannot encode an answer: \(error).", exitStatus: .internalError)
+        }
+    }
+
+    /// Reads an answer. Unknown keys are left alone: a newer agent may say more.
+    ///
+    /// - Throws: ``ControlError`` with code `internal`.
+    package static func decode<Value: Decodable>(
+        _ type: Value.Type,
+        from bytes: [UInt8]
+    ) throws(ControlError) -> Value {
+        do {
+            return try decoder.decode(type, from: Data(bytes))
+        } catch {
+            let what = escaped(describe(error))
+            throw ControlError(
+                .internal,
+                "The agent's answer cannot be understood: \(what). Is it of another version?",
+                exitStatus: .internalError
+            )
+        }
+    }
+
+    /// Reads a request. A key that the API does not know is refused by name: what would be ignored is a mistake.
+    ///
+    /// - Throws: ``ControlError`` with code `invalid`.
+    package static func decodeRequest<Value: ControlRequest>(
+        _ type: Value.Type,
+        from bytes: [UInt8]
+    ) throws(ControlError) -> Value {
+        do {
+            let data = Data(bytes)
+            let tree = try JSONSerialization.jsonObject(with: data, options: [.fragmentsAllowed])
+            try Value.keys.check(tree, at: "")
+            return try decoder.decode(type, from: data)
+        } catch let error as ControlError {
+            throw error
+        } catch {
+            let what = escaped(describe(error))
+            throw ControlError(.invalid, "The request cannot be understood: \(what).", exitStatus: .usage)
+        }
+    }
+
+    private static var decoder: JSONDecoder {
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return decoder
+    }
+
+    private static func describe(_ error: any Error) -> String {
+        switch error as? DecodingError {
+        case .keyNotFound(let key, _): "'\(snakeCase(key.stringValue))' is missing"
+        case .typeMismatch(_, let context) where !context.codingPath.isEmpty,
+            .valueNotFound(_, let context) where !context.codingPath.isEmpty:
+            "'\(place(context))' is not of the right type"
+        case .dataCorrupted(let context) where !context.codingPath.isEmpty:
+            "'\(place(context))' is \(context.debugDescription)"
+        default: "it is not one JSON object"
+        }
+    }
+
+    private static func place(_ context: DecodingError.Context) -> String {
+        context.codingPath.map { $0.intValue.map { "[\($0)]" } ?? snakeCase($0.stringValue) }
+            .joined(separator: ".")
+    }
+
+    private static func snakeCase(_ name: String) -> String {
+        name.reduce(into: "") { result, character in
+            if character.isUppercase, !result.isEmpty { result.append("_") }
+            result.append(contentsOf: character.lowercased())
+        }
+    }
+}
+
+/// The body of a request: what keys it may have is said in one place.
+package protocol ControlRequest: Decodable {
+    /// Every key, as on the wire.
+    static var keys: ControlKeys { get }
+}
+
+/// The keys of a JSON object and of the objects inside it.
+package struct ControlKeys: Sendable {
+    private let names: [String: ControlKeys?]
+
+    /// Takes keys with plain values, and keys whose values are objects, or lists of objects, of their own.
+    package init(_ plain: [String], nested: [String: ControlKeys] = [:]) {
+        var names: [String: ControlKeys?] = [:]
+        for name in plain { names[name] = .some(nil) }
+        for (name, keys) in nested { names[name] = keys }
+        self.names = names
+    }
+
+    /// - Throws: ``ControlError`` that names the first key which is not among them.
+    fileprivate func check(_ tree: Any, at place: String) throws(ControlError) {
+        guard let object = tree as? [String: Any] else { return }
+        for (key, value) in object.sorted(by: { $0.key < $1.key }) {
+            let name = place.isEmpty ? key : "\(place).\(key)"
+            guard let inner = names[key] else {
+                throw ControlError(.invalid, "Unknown key '\(escaped(name))'.", exitStatus: .usage)
+            }
+            guard let inner else { continue }
+            for element in value as? [Any] ?? [value] { try inner.check(element, at: name) }
+        }
+    }
+}

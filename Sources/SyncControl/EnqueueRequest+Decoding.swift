@@ -1,0 +1,51 @@
+extension EnqueueRequest: ControlRequest {
+    enum CodingKeys: String, CodingKey {
+        case manifest, destination, session, groups, hooks, connections, limitRate, prune, force, notBefore
+        case deadlineSeconds, paused, origin, settings, label
+    }
+
+    package static let keys = ControlKeys(
+        [
+            "manifest", "destination", "session", "groups", "connections", "limit_rate", "prune", "force",
+            "not_before", "deadline_seconds", "paused", "origin", "settings", "label",
+        ],
+        nested: ["hooks": ControlKeys(["group", "arguments", "timeout", "results"])]
+    )
+
+    /// Reads a request; only `manifest` and `destination` must be there.
+    public init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            manifest: try values.decode(String.self, forKey: .manifest),
+            destination: try values.decode(String.self, forKey: .destination)
+        )
+        session = try values.decodeIfPresent(String.self, forKey: .session)
+        groups = try values.decodeIfPresent([String].self, forKey: .groups) ?? groups
+        hooks = try values.decodeIfPresent([Hook].self, forKey: .hooks) ?? hooks
+        connections = try values.decodeIfPresent(Int.self, forKey: .connections)
+        limitRate = try values.decodeIfPresent(UInt64.self, forKey: .limitRate)
+        prune = try values.decodeIfPresent(Bool.self, forKey: .prune) ?? prune
+        force = try values.decodeIfPresent(Bool.self, forKey: .force) ?? force
+        notBefore = try values.decodeIfPresent(WallTime.self, forKey: .notBefore)
+        deadlineSeconds = try values.decodeIfPresent(Int64.self, forKey: .deadlineSeconds)
+        paused = try values.decodeIfPresent(Bool.self, forKey: .paused) ?? paused
+        origin = try values.decodeIfPresent(Origin.self, forKey: .origin) ?? origin
+        settings = try values.decodeIfPresent(String.self, forKey: .settings)
+        label = try values.decodeIfPresent(String.self, forKey: .label)
+    }
+}
+
+extension EnqueueRequest.Hook {
+    enum CodingKeys: String, CodingKey {
+        case group, arguments, timeout, results
+    }
+
+    /// Reads a hook; only `arguments` must be there.
+    public init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(arguments: try values.decode([String].self, forKey: .arguments))
+        group = try values.decodeIfPresent(String.self, forKey: .group) ?? group
+        timeout = try values.decodeIfPresent(Int.self, forKey: .timeout) ?? timeout
+        results = try values.decodeIfPresent([String].self, forKey: .results) ?? results
+    }
+}

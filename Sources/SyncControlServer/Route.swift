@@ -1,0 +1,149 @@
+import SyncModel
+
+/// What a request asks for. Pure: method, path and query in, a value out.
+enum Route: Equatable, Sendable {
+    case agent
+    case stopAgent
+    case sessions
+    case session(String)
+    case enqueue
+    case pause(String)
+    case resume(String)
+    case cancel(String)
+    case prioritize(String)
+    case remove(String, files: Bool)
+    case events(String, since: Int64, follow: Bool, progress: Bool)
+    case hooks(session: String?)
+    case replay(Int64)
+
+    /// Why there is no route.
+    enum Refusal: Error, Equatable, Sendable {
+        case notFound
+        case methodNotAllowed(allowed: String)
+        case badQuery(String)
+    }
+
+    /// - Parameters:
+    ///   - method: `GET`, `POST` or `DELETE`.
+    ///   - target: The request's target: a path, percent-encoded, and perhaps a query.
+    init(method: String, target: String) throws(Refusal) {
+        let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        var query = try Query(parts.count > 1 ? parts[1] : "")
+        var path: [String] = []
+        for part in (parts.first ?? "").split(separator: "/") {
+            guard let decoded = percentDecoded(part), !decoded.isEmpty else { throw .notFound }
+            path.append(decoded)
+        }
+        guard path.first == "v1" else { throw .notFound }
+        path.removeFirst()
+
+        switch (path.count, path.first, path.last) {
+        case (1, "agent", _):
+            try Self.check(method, "GET")
+            self = .agent
+        case (2, "agent", "stop"):
+            try Self.check(method, "POST")
+            self = .stopAgent
+        case (1, "sessions", _):
+            try Self.check(method, "GET")
+            self = .sessions
+        case (1, "runs", _):
+            try Self.check(method, "POST")
+            self = .enqueue
+        case (1, "hooks", _):
+            try Self.check(method, "GET")
+            self = .hooks(session: query.text("session"))
+        case (2, "sessions", _):
+            try Self.check(method, "GET", "DELETE")
+            self = method == "GET" ? .session(path[1]) : .remove(path[1], files: try query.flag("files"))
+        case (3, "sessions", "events"):
+            try Self.check(method, "GET")
+            self = .events(
+                path[1],
+                since: try query.number("since"),
+                follow: try query.flag("follow"),
+                progress: try query.flag("progress")
+            )
+        case (3, "sessions", let verb):
+            let commands: [String: (String) -> Route] = [
+                "pause": Route.pause, "resume": Route.resume, "cancel": Route.cancel,
+                "prioritize": Route.prioritize,
+            ]
+            guard let command = verb.flatMap({ commands[$0] }) else { throw .notFound }
+            try Self.check(method, "POST")
+            self = command(path[1])
+        case (3, "hooks", "replay"):
+            guard let number = Int64(path[1]), number > 0 else { throw .notFound }
+            try Self.check(method, "POST")
+            self = .replay(number)
+        default: throw .notFound
+        }
+        try query.finish()
+    }
+
+    private static func check(_ method: String, _ allowed: String...) throws(Refusal) {
+        guard allowed.contains(method) else {
+            throw .methodNotAllowed(allowed: allowed.joined(separator: ", "))
+        }
+    }
+}
+
+/// The query of a target: every name at most once, every name known.
+private struct Query {
+    private var values: [String: String] = [:]
+
+    init(_ text: Substring) throws(Route.Refusal) {
+        for part in text.split(separator: "&") {
+            let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = pair.first.flatMap(percentDecoded), let value = percentDecoded(pair.last ?? "")
+            else {
+                throw .badQuery("The query is not percent-encoded text.")
+            }
+            guard values.updateValue(pair.count == 2 ? value : "", forKey: name) == nil else {
+                throw .badQuery("'\(escaped(name))' is given twice.")
+            }
+        }
+    }
+
+    mutating func text(_ name: String) -> String? { values.removeValue(forKey: name) }
+
+    mutating func flag(_ name: String) throws(Route.Refusal) -> Bool {
+        switch values.removeValue(forKey: name) {
+        case nil, "0": return false
+        case "1": return true
+        case .some: throw .badQuery("'\(name)' is 0 or 1.")
+        }
+    }
+
+    mutating func number(_ name: String) throws(Route.Refusal) -> Int64 {
+        guard let text = values.removeValue(forKey: name) else { return 0 }
+        guard let number = Int64(text), number >= 0 else {
+            throw .badQuery("'\(name)' is a number, 0 or more.")
+        }
+        return number
+    }
+
+    /// - Throws: When something was given that nobody asked for.
+    func finish() throws(Route.Refusal) {
+        if let name = values.keys.min() { throw .badQuery("Unknown parameter '\(escaped(name))'.") }
+    }
+}
+
+/// Text with `%2F` and the like decoded. RFC 3986 §2.1.
+///
+/// - Returns: `nil` for a `%` without two digits, for what is not UTF-8, and for a NUL.
+private func percentDecoded(_ text: Substring) -> String? {
+    var bytes: [UInt8] = []
+    var rest = text.utf8[...]
+    while let byte = rest.popFirst() {
+        guard byte == 0x25 else {
+            bytes.append(byte)
+            continue
+        }
+        guard let high = rest.popFirst(), let low = rest.popFirst(),
+            let value = UInt8(String(decoding: [high, low], as: UTF8.self), radix: 16)
+        else { return nil }
+        bytes.append(value)
+    }
+    return bytes.contains(0) ? nil : String(validating: bytes, as: UTF8.self)
+}

@@ -1,0 +1,120 @@
+import Foundation
+import SyncAgent
+import SyncControlFixture
+import SyncModel
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct ControlClientTests {
+    @Test("Every command of the client reaches the agent and brings its answer back")
+    func commands() async throws {
+        let agent = FakeAgent()
+        let name = "com.example.tower"
+        try await withServer(of: agent) { socket in
+            let client = ControlClient(socketPath: socket)
+            #expect(try await client.status().process == 42)
+            #expect(try await client.sessions() == [FakeAgent.session])
+            #expect(try await client.session(name) == FakeAgent.session)
+            #expect(try await client.pause(name).state == "paused")
+            #expect(try await client.resume(name).state == "running")
+            #expect(try await client.cancel(name).state == "idle")
+            #expect(try await client.prioritize(name, paths: ["ä b", "c"]).state == "running")
+            try await client.remove(name, files: true)
+            #expect(try await client.hooks() == [FakeAgent.hook])
+            #expect(try await client.replay(hook: 7).state == "pending")
+            try await client.stop(.handover)
+        }
+        #expect(
+            await agent.asked == [
+                "status", "sessions", "session \(name)", "pause \(name)", "resume \(name)", "cancel \(name)",
+                "prioritize \(name) ä b|c", "remove \(name) true", "hooks -", "replay 7", "stop handover",
+            ]
+        )
+    }
+
+    @Test("A request arrives with everything it says; twice is once")
+    func enqueue() async throws {
+        let agent = FakeAgent()
+        var request = EnqueueRequest(manifest: "https://example.org/m.json", destination: "/srv/tower")
+        request.groups = ["sheets"]
+        request.hooks = [EnqueueRequest.Hook(group: "sheets", arguments: ["/bin/true", "a b"], timeout: 5)]
+        request.connections = 3
+        request.limitRate = .max
+        request.prune = true
+        request.force = true
+        request.notBefore = WallTime(milliseconds: 1_795_136_400_123)
+        request.deadlineSeconds = 60
+        request.paused = true
+        request.origin = .hook
+        request.settings = #"{"a":1}"#
+        request.label = "„nightly“\n"
+        let sent = request
+        try await withServer(of: agent) { socket in
+            let session = AgentSession("tower/1", client: ControlClient(socketPath: socket))
+            let configure: @Sendable (inout EnqueueRequest) -> Void = { $0 = sent }
+            let first = try await session.enqueue(manifest: "", into: "", configure)
+            #expect(first.isNew)
+            #expect(first.session == "tower/1")
+            #expect(try await session.enqueue(manifest: "", into: "", configure).isNew == false)
+        }
+        request.session = "tower/1"
+        #expect(await agent.requests == [request, request])
+    }
+
+    @Test("What the agent refuses arrives with code, words and exit status")
+    func errors() async throws {
+        let agent = FakeAgent()
+        await agent.fail(.refused, "Run run-1 is finished: it cannot be paused.", .refused)
+        try await withServer(of: agent) { socket in
+            let client = ControlClient(socketPath: socket)
+            let refused = ControlError(
+                .refused,
+                "Run run-1 is finished: it cannot be paused.",
+                exitStatus: .refused
+            )
+            await #expect(throws: refused) { try await client.pause("com.example.tower") }
+            let unknown = await #expect(throws: ControlError.self) { try await client.session("no/such") }
+            #expect(unknown?.code == .unknownSession)
+        }
+    }
+
+    @Test("No agent is told as such, and where it was looked for")
+    func unreachable() async throws {
+        let error = await #expect(throws: ControlError.self) {
+            try await ControlClient(socketPath: "/nowhere/agent.sock").status()
+        }
+        #expect(error?.code == .unreachable)
+        #expect(error?.exitStatus == .unavailable)
+        #expect(error?.message.contains("/nowhere/agent.sock") == true)
+        let long = "/" + String(repeating: "x", count: 200)
+        await #expect(throws: ControlError.self) { try await ControlClient(socketPath: long).status() }
+    }
+
+    @Test(
+        "The socket is where XDG says",
+        arguments: [
+            (
+                ["HOME": "/home/a", "XDG_RUNTIME_DIR": "/run/user/1"], "/run/user/1/syncagent/agent.sock",
+                "/home/a/.local/state/syncagent"
+            ),
+            (
+                ["HOME": "/home/a"], "/home/a/.local/state/syncagent/agent.sock",
+                "/home/a/.local/state/syncagent"
+            ),
+            (
+                ["XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "relative"], "/s/syncagent/agent.sock",
+                "/s/syncagent"
+            ),
+        ]
+    )
+    func place(environment: [String: String], socket: String, state: String) {
+        let place = AgentPlace(environment: environment)
+        #expect(place?.socketPath == socket)
+        #expect(place?.stateDirectory == state)
+    }
+
+    @Test("Without home and state directory there is no place")
+    func noPlace() {
+        #expect(AgentPlace(environment: ["XDG_RUNTIME_DIR": "/run"]) == nil)
+    }
+}

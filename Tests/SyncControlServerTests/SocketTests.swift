@@ -1,0 +1,65 @@
+import Foundation
+import SyncControl
+import SyncControlFixture
+import SyncControlServer
+import SyncModel
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct SocketTests {
+    static func mode(_ path: String) throws -> Int {
+        let attributes = try FileManager.default.attributesOfItem(atPath: path)
+        return try #require(attributes[.posixPermissions] as? Int)
+    }
+
+    @Test(
+        "The socket is this user's alone, in a directory of this user alone, and goes with the server [V49]"
+    )
+    func modes() async throws {
+        let path = try await withServer(of: FakeAgent()) { (socket: String) async throws -> String in
+            #expect(try Self.mode(socket) == 0o600)
+            #expect(try Self.mode((socket as NSString).deletingLastPathComponent) == 0o700)
+            return socket
+        }
+        #expect(!FileManager.default.fileExists(atPath: path))
+    }
+
+    @Test("A socket that a dead agent has left is replaced; a file is not")
+    func stale() async throws {
+        let directory = FileManager.default.temporaryDirectory.path + "/sa-\(UUID().uuidString.prefix(8))"
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let path = directory + "/agent.sock"
+        let stale = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+        let bound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(stale, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        #expect(bound == 0)
+        close(stale)
+        let options = ControlServer.Options(socketPath: path, version: "1")
+        let mode = try await serving(options, FakeAgent()) { try Self.mode($0) }
+        #expect(mode == 0o600)
+
+        try Data("precious".utf8).write(to: URL(fileURLWithPath: path))
+        await #expect(throws: ControlServerError.inTheWay(path: path)) {
+            try await serving(options, FakeAgent()) { _ in }
+        }
+        #expect(try String(contentsOfFile: path, encoding: .utf8) == "precious")
+    }
+
+    @Test("A path longer than unix(7) allows is refused with 78 and says what to set")
+    func longPath() async throws {
+        let path = "/tmp/" + String(repeating: "x", count: 110)
+        let options = ControlServer.Options(socketPath: path, version: "1")
+        let error = await #expect(throws: ControlServerError.self) {
+            try await serving(options, FakeAgent()) { _ in }
+        }
+        #expect(error?.status == .configuration)
+        #expect(error?.message.contains("XDG_RUNTIME_DIR") == true)
+    }
+}
