@@ -260,7 +260,9 @@ struct PullRun {
             let adopted = try leftovers.adopt(rest)
             origin.set(adopted.complete, .reused)
             progress.add(bytes: adopted.bytes)
-            let open = rest.filter { !adopted.complete.contains($0) }
+            var wanted = rest.filter { !adopted.complete.contains($0) }
+            failures += try fetchFirst(&wanted, manifest, rounds, parts) { adopted.prefixes[$0] ?? 0 }
+            let open = wanted
             let chunks = ChunkReuse(
                 manifest: manifest,
                 wanted: open,

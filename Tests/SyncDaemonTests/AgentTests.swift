@@ -297,6 +297,28 @@ struct AgentTests {
         }
     }
 
+    @Test("A path that somebody waits for comes before all others, also in a run that is under way [S89 S162]")
+    func prioritized() async throws {
+        let bench = try AgentBench(files: 60)
+        bench.stall()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            var request = bench.request()
+            request.connections = 1
+            _ = try await agent.enqueue(request)
+            try await bench.until(.running)
+            let wanted = Task { try await agent.prioritize(session, paths: ["f/59", "not/there"]) }
+            try await Task.sleep(for: .milliseconds(100))
+            bench.free()
+            _ = try await wanted.value
+            try await bench.until(.finished)
+        }
+        let run = try #require(try bench.store.runs(limit: 1).first)
+        #expect(run.firstPaths == ["f/59", "not/there"])
+        #expect(bench.tree.problems(in: bench.destination) == [])
+        #expect(try bench.disorder() == [])
+    }
+
     @Test("An agent that was started on demand ends when there is nothing left to do")
     func onDemand() async throws {
         let bench = try AgentBench()

@@ -165,4 +165,16 @@ struct PullTests {
         #expect(outcome.status == .done && outcome.requests.isEmpty)
         #expect(scene.problems(tree) == [])
     }
+
+    @Test("What is wanted first is asked for first, in a request of its own [S89 S162]")
+    func firstPaths() throws {
+        let scene = try Scene()
+        var tree = AssetTree()
+        for number in 0..<200 { tree.addFile("f/\(1_000 + number)", size: 20_000, seed: UInt64(number)) }
+        try scene.publish(tree) { $0.packSize = 1 << 20 }
+        let outcome = try scene.pull { $0.firstPaths = ["f/1199", "nowhere"] }
+        #expect(outcome.status == .done && scene.problems(tree) == [])
+        let first = try #require(outcome.requests.first)
+        #expect(first.range.map { $0.upperBound - $0.lowerBound } == 20_000)
+    }
 }
