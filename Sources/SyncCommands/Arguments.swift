@@ -1,6 +1,8 @@
 import ArgumentParser
 import Foundation
 import SyncModel
+import SyncSettings
+import SyncTransfer
 
 /// How much a command says, and in which form.
 struct ReportingOptions: ParsableArguments {
@@ -74,6 +76,9 @@ struct TargetOptions: ParsableArguments {
         }
     }
 
+    /// The manifest's origin when it comes from a server: what headers and the client's certificate are for.
+    var home: Origin? { (try? CurlURL(manifest))?.origin }
+
     /// Whether `text` can name a session, by the rule that a manifest's `project` follows.
     static func isIdentifier(_ text: String) -> Bool {
         let isAlphanumeric = { (byte: UInt8) in
@@ -96,17 +101,12 @@ func positiveByteCount(_ text: String) throws -> ByteCount {
     return count
 }
 
-/// Reads the value of an option such as `--deadline`: a number of seconds, or one with `s`, `m`, `h` or `d` behind
-/// it; more than nothing, and no more than a year.
+/// Reads the value of an option such as `--deadline`, see ``SettingValue/duration(_:)``.
 @Sendable
 func duration(_ text: String) throws -> Duration {
-    let units: [Character: Int64] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
-    let unit = text.last.flatMap { units[$0] }
-    let digits = unit == nil ? text[...] : text.dropLast()
-    let number = digits.allSatisfy(\.isNumber) ? Int64(digits) : nil
-    let (seconds, overflow) = (number ?? 0).multipliedReportingOverflow(by: unit ?? 1)
-    guard !overflow, (1...366 * 86_400).contains(seconds) else {
-        throw ValidationError("'\(escaped(text))' is not a time such as 90s, 15m, 6h or 2d.")
+    do throws(SettingsError) {
+        return try SettingValue.duration(text)
+    } catch {
+        throw ValidationError("\(error.description).")
     }
-    return .seconds(seconds)
 }

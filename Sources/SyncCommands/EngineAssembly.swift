@@ -14,8 +14,6 @@ struct EngineAssembly: Sendable {
     /// Where sessions, events and cached manifests are kept, absolute.
     let store: SyncStore
     let tuning: EngineTuning
-    let connections: Int
-    let rateLimit: UInt64?
     /// Told of every event.
     let listener: @Sendable (SyncEvent) -> Void
     /// Told how far things are.
@@ -83,12 +81,9 @@ struct EngineAssembly: Sendable {
                 events.tell(transfer: SyncEvent(transfer: event, time: Self.milliseconds()))
             }
         )
-        configuration.connections = connections
-        configuration.connectionsPerHost = connections
-        configuration.rateLimit = rateLimit
         configuration.userAgent = "syncagent/\(syncagentVersion)"
         configuration.hostRecords = hostRecords()
-        tuning.apply(to: &configuration)
+        try tuning.apply(to: &configuration)
         do throws(TransferError) {
             return try CurlTransport(configuration: configuration)
         } catch {

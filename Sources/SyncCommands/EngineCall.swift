@@ -71,8 +71,6 @@ struct EngineCall: Sendable {
         let assembly = EngineAssembly(
             store: store,
             tuning: tuning,
-            connections: options.connections,
-            rateLimit: options.rateLimit,
             listener: { [self] in observe($0) },
             progress: { [display] in display.report(ProgressSnapshot($0)) }
         )

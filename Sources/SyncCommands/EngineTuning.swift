@@ -1,15 +1,25 @@
+import SyncModel
+import SyncSettings
 import SyncTransfer
 
 /// What a command asks of the engine and the transport beyond what the engine's own options carry.
 struct EngineTuning: Sendable {
     /// Whether files are synced to the disk before they become visible.
     var isDurable = true
-    /// Longest time a transfer may take, waiting included.
-    var deadline: Duration?
     /// Longest time to wait for a server that cannot be reached; `nil` for as long as the deadline.
     var patience: Duration? = .seconds(60)
+    /// How to transfer.
+    var transfer = TransferSettings()
+    /// The manifest's origin when it comes from a server; see ``TransportConfiguration/homes``.
+    var home: Origin?
 
-    func apply(to configuration: inout TransportConfiguration) {
-        if let deadline { configuration.resourceDeadline = deadline }
+    /// - Throws: ``CommandFailure`` with status 78 when a file the settings name cannot be used.
+    func apply(to configuration: inout TransportConfiguration) throws(CommandFailure) {
+        configuration.homes = home.map { [$0] }
+        do throws(SettingsError) {
+            try transfer.apply(to: &configuration)
+        } catch {
+            throw CommandFailure(.configuration, error.description)
+        }
     }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import SyncModel
+import SyncSettings
 
 /// The few things a command takes from its environment, read in one place.
 struct EnvironmentPaths: Sendable {
@@ -33,6 +34,22 @@ struct EnvironmentPaths: Sendable {
     /// - Throws: ``CommandFailure`` with status 73 when there is no home directory either.
     func configurationDirectory() throws(CommandFailure) -> String {
         try directory("XDG_CONFIG_HOME", below: ".config")
+    }
+
+    /// The configuration file that is read when nobody names another; `nil` without a home directory.
+    var configurationFile: String? {
+        // Without a home nobody has put a file there.
+        (try? configurationDirectory()).map { $0 + "/config.json" }
+    }
+
+    /// What relative paths on the command line are relative to.
+    var pathBase: PathBase {
+        PathBase(directory: FileManager.default.currentDirectoryPath, home: lookup("HOME") ?? home)
+    }
+
+    /// Proxies and trust, as the environment has them.
+    func transferSettings() throws(SettingsError) -> TransferSettings {
+        try TransferSettings(environment: lookup, pathBase)
     }
 
     /// The program a name without a slash means: the first match in `PATH`. execvp(3).

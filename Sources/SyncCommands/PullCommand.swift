@@ -1,6 +1,7 @@
 import ArgumentParser
 import SyncEngine
 import SyncModel
+import SyncSettings
 
 /// `syncagent pull`: brings the files of a manifest onto this machine.
 struct PullCommand: AsyncParsableCommand {
@@ -35,24 +36,6 @@ struct PullCommand: AsyncParsableCommand {
     )
     var groupHooks: [String] = []
 
-    @Option(help: ArgumentHelp("Connections at a time, 1 to 64.", valueName: "n"))
-    var connections = 4
-
-    @Option(
-        help: ArgumentHelp("Most bytes a second, such as 500K or 10MB.", valueName: "rate"),
-        transform: positiveByteCount
-    )
-    var limitRate: ByteCount?
-
-    @Option(
-        help: ArgumentHelp(
-            "Give up after this time, waiting included: 90s, 15m, 6h.  (default: 7d)",
-            valueName: "time"
-        ),
-        transform: duration
-    )
-    var deadline: Duration?
-
     @Flag(help: "Remove files that an earlier pull installed and the manifest no longer names.")
     var prune = false
 
@@ -62,13 +45,16 @@ struct PullCommand: AsyncParsableCommand {
     @Flag(help: "Print the plan; fetch and change nothing.")
     var dryRun = false
 
+    @OptionGroup(title: "Transfer")
+    var limits: LimitOptions
+
+    @OptionGroup(title: "Transfer")
+    var transfer: TransferOptions
+
     @OptionGroup(title: "Output")
     var reporting: ReportingOptions
 
     func validate() throws {
-        guard (1...64).contains(connections) else {
-            throw ValidationError("--connections takes 1 to 64, not \(connections).")
-        }
         if force, !prune {
             throw ValidationError("--force is for --prune; without it there is nothing to force.")
         }
@@ -77,9 +63,11 @@ struct PullCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
-        let options = try pullOptions(environment: .ofProcess)
+        let settings = try settings(environment: .ofProcess)
+        let options = try pullOptions(environment: .ofProcess, settings)
         var tuning = EngineTuning()
-        tuning.deadline = deadline
+        tuning.transfer = settings.effective
+        tuning.home = target.home
         let engine = EngineCall(reporting, on: output, tuning: tuning)
         if dryRun { return try await engine.plan(options) }
 
@@ -92,15 +80,24 @@ struct PullCommand: AsyncParsableCommand {
         guard report.status == .done else { throw CommandFailure(report.status) }
     }
 
+    /// How to transfer, from everywhere it is said, and the hooks of the configuration file.
+    func settings(environment: EnvironmentPaths) throws -> LoadedSettings {
+        let said = limits.settings.over(try transfer.settings(environment.pathBase))
+        return try LoadedSettings(said, transfer, environment: environment)
+    }
+
     /// The options as the engine takes them.
-    func pullOptions(environment: EnvironmentPaths) throws -> PullOptions {
+    func pullOptions(environment: EnvironmentPaths, _ settings: LoadedSettings) throws -> PullOptions {
         var options = PullOptions(manifest: target.manifest, stateDirectory: try environment.stateDirectory())
         options.destination = target.destination
         options.session = target.session
         options.groups = target.groups
         options.hooks = try hookSpecifications(environment: environment)
-        options.connections = connections
-        options.rateLimit = limitRate?.bytes
+        options.namedHooks = settings.hooks.mapValues { hook in
+            HookSpecification(group: "", arguments: [hook.program] + hook.arguments, timeout: hook.timeout)
+        }
+        options.connections = settings.effective.plannedConnections
+        options.rateLimit = settings.effective.rateLimit
         options.prune = prune
         options.force = force
         options.dryRun = dryRun

@@ -30,6 +30,8 @@ extension PullEngine {
         }
         let manifest = try found.decode()
         _ = try PullRun.selectedRows(manifest, options.groups)
+        var options = options
+        options.hooks += NamedHooks(manifest, options).specifications
         let groups = GroupCompletion.names(manifest.groups.map(\.name), options)
         if let hook = options.hooks.first(where: { !groups.contains($0.group) }) {
             throw EngineError(

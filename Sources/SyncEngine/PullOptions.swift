@@ -8,9 +8,11 @@ package struct PullOptions: Sendable {
     package var session: String?
     /// Only these groups; empty for all.
     package var groups: [String] = []
-    /// Programs to run when the group `all` is complete, argv each: absolute path first.
+    /// Programs to run when groups are complete, argv each: absolute path first.
     package var hooks: [HookSpecification] = []
-    /// Most connections at a time, 1...64.
+    /// What the names of hooks in a manifest stand for here; their `group` is ignored.
+    package var namedHooks: [String: HookSpecification] = [:]
+    /// Connections that the plan counts with, 1...64; the transport has limits of its own.
     package var connections: Int = 4
     /// Most body **bytes** a second; `nil` without limit.
     package var rateLimit: UInt64?

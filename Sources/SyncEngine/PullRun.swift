@@ -10,7 +10,7 @@ import Synchronization
 
 /// One execution of one manifest in one destination.
 struct PullRun {
-    let options: PullOptions
+    private(set) var options: PullOptions
     let environment: EngineEnvironment
     let found: FoundManifest
     let destination: Destination
@@ -61,17 +61,24 @@ struct PullRun {
         let completion = unchangedSinceCompletion(index)
         let names: [String]
         var manifest: Manifest?
-        if completion != nil, options.hooks.isEmpty {
+        var named: NamedHooks?
+        if completion != nil, options.hooks.isEmpty, options.namedHooks.isEmpty {
             names = index.owner.split(separator: "\n").dropFirst().map(String.init)
         } else {
             // Hooks get every file by name.
             let decoded = try found.decode()
+            if recorded == nil {
+                let found = NamedHooks(decoded, options)
+                options.hooks += found.specifications
+                named = found
+            }
             try requireHookGroups(decoded)
             _ = try Self.selectedRows(decoded, options.groups)
             names = decoded.groups.map(\.name)
             manifest = decoded
         }
         let record = try enter(GroupCompletion.names(names, options))
+        named?.tell(environment.events, session: session, run: report.run, time: environment.now())
         do throws(EngineError) {
             if let manifest {
                 let states: RowStates

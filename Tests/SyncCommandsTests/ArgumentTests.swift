@@ -48,7 +48,10 @@ struct ArgumentTests {
             ]) as? PullCommand
         )
         let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
-        let options = try command.pullOptions(environment: environment)
+        let options = try command.pullOptions(
+            environment: environment,
+            try command.settings(environment: environment)
+        )
         #expect(options.manifest == "https://cdn.example.com/tower/manifest.json")
         #expect(options.destination == "/srv/tower")
         #expect(options.session == "tower-1")

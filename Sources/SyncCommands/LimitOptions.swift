@@ -1,0 +1,45 @@
+import ArgumentParser
+import SyncModel
+import SyncSettings
+
+/// How much a pull may take of the network, and for how long.
+struct LimitOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Most connections at a time, 1 to 64.  (default: 4, and up to 16 a server where that is faster)",
+            valueName: "n"
+        )
+    )
+    var connections: Int?
+
+    @Option(
+        help: ArgumentHelp("Most bytes a second, such as 500K or 10MB.", valueName: "rate"),
+        transform: positiveByteCount
+    )
+    var limitRate: ByteCount?
+
+    @Option(
+        help: ArgumentHelp(
+            "Give up after this time, waiting included: 90s, 15m, 6h.  (default: 7d)",
+            valueName: "time"
+        ),
+        transform: duration
+    )
+    var deadline: Duration?
+
+    func validate() throws {
+        if let connections, !(1...64).contains(connections) {
+            throw ValidationError("--connections takes 1 to 64, not \(connections).")
+        }
+    }
+
+    /// As settings. A number of connections caps each server, too.
+    var settings: TransferSettings {
+        var settings = TransferSettings()
+        settings.connections = connections
+        settings.connectionsPerHost = connections
+        settings.rateLimit = limitRate?.bytes
+        settings.deadline = deadline
+        return settings
+    }
+}

@@ -1,0 +1,45 @@
+import Foundation
+import SyncModel
+import SyncSettings
+
+/// Everything that was said about transfers and hooks, wherever it was said.
+struct LoadedSettings: Sendable {
+    /// By the command line alone: what a run that others work on keeps.
+    var said: TransferSettings
+    /// By the command line, the configuration file and the environment, in this order.
+    var effective: TransferSettings
+    /// Hooks by the names that manifests use.
+    var hooks: [String: HookSetting] = [:]
+
+    /// Reads the configuration file and the environment.
+    ///
+    /// - Parameters:
+    ///   - said: By the command line.
+    ///   - options: Which configuration file.
+    ///   - environment: Variables and home directory.
+    /// - Throws: ``CommandFailure`` with status 78.
+    init(
+        _ said: TransferSettings,
+        _ options: TransferOptions,
+        environment: EnvironmentPaths
+    ) throws(CommandFailure) {
+        let base = environment.pathBase
+        var file = ConfigurationFile()
+        do throws(SettingsError) {
+            if let name = options.configurationFile {
+                let path = try base.absolute(name)
+                guard let found = try ConfigurationFile.read(path, home: base.home) else {
+                    throw SettingsError("\(path): there is no such configuration file")
+                }
+                file = found
+            } else if !options.noConfigurationFile, let path = environment.configurationFile {
+                file = try ConfigurationFile.read(path, home: base.home) ?? file
+            }
+            hooks = file.hooks
+            self.said = said
+            effective = said.over(file.transfer).over(try environment.transferSettings())
+        } catch {
+            throw CommandFailure(.configuration, error.description)
+        }
+    }
+}

@@ -1,0 +1,200 @@
+import ArgumentParser
+import Foundation
+import SyncModel
+import SyncSettings
+import SyncTransfer
+
+extension TLSConfiguration.Version: ExpressibleByArgument {}
+extension HTTP2Use: ExpressibleByArgument {}
+
+/// How to transfer: what a command line says on top of the configuration file. Names follow curl(1) where curl has
+/// one.
+///
+/// What may hold a secret is taken as text and read in ``settings(_:)``: the parser itself shows values it refuses.
+struct TransferOptions: ParsableArguments {
+    @Option(
+        name: .customLong("config"),
+        help: ArgumentHelp(
+            "The configuration file.  (default: $XDG_CONFIG_HOME/syncagent/config.json)",
+            valueName: "file"
+        ),
+        completion: .file(extensions: ["json", "json5"])
+    )
+    var configurationFile: String?
+
+    @Flag(name: .customLong("no-config"), help: "Read no configuration file.")
+    var noConfigurationFile = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Ask elsewhere: 'PREFIX REPLACEMENT' or '~REGEX REPLACEMENT'. Before the file's rules; repeatable.",
+            valueName: "rule"
+        )
+    )
+    var rewrite: [String] = []
+
+    @Option(
+        name: .customLong("credentials"),
+        help: ArgumentHelp("A file that says who to be at which origin (mode 0600).", valueName: "file"),
+        completion: .file()
+    )
+    var credentialsFile: String?
+
+    @Option(
+        name: .customLong("header"),
+        help: ArgumentHelp(
+            "A header for the manifest's origin, 'Name: value', or @FILE with one a line; repeatable.",
+            valueName: "line"
+        )
+    )
+    var headers: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "A proxy for every request; '' for none.  (default: $https_proxy, $http_proxy, $all_proxy)",
+            valueName: "url"
+        )
+    )
+    var proxy: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Hosts, domains and networks without proxy, commas between; '*' for all.  (default: $no_proxy)",
+            valueName: "list"
+        )
+    )
+    var noproxy: String?
+
+    @Option(
+        name: .customLong("cacert"),
+        help: ArgumentHelp("Authorities to trust in place of the system's, PEM.", valueName: "file"),
+        completion: .file()
+    )
+    var authorities: String?
+
+    @Option(
+        name: .customLong("cert"),
+        help: ArgumentHelp("The client's certificate, PEM.", valueName: "file"),
+        completion: .file()
+    )
+    var certificate: String?
+
+    @Option(
+        name: .customLong("key"),
+        help: ArgumentHelp("The certificate's key, PEM, when it is in a file of its own.", valueName: "file"),
+        completion: .file()
+    )
+    var certificateKey: String?
+
+    @Option(
+        name: .customLong("tls-min"),
+        help: ArgumentHelp("The oldest TLS version to speak.  (default: 1.2)", valueName: "version")
+    )
+    var minimumTLS: TLSConfiguration.Version?
+
+    @Option(help: ArgumentHelp("Requests that may use HTTP/2.  (default: never)", valueName: "which"))
+    var http2: HTTP2Use?
+
+    @Option(
+        help: ArgumentHelp("Time to connect, such as 10s.  (default: 30s)", valueName: "time"),
+        transform: duration
+    )
+    var connectTimeout: Duration?
+
+    @Option(
+        help: ArgumentHelp("Time without a byte, such as 2m.  (default: 60s)", valueName: "time"),
+        transform: duration
+    )
+    var idleTimeout: Duration?
+
+    @Option(
+        name: .customLong("max-redirects"),
+        help: ArgumentHelp("Redirects of one request, 0 to 50.  (default: 10)", valueName: "n")
+    )
+    var redirectLimit: Int?
+
+    @Option(
+        name: .customLong("allow-redirect-downgrade"),
+        help: ArgumentHelp(
+            "A host that https may redirect to by http, or 'all'; repeatable.",
+            valueName: "host"
+        ),
+        transform: { text in
+            try option("--allow-redirect-downgrade") { () throws(SettingsError) in
+                try SettingValue.exemption(text)
+            }
+        }
+    )
+    var downgrades: [RedirectPolicy.Exemption] = []
+
+    @Option(
+        name: .customLong("allow-private-redirect"),
+        help: ArgumentHelp(
+            "A private host that a public one may redirect to, or 'all'; repeatable.",
+            valueName: "host"
+        ),
+        transform: { text in
+            try option("--allow-private-redirect") { () throws(SettingsError) in
+                try SettingValue.exemption(text)
+            }
+        }
+    )
+    var privateTargets: [RedirectPolicy.Exemption] = []
+
+    func validate() throws {
+        if configurationFile != nil, noConfigurationFile {
+            throw ValidationError("--config and --no-config exclude each other.")
+        }
+        if certificateKey != nil, certificate == nil {
+            throw ValidationError("--key is for --cert; without it there is nothing to prove.")
+        }
+        if let redirectLimit, !(0...50).contains(redirectLimit) {
+            throw ValidationError("--max-redirects takes 0 to 50, not \(redirectLimit).")
+        }
+        _ = try settings(PathBase(directory: "/", home: nil))
+    }
+
+    /// What the command line says, with paths made absolute.
+    ///
+    /// - Throws: `ValidationError` that names the option and never a value that may be a secret.
+    func settings(_ base: PathBase) throws -> TransferSettings {
+        func path(_ name: String, _ text: String?) throws -> String? {
+            guard let text else { return nil }
+            return try option(name) { () throws(SettingsError) in try base.absolute(text) }
+        }
+        var settings = TransferSettings()
+        settings.rewrite = try rewrite.map { text in
+            try option("--rewrite") { () throws(SettingsError) in try SettingValue.rule(text) }
+        }
+        settings.credentialsFile = try path("--credentials", credentialsFile)
+        settings.headers = try headers.map { text in
+            try option("--header") { () throws(SettingsError) in try SettingValue.header(text, base) }
+        }
+        if let proxy {
+            settings.setProxy(
+                try option("--proxy") { () throws(SettingsError) in try SettingValue.proxy(proxy) }
+            )
+        }
+        settings.proxyExceptions = noproxy.map(SettingValue.hostList)
+        settings.authorities = try path("--cacert", authorities)
+        settings.certificate = try path("--cert", certificate)
+        settings.certificateKey = try path("--key", certificateKey)
+        settings.minimumTLS = minimumTLS
+        settings.http2 = http2
+        settings.connectTimeout = connectTimeout
+        settings.idleTimeout = idleTimeout
+        settings.redirectLimit = redirectLimit
+        settings.downgrade = downgrades.reduce(.none) { $0.union($1) }
+        settings.privateTargets = privateTargets.reduce(.none) { $0.union($1) }
+        return settings
+    }
+}
+
+/// Puts the option's name before what is wrong with its value.
+private func option<Value>(_ name: String, _ read: () throws(SettingsError) -> Value) throws -> Value {
+    do throws(SettingsError) {
+        return try read()
+    } catch {
+        throw ValidationError("\(name): \(error.description).")
+    }
+}
