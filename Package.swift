@@ -156,7 +156,7 @@ let package = Package(
             "SyncTransfer", argumentParser,
         ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
-        tests("CommandTests", ["syncagent"]),
+        tests("CommandTests", ["syncagent", "SyncTestKit"]),
         tests("SoundnessTests", []),
 
         // For tests here and of plugins elsewhere.

@@ -8,14 +8,26 @@ extension SyncEvent {
         case .redirected(let transfer, let status, let from, let to, let hop):
             self.init("task.redirected", time: time) {
                 $0.field("transfer", transfer.rawValue)
+                $0.field("reason", "redirect")
+                $0.field("hop", hop)
                 $0.field("status", status)
                 $0.field("from", from)
                 $0.field("to", to)
-                $0.field("hop", hop)
             }
-        case .rewritten(let transfer, let from, let to):
-            self.init("task.rewritten", time: time) {
+        case .rewritten(let transfer, let from, let to, let rule, let hop):
+            self.init("task.redirected", time: time) {
                 $0.field("transfer", transfer.rawValue)
+                $0.field("reason", "rewrite")
+                $0.field("hop", hop)
+                $0.field("rule", rule)
+                $0.field("from", from)
+                $0.field("to", to)
+            }
+        case .mirrored(let transfer, let from, let to):
+            self.init("task.redirected", time: time) {
+                $0.field("transfer", transfer.rawValue)
+                $0.field("reason", "mirror")
+                $0.field("hop", 0)
                 $0.field("from", from)
                 $0.field("to", to)
             }

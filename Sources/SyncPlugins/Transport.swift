@@ -183,8 +183,10 @@ public struct TransferReport: Sendable {
 public enum TransferEvent: Sendable {
     /// An answer pointed elsewhere.
     case redirected(TransferID, status: Int, from: String, to: String, hop: Int)
-    /// A rule of the configuration sends a request elsewhere.
-    case rewritten(TransferID, from: String, to: String)
+    /// A rule of the configuration, its place counted from 1, sends a request elsewhere, after `hop` redirects.
+    case rewritten(TransferID, from: String, to: String, rule: Int, hop: Int)
+    /// Another of the transfer's URLs is asked than before, or than the first.
+    case mirrored(TransferID, from: String, to: String)
     /// An attempt failed and another will follow.
     case retrying(TransferID, reason: String, attempt: Int, after: Duration)
     /// A source failed or lied and was set back.

@@ -139,12 +139,18 @@ extension CurlWorker {
             fallback: headers.status == 301 || headers.status == 308 ? 600 : 60,
             now: configuration.clock.unixTime()
         )
+        var rule = 0
         let step = chain.redirected(
             to: headers.location,
             status: headers.status,
             life: life,
             policy: configuration.redirects,
-            rewrite: { rules.apply(to: $0)?.url }
+            rewrite: { target in
+                rules.apply(to: target).map {
+                    rule = $0.rule
+                    return $0.url
+                }
+            }
         )
         switch step {
         case .refuse(let refusal): settle(piece, fault: refusal.fault, chain: exchange.plan.chain)
@@ -164,7 +170,15 @@ extension CurlWorker {
                 )
             )
             if let rewritten {
-                configuration.events(.rewritten(id, from: redacted(target), to: redacted(rewritten)))
+                configuration.events(
+                    .rewritten(
+                        id,
+                        from: redacted(target),
+                        to: redacted(rewritten),
+                        rule: rule,
+                        hop: chain.hops
+                    )
+                )
             }
             piece.chain = chain
             enqueue(piece, isUrgent: true)

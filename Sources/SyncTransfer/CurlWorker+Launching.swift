@@ -46,11 +46,19 @@ extension CurlWorker {
         }
     }
 
-    /// Tells where a rule or memory leads before it is asked there.
+    /// Tells where another source, a rule or memory leads before it is asked there.
     private func announce(_ chain: RedirectChain, for piece: Piece) {
         let id = piece.transfer.id
-        if chain.entry != chain.original {
-            configuration.events(.rewritten(id, from: redacted(chain.original), to: redacted(chain.entry)))
+        let asked = piece.askedSource ?? 0
+        if asked != piece.sourceIndex {
+            let before = piece.transfer.sources[asked].url
+            configuration.events(.mirrored(id, from: redacted(before), to: redacted(chain.original)))
+        }
+        piece.askedSource = piece.sourceIndex
+        if let (target, rule) = rules.apply(to: chain.original), target == chain.entry {
+            configuration.events(
+                .rewritten(id, from: redacted(chain.original), to: redacted(target), rule: rule, hop: 0)
+            )
         }
         if chain.isRecalled, let status = chain.firstStatus {
             configuration.events(

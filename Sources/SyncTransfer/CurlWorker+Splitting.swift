@@ -36,6 +36,7 @@ extension CurlWorker {
         piece.end = cut
         let other = Piece(transfer: transfer, sink: tail, start: cut, end: end)
         other.sourceIndex = piece.sourceIndex
+        other.askedSource = piece.askedSource
         other.originIsPublic = piece.originIsPublic
         other.ifRange = piece.ifRange
         other.ifRangeSource = piece.ifRangeSource

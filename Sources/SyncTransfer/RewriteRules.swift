@@ -65,11 +65,13 @@ package struct RewriteRules {
     }
 
     /// Applies the first rule that matches and leads to another, usable URL.
-    package func apply(to url: CurlURL) -> (url: CurlURL, rule: RewriteRule)? {
-        for (rule, expression) in rules {
+    ///
+    /// - Returns: The URL, and the rule's place from 1.
+    package func apply(to url: CurlURL) -> (url: CurlURL, rule: Int)? {
+        for (index, (rule, expression)) in rules.enumerated() {
             guard let text = rewritten(url.text, by: rule, expression), text != url.text else { continue }
             // A rule that makes no URL does nothing.
-            if let target = try? CurlURL(text) { return (target, rule) }
+            if let target = try? CurlURL(text) { return (target, index + 1) }
         }
         return nil
     }

@@ -73,6 +73,8 @@ final class Piece {
     var ticket: UInt64 = 0
 
     var sourceIndex = 0
+    /// The source that was asked last; `nil` before the first request.
+    var askedSource: Int?
     /// Where redirects have led in this attempt; `nil` to begin at the original URL.
     var chain: RedirectChain?
     /// Whether a request of the chain was answered from a public address.

@@ -17,7 +17,9 @@ final class EventLog: Sendable {
             switch event {
             case .redirected(_, let status, let from, let to, let hop):
                 "redirected \(status) \(hop) \(from) -> \(to)"
-            case .rewritten(_, let from, let to): "rewritten \(from) -> \(to)"
+            case .rewritten(_, let from, let to, let rule, let hop):
+                "rewritten \(rule) \(hop) \(from) -> \(to)"
+            case .mirrored(_, let from, let to): "mirrored \(from) -> \(to)"
             case .retrying(_, let reason, let attempt, _): "retrying \(attempt): \(reason)"
             case .sourceSetBack(_, let url, let reason): "set back \(url): \(reason)"
             case .waitingForConnectivity(_, let url, let reason): "waiting \(url): \(reason)"

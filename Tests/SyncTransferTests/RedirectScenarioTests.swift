@@ -114,9 +114,9 @@ struct RedirectScenarioTests {
         #expect(report.currentURL == server.url("/mirror2/a"))
         #expect(
             bench.log.lines == [
-                "rewritten http://moved.example/a -> \(server.url("/a"))",
+                "rewritten 1 0 http://moved.example/a -> \(server.url("/a"))",
                 "redirected 302 1 \(server.url("/a")) -> http://cdn.example/v2/a",
-                "rewritten http://cdn.example/v2/a -> \(server.url("/mirror2/a"))",
+                "rewritten 2 1 http://cdn.example/v2/a -> \(server.url("/mirror2/a"))",
             ]
         )
     }

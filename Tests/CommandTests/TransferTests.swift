@@ -1,0 +1,288 @@
+import Foundation
+import SyncTestKit
+import Testing
+
+/// A published set on a scripted server.
+struct ScriptedSet {
+    let scratch: Scratch
+    let tool: Tool
+    let server: FaultServer
+    var manifest: String { server.url("/site/manifest.json") }
+
+    /// Publishes two files in a pack and one loose-sized group; `edit` changes the manifest before it is served.
+    init(_ options: FaultServer.Options = .init(), edit: ((String) -> String)? = nil) throws {
+        scratch = try Scratch()
+        tool = Tool(scratch)
+        server = try FaultServer(options)
+        try scratch.write(Data("one".utf8), to: "assets/a.txt")
+        try scratch.write(Data("two".utf8), to: "assets/sheets/b.txt")
+        let outcome = try tool.run([
+            "publish", "assets", "--to", "site", "--project", "com.example.tower", "--group",
+            "sheets=sheets/**",
+        ])
+        try #require(outcome.status == 0, "\(outcome.error)")
+        for path in try scratch.contents(of: "site") {
+            let file = scratch.url.appendingPathComponent("site/\(path)")
+            guard var data = FileManager.default.contents(atPath: file.path) else { continue }
+            if path == "manifest.json.zst", edit != nil { continue }
+            if path == "manifest.json", let edit {
+                data = Data(edit(String(decoding: data, as: UTF8.self)).utf8)
+            }
+            server.serve(ServedObject(Array(data)), at: "/site/\(path)")
+        }
+    }
+
+    /// Everything the server has, only for who says the right thing.
+    func demand(_ isAllowed: @escaping @Sendable (ServedRequest) -> Bool) throws {
+        for path in try scratch.contents(of: "site") {
+            let file = scratch.url.appendingPathComponent("site/\(path)")
+            guard let data = FileManager.default.contents(atPath: file.path) else { continue }
+            let object = ServedObject(Array(data))
+            server.respond(to: "/site/\(path)") { isAllowed($0) ? .object(object) : .status(401) }
+        }
+    }
+
+    func pull(_ arguments: [String], environment: [String: String] = [:]) throws -> Tool.Outcome {
+        try tool.run(["pull", "--into", "tower", "--json"] + arguments, environment: environment)
+    }
+
+    /// Writes a file that only its owner may read.
+    func secret(_ text: String, to path: String) throws {
+        let file = try scratch.write(Data(text.utf8), to: path)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+    }
+
+    func isPulled() -> Bool {
+        let file = scratch.url.appendingPathComponent("tower/sheets/b.txt")
+        return FileManager.default.contents(atPath: file.path) == Data("two".utf8)
+    }
+
+    /// The redirects and rules that were told, as `hop reason from -> to`.
+    func moves(_ outcome: Tool.Outcome) throws -> [String] {
+        try outcome.events().filter { $0["event"] as? String == "task.redirected" }.map { event in
+            "\(event["hop"] ?? "") \(event["reason"] ?? "") \(event["from"] ?? "") -> \(event["to"] ?? "")"
+        }
+    }
+}
+
+@Suite("Transfers as they are configured", .timeLimit(.minutes(2)))
+struct TransferTests {
+    @Test(
+        "Nothing is trusted but what is said: a private authority by option, file and environment; a client certificate [F055]"
+    )
+    func privateAuthority() throws {
+        let authority = try TestAuthority()
+        var options = FaultServer.Options()
+        options.tls = ServerTLS(try authority.issue())
+        let set = try ScriptedSet(options)
+        try set.scratch.write(Data(authority.certificate.utf8), to: "ca.pem")
+        try set.scratch.write(
+            Data("{ tls: { ca_file: 'ca.pem', minimum_version: 1.3 } }".utf8),
+            to: "config.json"
+        )
+        let refused = try set.pull([set.manifest, "--deadline", "20s"])
+        #expect(refused.status == 69, "\(refused.error)")
+        #expect(refused.error.contains("certificate"), "\(refused.error)")
+        for (arguments, variables) in [
+            (["--cacert", "ca.pem"], [:]), (["--config", "config.json"], [:]),
+            ([], ["SSL_CERT_FILE": set.scratch.path + "/ca.pem"]),
+        ] as [([String], [String: String])] {
+            // What a run before has brought goes first.
+            try? FileManager.default.removeItem(at: set.scratch.url.appendingPathComponent("tower"))
+            let outcome = try set.pull([set.manifest] + arguments, environment: variables)
+            #expect(outcome.status == 0, "\(arguments): \(outcome.error)")
+            #expect(set.isPulled())
+        }
+        let missing = try set.pull([set.manifest, "--cacert", "gone.pem"])
+        #expect(missing.status == 78)
+        #expect(missing.error.contains("\(set.scratch.path)/gone.pem: No such file"), "\(missing.error)")
+    }
+
+    @Test("Rules of the command line go before those of the file, and each is told")
+    func rewriting() throws {
+        let set = try ScriptedSet()
+        let moved = "http://moved.example/site/manifest.json"
+        try set.scratch.write(
+            Data("{ rewrite: ['http://moved.example/ http://wrong.example:9/'] }".utf8),
+            to: "c.json"
+        )
+        let outcome = try set.pull([
+            moved, "--config", "c.json", "--rewrite",
+            "~^http://moved\\.example/(.*) \(set.server.url("/"))$1",
+        ])
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(set.isPulled())
+        let moves = try set.moves(outcome)
+        #expect(moves.contains("0 rewrite \(moved).zst -> \(set.manifest).zst"), "\(moves)")
+    }
+
+    @Test(
+        "Credentials, headers and a proxy's password reach who they are for, and nobody reads them elsewhere [V64]"
+    )
+    func secrets() throws {
+        let set = try ScriptedSet()
+        try set.demand {
+            $0.header("authorization") == "Basic Y2FuYXJ5OmNhbmFyeS1zZWNyZXQ="
+                && $0.header("x-key") == "canary-header"
+        }
+        try set.secret(
+            "[\(set.server.url(""))]\ntype = basic\nuser = canary\npassword = canary-secret\n",
+            to: "credentials"
+        )
+        try set.secret("X-Key: canary-header\n", to: "headers")
+        var said = ""
+        let without = try set.pull([set.manifest])
+        #expect(without.status != 0)
+        let with = try set.pull([set.manifest, "--credentials", "credentials", "--header", "@headers"])
+        #expect(with.status == 0, "\(with.error)")
+        #expect(set.isPulled())
+        try FileManager.default.setAttributes(
+            [.posixPermissions: 0o644],
+            ofItemAtPath: set.scratch.path + "/credentials"
+        )
+        let open = try set.pull([set.manifest, "--credentials", "credentials"])
+        #expect(open.status == 78)
+        #expect(open.error.contains("others may read it; run: chmod 600"), "\(open.error)")
+        let broken = try set.pull([set.manifest, "--header", "X-Key canary-header"])
+        #expect(broken.status == 64)
+        let inline = try set.pull([set.manifest, "--proxy", "http://canary:canary-secret@127.0.0.1:1"])
+        #expect(inline.status == 64)
+        let environment = try set.pull(
+            [set.manifest, "--deadline", "3s"],
+            environment: ["http_proxy": "http://canary:canary-secret@127.0.0.1:1"]
+        )
+        #expect(environment.status == 69)
+        for outcome in [without, with, open, broken, inline, environment] {
+            said += outcome.output + outcome.error
+        }
+        #expect(!said.contains("canary-secret") && !said.contains("canary-header"), "\(said)")
+        // Neither in what is kept for the next run.
+        for path in try set.scratch.contents(of: ".local") {
+            let file = set.scratch.url.appendingPathComponent(".local/\(path)")
+            guard let data = FileManager.default.contents(atPath: file.path) else { continue }
+            #expect(data.range(of: Data("canary".utf8)) == nil, "\(path)")
+        }
+    }
+
+    @Test("A redirect is told with its hop; one from https to http is refused unless the host is allowed")
+    func redirects() throws {
+        let authority = try TestAuthority()
+        var options = FaultServer.Options()
+        options.tls = ServerTLS(try authority.issue())
+        let secure = try FaultServer(options)
+        let set = try ScriptedSet()
+        for path in ["manifest.json", "manifest.json.zst"] {
+            secure.script("/\(path)", .redirect(to: set.server.url("/site/\(path)")))
+        }
+        secure.respondToOthers { [base = set.server.url("/site")] in .redirect(to: base + $0.path) }
+        try set.scratch.write(Data(authority.certificate.utf8), to: "ca.pem")
+        let manifest = secure.url("/manifest.json")
+        let refused = try set.pull([manifest, "--cacert", "ca.pem"])
+        #expect(refused.status == 77, "\(refused.error)")
+        let allowed = try set.pull([
+            manifest, "--cacert", "ca.pem", "--allow-redirect-downgrade", "127.0.0.1",
+        ])
+        #expect(allowed.status == 0, "\(allowed.error)")
+        #expect(set.isPulled())
+        #expect(try set.moves(allowed).first == "1 redirect \(manifest).zst -> \(set.manifest).zst")
+        let none = try set.pull([
+            manifest, "--cacert", "ca.pem", "--allow-redirect-downgrade", "all", "--max-redirects", "0",
+        ])
+        #expect(none.status == 77, "\(none.error)")
+    }
+
+    @Test(
+        "A proxy from the file, with its password in a file; exceptions and the environment as in curl [F054]",
+        .enabled(if: ChildProgram.find("tinyproxy") != nil, "SKIPPED: no tinyproxy")
+    )
+    func proxy() async throws {
+        let set = try ScriptedSet()
+        let port = try freePort()
+        try set.scratch.write(
+            Data(
+                "Port \(port)\nListen 127.0.0.1\nTimeout 60\nAllow 127.0.0.1\nBasicAuth someone canary\n".utf8
+            ),
+            to: "tinyproxy.conf"
+        )
+        let program = try ChildProgram(
+            try #require(ChildProgram.find("tinyproxy")),
+            ["-d", "-c", set.scratch.path + "/tinyproxy.conf"],
+            output: set.scratch.path + "/tinyproxy.log"
+        )
+        defer { program.stop() }
+        let client = HTTPClient(port: port)
+        while program.isRunning, (try? client.send("GET", "/")) == nil {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        try #require(program.isRunning, "\(program.output)")
+        try set.secret("canary\n", to: "password")
+        try set.scratch.write(
+            Data("{ proxy: { url: '127.0.0.1:\(port)', user: 'someone', password_file: 'password' } }".utf8),
+            to: "config.json"
+        )
+        func viaProxy() -> Int { set.server.log.values(of: "via").count }
+        let first = try set.pull([set.manifest, "--config", "config.json"])
+        #expect(first.status == 0, "\(first.error)")
+        let proxied = viaProxy()
+        #expect(proxied > 0 && proxied == set.server.log.requestCount)
+
+        // The environment: a proxy with user and password in its URL, and an exception to it.
+        let variables = ["http_proxy": "http://someone:canary@127.0.0.1:\(port)"]
+        let second = try set.pull([set.manifest], environment: variables)
+        #expect(second.status == 0, "\(second.error)")
+        #expect(viaProxy() == proxied + 1)
+        let third = try set.pull([set.manifest], environment: variables.merging(["NO_PROXY": "*"]) { $1 })
+        #expect(third.status == 0 && viaProxy() == proxied + 1)
+        let fourth = try set.pull([set.manifest, "--proxy", ""], environment: variables)
+        #expect(fourth.status == 0 && viaProxy() == proxied + 1)
+        let wrong = try set.pull([set.manifest, "--proxy", "127.0.0.1:\(port)", "--deadline", "5s"])
+        #expect(wrong.status != 0, "without the password the proxy does nothing")
+        for outcome in [first, second, third, fourth, wrong] {
+            #expect(!(outcome.output + outcome.error).contains("canary"))
+        }
+    }
+
+    @Test("A manifest names hooks, the configuration says what they are; an unknown one is a warning [V55]")
+    func namedHooks() throws {
+        let set = try ScriptedSet { text in
+            text.replacingOccurrences(
+                of: "\"name\":\"sheets\"",
+                with: "\"name\":\"sheets\",\"hooks\":[\"reindex\",\"nobody\"]"
+            )
+        }
+        let script = try set.scratch.write(
+            Data("#!/bin/sh\necho \"$1 $SYNCAGENT_GROUP $SYNCAGENT_RESULT\" >> ../ran\n".utf8),
+            to: "hook.sh"
+        )
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: script.path)
+        try set.scratch.write(
+            Data(
+                "{ hooks: { reindex: { program: '\(script.path)', arguments: ['fast'], timeout: '30s' } } }"
+                    .utf8
+            ),
+            to: ".config/syncagent/config.json"
+        )
+        let outcome = try set.tool.run(["pull", set.manifest, "--into", "tower"])
+        #expect(outcome.status == 0, "\(outcome.error)")
+        let ran = try String(contentsOf: set.scratch.url.appendingPathComponent("ran"), encoding: .utf8)
+        #expect(ran == "fast sheets ok\n")
+        let warnings = outcome.error.split(separator: "\n").filter { $0.contains("nobody") }
+        #expect(warnings.count == 1)
+        #expect(
+            warnings.first?.contains("warning: the manifest's group 'sheets' names the hook 'nobody'") == true
+        )
+        let again = try set.tool.run(["pull", set.manifest, "--into", "tower"])
+        #expect(again.status == 0, "\(again.error)")
+        let both = try String(contentsOf: set.scratch.url.appendingPathComponent("ran"), encoding: .utf8)
+        #expect(both == "fast sheets ok\nfast sheets ok\n", "also when nothing changed")
+        let other = try set.tool.run(["pull", set.manifest, "--into", "other", "--no-config"])
+        #expect(other.status == 0 && other.error.contains("'reindex'"), "\(other.error)")
+    }
+
+    /// A port that was free a moment ago.
+    private func freePort() throws -> UInt16 {
+        let server = try FaultServer()
+        defer { server.stop() }
+        return server.port
+    }
+}
