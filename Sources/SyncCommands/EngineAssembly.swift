@@ -74,16 +74,32 @@ struct EngineAssembly: Sendable {
     }
 
     private func transport(_ events: EventRecorder) throws(CommandFailure) -> CurlTransport {
+        var configuration = try Self.configuration(tuning) { event in
+            events.tell(transfer: SyncEvent(transfer: event, time: Self.milliseconds()))
+        }
+        configuration.hostRecords = hostRecords()
+        return try Self.transport(configuration)
+    }
+
+    /// What a transport may do, as `tuning` says.
+    ///
+    /// - Throws: ``CommandFailure`` with status 78 for a file that cannot be used.
+    static func configuration(
+        _ tuning: EngineTuning,
+        events: @escaping @Sendable (TransferEvent) -> Void
+    ) throws(CommandFailure) -> TransportConfiguration {
         var configuration = TransportConfiguration(
-            clock: Self.clock,
+            clock: clock,
             random: { .random(in: .min ... .max) },
-            events: { event in
-                events.tell(transfer: SyncEvent(transfer: event, time: Self.milliseconds()))
-            }
+            events: events
         )
         configuration.userAgent = "syncagent/\(syncagentVersion)"
-        configuration.hostRecords = hostRecords()
         try tuning.apply(to: &configuration)
+        return configuration
+    }
+
+    /// - Throws: ``CommandFailure`` with status 78 for settings that libcurl refuses.
+    static func transport(_ configuration: TransportConfiguration) throws(CommandFailure) -> CurlTransport {
         do throws(TransferError) {
             return try CurlTransport(configuration: configuration)
         } catch {

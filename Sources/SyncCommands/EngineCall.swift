@@ -32,10 +32,21 @@ struct EngineCall: Sendable {
         }
     }
 
-    /// Plans a pull and prints the plan.
-    func plan(_ options: PullOptions) async throws {
-        let report = try await stoppable { [self] in
-            try await withEngine(options, store: noStore()) { engine, _ in try engine.plan(options) }
+    /// Plans a pull and prints the plan; `explains` adds where its requests go, and asks the servers for that.
+    func plan(_ options: PullOptions, explains: Bool = false) async throws {
+        let (report, routes) = try await stoppable { [self] in
+            let report = try await withEngine(options, store: noStore()) { engine, _ in
+                try engine.plan(options)
+            }
+            let probe = RouteProbe(sources: report.sources(of: options.manifest), tuning: tuning)
+            return (report, explains ? try await probe.run() : [])
+        }
+        for route in routes {
+            if json {
+                output.event(route.event(time: EngineAssembly.milliseconds()).json)
+            } else {
+                for line in route.lines { output.line(line) }
+            }
         }
         if json {
             let event = SyncEvent("plan", time: EngineAssembly.milliseconds()) { report.write(to: &$0) }

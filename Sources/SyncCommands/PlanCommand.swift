@@ -7,11 +7,20 @@ struct PlanCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "plan",
         abstract: "Show what a pull would fetch, in which requests, and why.",
-        discussion: "Reads the manifest and looks at the destination; fetches no file and changes nothing."
+        discussion: """
+            Reads the manifest and looks at the destination; fetches no file and changes nothing.
+
+            --explain tells for each place that files come from which rule, credentials, proxy and TLS settings \
+            apply, and where the servers redirect to. To find that out it asks for the first byte of one object of \
+            each place.
+            """
     )
 
     @OptionGroup
     var target: TargetOptions
+
+    @Flag(help: "Explain where the requests go; sends a request of one byte to each place.")
+    var explain = false
 
     @OptionGroup(title: "Transfer")
     var transfer: TransferOptions
@@ -39,6 +48,6 @@ struct PlanCommand: AsyncParsableCommand {
         var tuning = EngineTuning()
         tuning.transfer = settings.effective
         tuning.home = target.home
-        try await EngineCall(reporting, on: output, tuning: tuning).plan(options)
+        try await EngineCall(reporting, on: output, tuning: tuning).plan(options, explains: explain)
     }
 }

@@ -32,6 +32,10 @@ package struct PlanReport: Sendable {
     package struct Request: Sendable {
         /// A pack's URL or a file's, as the manifest has it, redacted.
         package var url: String
+        /// All of them, as the manifest has them: for requests, not for people.
+        package var sources: [String]
+        /// The whole object's **bytes**.
+        package var size: UInt64
         /// **Bytes** of the object.
         package var range: Range<UInt64>
         /// Files or chunks it brings.
@@ -69,14 +73,16 @@ package struct PlanReport: Sendable {
         requestsAvoided = plan.requestsAvoided
         self.manifestRequests = manifestRequests
         requests = plan.spans.map { span in
-            let urls =
+            let (urls, size) =
                 switch span.source {
-                case .pack(let pack): manifest.packs[pack].urls
-                case .loose(let row): manifest.files.urls(row)
+                case .pack(let pack): (manifest.packs[pack].urls, manifest.packs[pack].size)
+                case .loose(let row): (manifest.files.urls(row), manifest.files.size(row))
                 }
             let wanted = span.slots.reduce(UInt64(0)) { $0 &+ plan.slots[$1].range.length }
             return Request(
                 url: redacted(url: urls.first ?? ""),
+                sources: urls,
+                size: size,
                 range: span.range,
                 blobs: span.slots.count,
                 gapBytes: span.range.length &- wanted

@@ -93,6 +93,17 @@ struct TransferTests {
             #expect(outcome.status == 0, "\(arguments): \(outcome.error)")
             #expect(set.isPulled())
         }
+        options.tls?.clientAuthority = authority.certificate
+        let demanding = try ScriptedSet(options)
+        let client = try authority.issue(commonName: "client")
+        try demanding.scratch.write(Data(authority.certificate.utf8), to: "ca.pem")
+        try demanding.scratch.write(Data(client.certificate.utf8), to: "client.pem")
+        try demanding.scratch.write(Data(client.privateKey.utf8), to: "client.key")
+        let known = ["--cacert", "ca.pem", "--cert", "client.pem", "--key", "client.key", "--tls-min", "1.3"]
+        let shown = try demanding.pull([demanding.manifest] + known)
+        #expect(shown.status == 0 && demanding.isPulled(), "\(shown.error)")
+        let nobody = try demanding.pull([demanding.manifest, "--cacert", "ca.pem", "--deadline", "5s"])
+        #expect(nobody.status == 69, "\(nobody.error)")
         let missing = try set.pull([set.manifest, "--cacert", "gone.pem"])
         #expect(missing.status == 78)
         #expect(missing.error.contains("\(set.scratch.path)/gone.pem: No such file"), "\(missing.error)")
@@ -189,6 +200,54 @@ struct TransferTests {
             manifest, "--cacert", "ca.pem", "--allow-redirect-downgrade", "all", "--max-redirects", "0",
         ])
         #expect(none.status == 77, "\(none.error)")
+    }
+
+    @Test(
+        "plan --explain tells rules, credentials and redirects of each place, and fetches one byte of each [S130]"
+    )
+    func explain() throws {
+        let set = try ScriptedSet { text in
+            text.replacingOccurrences(of: "\"url\":\"packs/", with: "\"url\":\"http://packs.example/packs/")
+        }
+        let pack = try #require(try set.scratch.contents(of: "site/packs").first)
+        set.server.script("/old/\(pack)", .redirect(to: "/hop?sig=canary"))
+        set.server.script("/hop", .redirect(to: set.server.localhostURL("/site/packs/\(pack)"), status: 307))
+        try set.secret("[\(set.server.url(""))]\ntype = bearer\ntoken = canary-secret\n", to: "credentials")
+        let arguments = [
+            "plan", set.manifest, "--explain", "--credentials", "credentials", "--rewrite",
+            "http://packs.example/packs/ \(set.server.url("/old/"))",
+        ]
+        let outcome = try set.tool.run(arguments)
+        #expect(outcome.status == 0, "\(outcome.error)")
+        let place = """
+            from       http://packs.example/packs/: 1 object, 1 request
+              rule 1   http://packs.example/packs/, so asks \(set.server.url("/old/\(pack)"))
+              as       bearer credentials
+              through  no proxy
+              302      \(set.server.url("/old/\(pack)")) -> \(set.server.url("/hop"))?…
+              307      \(set.server.url("/hop"))?… -> \(set.server.localhostURL("/site/packs/\(pack)"))
+              answer   206, ranges work (3 requests sent to find out)
+            """
+        #expect(outcome.output.contains(place), "\(outcome.output)")
+        #expect(
+            set.server.log.requests(to: "/site/packs/\(pack)").map { $0.request.header("range") } == [
+                "bytes=0-0"
+            ]
+        )
+        let json = try set.tool.run(arguments + ["--json"])
+        let route = try #require(try json.events().first { $0["event"] as? String == "plan.route" })
+        #expect(route["prefix"] as? String == "http://packs.example/packs/")
+        #expect(route["rule"] as? Int == 1 && route["credentials"] as? String == "bearer")
+        let hops = try #require(route["hops"] as? [[String: Any]])
+        #expect(hops.map { $0["reason"] as? String } == ["rewrite", "redirect", "redirect"])
+        #expect(!(outcome.output + outcome.error + json.output + json.error).contains("canary"))
+        let silent = try set.tool.run([
+            "plan", set.manifest, "--explain", "--proxy", "http://127.0.0.1:9", "--noproxy", "127.0.0.1",
+        ])
+        #expect(
+            silent.status == 0 && silent.output.contains("through  the proxy http://127.0.0.1:9"),
+            "\(silent.output)"
+        )
     }
 
     @Test(

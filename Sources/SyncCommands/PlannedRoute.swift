@@ -1,0 +1,130 @@
+import SyncEngine
+import SyncModel
+import SyncPlugins
+import SyncTransfer
+
+/// Where the requests to one place go: by the configuration, and by what the server there answers.
+struct PlannedRoute: Sendable {
+    /// One step of the way, redacted.
+    struct Hop: Sendable, Equatable {
+        /// `redirect` or `rewrite`.
+        let reason: String
+        /// A redirect's status, or the place of a rule.
+        let number: Int
+        let from: String
+        let to: String
+
+        static func made(of event: TransferEvent) -> (TransferID, Hop)? {
+            switch event {
+            case .redirected(let id, let status, let from, let to, _):
+                (id, Hop(reason: "redirect", number: status, from: from, to: to))
+            case .rewritten(let id, let from, let to, let rule, _):
+                (id, Hop(reason: "rewrite", number: rule, from: from, to: to))
+            default: nil
+            }
+        }
+    }
+
+    /// What came back in the end.
+    struct Answer: Sendable, Equatable {
+        /// 0 when nothing usable came.
+        let status: Int
+        /// Why not, for people.
+        let failure: String?
+        let requests: Int
+
+        init(_ result: Result<TransferReport, TransferError>) {
+            switch result {
+            case .success(let report):
+                (status, failure, requests) = (report.response.status, nil, report.requests)
+            case .failure(let error):
+                (status, failure, requests) = (error.code.status ?? 0, "\(error)", error.requests)
+            }
+        }
+    }
+
+    let source: PlanReport.Source
+    /// `nil` for local files.
+    let explanation: RouteExplanation?
+    var hops: [Hop] = []
+    /// `nil` when nobody was asked.
+    var answer: Answer?
+
+    /// In plain words.
+    var lines: [String] {
+        let count = source.objects == 1 ? "1 object" : "\(source.objects) objects"
+        let requests = source.requests == 1 ? "1 request" : "\(source.requests) requests"
+        var lines = ["from       \(redacted(url: source.prefix)): \(count), \(requests)"]
+        if source.requests == 0 { lines[0] += ", when others fail" }
+        func add(_ word: String, _ text: String) {
+            lines.append("  " + word + String(repeating: " ", count: max(1, 9 - word.count)) + text)
+        }
+        guard let explanation else {
+            add("local", "files are read, nobody is asked")
+            return lines
+        }
+        if let rule = explanation.rule {
+            add("rule \(rule.place)", "\(rule.pattern), so asks \(explanation.asked)")
+        }
+        let headers =
+            explanation.headers == 0 ? "" : ", with \(explanation.headers) headers of the configuration"
+        add("as", (explanation.credentials.map { "\($0) credentials" } ?? "nobody") + headers)
+        add(
+            "through",
+            explanation.proxy.map { "the proxy \($0.url)" + ($0.hasUser ? ", with user and password" : "") }
+                ?? "no proxy"
+        )
+        if let tls = explanation.tls {
+            add(
+                "TLS",
+                "\(tls.minimumVersion) or later, trusting \(tls.authorities.map(escaped) ?? "the system's authorities")"
+                    + (tls.certificate.map { ", showing \(escaped($0))" } ?? "")
+            )
+        }
+        // The rule for the place itself has been told.
+        for hop in hops.dropFirst(explanation.rule == nil ? 0 : 1) {
+            add(hop.reason == "rewrite" ? "rule \(hop.number)" : "\(hop.number)", "\(hop.from) -> \(hop.to)")
+        }
+        add("answer", answerText)
+        return lines
+    }
+
+    private var answerText: String {
+        guard let answer else { return "not asked: there are more than \(RouteProbe.limit) places" }
+        let cost = " (\(answer.requests == 1 ? "1 request" : "\(answer.requests) requests") sent to find out)"
+        return
+            (answer.failure ?? "\(answer.status), ranges " + (answer.status == 206 ? "work" : "are ignored"))
+            + cost
+    }
+
+    /// The `plan.route` event.
+    func event(time: Int64) -> SyncEvent {
+        SyncEvent("plan.route", time: time) { line in
+            line.field("prefix", redacted(url: source.prefix))
+            line.field("objects", source.objects)
+            line.field("requests", source.requests)
+            guard let explanation else { return line.field("local", true) }
+            line.field("asked", explanation.asked)
+            if let rule = explanation.rule { line.field("rule", rule.place) }
+            if let credentials = explanation.credentials { line.field("credentials", credentials) }
+            line.field("headers", explanation.headers)
+            if let proxy = explanation.proxy { line.field("proxy", proxy.url) }
+            if let tls = explanation.tls { line.field("tls", tls.minimumVersion) }
+            line.key("hops")
+            line.array { array in
+                for hop in hops {
+                    array.object {
+                        $0.field("reason", hop.reason)
+                        $0.field(hop.reason == "rewrite" ? "rule" : "status", hop.number)
+                        $0.field("from", hop.from)
+                        $0.field("to", hop.to)
+                    }
+                }
+            }
+            guard let answer else { return }
+            line.field("status", answer.status)
+            if let failure = answer.failure { line.field("reason", failure) }
+            line.field("probes", answer.requests)
+        }
+    }
+}

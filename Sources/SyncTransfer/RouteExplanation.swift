@@ -1,0 +1,79 @@
+import SyncModel
+
+/// Where a request for a URL would go first, and as whom: what a configuration makes of it, without asking anyone.
+/// Holds no secret.
+package struct RouteExplanation: Sendable {
+    /// What the manifest or the user names, redacted.
+    package let original: String
+    /// The rule that applies: its place from 1, and the URLs it is for.
+    package let rule: (place: Int, pattern: String)?
+    /// The URL that is asked, redacted.
+    package let asked: String
+    /// Whose credentials are sent: `basic`, `bearer` or `sigv4`; `nil` for nobody's.
+    package let credentials: String?
+    /// How many of the configured headers are sent.
+    package let headers: Int
+    /// The proxy's URL, and whether a user name is sent to it.
+    package let proxy: (url: String, hasUser: Bool)?
+    /// The oldest TLS version and what is trusted and shown; `nil` for http.
+    package let tls: TLS?
+
+    /// Trust and identity for one https origin.
+    package struct TLS: Sendable, Equatable {
+        /// `1.2` or `1.3`.
+        package let minimumVersion: String
+        /// A file of authorities; `nil` for the system's.
+        package let authorities: String?
+        /// The client's certificate, where it is shown to this origin.
+        package let certificate: String?
+    }
+}
+
+extension TransportConfiguration {
+    /// Explains where a request for a URL would go first.
+    ///
+    /// - Throws: ``URLError`` when it is no URL that this program asks.
+    package func explain(_ text: String) throws(URLError) -> RouteExplanation {
+        let original = try CurlURL(text)
+        let rewritten = RewriteRules(rewriteRules).apply(to: original)
+        let asked = rewritten?.url ?? original
+        let isHome = homes?.contains(original.origin) != false
+        let kind = asked.isSigned ? nil : credentials[asked.origin]
+        let proxy = proxy(for: asked.origin)
+        return RouteExplanation(
+            original: redacted(original),
+            rule: rewritten.map { ($0.rule, rewriteRules[$0.rule - 1].shownPattern) },
+            asked: redacted(asked),
+            credentials: kind?.name,
+            headers: isHome ? headers.count : 0,
+            proxy: proxy.map { (redacted(url: $0.url), $0.user != nil) },
+            tls: asked.origin.scheme == "https"
+                ? RouteExplanation.TLS(
+                    minimumVersion: tls.minimumVersion.rawValue,
+                    authorities: tls.authorities,
+                    certificate: isHome ? tls.certificate : nil
+                ) : nil
+        )
+    }
+}
+
+extension RewriteRule {
+    /// What it is for, fit for people; what it makes of it may be signed.
+    package var shownPattern: String {
+        switch pattern {
+        case .prefix(let text): redacted(url: text)
+        case .expression(let text): "~" + escaped(text)
+        }
+    }
+}
+
+extension Credentials.Kind {
+    /// The kind, as the credentials file has it.
+    package var name: String {
+        switch self {
+        case .basic: "basic"
+        case .bearer: "bearer"
+        case .sigV4: "sigv4"
+        }
+    }
+}
