@@ -297,7 +297,7 @@ struct AgentTests {
         }
     }
 
-    @Test("A path that somebody waits for comes before all others, also in a run that is under way [S89 S162]")
+    @Test("A path that somebody waits for comes first, also in a run that is under way [S89 S162]")
     func prioritized() async throws {
         let bench = try AgentBench(files: 60)
         bench.stall()
