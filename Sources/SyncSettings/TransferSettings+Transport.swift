@@ -54,7 +54,7 @@ extension TransferSettings {
     /// Most connections where nobody says a number.
     private static let mostConnections = 64
     /// Most connections to one origin where nobody says a number: beyond it servers begin to refuse.
-    private static let mostConnectionsPerHost = 16
+    private static let mostConnectionsPerHost = 32
 
     private func headerLines() throws(SettingsError) -> [String] {
         var lines: [String] = []

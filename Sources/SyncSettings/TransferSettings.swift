@@ -88,11 +88,11 @@ package struct TransferSettings: Sendable, Equatable {
     /// Connections that a plan counts with: few long requests fill them, whatever number adapts later.
     package var plannedConnections: Int {
         let cap = min(connections ?? 64, connectionsPerHost ?? 64)
-        return connections == nil && connectionsPerHost == nil ? Self.usualConnections : min(max(1, cap), 64)
+        return connections == nil && connectionsPerHost == nil ? Self.usualConnections / 2 : min(max(1, cap), 64)
     }
 
     /// What a run starts with and plans for when nobody says a number.
-    package static let usualConnections = 4
+    package static let usualConnections = 8
 
     /// Names the settings that hold a secret themselves instead of the path of a file that does.
     package var inlineSecrets: [String] {

@@ -64,7 +64,7 @@ package struct TransportConfiguration: Sendable {
     /// Transfers of at most so many **bytes** have a lane of their own beside the large ones.
     package var smallSize: UInt64 = 1 << 20
     /// Least **bytes** of a part when a running transfer is split.
-    package var minimumSplit: UInt64 = 2 << 20
+    package var minimumSplit: UInt64 = 512 << 10
 
     /// What an earlier process knew about hosts; see ``CurlTransport/hostRecords``.
     package var hostRecords: [HostRecord] = []
