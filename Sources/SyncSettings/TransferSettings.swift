@@ -87,8 +87,8 @@ package struct TransferSettings: Sendable, Equatable {
 
     /// Connections that a plan counts with: few long requests fill them, whatever number adapts later.
     package var plannedConnections: Int {
-        let cap = min(connections ?? 64, connectionsPerHost ?? 64)
-        return connections == nil && connectionsPerHost == nil ? Self.usualConnections / 2 : min(max(1, cap), 64)
+        guard connections != nil || connectionsPerHost != nil else { return Self.usualConnections / 2 }
+        return min(max(1, min(connections ?? 64, connectionsPerHost ?? 64)), 64)
     }
 
     /// What a run starts with and plans for when nobody says a number.
