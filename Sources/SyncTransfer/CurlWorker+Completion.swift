@@ -5,6 +5,7 @@ extension CurlWorker {
     func end(_ piece: Piece) {
         piece.leaveQueue()
         piece.state = .ended
+        endScouting(piece)
         let transfer = piece.transfer
         transfer.openPieces -= 1
         guard transfer.openPieces == 0, !transfer.hasEnded else { return }
@@ -31,6 +32,7 @@ extension CurlWorker {
             piece.leaveQueue()
             if case .running(let exchange) = piece.state { detach(piece, from: exchange) }
             piece.state = .ended
+            endScouting(piece)
         }
         transfer.pieces = []
         transfer.completion(

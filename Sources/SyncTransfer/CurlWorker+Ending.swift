@@ -91,7 +91,7 @@ extension CurlWorker {
         if reapable.last !== exchange { reapable.append(exchange) }
     }
 
-    private func learn(_ chain: RedirectChain, originIsPublic: Bool) {
+    func learn(_ chain: RedirectChain, originIsPublic: Bool) {
         guard chain.hops > 0, !chain.isRecalled, let status = chain.firstStatus else { return }
         memory.learn(
             chain.entry,
@@ -152,6 +152,7 @@ extension CurlWorker {
                 }
             }
         )
+        if exchange.plan.chain.hops == 0 { standings[from.origin].redirects = true }
         switch step {
         case .refuse(let refusal): settle(piece, fault: refusal.fault, chain: exchange.plan.chain)
         case .follow(let target, let rewritten):

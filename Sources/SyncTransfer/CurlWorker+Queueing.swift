@@ -108,6 +108,7 @@ extension CurlWorker {
         let chain = route(of: piece)
         // Another host when something was learnt since it was queued.
         guard chain.current.origin == host.origin else { return enqueue(piece) }
+        guard !waitsForScout(piece, chain) else { return }
         if !joinWholeObject(piece) { launch(piece, chain: chain, on: host) }
     }
 

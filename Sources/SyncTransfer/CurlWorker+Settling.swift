@@ -6,6 +6,7 @@ extension CurlWorker {
         let transfer = piece.transfer
         guard !transfer.hasEnded else { return }
         piece.leaveQueue()
+        endScouting(piece)
         if fault.kind == .superseded {
             piece.chain = chain
             if !joinWholeObject(piece) { enqueue(piece, isUrgent: true) }

@@ -24,6 +24,9 @@ final class CurlWorker {
     var timers = Heap<Timer> { $0.at < $1.at }
     var standings: Standings
     var memory = RedirectMemory()
+    var scouts = Scouts()
+    /// Pieces whose answer others wait for, with where it came from.
+    var returnedScouts: [(piece: Piece, chain: RedirectChain)] = []
     var wholeObjects = WholeObjects()
     /// Exchanges of which some pieces are done and others not.
     var reapable: [Exchange] = []
@@ -90,6 +93,7 @@ final class CurlWorker {
     private func letLibcurlWork() -> Bool {
         var active: Int32 = 0
         let code = curl_multi_perform(multi, &active)
+        welcomeScouts()
         var ended = false
         var left: Int32 = 0
         while let message = curl_multi_info_read(multi, &left) {

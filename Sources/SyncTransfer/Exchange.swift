@@ -171,6 +171,9 @@ final class Exchange {
         let verdict = judge(collector.headers, to: plan.question, now: plan.unixTime)
         self.verdict = verdict
         phase = .discarding
+        if isAccepted {
+            for piece in pieces where piece.scoutKey != nil { worker.scoutReturns(piece, from: self) }
+        }
         switch verdict {
         case .fault(let found): fault = found
         case .redirect: break

@@ -91,6 +91,9 @@ package struct RedirectMemory: Sendable {
         )
     }
 
+    /// Whether anything is known about a URL, or about a directory, that ends with `/`.
+    func isTaught(_ place: String) -> Bool { exact[place] != nil || directories[Substring(place)] != nil }
+
     /// What was known about a URL has failed.
     package mutating func forget(_ original: CurlURL) {
         exact[original.text] = nil

@@ -1,5 +1,5 @@
 /// How one origin has done so far.
-package struct HostScore: Equatable, Sendable {
+package struct HostScore: Equatable, Sendable, Codable {
     /// Answers that brought what was asked; old ones count less.
     package var successes = 0.0
     /// Attempts that did not.
@@ -8,6 +8,10 @@ package struct HostScore: Equatable, Sendable {
     package var rate: Double?
     /// Connections at a time that served it well; `nil` until measured.
     package var connections: Int?
+
+    /// Whether it has redirected first requests, and was not seen to have stopped that: then only one request of a
+    /// directory asks where to go while nothing is known of it.
+    package var redirects = false
 
     /// Nothing known.
     package init() {}
@@ -42,8 +46,12 @@ package struct HostScore: Equatable, Sendable {
     }
 }
 
-/// What is known about one origin, to be kept for the next process.
-package struct HostRecord: Equatable, Sendable {
+/// What is known about one origin, to be kept for the next process: given to it as
+/// ``TransportConfiguration/hostRecords``, taken from this one with ``CurlTransport/hostRecords``.
+///
+/// Encoded, it holds an origin and numbers: no path, no query, no secret. What redirects taught is not part of it:
+/// those lessons last for an hour at most, and many of their targets are signed.
+package struct HostRecord: Equatable, Sendable, Codable {
     /// As ``Origin/description``.
     package var origin: String
     /// How it has done.

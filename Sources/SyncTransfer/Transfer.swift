@@ -77,6 +77,10 @@ final class Piece {
     var askedSource: Int?
     /// Where redirects have led in this attempt; `nil` to begin at the original URL.
     var chain: RedirectChain?
+    /// What its first request finds out for others, see ``Scouts``; `nil` when nobody relies on it.
+    var scoutKey: String?
+    /// Whether it has waited for what another finds out.
+    var hasWaited = false
     /// Whether a request of the chain was answered from a public address.
     var originIsPublic = false
     /// Attempts in a row without progress.

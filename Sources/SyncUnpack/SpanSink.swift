@@ -36,6 +36,12 @@ package final class SpanSink: SplittableSink {
     /// **Bytes** are wanted from here on. On the transport's thread, or after its completion.
     package var position: UInt64 { state.next }
 
+    /// Goes on where it is, also when the answer's validator is another than the last one's.
+    ///
+    /// That is harmless: nothing is believed because of a validator. Blobs that were complete before have been checked
+    /// against their own SHA-256, and so are all that follow; the one blob that got bytes of both versions is refused
+    /// and fetched once more. Packs are named by their digest, so a change is a fault of the server, and which of its
+    /// two answers was the wrong one only the digests can tell. Starting over here would throw verified blobs away.
     package func begin(_ response: ResponseHead) -> UInt64 { state.next }
 
     package func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
