@@ -13,6 +13,13 @@ package struct ConfigurationFile: Sendable, Equatable {
     /// No file.
     package init() {}
 
+    /// Every key, those inside objects without their path.
+    package static let keys =
+        TransferKeys.all + TransferKeys.proxy + TransferKeys.tls + TransferKeys.redirects + HookSetting.keys
+        + [hooksKey]
+
+    private static let hooksKey = "hooks"
+
     /// Largest file, in **bytes**.
     package static let maximumSize = 1 << 20
 
@@ -56,10 +63,10 @@ package struct ConfigurationFile: Sendable, Equatable {
         } catch {
             throw SettingsError("\(shown):\(error.description)")
         }
-        let root = try StrictObject(node, path: "", keys: TransferKeys.all + ["hooks"], shown: shown)
+        let root = try StrictObject(node, path: "", keys: TransferKeys.all + [hooksKey], shown: shown)
         var file = ConfigurationFile()
         file.transfer = try TransferKeys.read(root, base)
-        for (name, line, node) in try root.named("hooks") {
+        for (name, line, node) in try root.named(hooksKey) {
             file.hooks[name] = try HookSetting.read(name, node, line: line, shown: shown, of: root)
         }
         return file

@@ -10,12 +10,17 @@ struct ScriptedSet {
     var manifest: String { server.url("/site/manifest.json") }
 
     /// Publishes two files in a pack and one loose-sized group; `edit` changes the manifest before it is served.
-    init(_ options: FaultServer.Options = .init(), edit: ((String) -> String)? = nil) throws {
+    init(
+        _ options: FaultServer.Options = .init(),
+        files: [String: Data] = [:],
+        edit: ((String) -> String)? = nil
+    ) throws {
         scratch = try Scratch()
         tool = Tool(scratch)
         server = try FaultServer(options)
         try scratch.write(Data("one".utf8), to: "assets/a.txt")
         try scratch.write(Data("two".utf8), to: "assets/sheets/b.txt")
+        for (path, data) in files { try scratch.write(data, to: "assets/\(path)") }
         let outcome = try tool.run([
             "publish", "assets", "--to", "site", "--project", "com.example.tower", "--group",
             "sheets=sheets/**",
@@ -200,6 +205,33 @@ struct TransferTests {
             manifest, "--cacert", "ca.pem", "--allow-redirect-downgrade", "all", "--max-redirects", "0",
         ])
         #expect(none.status == 77, "\(none.error)")
+    }
+
+    @Test("A pack that becomes another one half-way costs bytes, and no wrong byte is shown [F019]")
+    func changedPack() throws {
+        let data = Data(patternedBytes(size: 3_000_000, seed: 7))
+        let set = try ScriptedSet(files: ["big.bin": data])
+        let pack = try #require(try set.scratch.contents(of: "site/packs").first)
+        let path = "/site/packs/\(pack)"
+        let right = try #require(FileManager.default.contents(atPath: set.scratch.path + path))
+        var wrong = ServedObject(patternedBytes(size: right.count, seed: 8))
+        wrong.etag = "\"wrong\""
+        let (good, bad) = (ServedObject(Array(right)), wrong)
+        set.server.respond(to: path) { request in
+            // The first span, the first time; later it is asked for past caches.
+            let isFirst =
+                request.header("range")?.hasPrefix("bytes=0-") == true
+                && request.header("cache-control") == nil
+            return isFirst ? .object(bad).dropping(at: 500_000) : .object(good)
+        }
+        let outcome = try set.pull([set.manifest])
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(FileManager.default.contents(atPath: set.scratch.path + "/tower/big.bin") == data)
+        #expect(set.isPulled())
+        let ranges = set.server.log.requests(to: path).map { entry in
+            [entry.request.header("range") ?? "", entry.request.header("if-range") ?? ""]
+        }
+        #expect(ranges.contains { $0[1] == "\"wrong\"" }, "\(ranges)")
     }
 
     @Test(

@@ -1,3 +1,4 @@
+import Foundation
 import SyncSettings
 import SyncTransfer
 import Testing
@@ -238,5 +239,45 @@ struct ConfigurationFileTests {
             }
         }
         #expect(outcomes == text.count * 16)
+    }
+}
+
+@Suite("The example", .timeLimit(.minutes(1)))
+struct ExampleTests {
+    static let url = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appendingPathComponent("Examples/config.json")
+
+    @Test("Examples/config.json has every key, and each is read")
+    func example() throws {
+        let text = try String(contentsOf: Self.url, encoding: .utf8)
+        let settings = try parse(text).transfer
+        #expect(settings.connections == 64 && settings.connectionsPerHost == 16)
+        #expect(settings.rateLimit == 10_000_000 && settings.deadline == .seconds(21_600))
+        #expect(settings.connectTimeout == .seconds(30) && settings.idleTimeout == .seconds(60))
+        #expect(settings.rewrite.count == 2 && settings.headers.count == 2)
+        #expect(settings.inlineSecrets.isEmpty, "anyone may read the example")
+        #expect(settings.credentialsFile != nil && settings.secureProxy?.passwordFile != nil)
+        #expect(settings.proxyExceptions?.count == 3 && settings.authorities != nil)
+        #expect(settings.certificate != nil && settings.certificateKey != nil)
+        #expect(settings.minimumTLS == .tls12 && settings.http2 == .never && settings.redirectLimit == 10)
+        #expect(settings.downgrade != .none && settings.privateTargets != .none)
+        #expect(try parse(text).hooks["reindex"]?.timeout == 3600)
+        for key in ConfigurationFile.keys { #expect(text.contains("\"\(key)\":"), "\(key)") }
+        #expect(ConfigurationFile.keys.count > 25)
+    }
+
+    @Test("What the example says about defaults is so")
+    func defaults() throws {
+        var configuration = TransportConfiguration(
+            clock: TransportClock(now: { .zero }, unixTime: { 0 }),
+            random: { 0 }
+        )
+        try TransferSettings().apply(to: &configuration)
+        #expect(configuration.connections == 64 && configuration.connectionsPerHost == 16)
+        #expect(configuration.initialConnections == 4 && configuration.adaptive)
+        #expect(configuration.resourceDeadline == .seconds(7 * 86_400))
+        #expect(configuration.connectTimeout == .seconds(30) && configuration.idleTimeout == .seconds(60))
+        #expect(configuration.tls.minimumVersion == .tls12 && configuration.http2 == .never)
+        #expect(configuration.redirects.limit == 10)
     }
 }
