@@ -149,7 +149,9 @@ let package = Package(
         tests("SyncAgentTests", ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]),
         library("SyncCommands", [
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncSettings",
-            "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", argumentParser, logging,
+            "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer",
+            "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncFiles", "SyncDigest", "CPosix",
+            argumentParser, logging,
         ]),
         tests("SyncCommandsTests", [
             "SyncCommands", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", "SyncSettings",

@@ -93,6 +93,9 @@ swift build --build-tests || exit 1
 title "Format (swift format lint --strict)"
 swift format lint --strict --parallel --recursive Sources Tests || failed "format"
 
+title "Example programs"
+swift build --package-path Examples/watch-session --scratch-path .build/watch-session || failed "examples"
+
 title "Manifest schema (Tests/schema/check.py)"
 if python3 -c 'import jsonschema' 2>/dev/null; then
     python3 Tests/schema/check.py || failed "schema"

@@ -74,6 +74,9 @@ static inline void sa_name_thread(const char *name) { prctl(PR_SET_NAME, name, 0
 #ifndef F_OFD_SETLK
 #define F_OFD_SETLK 37 /* fcntl(2); hidden behind _GNU_SOURCE in glibc's headers. */
 #endif
+#ifndef F_OFD_GETLK
+#define F_OFD_GETLK 36
+#endif
 #endif
 
 #ifndef __linux__

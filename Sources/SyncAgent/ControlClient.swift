@@ -12,11 +12,17 @@ public struct ControlClient: Sendable {
     /// The agent's socket, absolute.
     public let socketPath: String
 
+    /// Longest time for an answer to what takes no time; enqueueing and removing may take ten minutes.
+    public let timeout: Duration
+
     /// Takes the path of a socket; ``AgentPlace`` knows the usual one.
-    public init(socketPath: String) { self.socketPath = socketPath }
+    public init(socketPath: String, timeout: Duration = .seconds(60)) {
+        self.socketPath = socketPath
+        self.timeout = timeout
+    }
 
     /// What the agent itself is about.
-    public func status() async throws -> AgentStatus { try await get("/v1/agent", timeout: 10_000) }
+    public func status() async throws -> AgentStatus { try await get("/v1/agent") }
 
     /// Every session, by name.
     public func sessions() async throws -> [SessionStatus] {
@@ -32,7 +38,7 @@ public struct ControlClient: Sendable {
     /// Hands a run to the agent; returns when it is on the disk. The very same request again changes nothing.
     public func enqueue(_ request: EnqueueRequest) async throws -> EnqueueReply {
         // The agent fetches the manifest first: as long as a slow server takes.
-        try await post("/v1/runs", ControlJSON.encode(request), timeout: 600_000)
+        try await post("/v1/runs", ControlJSON.encode(request), timeout: .seconds(600))
     }
 
     /// Stops the session's open run at a checkpoint.
@@ -61,7 +67,7 @@ public struct ControlClient: Sendable {
         _ = try await exchange(
             "DELETE",
             "/v1/sessions/\(Self.encoded(session))?files=\(files ? 1 : 0)",
-            timeout: 600_000
+            timeout: .seconds(600)
         ).answer()
     }
 
@@ -89,17 +95,17 @@ public struct ControlClient: Sendable {
         if follow { query += "&follow=1" }
         if progress { query += "&progress=1" }
         let target = "/v1/sessions/\(Self.encoded(session))/events\(query)"
-        return LineStream(exchange("GET", target, timeout: nil))
+        return LineStream(exchange("GET", target, isStream: true))
     }
 
-    private func get<Value: Decodable>(_ target: String, timeout: Int = 60_000) async throws -> Value {
-        try ControlJSON.decode(Value.self, from: await exchange("GET", target, timeout: timeout).answer())
+    private func get<Value: Decodable>(_ target: String) async throws -> Value {
+        try ControlJSON.decode(Value.self, from: await exchange("GET", target).answer())
     }
 
     private func post<Value: Decodable>(
         _ target: String,
         _ body: [UInt8] = [],
-        timeout: Int = 60_000
+        timeout: Duration? = nil
     ) async throws -> Value {
         let exchange = exchange("POST", target, body: body, timeout: timeout)
         return try ControlJSON.decode(Value.self, from: await exchange.answer())
@@ -109,9 +115,17 @@ public struct ControlClient: Sendable {
         _ method: String,
         _ target: String,
         body: [UInt8]? = nil,
-        timeout: Int? = 60_000
+        timeout: Duration? = nil,
+        isStream: Bool = false
     ) -> Exchange {
-        Exchange(socketPath: socketPath, method: method, target: target, body: body, timeout: timeout)
+        let limit = max(0.001, (timeout ?? self.timeout) / .seconds(1))
+        return Exchange(
+            socketPath: socketPath,
+            method: method,
+            target: target,
+            body: body,
+            timeout: isStream ? nil : Int(min(limit, 86_400) * 1_000)
+        )
     }
 
     /// A part of a path: everything but unreserved characters as `%` and two digits. RFC 3986 §2.3.

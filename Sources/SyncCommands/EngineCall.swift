@@ -73,7 +73,7 @@ struct EngineCall: Sendable {
     }
 
     /// Runs blocking work of the engine on a thread of its own; cancelling the task asks it to stop.
-    private func withEngine<R: Sendable>(
+    func withEngine<R: Sendable>(
         _ options: PullOptions,
         store: SyncStore,
         _ work: @escaping @Sendable (PullEngine, StopRequest) throws -> R
@@ -100,7 +100,7 @@ struct EngineCall: Sendable {
     }
 
     /// Nothing of a look around is kept.
-    private func noStore() throws -> SyncStore {
+    func noStore() throws -> SyncStore {
         do throws(StoreError) {
             return try SyncStore.inMemory()
         } catch {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncControl
 import SyncModel
 
 /// The process's entry: parses the command line, runs the verb, exits with its status.
@@ -16,6 +17,9 @@ package func runSyncagent() async -> Never {
     } catch let failure as CommandFailure {
         if !failure.message.isEmpty { Output().error(failure.message) }
         exit(failure.status.rawValue)
+    } catch let error as ControlError {
+        Output().error(error.message)
+        exit(error.exitStatus.rawValue)
     } catch {
         // Wrong arguments, and --help and --version, which end a parse by throwing.
         SyncagentCommand.exit(withError: error)

@@ -5,7 +5,7 @@ import SyncSettings
 
 /// The few things a command takes from its environment, read in one place.
 struct EnvironmentPaths: Sendable {
-    private let lookup: @Sendable (String) -> String?
+    let lookup: @Sendable (String) -> String?
     private let home: String?
 
     /// Takes variables from `lookup`; `home` stands in for a missing `HOME`.

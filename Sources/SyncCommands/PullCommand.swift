@@ -51,6 +51,12 @@ struct PullCommand: AsyncParsableCommand {
     @OptionGroup(title: "Transfer")
     var transfer: TransferOptions
 
+    @OptionGroup(title: "Hooks")
+    var hookOptions: HookOptions
+
+    @OptionGroup(title: "Background")
+    var later: BackgroundOptions
+
     @OptionGroup(title: "Output")
     var reporting: ReportingOptions
 
@@ -58,6 +64,10 @@ struct PullCommand: AsyncParsableCommand {
         if force, !prune {
             throw ValidationError("--force is for --prune; without it there is nothing to force.")
         }
+        if dryRun, later.background {
+            throw ValidationError("--dry-run and --background: print the plan, or hand it over; not both.")
+        }
+        try hookOptions.check(hasHooks: !hooks.isEmpty || !groupHooks.isEmpty)
         _ = try hookSpecifications(environment: .ofProcess)
     }
 
@@ -74,6 +84,15 @@ struct PullCommand: AsyncParsableCommand {
         for program in options.hooks.compactMap(\.arguments.first) where !EnvironmentPaths.isProgram(program)
         {
             output.warning("\(escaped(program)) is not an executable program now; the hook may fail.")
+        }
+        if later.background {
+            return try await BackgroundPull(
+                options: options,
+                background: later,
+                settings: settings,
+                hasOwnFile: transfer.configurationFile != nil || transfer.noConfigurationFile,
+                engine: engine
+            ).run()
         }
         let report = try await engine.pull(options)
         output.message(Self.summary(report))
@@ -108,7 +127,7 @@ struct PullCommand: AsyncParsableCommand {
         var specifications: [HookSpecification] = []
         for hook in hooks {
             let program = try environment.absoluteProgram(hook, option: "--hook")
-            specifications.append(HookSpecification(group: "all", arguments: [program]))
+            specifications.append(specification(program, group: "all"))
         }
         for hook in groupHooks {
             let parts = hook.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -122,9 +141,18 @@ struct PullCommand: AsyncParsableCommand {
                 )
             }
             let program = try environment.absoluteProgram(String(parts[1]), option: "--group-hook")
-            specifications.append(HookSpecification(group: group, arguments: [program]))
+            specifications.append(specification(program, group: group))
         }
         return specifications
+    }
+
+    private func specification(_ program: String, group: String) -> HookSpecification {
+        HookSpecification(
+            group: group,
+            arguments: [program],
+            timeout: hookOptions.timeout,
+            results: hookOptions.results
+        )
     }
 
     /// One line about what a pull did.

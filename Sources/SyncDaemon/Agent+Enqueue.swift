@@ -11,6 +11,7 @@ extension Agent {
         let options = try options(of: request)
         var needs = EngineNeeds(deadline: .seconds(120), patience: .seconds(30), stop: StopRequest())
         needs.settings = request.settings
+        needs.manifest = request.manifest
         let handle = try environment.engine(needs).get()
         let checked = await onThread { () -> Result<PreparedRun, EngineError> in
             do throws(EngineError) {

@@ -75,6 +75,7 @@ struct JobWork: Sendable {
         let left = run.deadline.map { Duration.milliseconds(max(1_000, $0 - now)) } ?? .seconds(7 * 86_400)
         var needs = EngineNeeds(deadline: left, patience: nil, stop: job.stop)
         needs.settings = run.settings
+        needs.manifest = run.location
         (needs.connections, needs.rateLimit) = PullEngine.limits(of: run)
         let handle = try environment.engine(watched(needs)).get()
         defer { handle.end() }

@@ -18,6 +18,16 @@ struct UsageTests {
             (["verify", "a", "b"], "'b'"),
             (["serve"], "<directory>"),
             (["serve", ".", "--port", "70000"], "65535"),
+            (["events", "--since=-1"], "-1"),
+            (["wait", "--timeout", "soon"], "soon"),
+            (["rm"], "<session>"),
+            (["prioritize", "tower"], "<path>"),
+            (["prioritize", "tower", "/etc"], "relative"),
+            (["agent", "run", "--jobs", "0"], "1 to 64"),
+            (["hooks", "replay", "first"], "first"),
+            (["pull", "m.json", "--hook-on", "ok"], "--hook-on"),
+            (["pull", "m.json", "--background", "--dry-run"], "--dry-run"),
+            (["pull", "m.json", "--background", "--not-before", "soon"], "soon"),
         ] as [([String], String)]
     )
     func usage(arguments: [String], words: String) throws {
@@ -37,7 +47,15 @@ struct UsageTests {
         #expect(outcome.error == "")
     }
 
-    @Test("--help goes to standard output", arguments: [[], ["pull"], ["plan"], ["verify"], ["serve"]])
+    @Test(
+        "--help goes to standard output",
+        arguments: [
+            [], ["pull"], ["plan"], ["verify"], ["serve"], ["status"], ["events"], ["wait"], ["attach"],
+            ["pause"],
+            ["resume"], ["cancel"], ["rm"], ["prioritize"], ["hooks"], ["hooks", "receipt"], ["agent"],
+            ["agent", "run"], ["doctor"], ["gc"],
+        ]
+    )
     func help(verb: [String]) throws {
         let outcome = try Tool(try Scratch()).run(verb + ["--help"])
         #expect(outcome.status == 0)

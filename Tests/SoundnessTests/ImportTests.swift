@@ -43,7 +43,8 @@ private let allowedImports: [String: Set<String>] = [
     // The one composition root.
     "SyncCommands": [
         "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",
-        "SyncSettings", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", "ArgumentParser", "Logging",
+        "SyncSettings", "SyncStore", "SyncCompression", "SyncDigest", "SyncFiles", "SyncPublisher", "SyncServer",
+        "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "CPosix", "ArgumentParser", "Logging",
         "Foundation",
     ],
     "syncagent": ["SyncCommands"],

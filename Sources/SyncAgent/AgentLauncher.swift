@@ -1,0 +1,128 @@
+import CPosix
+import Foundation
+import SyncControl
+import SyncModel
+
+/// Starts an agent when none answers: a process of its own session that outlives the one that starts it.
+public struct AgentLauncher: Sendable {
+    /// The program, absolute.
+    public var program: String
+    /// argv, without the program's own name.
+    public var arguments: [String]
+    /// Its whole environment.
+    public var environment: [String: String]
+    /// Where it writes; begun anew when it has grown beyond 1 MiB.
+    public var logFile: String
+
+    private static let logLimit: off_t = 1 << 20
+
+    /// - Parameters:
+    ///   - program: `syncagent`, absolute.
+    ///   - place: Where its state is; the log is there, too.
+    ///   - environment: Its variables, such as `ProcessInfo.processInfo.environment`; what belongs to one hook or
+    ///     one service (`SYNCAGENT_…`, `NOTIFY_SOCKET`, `WATCHDOG_…`) is left out.
+    public init(program: String, place: AgentPlace, environment: [String: String]) {
+        self.program = program
+        arguments = ["agent", "run", "--on-demand"]
+        logFile = place.stateDirectory + "/agent.log"
+        self.environment = environment.filter { name, _ in
+            !["SYNCAGENT_", "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_"].contains { name.hasPrefix($0) }
+        }
+    }
+
+    /// Starts it and returns at once. Two at the same time do no harm: the agent's lock lets one live.
+    ///
+    /// - Throws: `ControlError`.
+    public func start() throws(ControlError) {
+        let log = try openLog()
+        defer { close(log) }
+        let directory = try checked(sa_openat(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY, 0), "open", "/")
+        defer { close(directory) }
+        let null = try checked(sa_openat(AT_FDCWD, "/dev/null", O_RDONLY, 0), "open", "/dev/null")
+        defer { close(null) }
+        var descriptors: [Int32] = []
+        defer { for descriptor in descriptors { close(descriptor) } }
+        for descriptor in [directory, null, log] {
+            descriptors.append(try checked(sa_duplicate_above2(descriptor), "duplicate", "a descriptor"))
+        }
+
+        let texts = [program] + arguments
+        let variables = environment.filter { !$0.key.contains("=") }.map { "\($0.key)=\($0.value)" }.sorted()
+        var argv = texts.map { strdup($0) } + [nil]
+        var envp = variables.map { strdup($0) } + [nil]
+        defer { for pointer in argv + envp { free(pointer) } }
+        let child = try checked(
+            sa_spawn(program, &argv, &envp, descriptors[0], descriptors[1], descriptors[2], 0o077),
+            "run",
+            program
+        )
+        // Its end is taken, so that a program that lives long keeps no zombie. waitpid(2)
+        Thread.detachNewThread {
+            var status: Int32 = 0
+            while waitpid(child, &status, 0) < 0, sa_errno() == EINTR {}
+        }
+    }
+
+    private func openLog() throws(ControlError) -> Int32 {
+        var prefix = ""
+        for component in logFile.split(separator: "/").dropLast() {
+            prefix += "/" + component
+            if mkdir(prefix, 0o700) != 0, access(prefix, F_OK) != 0 { throw failure("create", prefix) }
+        }
+        let flags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW
+        let file = try checked(sa_openat(AT_FDCWD, logFile, flags, 0o600), "open", logFile)
+        var status = stat()
+        if fstat(file, &status) == 0, status.st_size > Self.logLimit { _ = ftruncate(file, 0) }
+        return file
+    }
+
+    private func checked(_ result: Int32, _ step: String, _ path: String) throws(ControlError) -> Int32 {
+        guard result >= 0 else { throw failure(step, path) }
+        return result
+    }
+
+    private func failure(_ step: String, _ path: String) -> ControlError {
+        let reason = String(cString: strerror(sa_errno()))
+        return ControlError(
+            .unreachable,
+            "Cannot start the agent: cannot \(step) \(escaped(path)): \(reason).",
+            exitStatus: .unavailable
+        )
+    }
+}
+
+extension ControlClient {
+    /// Makes sure that an agent answers: starts one when none does, and waits until it is ready.
+    ///
+    /// - Parameters:
+    ///   - launcher: How to start it.
+    ///   - patience: Longest time to wait for it.
+    /// - Returns: What the agent says of itself.
+    /// - Throws: `ControlError` with code `unreachable` when none answers in time; `CancellationError`.
+    @discardableResult
+    public func reach(
+        starting launcher: AgentLauncher,
+        patience: Duration = .seconds(10)
+    ) async throws -> AgentStatus {
+        do {
+            return try await status()
+        } catch let error as ControlError where error.code == .unreachable {
+            try launcher.start()
+        }
+        let end = ContinuousClock.now + patience
+        while true {
+            do {
+                return try await status()
+            } catch let error as ControlError where error.code == .unreachable {
+                guard ContinuousClock.now < end else {
+                    throw ControlError(
+                        .unreachable,
+                        "\(error.message) It was started, but did not come up; see \(escaped(launcher.logFile)).",
+                        exitStatus: .unavailable
+                    )
+                }
+                try await Task.sleep(for: .milliseconds(20))
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+import ArgumentParser
+import SyncAgent
+import SyncControl
+import SyncModel
+
+/// `syncagent agent`: the process that works on runs nobody waits for.
+struct AgentCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "agent",
+        abstract: "Run, ask or stop the process that works in the background.",
+        subcommands: [AgentRunCommand.self, AgentStatusCommand.self, AgentStopCommand.self]
+    )
+
+    func run() async throws { throw CommandFailure(.usage, AgentCommand.helpMessage()) }
+}
+
+/// `syncagent agent status`.
+struct AgentStatusCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status",
+        abstract: "Show the agent that is running.",
+        discussion: "Exit status: 0 when one answers, 69 when none does. Starts none."
+    )
+
+    @OptionGroup(title: "Output")
+    var format: JSONFlag
+
+    func run() async throws {
+        let output = Output()
+        let state = try StateAccess(output: output)
+        let status: AgentStatus
+        do {
+            status = try await state.client.status()
+        } catch let error as ControlError {
+            throw CommandFailure(error)
+        }
+        if format.json { return try output.value(status) }
+        let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
+        let rows = [
+            ["state", escaped(status.state)],
+            ["process", String(status.process)],
+            ["version", escaped(status.version)],
+            ["started", text.moment(status.started) + (status.onDemand ? ", on demand" : "")],
+            ["runs", "\(status.running) of at most \(status.maximumRuns)"],
+            ["sessions", String(status.sessions)],
+            ["state directory", escaped(status.stateDirectory)],
+            ["socket", escaped(state.place.socketPath)],
+        ]
+        for line in TextTable.lines(rows) { output.line(line) }
+    }
+}
+
+/// `syncagent agent stop`.
+struct AgentStopCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "stop",
+        abstract: "Stop the agent; what it works on stays paused until it is resumed.",
+        discussion: """
+            Work under way comes to rest at a checkpoint first; nothing that has been fetched is lost. With --release \
+            the runs are not paused: the next agent goes on with them by itself. When no agent runs there is nothing \
+            to do (exit 0).
+            """
+    )
+
+    @Flag(help: "Leave runs waiting for the next agent instead of pausing them.")
+    var release = false
+
+    func run() async throws {
+        let output = Output()
+        let state = try StateAccess(output: output)
+        do {
+            try await state.client.stop(release ? .release : .pause)
+        } catch let error as ControlError {
+            guard error.code == .unreachable else { throw CommandFailure(error) }
+            return output.message("No agent is running.")
+        }
+        // It has begun to stop; it is over when its lock is free.
+        let end = ContinuousClock.now + .seconds(30)
+        while AgentLock.isHeld(in: state.place.stateDirectory) {
+            guard ContinuousClock.now < end else {
+                throw CommandFailure(.busy, "The agent is still stopping after 30 s.")
+            }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        output.message("The agent has stopped.")
+    }
+}

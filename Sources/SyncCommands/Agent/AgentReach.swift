@@ -1,0 +1,84 @@
+import Foundation
+import SyncAgent
+import SyncControl
+import SyncModel
+
+/// How verbs that change something reach the agent: the running one, the user's systemd unit, or one of our own.
+struct AgentReach: Sendable {
+    let state: StateAccess
+
+    /// The unit that is started when the user has enabled it.
+    static let unit = "syncagent.service"
+
+    /// A client whose agent answers.
+    ///
+    /// - Throws: ``CommandFailure`` with status 69 when none comes up within ten seconds.
+    func client() async throws -> ControlClient {
+        let client = state.client
+        do {
+            _ = try await client.status()
+            return client
+        } catch let error as ControlError where error.code == .unreachable {
+            // Neither the unit nor the socket: an agent of our own.
+        }
+        do {
+            await startUnit()
+            try await client.reach(starting: launcher())
+        } catch let error as ControlError {
+            throw CommandFailure(error)
+        }
+        return client
+    }
+
+    /// Asks the agent; its errors become the command's.
+    func ask<R: Sendable>(_ work: @Sendable (ControlClient) async throws -> R) async throws -> R {
+        let client = try await client()
+        do {
+            return try await work(client)
+        } catch let error as ControlError {
+            throw CommandFailure(error)
+        }
+    }
+
+    private func launcher() -> AgentLauncher {
+        AgentLauncher(
+            program: Self.ownProgram(),
+            place: state.place,
+            environment: ProcessInfo.processInfo.environment
+        )
+    }
+
+    /// This program's file; its link in proc(5) also works after the file has been replaced.
+    static func ownProgram() -> String {
+        let link = "/proc/self/exe"
+        guard let path = try? FileManager.default.destinationOfSymbolicLink(atPath: link),
+            access(path, X_OK) == 0
+        else { return link }
+        return path
+    }
+
+    /// Starts the user's unit when it is enabled. Whether it works shows at the socket.
+    private func startUnit() async {
+        let environment = EnvironmentPaths.ofProcess
+        // Without a user manager systemctl(1) only says so.
+        guard let runtime = environment.runtimeDirectory(), access(runtime + "/systemd", F_OK) == 0,
+            let program = environment.program(named: "systemctl")
+        else { return }
+        guard await Self.run(program, ["--user", "--quiet", "is-enabled", Self.unit]) else { return }
+        _ = await Self.run(program, ["--user", "start", Self.unit])
+    }
+
+    private static func run(_ program: String, _ arguments: [String]) async -> Bool {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: program)
+        process.arguments = arguments
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        return await withCheckedContinuation { continuation in
+            process.terminationHandler = { continuation.resume(returning: $0.terminationStatus == 0) }
+            // Not started: as if it had failed.
+            do { try process.run() } catch { continuation.resume(returning: false) }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+import ArgumentParser
+import Foundation
+import Logging
+import SyncAgent
+import SyncControl
+import SyncControlServer
+import SyncDaemon
+import SyncModel
+
+/// `syncagent agent run`: the agent itself, in the foreground, for systemd, containers and on-demand starts.
+struct AgentRunCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run",
+        abstract: "Work on background runs until SIGTERM or SIGINT.",
+        discussion: """
+            Runs in the foreground and writes its log to standard error; under systemd use Type=notify. Commands \
+            that need an agent start one themselves, with --on-demand: it ends when there is nothing left to do.
+
+            On SIGTERM or SIGINT work under way comes to rest at a checkpoint within two seconds, and the next agent \
+            goes on with it. Exit status: 0 stopped, 75 another agent is running.
+            """
+    )
+
+    @Flag(help: "End by itself when there is nothing left to do; say nothing when another agent is running.")
+    var onDemand = false
+
+    @Option(help: ArgumentHelp("Runs at a time, 1 to 64.", valueName: "n"))
+    var jobs = 2
+
+    @Flag(help: "Take over from an agent that is running, as an upgrade does.")
+    var replace = false
+
+    func validate() throws {
+        guard (1...64).contains(jobs) else {
+            throw ValidationError("--jobs takes 1 to 64, not \(jobs).")
+        }
+    }
+
+    func run() async throws {
+        let output = Output()
+        let state = try StateAccess(output: output)
+        let lock = try await lock(state)
+        var logger = Logger(label: "agent") { _ in AgentLog(output: output) }
+        logger.logLevel = .info
+
+        let agent = try Self.agent(state, logger: logger, jobs: jobs, isOnDemand: onDemand)
+        try await Self.serve(agent, state, logger)
+        withExtendedLifetime(lock) {}
+    }
+
+    /// Takes the agent's lock; with `--replace` after asking its holder to hand over.
+    private func lock(_ state: StateAccess) async throws -> AgentLock {
+        let directory = state.place.stateDirectory
+        if let lock = try AgentLock.take(in: directory) { return lock }
+        guard replace else {
+            // Two clients that started one each use the same.
+            throw CommandFailure(
+                .busy,
+                onDemand ? "" : "Another agent is running. --replace takes over from it."
+            )
+        }
+        do {
+            try await state.client.stop(.handover)
+        } catch let error as ControlError {
+            // It may be on its way out already: the lock tells.
+            state.output.warning("asking the running agent to hand over: \(error.message)")
+        }
+        let end = ContinuousClock.now + .seconds(30)
+        while ContinuousClock.now < end {
+            if let lock = try AgentLock.take(in: directory) { return lock }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        throw CommandFailure(.busy, "The running agent has not ended within 30 s.")
+    }
+
+    /// Runs the agent with its control API in front until it is stopped, by a client, a signal or itself.
+    private static func serve(_ agent: Agent, _ state: StateAccess, _ logger: Logger) async throws {
+        let notice = ServiceNotice(environment: .ofProcess)
+        let options = ControlServer.Options(socketPath: state.place.socketPath, version: syncagentVersion)
+        let server = ControlServer(options, control: agent, logger: logger)
+        do {
+            // Two of the tasks are the agent; the others only watch, and end with it.
+            try await withThrowingTaskGroup(of: Bool.self) { group in
+                let (isOver, over) = AsyncStream.makeStream(of: Void.self)
+                group.addTask {
+                    await StopSignals.firstRequest(atOnce: {})
+                    if !Task.isCancelled { await agent.stop(.release) }
+                    return false
+                }
+                group.addTask {
+                    await watch(notice)
+                    return false
+                }
+                group.addTask {
+                    do {
+                        try await server.run(
+                            listening: {
+                                logger.info("ready on \(state.place.socketPath), process \(getpid())")
+                                notice.ready()
+                            },
+                            until: { for await _ in isOver {} }
+                        )
+                    } catch {
+                        // An agent that nobody can ask is none.
+                        await agent.stop(.release)
+                        throw error
+                    }
+                    return true
+                }
+                group.addTask {
+                    await agent.run()
+                    notice.stopping()
+                    over.finish()
+                    return true
+                }
+                var ended = 0
+                while ended < 2, let isPart = try await group.next() { ended += isPart ? 1 : 0 }
+                group.cancelAll()
+            }
+        } catch let error as ControlServerError {
+            throw CommandFailure(error.status, error.message)
+        }
+        logger.info("stopped")
+    }
+
+    private static func watch(_ notice: ServiceNotice) async {
+        guard let interval = notice.watchdogInterval else { return }
+        // Sleeping fails only when cancelled: that is the end.
+        while (try? await Task.sleep(for: interval)) != nil { notice.alive() }
+    }
+}
+
+// MARK: Composition root
+
+extension AgentRunCommand {
+    /// Puts the agent together: store, clock, engines with libcurl and hooks.
+    private static func agent(
+        _ state: StateAccess,
+        logger: Logger,
+        jobs: Int,
+        isOnDemand: Bool
+    ) throws(CommandFailure) -> Agent {
+        let store = try EngineAssembly.openStore(state.place.stateDirectory) { logger.warning("\($0)") }
+        var environment = AgentEnvironment(
+            store: store,
+            stateDirectory: state.place.stateDirectory,
+            version: syncagentVersion,
+            process: getpid(),
+            now: EngineAssembly.milliseconds,
+            sleep: { try await Task.sleep(for: $0) },
+            log: { logger.info("\($0)") },
+            engine: { needs in
+                do throws(CommandFailure) {
+                    let assembly = EngineAssembly(
+                        store: store,
+                        tuning: try BackgroundSettings.tuning(needs, environment: .ofProcess),
+                        listener: needs.listener,
+                        progress: needs.progress
+                    )
+                    let parts = try assembly.parts(stop: needs.stop)
+                    return .success(EngineHandle(engine: parts.engine) { assembly.end(parts) })
+                } catch {
+                    return .failure(ControlError(.failed, error.message, exitStatus: error.status))
+                }
+            }
+        )
+        environment.maximumRuns = jobs
+        environment.isOnDemand = isOnDemand
+        return Agent(environment)
+    }
+}

@@ -1,0 +1,140 @@
+import ArgumentParser
+import Foundation
+import SyncModel
+
+/// When a pull is handed to the agent instead of being run here.
+struct BackgroundOptions: ParsableArguments {
+    @Flag(help: "Hand the pull to the agent and return; it goes on through logout, kill and reboot.")
+    var background = false
+
+    @Option(
+        help: ArgumentHelp(
+            "With --background: not to start before 02:00, '2026-11-20 02:00', an RFC 3339 time, or 90m from now.",
+            valueName: "time"
+        ),
+        transform: startTime
+    )
+    var notBefore: Int64?
+
+    @Flag(help: "With --background: enqueue only; 'syncagent resume' starts it.")
+    var paused = false
+
+    @Option(help: ArgumentHelp("With --background: a note for 'syncagent status'.", valueName: "text"))
+    var label: String?
+
+    func validate() throws {
+        // S45: what could not be kept is refused, not ignored.
+        if !background {
+            let given = [
+                ("--not-before", notBefore != nil), ("--paused", paused), ("--label", label != nil),
+            ].first { $0.1 }
+            if let given {
+                throw ValidationError(
+                    "\(given.0) is for --background: without it the pull runs here and now."
+                )
+            }
+        }
+        if let label, label.utf8.count > 4_096 {
+            throw ValidationError("--label takes at most 4,096 bytes.")
+        }
+    }
+}
+
+/// How hooks are run, and after which results.
+struct HookOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The results hooks are wanted for.  (default: ok,partial,failed)",
+            valueName: "results"
+        ),
+        transform: hookResults
+    )
+    var hookOn: Set<String>?
+
+    @Option(
+        help: ArgumentHelp("End a hook that runs longer: 90s, 15m, 2h.  (default: 10m)", valueName: "time"),
+        transform: duration
+    )
+    var hookTimeout: Duration?
+
+    /// The results as the engine takes them.
+    var results: Set<String> { hookOn ?? ["ok", "partial", "failed"] }
+
+    /// Most **seconds** a hook may run.
+    var timeout: Int { hookTimeout.map { Int($0 / .seconds(1)) } ?? 600 }
+
+    /// - Throws: `ValidationError` when something is said about hooks and there are none.
+    func check(hasHooks: Bool) throws {
+        guard !hasHooks else { return }
+        if hookOn != nil {
+            throw ValidationError("--hook-on is for hooks, and there is no --hook or --group-hook.")
+        }
+        if hookTimeout != nil {
+            throw ValidationError("--hook-timeout is for hooks, and there is no --hook or --group-hook.")
+        }
+    }
+}
+
+/// Reads `ok,partial`.
+@Sendable
+private func hookResults(_ text: String) throws -> Set<String> {
+    let words = text.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+    guard words.allSatisfy(["ok", "partial", "failed"].contains) else {
+        throw ValidationError("'\(escaped(text))' is not a list of ok, partial and failed.")
+    }
+    return Set(words)
+}
+
+/// Reads a time to start at, in **milliseconds** since 1970.
+@Sendable
+private func startTime(_ text: String) throws -> Int64 {
+    guard let time = StartTime.parse(text, now: Date(), calendar: .current) else {
+        throw ValidationError(
+            "'\(escaped(text))' is not a time such as 02:00, '2026-11-20 02:00', 2026-11-20T02:00:00Z or 90m."
+        )
+    }
+    return time
+}
+
+/// Times people give. Pure.
+enum StartTime {
+    /// - Parameters:
+    ///   - text: `02:00` for the next time it is that late, a day and a time in local time, an RFC 3339 time, or a
+    ///     time from now such as `90m`.
+    ///   - now: The present.
+    ///   - calendar: With the time zone that local times are in.
+    /// - Returns: **Milliseconds** since 1970.
+    static func parse(_ text: String, now: Date, calendar: Calendar) -> Int64? {
+        let date: Date?
+        if let wait = try? duration(text) {
+            date = now.addingTimeInterval(wait / .seconds(1))
+        } else if let match = text.wholeMatch(of: /(\d{2}):(\d{2})/) {
+            date = time(match.1, match.2).flatMap {
+                calendar.nextDate(after: now, matching: $0, matchingPolicy: .nextTime)
+            }
+        } else if let match = text.wholeMatch(of: /(\d{4})-(\d{2})-(\d{2})[ T](\d{2}):(\d{2})(?::(\d{2}))?/) {
+            var parts = time(match.4, match.5)
+            parts?.year = Int(match.1)
+            parts?.month = Int(match.2)
+            parts?.day = Int(match.3)
+            parts?.second = match.6.flatMap { Int($0) } ?? 0
+            // A 31st of June is no date, not the 1st of July.
+            date = parts.flatMap { parts in
+                var parts = parts
+                parts.calendar = calendar
+                parts.timeZone = calendar.timeZone
+                return parts.isValidDate ? calendar.date(from: parts) : nil
+            }
+        } else {
+            let whole = Date.ISO8601FormatStyle()
+            let fractional = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+            date = (try? fractional.parse(text)) ?? (try? whole.parse(text))
+        }
+        return date.flatMap { Int64(exactly: ($0.timeIntervalSince1970 * 1_000).rounded()) }
+    }
+
+    private static func time(_ hour: Substring, _ minute: Substring) -> DateComponents? {
+        guard let hour = Int(hour), let minute = Int(minute), hour < 24, minute < 60 else { return nil }
+        return DateComponents(hour: hour, minute: minute, second: 0)
+    }
+}

@@ -1,0 +1,22 @@
+import ArgumentParser
+import SyncAgent
+
+/// `syncagent resume`: lets a paused run go on.
+struct ResumeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resume",
+        abstract: "Let a session's paused run go on, or start one that was enqueued paused."
+    )
+
+    @OptionGroup
+    var session: SessionArgument
+
+    @OptionGroup(title: "Output")
+    var format: JSONFlag
+
+    func run() async throws {
+        try await SessionChange(session: session, json: format.json).apply { client, name in
+            try await client.resume(name)
+        }
+    }
+}

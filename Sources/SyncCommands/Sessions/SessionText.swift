@@ -1,0 +1,173 @@
+import Foundation
+import SyncControl
+import SyncModel
+
+/// Sessions in plain words: what each does, why and until when it waits. Pure, but for the time zone.
+struct SessionText: Sendable {
+    /// **Milliseconds** since 1970.
+    let now: Int64
+    /// Whether an agent answers: without one nothing that waits moves.
+    let hasAgent: Bool
+    var timeZone = TimeZone.current
+
+    /// All sessions as a table.
+    func table(_ sessions: [SessionStatus]) -> [String] {
+        var rows = [["SESSION", "STATE", "FILES", "BYTES", ""]]
+        for session in sessions {
+            let run = session.run
+            rows.append([
+                escaped(session.session), state(of: session), run.map(files) ?? "-", run.map(bytes) ?? "-",
+                why(session) ?? "",
+            ])
+        }
+        return TextTable.lines(rows)
+    }
+
+    /// One session with everything about it.
+    func details(_ session: SessionStatus) -> [String] {
+        var rows = [
+            ["session", escaped(session.session)],
+            ["project", escaped(session.project)],
+            ["destination", escaped(session.destination)],
+        ]
+        if let label = session.label { rows.append(["label", escaped(label)]) }
+        rows.append(["state", [state(of: session), why(session)].compactMap(\.self).joined(separator: ": ")])
+        if let process = session.holder { rows.append(["worked on by", "process \(process)"]) }
+        if let run = session.run { rows += details(run) }
+        if session.owedHooks > 0 { rows.append(["hooks owed", String(session.owedHooks)]) }
+        if session.limiterDelaySeconds > 0 {
+            rows.append([
+                "limiter", "the next run that a hook asks for waits \(period(session.limiterDelaySeconds))",
+            ])
+        }
+        rows.append(["last event", String(session.lastSequence)])
+        return TextTable.lines(rows)
+    }
+
+    private func details(_ run: RunStatus) -> [[String]] {
+        var rows = [
+            ["run", run.run],
+            ["manifest", escaped(run.manifest)],
+            ["run's state", [run.state, run.result].compactMap(\.self).joined(separator: ", ")],
+            ["files", files(run) + counts(run)],
+            [
+                "bytes",
+                "\(bytes(run)); \(ByteCount(run.bytes.received)) received in "
+                    + "\(ProgressText.grouped(run.requests)) requests",
+            ],
+            ["asked for", moment(run.created)],
+        ]
+        if let started = run.started { rows.append(["started", moment(started)]) }
+        if let finished = run.finished { rows.append(["finished", moment(finished)]) }
+        if run.finished == nil, let deadline = run.deadline { rows.append(["given up", moment(deadline)]) }
+        if let error = run.error { rows.append(["last error", escaped(error)]) }
+        for wait in run.waits.prefix(10) { rows.append(["waits for", escaped(wait)]) }
+        return rows
+    }
+
+    private func counts(_ run: RunStatus) -> String {
+        let parts = [
+            ("installed", run.files.installed), ("unchanged", run.files.unchanged),
+            ("reused", run.files.reused),
+            ("removed", run.files.removed), ("failed", run.files.failed),
+        ].filter { $0.1 > 0 }.map { "\(ProgressText.grouped($0.1)) \($0.0)" }
+        return parts.isEmpty ? "" : ": " + parts.joined(separator: ", ")
+    }
+
+    /// The word for what it does: an idle session shows how its last run ended.
+    private func state(of session: SessionStatus) -> String {
+        guard session.state == "idle", let run = session.run else { return session.state }
+        return run.result.map { "idle (\($0))" } ?? "idle (\(run.state))"
+    }
+
+    private func files(_ run: RunStatus) -> String {
+        if let progress = run.progress {
+            return "\(ProgressText.grouped(progress.filesDone))/\(ProgressText.grouped(progress.filesTotal))"
+        }
+        let done = run.files.installed + run.files.unchanged + run.files.reused
+        return "\(ProgressText.grouped(done))/\(ProgressText.grouped(run.files.total))"
+    }
+
+    private func bytes(_ run: RunStatus) -> String {
+        if let progress = run.progress {
+            return "\(ByteCount(progress.bytesDone))/\(ByteCount(progress.bytesTotal))"
+        }
+        return ByteCount(run.bytes.total).description
+    }
+
+    /// Why it does not move, or what is known about its moving; `nil` when there is nothing to say.
+    func why(_ session: SessionStatus) -> String? {
+        let name = escaped(session.session)
+        let until = session.until.map { " until \(moment($0))" } ?? ""
+        switch session.state {
+        case "paused":
+            return "\(pauseReason(session.reason)); 'syncagent resume \(name)' lets it go on"
+        case "waiting":
+            let reason = waitReason(session.reason)
+            if session.until == nil, !hasAgent, session.holder == nil {
+                return "no agent is running; 'syncagent agent run' starts one"
+            }
+            let error = session.run?.error.map { " (\(escaped($0)))" } ?? ""
+            return (reason ?? "waits for its turn") + until + error
+        case "running":
+            if session.holder == nil { return "nobody works on it any more; the next agent goes on" }
+            return session.run?.waits.first.map { escaped($0) }
+        default:
+            guard session.owedHooks > 0 else { return nil }
+            return session.owedHooks == 1 ? "a hook is owed" : "\(session.owedHooks) hooks are owed"
+        }
+    }
+
+    private func pauseReason(_ reason: String?) -> String {
+        switch reason {
+        case nil: "not started yet, as it was asked for"
+        case "user_stop": "stopped by you"
+        case "quarantined": "its process was lost again and again"
+        case let reason?: "stopped (\(escaped(reason)))"
+        }
+    }
+
+    private func waitReason(_ reason: String?) -> String? {
+        switch reason {
+        case nil: nil
+        case "not_before": "not to start"
+        case "agent_restart": "goes on when its turn comes"
+        case "error": "tries again"
+        case "state": "waits for the state"
+        case "policy": "waits for its window"
+        case let reason?: "waits (\(escaped(reason)))"
+        }
+    }
+
+    /// `2026-11-20 02:00:00 (in 3 h 12 min)`, in local time.
+    func moment(_ time: WallTime) -> String {
+        var calendar = Calendar(identifier: .gregorian)
+        calendar.timeZone = timeZone
+        let date = Date(timeIntervalSince1970: Double(time.milliseconds) / 1_000)
+        let parts = calendar.dateComponents([.year, .month, .day, .hour, .minute, .second], from: date)
+        func digits(_ number: Int?, _ width: Int = 2) -> String {
+            let text = String(number ?? 0)
+            return String(repeating: "0", count: max(0, width - text.count)) + text
+        }
+        let text =
+            "\(digits(parts.year, 4))-\(digits(parts.month))-\(digits(parts.day)) "
+            + "\(digits(parts.hour)):\(digits(parts.minute)):\(digits(parts.second))"
+        let seconds = (time.milliseconds - now) / 1_000
+        if seconds > 0 { return "\(text) (in \(period(seconds)))" }
+        return seconds == 0 ? text : "\(text) (\(period(-seconds)) ago)"
+    }
+
+    /// `40 s`, `12 min`, `3 h 12 min`, `2 d 3 h`.
+    func period(_ seconds: Int64) -> String {
+        switch seconds {
+        case ..<90: return "\(seconds) s"
+        case ..<5_400: return "\(seconds / 60) min"
+        case ..<172_800:
+            let minutes = seconds % 3_600 / 60
+            return "\(seconds / 3_600) h" + (minutes > 0 ? " \(minutes) min" : "")
+        default:
+            let hours = seconds % 86_400 / 3_600
+            return "\(seconds / 86_400) d" + (hours > 0 ? " \(hours) h" : "")
+        }
+    }
+}

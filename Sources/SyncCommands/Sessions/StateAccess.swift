@@ -1,0 +1,85 @@
+import Foundation
+import SyncAgent
+import SyncControl
+import SyncDaemon
+import SyncModel
+import SyncStore
+
+/// What verbs about sessions work with: the user's state, and the place of the agent.
+///
+/// Verbs that only look read the state themselves and need no agent.
+struct StateAccess: Sendable {
+    let place: AgentPlace
+    let output: Output
+
+    init(environment: EnvironmentPaths = .ofProcess, output: Output) throws(CommandFailure) {
+        place = try environment.agentPlace()
+        self.output = output
+    }
+
+    /// How the agent is asked.
+    var client: ControlClient { ControlClient(socketPath: place.socketPath) }
+
+    /// Opens the state; `nil` when there is none yet, and none is made.
+    ///
+    /// - Throws: ``CommandFailure`` with status 73 or 74.
+    func existingStore() throws(CommandFailure) -> SyncStore? {
+        guard access(place.stateDirectory + "/syncagent.sqlite", F_OK) == 0 else { return nil }
+        return try EngineAssembly.openStore(place.stateDirectory, warn: output.warning)
+    }
+
+    /// Opens the state that must be there because a session is.
+    ///
+    /// - Throws: ``CommandFailure`` with status 66 when there is none.
+    func store() throws(CommandFailure) -> SyncStore {
+        guard let store = try existingStore() else { throw Self.noSessions }
+        return store
+    }
+
+    /// Reads what the store knows in the control API's words.
+    static func reader(_ store: SyncStore) -> StatusReader {
+        StatusReader(store: store, now: EngineAssembly.milliseconds)
+    }
+
+    static let noSessions = CommandFailure(
+        .noInput,
+        "There is no session yet. 'syncagent pull MANIFEST' makes one."
+    )
+
+    /// The session that is meant: the one that was named, or the only one there is.
+    ///
+    /// - Throws: ``CommandFailure`` with status 66 when there is no such session, 64 when there are several.
+    static func session(_ named: String?, in store: SyncStore) throws(CommandFailure) -> String {
+        if let named {
+            guard try asking({ () throws(StoreError) in try store.session(named) }) == nil else {
+                return named
+            }
+            throw CommandFailure(
+                .noInput,
+                "There is no session '\(escaped(named))'. 'syncagent status' lists them."
+            )
+        }
+        let all = try asking { () throws(StoreError) in try store.sessions() }.map(\.identifier)
+        guard let first = all.first else { throw noSessions }
+        guard all.count == 1 else {
+            let names = all.prefix(20).map { "  " + escaped($0) }.joined(separator: "\n")
+            let more = all.count > 20 ? "\n  … \(all.count - 20) more" : ""
+            throw CommandFailure(.usage, "Which session? There are \(all.count):\n\(names)\(more)")
+        }
+        return first
+    }
+}
+
+/// Asks the store, with the words and the status of a command for what goes wrong.
+func asking<R>(_ body: () throws(StoreError) -> R) throws(CommandFailure) -> R {
+    do throws(StoreError) {
+        return try body()
+    } catch {
+        throw CommandFailure(error.status, error.message)
+    }
+}
+
+extension CommandFailure {
+    /// What the agent, or the way to it, says.
+    init(_ error: ControlError) { self.init(error.exitStatus, error.message) }
+}

@@ -1,0 +1,71 @@
+import ArgumentParser
+import Foundation
+import SyncAgent
+import SyncControl
+import SyncModel
+
+/// `syncagent wait`: returns when a session's work is over.
+struct WaitCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "wait",
+        abstract: "Wait until a session has no open run and owes no hook.",
+        discussion: """
+            Exit status: 0 every file is in place and every hook has succeeded, 2 the run ended incomplete or was \
+            given up, 5 files are in place and a hook failed, 75 the time is over and the session still busy. \
+            Waiting changes nothing: ending it leaves the run as it is.
+            """
+    )
+
+    @OptionGroup
+    var session: SessionArgument
+
+    @Option(
+        help: ArgumentHelp("Wait no longer: 90s, 15m, 6h.  (default: for ever)", valueName: "time"),
+        transform: duration
+    )
+    var timeout: Duration?
+
+    @Flag(name: .shortAndLong, help: "Say nothing but errors.")
+    var quiet = false
+
+    func run() async throws {
+        let output = Output(quiet: quiet)
+        let state = try StateAccess(output: output)
+        let store = try state.store()
+        let watch = RunWatch(store: store, session: try StateAccess.session(session.session, in: store))
+        let timeout = timeout
+        do {
+            try await StopSignals.cancelling(notice: {}, atOnce: {}) {
+                try await Self.wait(watch, timeout: timeout, state)
+            }
+        } catch {
+            if let status = StopSignals.requestedStatus { throw CommandFailure(status) }
+            throw error
+        }
+    }
+
+    private static func wait(_ watch: RunWatch, timeout: Duration?, _ state: StateAccess) async throws {
+        let start = ContinuousClock.now
+        var said: String?
+        while true {
+            switch try watch.look() {
+            case .over(let status, let words):
+                state.output.message("\(escaped(watch.session)): \(words)")
+                guard status == .done else { throw CommandFailure(status) }
+                return
+            case .open(let status):
+                if let timeout, ContinuousClock.now - start >= timeout {
+                    throw CommandFailure(.busy, "\(escaped(watch.session)) is still \(status.state).")
+                }
+                // What keeps it is worth a line, once.
+                let hasAgent = status.holder != nil || access(state.place.socketPath, F_OK) == 0
+                let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: hasAgent)
+                if status.state != "running", let why = text.why(status), status.state != said {
+                    state.output.message("\(escaped(watch.session)): \(why)")
+                    said = status.state
+                }
+                try await Task.sleep(for: .milliseconds(200))
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+import ArgumentParser
+import SyncModel
+
+/// `syncagent doctor`: whether everything is as it should be, and what to do where it is not.
+struct DoctorCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "doctor",
+        abstract: "Look for what is wrong with the state, the sessions, the agent and this machine.",
+        discussion: """
+            One line for each finding, with what to do about it; notes are about what is so and need nothing. Starts \
+            no agent and changes nothing, except that a damaged state is set aside, as every command does. Exit \
+            status: 0; with --strict 2 when there is a finding.
+            """
+    )
+
+    @Flag(help: "Exit with 2 when there is a finding; notes do not count.")
+    var strict = false
+
+    @Flag(help: "Print JSON, one object a line.")
+    var json = false
+
+    func run() async throws {
+        let output = Output()
+        let state = try StateAccess(output: output)
+        var findings = Findings()
+        let store = Examination.state(state, &findings)
+        await Examination.agent(state, &findings)
+        if let store { Examination.sessions(store, &findings) }
+        Examination.machine(state, &findings)
+
+        for finding in findings.all { output.line(json ? finding.json.text : finding.text) }
+        let count = findings.all.count { $0.isProblem }
+        if !json { output.message(count == 0 ? "Nothing is wrong." : "\(count) to look at.") }
+        if strict, count > 0 { throw CommandFailure(.incomplete) }
+    }
+}
+
+/// What was looked at and found.
+struct Findings: Sendable {
+    struct Finding: Sendable, Equatable {
+        /// Whether something is wrong, or only worth knowing.
+        var isProblem: Bool
+        /// What it is about: `state`, `agent`, `session NAME`, `machine`.
+        var subject: String
+        /// What is so.
+        var what: String
+        /// What to do about it.
+        var advice: String?
+
+        var text: String {
+            let mark = isProblem ? "problem" : "note   "
+            return "\(mark)  \(subject): \(what)" + (advice.map { " - \($0)" } ?? "")
+        }
+
+        var json: JSONLine {
+            JSONLine.object { line in
+                line.field("level", isProblem ? "problem" : "note")
+                line.field("subject", subject)
+                line.field("finding", what)
+                line.field("advice", optional: advice)
+            }
+        }
+    }
+
+    private(set) var all: [Finding] = []
+
+    mutating func problem(_ subject: String, _ what: String, _ advice: String) {
+        all.append(Finding(isProblem: true, subject: subject, what: what, advice: advice))
+    }
+
+    mutating func note(_ subject: String, _ what: String, _ advice: String? = nil) {
+        all.append(Finding(isProblem: false, subject: subject, what: what, advice: advice))
+    }
+}

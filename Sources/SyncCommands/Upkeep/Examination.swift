@@ -1,0 +1,147 @@
+import CPosix
+import Foundation
+import SyncAgent
+import SyncCompression
+import SyncControl
+import SyncDigest
+import SyncModel
+import SyncStore
+import SyncTransfer
+
+/// What `syncagent doctor` looks at. Nothing is changed.
+enum Examination {
+    /// The state directory and the store; returns the store when it can be read.
+    static func state(_ access: StateAccess, _ findings: inout Findings) -> SyncStore? {
+        let directory = access.place.stateDirectory
+        var status = stat()
+        guard stat(directory, &status) == 0 else {
+            findings.note("state", "there is none yet in \(escaped(directory))")
+            return nil
+        }
+        if status.st_uid != geteuid() {
+            findings.problem(
+                "state",
+                "\(escaped(directory)) belongs to another user",
+                "use another directory: XDG_STATE_HOME"
+            )
+        } else if status.st_mode & 0o077 != 0 {
+            findings.problem(
+                "state",
+                "\(escaped(directory)) is open to others",
+                "chmod 700 \(escaped(directory))"
+            )
+        }
+        do throws(CommandFailure) {
+            guard let store = try access.existingStore() else { return nil }
+            if case .rebuilt(let path) = store.opening {
+                findings.problem(
+                    "state",
+                    "it was damaged and has been set aside as \(escaped(path))",
+                    "pull again; files are verified, none is fetched twice"
+                )
+            }
+            for what in try asking({ () throws(StoreError) in try store.findings() }) {
+                findings.problem(
+                    "state",
+                    what,
+                    "report it; removing syncagent.sqlite costs a re-verify, no file"
+                )
+            }
+            return store
+        } catch {
+            findings.problem("state", error.message, "see above")
+            return nil
+        }
+    }
+
+    /// Whether an agent runs, answers, and is of this version.
+    static func agent(_ access: StateAccess, _ findings: inout Findings) async {
+        let place = access.place
+        if place.socketPath.utf8.count > 107 {
+            findings.problem(
+                "agent",
+                "the socket's path is longer than 107 bytes: \(escaped(place.socketPath))",
+                "set XDG_RUNTIME_DIR, or XDG_STATE_HOME, to a shorter directory"
+            )
+        }
+        let isHeld = AgentLock.isHeld(in: place.stateDirectory)
+        do {
+            let status = try await access.client.status()
+            findings.note(
+                "agent",
+                "process \(status.process), version \(escaped(status.version)), \(status.state)"
+            )
+            if status.version != syncagentVersion {
+                findings.problem(
+                    "agent",
+                    "it is of version \(escaped(status.version)), this program of \(syncagentVersion)",
+                    "'syncagent agent run --replace' takes over, or restart its service"
+                )
+            }
+            if !isHeld {
+                findings.problem(
+                    "agent",
+                    "the one that answers has its state elsewhere: \(escaped(status.stateDirectory))",
+                    "use the same XDG_STATE_HOME and XDG_RUNTIME_DIR for both"
+                )
+            }
+        } catch {
+            guard isHeld else {
+                return findings.note("agent", "none is running; commands start one when needed")
+            }
+            findings.problem(
+                "agent",
+                "a process has its lock, but does not answer on \(escaped(place.socketPath))",
+                "see \(escaped(place.stateDirectory))/agent.log; end the process whose number is in agent.lock"
+            )
+        }
+    }
+
+    /// What this machine brings: libraries, space, file systems.
+    static func machine(_ access: StateAccess, _ findings: inout Findings) {
+        let curl = libcurlVersions()
+        findings.note(
+            "machine",
+            "syncagent \(syncagentVersion), libcurl \(curl.libcurl) with \(curl.tls), \(opensslVersion()), "
+                + "zstd \(zstdVersion()), SQLite \(SyncStore.sqliteVersion)"
+        )
+        disk(of: access.place.stateDirectory, "state", &findings)
+    }
+
+    /// Free space and what a file system promises.
+    static func disk(of path: String, _ subject: String, _ findings: inout Findings) {
+        var space = statvfs()
+        if statvfs(path, &space) == 0 {
+            let free = UInt64(space.f_bavail).multipliedReportingOverflow(by: UInt64(space.f_frsize))
+                .partialValue
+            if free < 64 << 20 {
+                findings.problem(
+                    subject,
+                    "only \(ByteCount(free)) are free in \(escaped(path))",
+                    "make room; runs stop before the disk is full"
+                )
+            }
+            if space.f_files > 0, space.f_favail < 1_000 {
+                findings.problem(
+                    subject,
+                    "only \(space.f_favail) inodes are free in \(escaped(path))",
+                    "remove small files, or use another file system"
+                )
+            }
+        }
+        #if os(Linux)
+            var system = statfs()
+            guard statfs(path, &system) == 0 else { return }
+            // statfs(2): these keep what is synced in memory, or in a layer that goes with its container.
+            let volatile: [UInt32: String] = [
+                0x0102_1994: "tmpfs", 0x8584_58F6: "ramfs", 0x794C_7630: "overlayfs",
+            ]
+            if let name = volatile[UInt32(truncatingIfNeeded: system.f_type)] {
+                findings.note(
+                    subject,
+                    "\(escaped(path)) is on \(name): it does not outlive a reboot or a container"
+                )
+            }
+        #endif
+    }
+}

@@ -1,0 +1,120 @@
+import ArgumentParser
+import Foundation
+import SyncAgent
+import SyncFiles
+import SyncModel
+import SyncStore
+
+/// `syncagent gc`: gives back what nobody needs any more.
+struct GCCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "gc",
+        abstract: "Drop old history, cached manifests and unfinished files that nobody needs any more.",
+        discussion: """
+            Kept are: open runs and what they need, the latest 50 runs and 16 MiB of events of each session, and the \
+            manifest of each session's latest run. Unfinished files go where no run is open. Installed files are \
+            never touched. Needs no agent, and does no harm beside one.
+            """
+    )
+
+    @Flag(help: "Say what would go; remove nothing.")
+    var dryRun = false
+
+    func run() async throws {
+        let output = Output()
+        let state = try StateAccess(output: output)
+        guard let store = try state.existingStore() else { return output.message("There is nothing yet.") }
+        let collection = GarbageCollection(store: store, state: state, isDryRun: dryRun)
+        try collection.history()
+        try collection.manifests()
+        try collection.staging()
+    }
+}
+
+/// What is given back, one kind after the other.
+private struct GarbageCollection {
+    let store: SyncStore
+    let state: StateAccess
+    let isDryRun: Bool
+
+    private var verb: String { isDryRun ? "would go" : "gone" }
+
+    /// A manifest is there a moment before its run is recorded: what is younger stays, in **seconds**.
+    private static let grace: Int = 3_600
+
+    func history() throws(CommandFailure) {
+        let found = try asking { () throws(StoreError) in
+            let found = try store.prunable()
+            if !isDryRun { try store.prune(now: EngineAssembly.milliseconds()) }
+            return found
+        }
+        tell("history", found.runs, "runs", UInt64(clamping: found.eventBytes))
+    }
+
+    func manifests() throws(CommandFailure) {
+        let directory = state.place.stateDirectory + "/manifests"
+        let needed = try asking { () throws(StoreError) in try store.neededManifests() }.map(\.hex)
+        let now = Int(EngineAssembly.milliseconds() / 1_000)
+        var (count, bytes) = (0, UInt64(0))
+        // Without the directory there is none.
+        for name in (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? [] {
+            let path = directory + "/" + name
+            var status = stat()
+            guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
+                now - Int(status.st_mtim.tv_sec) > Self.grace, !isNeeded(name, at: path, needed)
+            else { continue }
+            if !isDryRun, unlink(path) != 0 { continue }
+            count += 1
+            bytes += UInt64(clamping: status.st_size)
+        }
+        tell("cached manifests", count, "files", bytes)
+    }
+
+    /// `<digest>.json[.zst]` is a body, `<digest of the URL>.head` names one.
+    private func isNeeded(_ name: String, at path: String, _ needed: [String]) -> Bool {
+        if name.hasSuffix(".head") {
+            let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
+            return needed.contains { text.contains("digest \($0)") }
+        }
+        return needed.contains { name.hasPrefix($0) }
+    }
+
+    func staging() throws(CommandFailure) {
+        let sessions = try asking { () throws(StoreError) in try store.sessions() }
+        let open = Set(
+            try asking { () throws(StoreError) in try store.runs(onlyOpen: true, limit: 10_000) }.map(
+                \.session
+            )
+        )
+        // Two sessions may share a destination.
+        let busy = Set(sessions.filter { open.contains($0.identifier) }.map(\.destination))
+        for session in sessions where !busy.contains(session.destination) {
+            do throws(FileError) {
+                try clear(session)
+            } catch {
+                state.output.warning("\(escaped(session.identifier)): \(error)")
+            }
+        }
+    }
+
+    private func clear(_ session: StoredSession) throws(FileError) {
+        let path = session.destination
+        guard access("\(path)/\(Destination.stateName)/staging", F_OK) == 0 else { return }
+        let destination = try Destination.open(path: path, create: false)
+        guard let lock = try destination.lock() else { return }
+        let staging = try Staging(destination, lanes: 1)
+        var (count, bytes) = (0, UInt64(0))
+        for (file, size) in staging.leftovers() {
+            if !isDryRun { staging.remove(file) }
+            count += 1
+            bytes += size
+        }
+        _ = consume lock
+        tell("unfinished files in \(escaped(path))", count, "files", bytes)
+    }
+
+    private func tell(_ what: String, _ count: Int, _ unit: String, _ bytes: UInt64) {
+        guard count > 0 || bytes > 0 else { return }
+        state.output.line("\(what): \(ProgressText.grouped(count)) \(unit), \(ByteCount(bytes)) \(verb)")
+    }
+}

@@ -1,0 +1,111 @@
+import Foundation
+import SyncControl
+import SyncDaemon
+import SyncFiles
+import SyncModel
+import SyncStore
+
+extension Examination {
+    /// Each session: its destination, who works on it, what waits and why.
+    static func sessions(_ store: SyncStore, _ findings: inout Findings) {
+        do throws(CommandFailure) {
+            for session in try asking({ () throws(StoreError) in try store.sessions() }) {
+                destination(session, &findings)
+                try work(session, store, &findings)
+            }
+        } catch {
+            findings.problem("state", error.message, "see above")
+        }
+    }
+
+    private static func destination(_ session: StoredSession, _ findings: inout Findings) {
+        let subject = "session \(escaped(session.identifier))"
+        let path = escaped(session.destination)
+        var status = stat()
+        guard stat(session.destination, &status) == 0 else {
+            let reason = String(cString: strerror(errno))
+            return findings.problem(
+                subject,
+                "cannot look at its destination \(path): \(reason)",
+                "mount it or pull again to make it anew; 'syncagent rm' forgets the session"
+            )
+        }
+        guard status.st_mode & S_IFMT == S_IFDIR else {
+            return findings.problem(
+                subject,
+                "\(path) is no directory",
+                "move it away, or pull --into elsewhere"
+            )
+        }
+        if access(session.destination, W_OK | X_OK) != 0 {
+            findings.problem(subject, "\(path) cannot be written to", "give this user the right to")
+        }
+        if UInt64(status.st_dev) != session.device || UInt64(status.st_ino) != session.inode {
+            findings.problem(
+                subject,
+                "\(path) is another directory than at the last pull",
+                "mount the right one; if this is the right one, pull again: files are verified"
+            )
+        }
+        disk(of: session.destination, subject, &findings)
+        index(session, subject, &findings)
+    }
+
+    private static func index(_ session: StoredSession, _ subject: String, _ findings: inout Findings) {
+        let directory = session.destination + "/" + Destination.stateName
+        guard access(directory + "/index", F_OK) == 0 else { return }
+        do throws(FileError) {
+            let destination = try Destination.open(path: session.destination, create: false)
+            // An index without entries is not written: one that reads as empty is damaged.
+            if StatIndex.read(from: destination).count == 0, isLarge(directory + "/index") {
+                findings.problem(
+                    subject,
+                    "the index of what is installed is damaged",
+                    "nothing to do: the next pull hashes the files again"
+                )
+            }
+        } catch {
+            findings.problem(subject, "\(error)", "give this user the right to \(escaped(directory))")
+        }
+    }
+
+    private static func isLarge(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_size > 256
+    }
+
+    private static func work(
+        _ session: StoredSession,
+        _ store: SyncStore,
+        _ findings: inout Findings
+    ) throws(CommandFailure) {
+        let subject = "session \(escaped(session.identifier))"
+        let status: SessionStatus
+        do throws(ControlError) {
+            status = try StateAccess.reader(store).session(session.identifier)
+        } catch {
+            throw CommandFailure(error)
+        }
+        let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
+        if status.state != "idle" {
+            findings.note(subject, "its run is \(status.state)" + (text.why(status).map { ": \($0)" } ?? ""))
+        }
+        if let holder = status.holder { findings.note(subject, "process \(holder) works on it") }
+        let hooks = try asking { () throws(StoreError) in try store.hooks(session: session.identifier) }
+        let latest = hooks.map(\.run).max()
+        for hook in hooks where hook.run == latest && hook.state == .failed {
+            findings.note(
+                subject,
+                "hook \(hook.identifier) of its latest run failed (\(escaped(hook.ended ?? "?")))",
+                "'syncagent hooks list --output' shows what it wrote, 'syncagent hooks replay \(hook.identifier)' runs it again"
+            )
+        }
+        if status.owedHooks > 0 {
+            findings.note(
+                subject,
+                "\(status.owedHooks) hooks are owed",
+                "an agent, or the next pull, runs them"
+            )
+        }
+    }
+}

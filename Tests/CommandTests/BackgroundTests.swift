@@ -1,0 +1,193 @@
+import Foundation
+import Testing
+
+/// A published set and the agent of its user, which is stopped at the end.
+private final class BackgroundSet {
+    let published: PublishedSet
+    var tool: Tool { published.tool }
+
+    init(_ files: [String: Data] = ["a.txt": Data("one".utf8), "sheets/b.txt": Data("two".utf8)]) throws {
+        published = try PublishedSet(files)
+    }
+
+    deinit {
+        // None may be running.
+        _ = try? published.tool.run(["agent", "stop"])
+    }
+
+    func pull(_ arguments: String...) throws -> Tool.Outcome {
+        try tool.run(["pull", published.url, "--into", "tower", "--background"] + arguments)
+    }
+
+    /// The agent's socket, for clients that are not the program.
+    var socket: String { published.scratch.path + "/.local/state/syncagent/agent.sock" }
+
+    var log: String {
+        (try? String(contentsOfFile: published.scratch.path + "/.local/state/syncagent/agent.log", encoding: .utf8))
+            ?? ""
+    }
+}
+
+@Suite(.timeLimit(.minutes(1)))
+struct BackgroundTests {
+    @Test("--background starts an agent and returns; the agent finishes the pull and runs its hook")
+    func background() throws {
+        let background = try BackgroundSet()
+        try background.published.script("hook.sh", "echo $SYNCAGENT_RESULT $SYNCAGENT_CHANGED > ../hook-ran")
+        let outcome = try background.pull("--hook", "./hook.sh", "--label", "nightly")
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(outcome.error.contains("com.example.tower: run "), "\(outcome.error)")
+        let wait = try background.tool.run(["wait"])
+        #expect(wait.status == 0, "\(wait.error) \(background.log)")
+        #expect(try background.published.text("tower/sheets/b.txt") == "two")
+        #expect(try background.published.text("hook-ran") == "ok 2\n")
+
+        let agent = try #require(try background.tool.run(["agent", "status", "--json"]).events().first)
+        #expect(agent["on_demand"] as? Bool == true)
+        #expect(agent["sessions"] as? Int == 1)
+        let status = try background.tool.run(["status", "com.example.tower"])
+        #expect(status.output.contains("nightly"), "\(status.output)")
+        #expect(try background.tool.run(["doctor", "--strict"]).status == 0)
+        #expect(try background.tool.run(["agent", "stop"]).status == 0)
+        #expect(try background.tool.run(["agent", "status"]).status == 69)
+        #expect(!FileManager.default.fileExists(atPath: background.socket))
+    }
+
+    @Test("The same request again is the same run, and says so [S106]")
+    func twice() throws {
+        let background = try BackgroundSet()
+        let first = try #require(try background.pull("--paused", "--json").events().first)
+        let second = try #require(try background.pull("--paused", "--json").events().first)
+        #expect(first["event"] as? String == "run.enqueued")
+        #expect(first["is_new"] as? Bool == true)
+        #expect(second["is_new"] as? Bool == false)
+        #expect(first["run"] as? String == second["run"] as? String)
+    }
+
+    @Test("A paused run starts when it is resumed; attach looks on to its end [S43]")
+    func paused() throws {
+        let background = try BackgroundSet()
+        #expect(try background.pull("--paused").status == 0)
+        let status = try background.tool.run(["status"])
+        #expect(status.output.contains("paused"), "\(status.output)")
+        #expect(status.output.contains("syncagent resume com.example.tower"), "\(status.output)")
+        let wait = try background.tool.run(["wait", "--timeout", "1s"])
+        #expect(wait.status == 75)
+        #expect(wait.error.contains("still paused"), "\(wait.error)")
+        #expect(try background.tool.run(["resume"]).status == 0)
+        let attach = try background.tool.run(["attach"])
+        #expect(attach.status == 0, "\(attach.error)")
+        #expect(attach.error.contains("com.example.tower: complete"), "\(attach.error)")
+    }
+
+    @Test(
+        "A run that is not to start yet says until when; cancel gives it up, rm forgets the session [S46 S103]"
+    )
+    func notBefore() throws {
+        let background = try BackgroundSet()
+        #expect(try background.pull("--not-before", "2h").status == 0)
+        let status = try background.tool.run(["status"])
+        #expect(status.output.contains("not to start until"), "\(status.output)")
+        let refused = try background.tool.run(["rm", "com.example.tower"])
+        #expect(refused.status == 77, "\(refused.error)")
+        #expect(try background.tool.run(["pause"]).status == 0)
+        #expect(try background.tool.run(["pause"]).status == 0)
+        #expect(try background.tool.run(["cancel"]).status == 0)
+        #expect(try background.tool.run(["wait", "--quiet"]).status == 2)
+        #expect(try background.tool.run(["rm", "com.example.tower"]).status == 0)
+        #expect(try background.tool.run(["status"]).output == "")
+    }
+
+    @Test("rm --files removes what was installed and nobody has changed [S103]")
+    func removeFiles() throws {
+        let background = try BackgroundSet()
+        #expect(try background.pull().status == 0)
+        #expect(try background.tool.run(["wait"]).status == 0)
+        try background.published.scratch.write(Data("mine".utf8), to: "tower/a.txt")
+        #expect(try background.tool.run(["rm", "com.example.tower", "--files"]).status == 0)
+        #expect(try background.published.text("tower/a.txt") == "mine")
+        #expect(!FileManager.default.fileExists(atPath: background.published.scratch.path + "/tower/sheets"))
+    }
+
+    @Test("A second agent says that one is running, one on demand in silence; --replace takes over [F091]")
+    func second() async throws {
+        let background = try BackgroundSet()
+        #expect(try background.pull("--paused").status == 0)
+        let loud = try background.tool.run(["agent", "run"])
+        #expect(loud.status == 75)
+        #expect(loud.error.contains("--replace"))
+        let quiet = try background.tool.run(["agent", "run", "--on-demand"])
+        #expect(quiet.status == 75)
+        #expect(quiet.error == "")
+
+        let before = try #require(try background.tool.run(["agent", "status", "--json"]).events().first)
+        let process = background.tool.process(["agent", "run", "--replace"])
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        defer {
+            kill(process.processIdentifier, SIGKILL)
+            process.waitUntilExit()
+        }
+        var agent: [String: Any]?
+        while agent?["process"] as? Int != Int(process.processIdentifier) {
+            try await Task.sleep(for: .milliseconds(50))
+            agent = try background.tool.run(["agent", "status", "--json"]).events().first
+        }
+        #expect(agent?["on_demand"] as? Bool == false)
+        #expect(agent?["process"] as? Int != before["process"] as? Int)
+        #expect(try background.tool.run(["resume"]).status == 0)
+        #expect(try background.tool.run(["wait"]).status == 0)
+    }
+
+    @Test("SIGTERM brings the agent to rest; systemd is told of both [S23]")
+    func systemd() async throws {
+        let background = try BackgroundSet()
+        let path = background.published.scratch.path + "/notify"
+        let listener = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
+        defer { close(listener) }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+        let bound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(listener, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        try #require(bound == 0)
+        let process = background.tool.process(["agent", "run"], environment: ["NOTIFY_SOCKET": path])
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        var buffer = [UInt8](repeating: 0, count: 100)
+        func message() -> String {
+            let count = recv(listener, &buffer, buffer.count, 0)
+            return String(decoding: buffer.prefix(max(0, count)), as: UTF8.self)
+        }
+        #expect(message() == "READY=1")
+        #expect(try background.tool.run(["agent", "status"]).status == 0)
+        kill(process.processIdentifier, SIGTERM)
+        #expect(message() == "STOPPING=1")
+        process.waitUntilExit()
+        #expect(process.terminationReason == .exit)
+        #expect(process.terminationStatus == 0)
+    }
+
+    @Test(
+        "What only means something with --background is refused without it [S45]",
+        arguments: [["--not-before", "02:00"], ["--paused"], ["--label", "x"]]
+    )
+    func onlyInBackground(arguments: [String]) throws {
+        let outcome = try Tool(try Scratch()).run(["pull", "m.json"] + arguments)
+        #expect(outcome.status == 64)
+        #expect(outcome.error.contains("--background"), "\(outcome.error)")
+    }
+
+    @Test("A manifest that is not there ends --background with 66, and nothing is enqueued")
+    func missing() throws {
+        let background = try BackgroundSet()
+        let outcome = try background.tool.run([
+            "pull", background.published.url + ".missing", "--into", "tower", "--background",
+        ])
+        #expect(outcome.status == 66, "\(outcome.error)")
+        #expect(try background.tool.run(["status"]).output == "")
+    }
+}

@@ -1,0 +1,144 @@
+import Foundation
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct SessionTests {
+    @Test("Reading verbs need no state: nothing is there, and nothing is made")
+    func nothing() throws {
+        let scratch = try Scratch()
+        let tool = Tool(scratch)
+        #expect(try tool.run(["status"]).status == 0)
+        #expect(try tool.run(["hooks", "list"]).status == 0)
+        #expect(try tool.run(["gc"]).status == 0)
+        #expect(try tool.run(["doctor", "--strict"]).status == 0)
+        for verb in [["status", "x"], ["events"], ["wait"], ["pause"], ["attach"], ["rm", "x"]] {
+            let outcome = try tool.run(verb)
+            #expect(outcome.status == 66, "\(verb): \(outcome.error)")
+            #expect(outcome.error.contains("There is no session yet"), "\(outcome.error)")
+        }
+        #expect(!FileManager.default.fileExists(atPath: scratch.path + "/.local"))
+    }
+
+    @Test("After a pull its session is there: status, events and wait tell of it without an agent")
+    func afterPull() throws {
+        let set = try PublishedSet()
+        #expect(try set.pull("--quiet").status == 0)
+        let table = try set.tool.run(["status"])
+        #expect(table.output.contains("com.example.tower  idle (ok)  2/2"), "\(table.output)")
+        let json = try #require(try set.tool.run(["status", "com.example.tower", "--json"]).events().first)
+        #expect(json["state"] as? String == "idle")
+        #expect((json["run"] as? [String: Any])?["result"] as? String == "ok")
+
+        let events = try set.tool.run(["events", "--json"]).events()
+        #expect(events.compactMap { $0["seq"] as? Int } == Array(1...events.count))
+        #expect(events.first?["event"] as? String == "run.started")
+        #expect(events.last?["event"] as? String == "pull.finished")
+        let later = try set.tool.run(["events", "--json", "--since", "\(events.count - 1)"]).events()
+        #expect(later.count == 1)
+
+        let wait = try set.tool.run(["wait"])
+        #expect(wait.status == 0)
+        #expect(wait.error.contains("com.example.tower: complete"))
+        #expect(try set.tool.run(["agent", "status"]).status == 69)
+    }
+
+    @Test("Without a name several sessions are listed, and none is chosen")
+    func several() throws {
+        let set = try PublishedSet()
+        #expect(try set.pull("--session", "one").status == 0)
+        #expect(try set.tool.run(["pull", set.url, "--into", "b", "--session", "two"]).status == 0)
+        let outcome = try set.tool.run(["events"])
+        #expect(outcome.status == 64)
+        #expect(outcome.error.contains("There are 2:\n  one\n  two"), "\(outcome.error)")
+        #expect(try set.tool.run(["events", "three"]).status == 66)
+    }
+
+    @Test("A failed hook makes wait end with 5, and hooks list tells what it wrote [S39]")
+    func failedHook() throws {
+        let set = try PublishedSet()
+        try set.script("hook.sh", "echo not today; exit 3")
+        #expect(try set.pull("--hook", "./hook.sh").status == 5)
+        #expect(try set.tool.run(["wait", "--quiet"]).status == 5)
+        let list = try set.tool.run(["hooks", "list", "--output"])
+        #expect(list.output.contains("exit 3"))
+        #expect(list.output.contains("    not today"))
+        let hook = try #require(try set.tool.run(["hooks", "list", "--json"]).events().first)
+        #expect(hook["state"] as? String == "failed")
+    }
+
+    @Test("A hook leaves a receipt once; a second time is told [S33]")
+    func receipt() throws {
+        let set = try PublishedSet()
+        let program = Tool.url.path
+        try set.script(
+            "hook.sh",
+            """
+            LD_LIBRARY_PATH="\(ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"] ?? "")"
+            export LD_LIBRARY_PATH
+            \(program) hooks receipt "$SYNCAGENT_RUN_ID" --check && exit 9
+            \(program) hooks receipt "$SYNCAGENT_RUN_ID"
+            """
+        )
+        let pull = try set.pull("--hook", "./hook.sh", "--json")
+        #expect(pull.status == 0, "\(pull.output)")
+        let run = try #require(try pull.events().last?["run"] as? String)
+        #expect(try set.tool.run(["hooks", "receipt", run, "--check"]).status == 0)
+        #expect(try set.tool.run(["hooks", "receipt", run]).status == 2)
+        #expect(try set.tool.run(["hooks", "receipt", run, "--group", "sheets", "--check"]).status == 2)
+        #expect(try set.tool.run(["hooks", "receipt", run, "--group", "sheets"]).status == 0)
+        #expect(try set.tool.run(["hooks", "receipt", "no-such-run"]).status == 66)
+    }
+
+    @Test("doctor is content after a pull, and finds a destination that has gone")
+    func doctor() throws {
+        let set = try PublishedSet()
+        #expect(try set.pull().status == 0)
+        let well = try set.tool.run(["doctor", "--strict"])
+        #expect(well.status == 0, "\(well.output)")
+        #expect(well.output.contains("libcurl"))
+        try FileManager.default.moveItem(
+            atPath: set.scratch.path + "/tower",
+            toPath: set.scratch.path + "/moved"
+        )
+        let gone = try set.tool.run(["doctor", "--strict", "--json"])
+        #expect(gone.status == 2)
+        let problems = try gone.events().filter { $0["level"] as? String == "problem" }
+        #expect(problems.count == 1, "\(gone.output)")
+        #expect(problems.first?["subject"] as? String == "session com.example.tower")
+        #expect(try set.tool.run(["doctor"]).status == 0)
+        try FileManager.default.createDirectory(
+            atPath: set.scratch.path + "/tower",
+            withIntermediateDirectories: true
+        )
+        #expect(try set.tool.run(["doctor", "--strict"]).output.contains("another directory"))
+    }
+
+    @Test("gc keeps what is needed and gives back what is not; --dry-run only says so")
+    func collect() throws {
+        let set = try PublishedSet()
+        #expect(try set.pull().status == 0)
+        let manifests = set.scratch.path + "/.local/state/syncagent/manifests"
+        let kept = try FileManager.default.contentsOfDirectory(atPath: manifests).sorted()
+        #expect(!kept.isEmpty)
+        let old = manifests + "/\(String(repeating: "ab", count: 32)).json"
+        try Data("{}".utf8).write(to: URL(fileURLWithPath: old))
+        for name in try FileManager.default.contentsOfDirectory(atPath: manifests) {
+            try FileManager.default.setAttributes(
+                [.modificationDate: Date(timeIntervalSince1970: 0)],
+                ofItemAtPath: manifests + "/" + name
+            )
+        }
+        let staged = set.scratch.path + "/tower/.syncagent/staging/0/rubbish"
+        try set.scratch.write(Data("x".utf8), to: "tower/.syncagent/staging/0/rubbish")
+        let dry = try set.tool.run(["gc", "--dry-run"])
+        #expect(dry.status == 0, "\(dry.error)")
+        #expect(dry.output.contains("cached manifests: 1 files, 2 B would go"), "\(dry.output)")
+        #expect(FileManager.default.fileExists(atPath: old))
+        let gone = try set.tool.run(["gc"])
+        #expect(gone.output.contains("cached manifests: 1 files, 2 B gone"), "\(gone.output)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: manifests).sorted() == kept)
+        #expect(!FileManager.default.fileExists(atPath: staged))
+        let again = try set.pull("--json").events().last
+        #expect(again?["requests"] as? Int == 1)
+    }
+}

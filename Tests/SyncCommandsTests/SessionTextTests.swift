@@ -1,0 +1,168 @@
+import Foundation
+import SyncControl
+import SyncModel
+import Testing
+
+@testable import SyncCommands
+
+@Suite(.timeLimit(.minutes(1)))
+struct SessionTextTests {
+    /// 2026-11-20 12:00:00 UTC.
+    static let now: Int64 = 1_795_176_000_000
+
+    static func text(hasAgent: Bool = true) -> SessionText {
+        SessionText(now: now, hasAgent: hasAgent, timeZone: .gmt)
+    }
+
+    static func session(
+        _ state: String,
+        reason: String? = nil,
+        until: Int64? = nil,
+        holder: Int32? = nil,
+        error: String? = nil
+    ) -> SessionStatus {
+        var run = RunStatus(
+            run: "run-1",
+            manifest: "https://example.org/m.json",
+            manifestSha256: "74",
+            state: state,
+            created: WallTime(milliseconds: now)
+        )
+        run.error = error
+        return SessionStatus(
+            session: "tower",
+            project: "tower",
+            destination: "/srv/tower",
+            state: state,
+            reason: reason,
+            until: until.map { WallTime(milliseconds: now + $0 * 1_000) },
+            holder: holder,
+            run: run
+        )
+    }
+
+    @Test(
+        "Whatever waits says why and until when, in plain words [S27 S53]",
+        arguments: [
+            (
+                session("waiting", reason: "not_before", until: 50_400),
+                "not to start until 2026-11-21 02:00:00 (in 14 h)"
+            ),
+            (
+                session("waiting", reason: "error", until: 40, error: "cannot reach example.org"),
+                "tries again until 2026-11-20 12:00:40 (in 40 s) (cannot reach example.org)"
+            ),
+            (session("waiting"), "waits for its turn"),
+            (
+                session("paused", reason: "user_stop"),
+                "stopped by you; 'syncagent resume tower' lets it go on"
+            ),
+            (
+                session("paused"),
+                "not started yet, as it was asked for; 'syncagent resume tower' lets it go on"
+            ),
+            (
+                session("paused", reason: "quarantined"),
+                "its process was lost again and again; 'syncagent resume tower' lets it go on"
+            ),
+            (session("running"), "nobody works on it any more; the next agent goes on"),
+            (session("running", holder: 42), nil),
+            (session("idle"), nil),
+        ] as [(SessionStatus, String?)]
+    )
+    func reasons(session: SessionStatus, words: String?) {
+        #expect(Self.text().why(session) == words)
+    }
+
+    @Test("Without an agent, what waits says that it does not move")
+    func noAgent() {
+        #expect(
+            Self.text(hasAgent: false).why(Self.session("waiting"))
+                == "no agent is running; 'syncagent agent run' starts one"
+        )
+    }
+
+    @Test("Columns line up, whatever is in them; names cannot steer the terminal [V63]")
+    func table() {
+        var other = Self.session("paused", reason: "user_stop")
+        other.session = "a\u{1B}[2J-very-long-name"
+        let lines = Self.text().table([Self.session("waiting"), other])
+        #expect(lines.count == 3)
+        #expect(lines[0].hasPrefix("SESSION                    STATE"))
+        #expect(lines[1].hasPrefix("tower                      waiting"))
+        #expect(lines[2].hasPrefix("a\\u{1b}[2J-very-long-name  paused"))
+    }
+
+    @Test(
+        "Periods are as long as one cares to know",
+        arguments: [
+            (Int64(5), "5 s"), (89, "89 s"), (90, "1 min"), (5_399, "89 min"), (5_400, "1 h 30 min"),
+            (7_200, "2 h"),
+            (172_800, "2 d"), (200_000, "2 d 7 h"),
+        ]
+    )
+    func periods(seconds: Int64, text: String) {
+        #expect(Self.text().period(seconds) == text)
+    }
+
+    @Test(
+        "The end of a run is an exit status",
+        arguments: [
+            ("finished", "ok", 0, SyncModel.ExitStatus.done), ("finished", "ok", 1, .hookFailed),
+            ("finished", "partial", 0, .incomplete), ("finished", "failed", 0, .incomplete),
+            ("cancelled", nil, 0, .incomplete),
+        ] as [(String, String?, Int, SyncModel.ExitStatus)]
+    )
+    func ends(state: String, result: String?, failedHooks: Int, status: SyncModel.ExitStatus) throws {
+        var run = try #require(Self.session(state).run)
+        run.result = result
+        guard case .over(let found, _) = RunWatch.end(of: run, failedHooks: failedHooks) else {
+            Issue.record("a run that is over is over")
+            return
+        }
+        #expect(found == status)
+    }
+
+    @Test("An event is one line: number, time, name, then what it says")
+    func event() {
+        let line = EventLine(
+            sequence: 7,
+            event:
+                #"{"event":"task.installed","time":"2026-11-20T02:00:00.123Z","run":"r","size":3,"path":"a b"}"#
+        )
+        #expect(EventText.line(line) == #"7  2026-11-20 02:00:00  task.installed  path="a b"  size=3"#)
+        #expect(EventText.line(.pruned(through: 9)) == "-    events.pruned  through=9")
+        let bad = EventLine(sequence: 1, event: #"{"event":"e\u001b[2J","x":"\u001b"}"#)
+        #expect(!EventText.line(bad).contains("\u{1B}"))
+    }
+}
+
+@Suite(.timeLimit(.minutes(1)))
+struct StartTimeTests {
+    @Test(
+        "A time to start at can be written as people write it [S46]",
+        arguments: [
+            ("02:00", "2026-11-21T01:00:00Z"), ("13:30", "2026-11-20T12:30:00Z"),
+            ("90m", "2026-11-20T13:30:00Z"),
+            ("2026-12-01 02:00", "2026-12-01T01:00:00Z"), ("2026-12-01T02:00:30", "2026-12-01T01:00:30Z"),
+            ("2026-12-01T02:00:00Z", "2026-12-01T02:00:00Z"),
+            ("2026-12-01T02:00:00.500+02:00", "2026-12-01T00:00:00.500Z"),
+        ]
+    )
+    func times(text: String, expected: String) throws {
+        var calendar = Calendar(identifier: .gregorian)
+        calendar.timeZone = try #require(TimeZone(secondsFromGMT: 3_600))
+        let now = Date(timeIntervalSince1970: 1_795_176_000)
+        let style = Date.ISO8601FormatStyle(includingFractionalSeconds: expected.contains("."))
+        let milliseconds = (try style.parse(expected).timeIntervalSince1970 * 1_000).rounded()
+        #expect(StartTime.parse(text, now: now, calendar: calendar) == Int64(milliseconds))
+    }
+
+    @Test(
+        "What is no time is refused",
+        arguments: ["", "soon", "25:00", "2026-06-31 02:00", "2:00", "-5m", "0s"]
+    )
+    func refused(text: String) {
+        #expect(StartTime.parse(text, now: Date(timeIntervalSince1970: 0), calendar: .current) == nil)
+    }
+}
