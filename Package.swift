@@ -106,7 +106,7 @@ let package = Package(
         ]),
         tests("SyncEngineTests", [
             "SyncEngine", "SyncPlugins", "SyncModel", "SyncDigest", "SyncUnpack", "SyncFiles", "SyncStore",
-            "SyncTestKit",
+            "SyncTestKit", database,
         ]),
 
         // What people and programs reach.

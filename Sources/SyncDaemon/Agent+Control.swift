@@ -142,12 +142,11 @@ extension Agent: AgentControl {
     private func pauseAll() {
         do throws(StoreError) {
             for run in try store.runs(onlyOpen: true, limit: 10_000) where run.state == .waiting {
-                try store.apply(
-                    .paused,
-                    to: run.identifier,
-                    reason: StopReason.user.rawValue,
-                    now: environment.now()
-                )
+                let reason = StopReason.user
+                let now = environment.now()
+                if try store.apply(.paused, to: run.identifier, reason: reason.rawValue, now: now) {
+                    try tellStopped(run, reason)
+                }
             }
         } catch {
             environment.log("\(error)")
@@ -201,7 +200,7 @@ extension Agent: AgentControl {
                 }
                 // A command in the foreground has it; its own terminal stops it.
                 let lease = try store.lease(of: session, process: environment.process, now: environment.now())
-                _ = try change(store, run.identifier, environment.now())
+                if try change(store, run.identifier, environment.now()) { try tellStopped(run, reason) }
                 withExtendedLifetime(lease) {}
             }
         }
@@ -209,6 +208,14 @@ extension Agent: AgentControl {
         if let failure { throw failure }
         wake()
         return try self.session(session)
+    }
+
+    /// A run that nobody works on is stopped: its readers hear it in the words of one that is worked on.
+    private func tellStopped(_ run: StoredRun, _ reason: StopReason) throws(StoreError) {
+        let now = environment.now()
+        let event = SyncEvent("run.stopped", time: now) { $0.field("reason", reason.rawValue) }
+        let line = event.of(session: run.session, run: run.identifier).json.bytes
+        try store.append([line], to: run.session, time: now)
     }
 
     private func clear(_ session: String, files: Bool) async throws(ControlError) -> Int {

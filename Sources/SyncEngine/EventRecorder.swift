@@ -70,9 +70,17 @@ package final class EventRecorder: Sendable {
         _ events: [SyncEvent],
         recordedBy record: ([[UInt8]]) throws(StoreError) -> Void
     ) throws(StoreError) {
-        let log = state.withLock { $0.place?.log }
-        try record((log?.take() ?? []) + events.map(\.json.bytes))
-        state.withLock { _ in for event in events { listener(event) } }
+        // Nobody else's event may come between those that were taken and these.
+        let failure = state.withLock { state -> StoreError? in
+            do throws(StoreError) {
+                try record((state.place?.log.take() ?? []) + events.map(\.json.bytes))
+                for event in events { listener(event) }
+                return nil
+            } catch {
+                return error
+            }
+        }
+        if let failure { throw failure }
     }
 
     /// Records what waits.

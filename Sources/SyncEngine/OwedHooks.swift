@@ -26,7 +26,7 @@ struct OwedHooks {
         let store = environment.store
         for round in 1...Self.attemptLimit {
             let attempt = try store.started(hook: hook.identifier, now: environment.now())
-            if hook.attempt > 0, hasReceipt(hook) {
+            if hook.attempt > 0, hook.ended != StoredHook.replayed, hasReceipt(hook) {
                 // It did its work, and only the record of it was lost.
                 try store.finished(
                     hook: hook.identifier,

@@ -213,7 +213,6 @@ extension PullEngine {
         report.result = PullReport.Result(rawValue: all?.result ?? "") ?? .partial
         report.elapsedMilliseconds = environment.now() - run.created
         record.open()
-        RunJournal(environment: environment, session: run.session, run: run.identifier).finished(report)
         do throws(EngineError) {
             try record.finish(report)
         } catch {

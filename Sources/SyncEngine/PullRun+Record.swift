@@ -35,10 +35,9 @@ extension PullRun {
         report.status = error.status
         do throws(EngineError) {
             if let reason = environment.stop.reason {
-                journal.finished(report, error: error.message, stopped: reason)
+                journal.stopped(report, error: error.message, reason)
                 try record.rest(reason, report)
             } else {
-                journal.finished(report, error: error.message)
                 try record.finish(report, error: error.message)
             }
         } catch {
@@ -90,7 +89,7 @@ extension PullRun {
         }
         if let reason = environment.stop.reason, pending > 0 {
             count()
-            journal.finished(report, stopped: reason)
+            journal.stopped(report, reason)
             try record.rest(reason, report)
             return report
         }
@@ -107,7 +106,7 @@ extension PullRun {
         if let reason = environment.stop.reason, try owesHooks() {
             // A hook was stopped: it is called again by whoever takes the run up.
             count()
-            journal.finished(report, stopped: reason)
+            journal.stopped(report, reason)
             try record.rest(reason, report)
             return report
         }
@@ -130,7 +129,6 @@ extension PullRun {
 
     mutating func finished(_ record: RunRecord) throws(EngineError) -> PullReport {
         count()
-        journal.finished(report)
         try record.finish(report)
         return report
     }

@@ -120,19 +120,30 @@ struct RunJournal: Sendable {
         }
     }
 
-    /// The last event; its fields are the contract's, in the contract's order.
+    /// The last event, recorded by the caller in one transaction with the run's end and all that came before, then
+    /// told.
     ///
-    /// - Parameters:
-    ///   - error: Why the run came to nothing, where it did.
-    ///   - stopped: Why it was stopped before its end: then it goes on later, and only this process says so.
-    func finished(_ report: PullReport, error: String? = nil, stopped: StopReason? = nil) {
-        let last = SyncEvent("pull.finished", time: environment.now()) {
+    /// - Parameter error: Why the run came to nothing, where it did.
+    func finished(
+        _ report: PullReport,
+        error: String? = nil,
+        recordedBy record: ([[UInt8]]) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        try environment.events.tell([last(report, error: error)], recordedBy: record)
+    }
+
+    /// The run is stopped before its end and goes on later: only this process says what it came to.
+    func stopped(_ report: PullReport, error: String? = nil, _ reason: StopReason) {
+        tell("run.stopped") { $0.field("reason", reason.rawValue) }
+        environment.events.tellOnly(last(report, error: error, stopped: reason))
+    }
+
+    /// Its fields are the contract's, in the contract's order.
+    private func last(_ report: PullReport, error: String?, stopped: StopReason? = nil) -> SyncEvent {
+        SyncEvent("pull.finished", time: environment.now()) {
             report.write(to: &$0)
             $0.field("error", optional: error)
             $0.field("stopped", optional: stopped?.rawValue)
         }
-        guard let stopped else { return environment.events.tell(last) }
-        tell("run.stopped") { $0.field("reason", stopped.rawValue) }
-        environment.events.tellOnly(last)
     }
 }

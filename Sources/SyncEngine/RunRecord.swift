@@ -101,17 +101,22 @@ struct RunRecord {
         environment.events.open(EventLog(store: store, session: session), session: session, run: run)
     }
 
-    /// The run has come to its end.
+    /// The run has come to its end: on record together with its last event, so that no crash can leave one without
+    /// the other.
     func finish(_ report: PullReport, error: String? = nil) throws(EngineError) {
+        let journal = RunJournal(environment: environment, session: session, run: run)
         do throws(StoreError) {
+            try journal.finished(report, error: error) { lines throws(StoreError) in
+                try store.finish(
+                    run: run,
+                    result: report.result.rawValue,
+                    counts: report.counts,
+                    error: error,
+                    events: lines,
+                    now: environment.now()
+                )
+            }
             try environment.events.close()
-            try store.finish(
-                run: run,
-                result: report.result.rawValue,
-                counts: report.counts,
-                error: error,
-                now: environment.now()
-            )
         } catch {
             throw EngineError(error)
         }

@@ -23,7 +23,7 @@ package struct SyncEvent: Sendable {
     }
 
     /// The same event, as one of a run.
-    func of(session: String, run: String) -> SyncEvent {
+    package func of(session: String, run: String) -> SyncEvent {
         SyncEvent(name, time: time, note: note) { [fill] in
             $0.field("session", session)
             $0.field("run", run)

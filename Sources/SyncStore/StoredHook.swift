@@ -19,7 +19,7 @@ package struct StoredHook: Sendable, Equatable {
     package let attempt: Int
     /// Not to be tried earlier, **milliseconds** since 1970.
     package let due: Int64?
-    /// How the last attempt ended: `exit 3`, `signal 9`, `timeout` …
+    /// How the last attempt ended: `exit 3`, `signal 9`, `timeout` …, or ``replayed``.
     package let ended: String?
     /// What the last attempt wrote.
     package let output: String?
@@ -29,6 +29,9 @@ package struct StoredHook: Sendable, Equatable {
     package let result: String?
     /// Files of the group that changed.
     package let changed: Int
+
+    /// ``ended`` of a hook that a person wants once more: what it left behind earlier does not count.
+    package static let replayed = "replay"
 
     static let query = """
         SELECT hooks.*, runs.id AS run_name, sessions.identifier AS session_name, sessions.destination,

@@ -167,7 +167,13 @@ extension SyncStore {
     ///
     /// - Throws: ``StoreError``; `refused` when it has not ended.
     package func replay(hook identifier: Int64) throws(StoreError) {
-        try write(.synced) { db in _ = try Self.move(Self.hook(identifier, db), .replayed, db) }
+        try write(.synced) { db in
+            guard try Self.move(Self.hook(identifier, db), .replayed, db) else { return }
+            try db.execute(
+                sql: "UPDATE hooks SET ended = ? WHERE id = ?",
+                arguments: [StoredHook.replayed, identifier]
+            )
+        }
     }
 
     /// Most **bytes** of a hook's output in the store.

@@ -9,6 +9,7 @@ extension SyncStore {
     ///   - result: `ok`, `partial` or `failed`.
     ///   - counts: Its numbers.
     ///   - error: What went wrong, for people.
+    ///   - events: The events that tell it, its last ones: they are recorded with it or not at all.
     ///   - now: **Milliseconds** since 1970.
     ///   - durability: See ``Durability``.
     /// - Throws: ``StoreError``; `refused` when it is not running.
@@ -17,12 +18,14 @@ extension SyncStore {
         result: String,
         counts: RunCounts,
         error: String? = nil,
+        events: [[UInt8]] = [],
         now: Int64,
         durability: Durability = .eventual
     ) throws(StoreError) {
         try write(durability) { db in
             let found = try Self.run(run, db)
             guard try Self.move(found, .finished, reason: nil, db) else { return }
+            try self.append(events, to: Self.existing(found.session, db), time: now, db)
             try db.execute(
                 sql: """
                     UPDATE runs SET result = ?, error = ?, finished = ?, \(RunCounts.assignments)

@@ -1,4 +1,5 @@
 import Foundation
+import SyncTestKit
 import Testing
 
 /// The built program as a child process.
@@ -9,9 +10,11 @@ struct Tool {
         let output: String
         let error: String
 
-        /// The JSON lines on standard output.
-        func events() throws -> [[String: Any]] {
-            try output.split(separator: "\n").map { line in
+        /// The JSON lines on standard output; events of runs must be in order [S29 S30 S31].
+        func events(sourceLocation: SourceLocation = #_sourceLocation) throws -> [[String: Any]] {
+            let complaints = orderComplaints(inEvents: output.split(separator: "\n").map(String.init))
+            #expect(complaints == [], sourceLocation: sourceLocation)
+            return try output.split(separator: "\n").map { line in
                 try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
             }
         }

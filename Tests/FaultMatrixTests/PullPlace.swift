@@ -51,6 +51,7 @@ final class PullPlace: Sendable {
         log.withLock { $0 = [] }
         let transport = try CurlTransport(configuration: configuration(isUnderFault: isUnderFault))
         let stop = StopRequest()
+        let store = try SyncStore.inMemory()
         var environment = EngineEnvironment(
             transport: transport,
             localTransport: FileTransport(),
@@ -58,7 +59,7 @@ final class PullPlace: Sendable {
             random: { UInt64(truncatingIfNeeded: clock_gettime_nsec()) },
             workers: 2,
             process: 1,
-            store: try SyncStore.inMemory(),
+            store: store,
             events: EventRecorder { [self] event in note(event) },
             stop: stop
         )
@@ -88,6 +89,11 @@ final class PullPlace: Sendable {
         }
         watchdog.cancel()
         try require(!hung.withLock { $0 }, "the pull hung: \(reasons)")
+        for session in try store.sessions() {
+            let events = try store.events(of: session.identifier, after: 0, limit: .max).events
+            let disorder = try orderComplaints(inEvents: events.map(\.text)) + store.findings()
+            try require(disorder.isEmpty, "the order of events: \(disorder)")
+        }
         return ending
     }
 

@@ -16,17 +16,48 @@ final class AgentBench: Sendable {
     let root: TemporaryRoot
     let server: FaultServer
     let tree: AssetTree
-    let store: SyncStore
+    private let opened: Mutex<SyncStore>
     private let shift = Mutex<Int64>(0)
 
-    init(files: Int = 12) throws {
+    /// - Parameter large: **Bytes** of one more file, `large`, that comes by itself; `nil` for none.
+    init(files: Int = 12, large: Int? = nil) throws {
         root = try TemporaryRoot()
         server = try FaultServer()
         var tree = AssetTree()
         for number in 0..<files { tree.addFile("f/\(number)", size: 3_000, seed: UInt64(number)) }
+        if let large { tree.addFile("large", size: large, seed: 1_000) }
         self.tree = tree
-        store = try SyncStore.open(directory: root.path("state"), now: 1)
+        opened = Mutex(try SyncStore.open(directory: root.path("state"), now: 1))
         try publish(tree)
+    }
+
+    var store: SyncStore { opened.withLock { $0 } }
+
+    /// Ends an agent as SIGKILL would: what is on the disk at this moment is all that is left of it.
+    func kill(_ agent: Agent, _ running: Task<Void, Never>) async throws {
+        let (left, files) = (root.path("left"), FileManager.default)
+        try files.createDirectory(atPath: left, withIntermediateDirectories: true)
+        for name in ["state", "files"] {
+            try files.copyItem(atPath: root.path(name), toPath: left + "/" + name)
+        }
+        await agent.stop(.release)
+        await running.value
+        for name in ["state", "files"] {
+            try files.removeItem(atPath: root.path(name))
+            try files.moveItem(atPath: left + "/" + name, toPath: root.path(name))
+        }
+        let store = try SyncStore.open(directory: root.path("state"), now: 1)
+        opened.withLock { $0 = store }
+    }
+
+    /// Files in staging with what they hold.
+    var staged: [String: [UInt8]] {
+        let below = AssetTree.read(root.path("files/.syncagent/staging"), ignoring: [])
+        return Dictionary(
+            uniqueKeysWithValues: below.paths.compactMap { path in
+                below.bytes(path).map { (path, $0) }
+            }
+        )
     }
 
     var destination: String { root.path("files") }
@@ -36,6 +67,7 @@ final class AgentBench: Sendable {
         var builder = ManifestBuilder(tree)
         builder.revision = revision
         builder.packSize = 8_000
+        builder.looseAbove = 100_000
         let set = try builder.build()
         server.serve(ServedObject(set.manifest), at: "/tower/manifest.json")
         for object in set.packs + set.loose {
@@ -47,9 +79,13 @@ final class AgentBench: Sendable {
     func stall() {
         server.respondToOthers { _ in .status(404, text: "no") }
         for path in packPaths {
-            server.script(path, FaultAnswer.object(objects[path] ?? ServedObject([])).stalling(at: 1_000))
+            let object = objects[path] ?? ServedObject([])
+            server.respond(to: path) { _ in .object(object).stalling(at: Self.stallPoint(path)) }
         }
     }
+
+    /// **Bytes** that come of an object before it stalls.
+    static func stallPoint(_ path: String) -> Int { path.hasSuffix("large") ? 1_500_000 : 1_000 }
 
     /// Packs come whole again.
     func free() {
@@ -62,9 +98,12 @@ final class AgentBench: Sendable {
     private var objects: [String: ServedObject] {
         var builder = ManifestBuilder(tree)
         builder.packSize = 8_000
+        builder.looseAbove = 100_000
         guard let set = try? builder.build() else { return [:] }
         return Dictionary(
-            uniqueKeysWithValues: set.packs.map { ("/tower/\($0.name)", ServedObject($0.bytes)) }
+            uniqueKeysWithValues: (set.packs + set.loose).map {
+                ("/tower/\($0.name)", ServedObject($0.bytes))
+            }
         )
     }
 
@@ -165,26 +204,19 @@ final class AgentBench: Sendable {
     }
 
     func events(_ session: String = "com.example.tower") throws -> [[String: Any]] {
-        try store.events(of: session, after: 0, limit: 100_000).events.map { event in
+        try store.events(of: session, after: 0, limit: .max).events.map { event in
             try #require(try JSONSerialization.jsonObject(with: Data(event.line)) as? [String: Any])
         }
     }
 
-    /// What is wrong with the order of all events of a session [S29 S30 S31].
+    /// What is wrong with the order of all events of a session, and with the store [S29 S30 S31].
     func disorder(_ session: String = "com.example.tower") throws -> [String] {
-        var order = EventOrder()
-        return try events(session).compactMap { event in
-            order.take(
-                EventOrder.Event(
-                    event["event"] as? String ?? "",
-                    run: event["run"] as? String ?? "",
-                    path: event["path"] as? String,
-                    group: event["group"] as? String,
-                    program: event["program"] as? String,
-                    attempt: event["attempt"] as? Int
-                )
-            )
+        let page = try store.events(of: session, after: 0, limit: .max)
+        var found = orderComplaints(inEvents: page.events.map(\.text))
+        if page.events.map(\.sequence) != Array(page.prunedSequence..<page.lastSequence).map({ $0 + 1 }) {
+            found.append("sequence numbers with gaps")
         }
+        return try found + store.findings()
     }
 }
 

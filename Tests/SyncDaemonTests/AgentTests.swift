@@ -308,7 +308,9 @@ struct AgentTests {
             _ = try await agent.enqueue(request)
             try await bench.until(.running)
             let wanted = Task { try await agent.prioritize(session, paths: ["f/59", "not/there"]) }
-            try await Task.sleep(for: .milliseconds(100))
+            while try bench.store.runs(limit: 1).first?.firstPaths.isEmpty ?? true {
+                try await Task.sleep(for: .milliseconds(5))
+            }
             bench.free()
             _ = try await wanted.value
             try await bench.until(.finished)

@@ -23,7 +23,10 @@ struct GoldenTests {
         }
     }
 
-    @Test("An old store is read, ends with today's tables, and goes on [S71 G19]", arguments: ["version1"])
+    @Test(
+        "An old store is read, ends with today's tables, and goes on [S71 G19]",
+        arguments: ["version1", "version2"]
+    )
     func reads(name: String) throws {
         let state = try copy(name)
         let store = try state.open()
@@ -35,7 +38,7 @@ struct GoldenTests {
         #expect(done.manifest.hex == String(repeating: "9a", count: 32))
         let paused = try store.run("20261121T020000Z-0000000b")
         #expect(paused.state == .paused && paused.reason == "user_stop" && paused.selection == ["sheets"])
-        #expect(try store.owedHooks().map(\.arguments) == [["/bin/true"]])
+        #expect(try store.owedHooks(session: "tower").map(\.arguments) == [["/bin/true"]])
         #expect(try store.hooks(run: done.identifier).map(\.state) == [.skipped, .done])
         let page = try store.events(of: "tower", after: 0)
         #expect(page.events.count == 11 && page.events.last?.text == "{\"event\":\"group.completed\"}")
@@ -51,5 +54,49 @@ struct GoldenTests {
         let fresh = StateDirectory()
         _ = try fresh.open()
         #expect(try schema(state) == schema(fresh))
+    }
+
+    @Test(
+        "What version 2 added is read: label, limiter, origin, settings, errors, losses, first paths [S71 G19]"
+    )
+    func version2() throws {
+        let store = try copy("version2").open()
+        let session = try #require(try store.session("tower"))
+        #expect(session.label == "the tower, floor 3" && session.limiterDelay == 120_000)
+        #expect(session.limiterRaised == GoldenStore.time + 86_402_500)
+        let paused = try store.run("20261121T020000Z-0000000b")
+        #expect(
+            paused.firstPaths == ["sheets/12.pdf", "größe"]
+                && paused.pausedAt == GoldenStore.time + 86_402_000
+        )
+        let waiting = try store.run("run-waiting")
+        #expect(waiting.origin == "schedule" && waiting.settings == "{\"limit_rate\":1000}")
+        #expect(waiting.error == "no route" && waiting.due == GoldenStore.time + 9)
+        #expect(try store.run("run-running").losses == [GoldenStore.time + 5])
+        for state in RunState.allCases { #expect(try store.run("run-\(state.rawValue)").state == state) }
+        let states = try store.hooks(run: "run-hooks").map(\.state)
+        #expect(Set(states) == Set(HookRunState.allCases))
+    }
+
+    @Test("Today's program writes, row for row, what the golden store of its version holds [S71]")
+    func writes() throws {
+        let golden = try copy("version2")
+        let state = StateDirectory()
+        try GoldenStore.fill(state.open())
+        let (old, new) = try (contents(golden), contents(state))
+        for (table, rows) in new { #expect(old[table] == rows, "\(table)") }
+        #expect(old.keys == new.keys)
+    }
+
+    /// Every row of every table, as text.
+    private func contents(_ state: StateDirectory) throws -> [String: [String]] {
+        try DatabaseQueue(path: state.database).read { db in
+            let tables = try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'")
+            return try Dictionary(
+                uniqueKeysWithValues: tables.map { table in
+                    (table, try Row.fetchAll(db, sql: "SELECT * FROM \"\(table)\"").map(\.debugDescription))
+                }
+            )
+        }
     }
 }

@@ -1,8 +1,9 @@
 /// Checks that the events of runs come in the promised order (S29–S31, S33). Fed one event at a time.
 ///
-/// 1. `run.started` comes before everything else of its run, once for each process that works on it.
+/// 1. `run.started` comes before everything else of its run, once for each process that works on it; only
+///    `run.stopped` may come before, of a run that was stopped while it waited.
 /// 2. A task goes `downloaded → verified → installed` or `failed`, each at most once, and says nothing after it
-///    has ended.
+///    has ended; one that has failed is tried again by the process that takes the run up.
 /// 3. `group.completed` comes once for each group; after that of `all` no task says anything.
 /// 4. `hook.started` comes after its group's `group.completed`, with a higher attempt each time, and
 ///    `hook.finished` only for an attempt that has started.
@@ -50,9 +51,10 @@ package struct EventOrder: Sendable {
 
     /// Steps of a task; the last ones end it. `task.redirected` may come any number of times before the first.
     private static let taskSteps = [
-        "task.downloaded": 1, "task.verified": 2, "task.installed": 3, "task.failed": 3,
+        "task.downloaded": 1, "task.verified": 2, "task.failed": ended, "task.installed": installed,
     ]
-    private static let lastStep = 3
+    private static let ended = 3
+    private static let installed = 4
 
     private var runs: [String: Run] = [:]
 
@@ -70,11 +72,17 @@ package struct EventOrder: Sendable {
     private mutating func problem(with event: Event) -> String? {
         if event.name == "run.started" {
             if runs[event.run]?.isFinished == true { return "the run has finished" }
-            // A process that takes a run up tells it again; what was running in the one before is not.
-            runs[event.run, default: Run()].running = []
+            // A process that takes a run up tells it again; what was running in the one before is not, and what had
+            // not been installed is tried again.
+            var run = runs[event.run] ?? Run()
+            run.running = []
+            run.tasks = run.tasks.filter { $0.value == Self.installed }
+            runs[event.run] = run
             return nil
         }
-        guard var run = runs[event.run] else { return "run.started has not come" }
+        guard var run = runs[event.run] else {
+            return event.name == "run.stopped" ? nil : "run.started has not come"
+        }
         defer { runs[event.run] = run }
         switch event.name {
         case "hook.started": return started(event, &run)
@@ -111,7 +119,7 @@ package struct EventOrder: Sendable {
         if run.groups.contains("all") { return "group 'all' is complete" }
         let path = event.path ?? ""
         let reached = run.tasks[path] ?? 0
-        if reached == Self.lastStep { return "\(path) has ended" }
+        if reached >= Self.ended { return "\(path) has ended" }
         guard let step = Self.taskSteps[event.name] else {
             return event.name == "task.redirected" && reached > 0 ? "\(path) has been downloaded" : nil
         }

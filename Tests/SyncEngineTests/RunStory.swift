@@ -2,7 +2,7 @@ import Foundation
 import SyncEngine
 
 /// Checks the order of a run's events (S29–S31) and what its end says against what was told on the way.
-struct EventOrder {
+struct RunStory {
     private(set) var violations: [String] = []
     private var installed: Set<String> = []
     private var failed: Set<String> = []

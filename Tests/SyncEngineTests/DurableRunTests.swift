@@ -1,0 +1,219 @@
+import Foundation
+import SyncEngine
+import SyncFiles
+import SyncModel
+import SyncPlugins
+import SyncStore
+import SyncTestKit
+import Testing
+
+/// What stands on record of a pull, and what the next one makes of it.
+@Suite("Runs that outlive a process", .timeLimit(.minutes(1)))
+struct DurableRunTests {
+    private let scene: Scene
+    private let tree: AssetTree
+    private static let size = 1_200_000
+
+    init() throws {
+        scene = try Scene(isDurable: true)
+        var tree = AssetTree()
+        tree.addFile("a/small", size: 900, seed: 1)
+        tree.addFile("big", size: Self.size, seed: 2)
+        self.tree = tree
+        try scene.publish(tree) { ($0.looseAbove, $0.packSize) = (100_000, 64 << 20) }
+    }
+
+    private var hooked: (inout PullOptions) -> Void {
+        { $0.hooks = [HookSpecification(group: "all", arguments: ["/bin/after"])] }
+    }
+
+    /// A pull that ends after half of the large file.
+    private func interrupted(_ reason: StopReason, _ configure: (inout PullOptions) -> Void = { _ in }) throws
+        -> Scene.Outcome
+    {
+        let stop = StopRequest()
+        scene.transport.script(Scene.base + "files/big", .stall(after: Self.size / 2))
+        let before = scene.transport.totals.bytesReceived
+        scene.transport.onBytes { if $0 >= before + UInt64(Self.size / 2) { stop.stop(reason) } }
+        let outcome = try scene.pull(stop: stop, configure)
+        scene.transport.onBytes { _ in }
+        #expect(outcome.report?.result != .ok)
+        return outcome
+    }
+
+    private func only() throws -> StoredRun {
+        let runs = try scene.store.runs()
+        #expect(runs.count == 1)
+        return try #require(runs.first)
+    }
+
+    private func names() throws -> [String] {
+        try scene.store.events(of: "com.example.tower", after: 0, limit: .max).events.map { event in
+            let object = try JSONSerialization.jsonObject(with: Data(event.line)) as? [String: Any]
+            return try #require(object?["event"] as? String)
+        }
+    }
+
+    @Test(
+        "A pull that was killed goes on as the same run, with what came, when the same is asked [S23 S28 F083]"
+    )
+    func killed() throws {
+        let first = try interrupted(.released, hooked)
+        let run = try #require(first.report?.run)
+        // As a kill leaves it: running, and nobody has the session.
+        _ = try scene.store.take(run: run, now: 2)
+        let hook = RecordingHook()
+        let second = try scene.pull(hooks: hook, hooked)
+        #expect(second.status == .done && second.report?.run == run)
+        #expect(second.received < UInt64(Self.size) * 3 / 4, "half had come")
+        #expect(hook.calls.map { $0.environment["SYNCAGENT_RUN_ID"] } == [run])
+        let stored = try only()
+        #expect(stored.state == .finished && stored.result == "ok" && stored.losses.count == 1)
+        #expect(
+            try names().count { $0 == "run.started" } == 2 && names().count { $0 == "pull.finished" } == 1
+        )
+        #expect(scene.problems(tree) == [])
+    }
+
+    @Test(
+        "Whatever else is asked takes the place of the killed run, which ends superseded [S42 S135]",
+        arguments: ["manifest", "groups", "prune", "hook"]
+    )
+    func superseded(what: String) throws {
+        let first = try interrupted(.released, hooked)
+        let run = try #require(first.report?.run)
+        _ = try scene.store.take(run: run, now: 2)
+        if what == "manifest" {
+            var newer = tree
+            newer.addFile("a/new", size: 10, seed: 3)
+            try scene.publish(newer, revision: 2) { ($0.looseAbove, $0.packSize) = (100_000, 64 << 20) }
+        }
+        let second = try scene.pull(hooks: RecordingHook()) { options in
+            hooked(&options)
+            if what == "groups" { options.groups = ["all"] }
+            if what == "prune" { options.prune = true }
+            if what == "hook" { options.hooks[0].arguments.append("x") }
+        }
+        #expect(second.status == .done && second.report?.run != run)
+        #expect(try scene.store.run(run).state == .superseded)
+        #expect(try scene.store.hooks(run: run).map(\.state) == [.skipped])
+        #expect(second.received < UInt64(Self.size) * 3 / 4, "what had come is of use to the new run")
+    }
+
+    @Test(
+        "How a run rests says why it was stopped; the same pull again goes on with it [S24 S27]",
+        arguments: [
+            (StopReason.user, RunState.paused), (.released, .waiting), (.policy, .waiting),
+            (.cancelled, .cancelled),
+        ]
+    )
+    func stopped(reason: StopReason, rests: RunState) throws {
+        let first = try interrupted(reason)
+        let stored = try only()
+        #expect(stored.state == rests && stored.reason == reason.rawValue && stored.counts.filesTotal == 2)
+        #expect(try names().last == "run.stopped" && !names().contains("pull.finished"))
+        let second = try scene.pull()
+        #expect(second.status == .done && scene.problems(tree) == [])
+        #expect((second.report?.run == first.report?.run) == (reason != .cancelled))
+    }
+
+    @Test("A hook that a crash left pending is called by the next pull before anything else [S19 S36]")
+    func pendingHook() throws {
+        let run = try leaveHook(.pending)
+        let hook = RecordingHook()
+        let next = try scene.pull(hooks: hook)
+        #expect(next.status == .done && next.report?.run != run)
+        let call = try #require(hook.calls.first)
+        #expect(hook.calls.count == 1)
+        #expect(call.environment["SYNCAGENT_RUN_ID"] == run && call.environment["SYNCAGENT_ATTEMPT"] == "1")
+        #expect(call.environment["SYNCAGENT_CHANGED"] == "2" && call.environment["SYNCAGENT_RESULT"] == "ok")
+        #expect(next.events.first?["event"] as? String == "hook.started")
+        #expect(try scene.store.run(run).state == .finished)
+    }
+
+    @Test(
+        "A hook that was running at a crash is called again: same run, next attempt, same report [F089 S33]"
+    )
+    func runningHook() throws {
+        let run = try leaveHook(.running)
+        let hook = RecordingHook()
+        _ = try scene.pull(hooks: hook)
+        let call = try #require(hook.calls.first)
+        #expect(hook.calls.count == 1)
+        #expect(call.environment["SYNCAGENT_RUN_ID"] == run && call.environment["SYNCAGENT_ATTEMPT"] == "2")
+        #expect(call.environment["SYNCAGENT_CHANGED"] == "2")
+        let report = try JSONSerialization.jsonObject(with: Data(call.input)) as? [String: Any]
+        #expect(report?["run"] as? String == run && report?["result"] as? String == "ok")
+        _ = try scene.pull(hooks: hook)
+        #expect(hook.calls.count == 1, "once it has ended it is not called again")
+    }
+
+    @Test("A hook that left a receipt before the crash is not called again; one that is replayed is [G3 S33]")
+    func receipt() throws {
+        let run = try leaveHook(.running)
+        let destination = try Destination.open(path: scene.destination, create: false)
+        #expect(try HookReceipt(run: run, group: "all").leave(in: destination))
+        #expect(try !HookReceipt(run: run, group: "all").leave(in: destination))
+        let hook = RecordingHook()
+        _ = try scene.pull(hooks: hook)
+        #expect(hook.calls.isEmpty)
+        let stored = try #require(try scene.store.hooks(run: run).first)
+        #expect(stored.state == .done && stored.ended == "receipt")
+        #expect(try scene.store.run(run).state == .finished)
+
+        try scene.store.replay(hook: stored.identifier)
+        _ = try scene.pull(hooks: hook)
+        #expect(hook.calls.map { $0.environment["SYNCAGENT_RUN_ID"] } == [run], "a person asked for it")
+    }
+
+    /// A pull whose process was lost with its hook in this state.
+    private func leaveHook(_ state: HookRunState) throws -> String {
+        let outcome = try scene.pull(hooks: RecordingHook(), hooked)
+        let run = try #require(outcome.report?.run)
+        try SQLFile(scene.root.path("state/syncagent.sqlite")).takeBackHook(state.rawValue)
+        return run
+    }
+
+    @Test(
+        "The end of a run and the event that tells it are recorded together, so neither comes twice [S25 S33]"
+    )
+    func endTogether() throws {
+        _ = try scene.pull()
+        let pages = try SQLFile(scene.root.path("state/syncagent.sqlite")).numbers(
+            "SELECT instr(payload, 'pull.finished') FROM events WHERE id = (SELECT max(id) FROM events)"
+        )
+        #expect(pages.count == 1 && pages[0] > 0)
+        // Refused by the store, nothing of it is told.
+        let before = try names()
+        #expect(throws: StoreError.self) {
+            try scene.store.finish(
+                run: "none",
+                result: "ok",
+                counts: RunCounts(),
+                events: [Array("{\"event\":\"pull.finished\"}".utf8)],
+                now: 1
+            )
+        }
+        #expect(try names() == before)
+    }
+
+    @Test("Somebody else has the session: status 75, which names the process [S3]")
+    func busySession() throws {
+        let lease = try scene.store.lease(of: "com.example.tower", process: 4_711, now: 1_780_000_000_000)
+        let outcome = try scene.pull()
+        #expect(outcome.status == .busy && outcome.requests.isEmpty)
+        #expect(outcome.error?.message.contains("process 4711, since 2026-") == true)
+        withExtendedLifetime(lease) {}
+        #expect(try scene.store.runs() == [])
+    }
+
+    @Test("Somebody else writes to the store for too long: status 75, and nothing is fetched [S3]")
+    func busyStore() throws {
+        _ = try scene.store.sessions()
+        try SQLFile(scene.root.path("state/syncagent.sqlite")).whileWriting {
+            let outcome = try scene.pull()
+            #expect(outcome.status == .busy && outcome.requests.isEmpty)
+        }
+        #expect(try scene.pull().status == .done)
+    }
+}

@@ -1,0 +1,170 @@
+import SyncModel
+import SyncStore
+
+/// What the golden stores hold, from version 2 on: every table, every state, every column.
+enum GoldenStore {
+    static let time: Int64 = 1_795_140_000_000
+
+    /// Fills an empty store. What is written never changes; the next version gets steps of its own.
+    static func fill(_ store: SyncStore) throws {
+        try tower(store)
+        try states(store)
+        try hooks(store)
+    }
+
+    private static let digest = SHA256Digest(hex: String(repeating: "9a", count: 32)) ?? .zero
+
+    private static func run(_ identifier: String, _ session: SessionRequest) -> RunStart {
+        var start = RunStart(
+            session: session,
+            run: identifier,
+            manifest: digest,
+            location: "https://cdn.example.com/tower/manifest.json"
+        )
+        start.options = "connections=4 prune"
+        start.deadline = time + 604_800_000
+        return start
+    }
+
+    private static func session(_ name: String, label: String? = nil) -> SessionRequest {
+        var session = SessionRequest(
+            identifier: name,
+            project: "com.example.\(name)",
+            destination: "/srv/\(name)",
+            device: .max,
+            inode: 7,
+            policy: "{\"idle\":60}"
+        )
+        session.label = label
+        return session
+    }
+
+    /// One finished run, one that a person has paused with a hook still owed; events, hosts, redirects.
+    private static func tower(_ store: SyncStore) throws {
+        let session = session("tower", label: "the tower, floor 3")
+        var first = run("20261120T020000Z-0000000a", session)
+        first.selection = ["sheets"]
+        first.groups = ["all", "sheets"]
+        first.hooks = [
+            PlannedHook(group: "all", arguments: ["/usr/bin/reindex", "a b"], timeout: 30),
+            PlannedHook(group: "sheets", arguments: ["/bin/true"], results: ["ok"]),
+        ]
+        try store.begin(first, now: time)
+        for part in 0..<3 {
+            try store.append(lines(part * 4 + 1...min(part * 4 + 4, 10)), to: "tower", time: time + 100)
+        }
+        let owed = try store.complete(
+            [
+                CompletedGroup(name: "all", result: "ok", changed: 3),
+                CompletedGroup(name: "sheets", result: "partial", changed: 1),
+            ],
+            of: first.run,
+            events: [Array("{\"event\":\"group.completed\"}".utf8)],
+            now: time + 1_000
+        )
+        for hook in owed {
+            _ = try store.started(hook: hook.identifier, now: time + 1_001)
+            try store.finished(
+                hook: hook.identifier,
+                .succeeded,
+                ended: "exit 0",
+                output: "done\n",
+                now: time + 1_002
+            )
+        }
+        var counts = RunCounts()
+        (counts.filesTotal, counts.filesInstalled, counts.filesUnchanged) = (20_000, 3, 19_997)
+        (counts.bytesTotal, counts.bytesReceived, counts.bytesReused, counts.requests) = (
+            1 << 40, 4_096, 5, 6
+        )
+        try store.finish(run: first.run, result: "ok", counts: counts, now: time + 1_003)
+
+        var second = first
+        second.run = "20261121T020000Z-0000000b"
+        try store.begin(second, now: time + 86_400_000)
+        let group = CompletedGroup(name: "sheets", result: "ok", changed: 0)
+        _ = try store.complete([group], of: second.run, now: time + 86_401_000)
+        try store.apply(.paused, to: second.run, reason: "user_stop", now: time + 86_402_000)
+        try store.prioritize(run: second.run, paths: ["sheets/12.pdf", "größe"])
+        try store.keepLimiter(of: "tower", delay: 120_000, raised: time + 86_402_500)
+        let memory = HostMemory(connections: 8, firstByte: 40_000, rate: 4 << 20)
+        try store.remember(memory, of: "https://cdn.example.com:443", now: time + 86_402_000)
+        let redirect = StoredRedirect(
+            object: "5f0c",
+            original: "https://cdn.example.com/p",
+            current: "https://edge.example.com/p",
+            hops: ["https://cdn.example.com/q"]
+        )
+        try store.remember([redirect], of: "tower", now: time + 86_402_000)
+        let task = StoredTask(
+            path: "sheets/7.pdf",
+            digest: digest,
+            state: .failed,
+            reason: "connectivity",
+            error: "no answer",
+            priority: 1,
+            due: time,
+            attempts: 3
+        )
+        try store.record([task], of: second.run, now: time)
+    }
+
+    /// One session for each state of a run.
+    private static func states(_ store: SyncStore) throws {
+        for state in RunState.allCases {
+            var start = run("run-\(state.rawValue)", session("s-\(state.rawValue)"))
+            start.origin = state == .waiting ? "schedule" : "interactive"
+            start.settings = state == .waiting ? "{\"limit_rate\":1000}" : nil
+            start.notBefore = state == .waiting ? time + 60_000 : nil
+            start.isPaused = state == .paused
+            try store.begin(start, now: time, isHeld: state != .waiting)
+            switch state {
+            case .waiting:
+                try store.hold(run: start.run, reason: "connectivity", error: "no route", due: time + 9)
+            case .running:
+                _ = try store.recover(session: start.session.identifier, now: time + 5)
+                _ = try store.take(run: start.run, now: time + 6)
+            case .paused: break
+            case .finished:
+                try store.finish(
+                    run: start.run,
+                    result: "failed",
+                    counts: RunCounts(),
+                    error: "404",
+                    now: time + 7
+                )
+            case .cancelled: try store.apply(.cancelled, to: start.run, reason: "user_cancel", now: time + 8)
+            case .superseded:
+                var next = start
+                next.run = "run-next"
+                try store.begin(next, now: time + 9)
+            }
+        }
+    }
+
+    /// A run with a hook in each state.
+    private static func hooks(_ store: SyncStore) throws {
+        var start = run("run-hooks", session("s-hooks"))
+        start.groups = ["all", "later"]
+        start.hooks = (1...4).map { PlannedHook(group: "all", arguments: ["/bin/h\($0)"]) }
+        start.hooks.append(PlannedHook(group: "all", arguments: ["/bin/never"], results: ["failed"]))
+        start.hooks.append(PlannedHook(group: "later", arguments: ["/bin/later"]))
+        try store.begin(start, now: time)
+        let owed = try store.complete(
+            [CompletedGroup(name: "all", result: "ok", changed: 2)],
+            of: start.run,
+            now: time
+        )
+        for (index, hook) in owed.enumerated() where index > 0 {
+            _ = try store.started(hook: hook.identifier, now: time + 1)
+            guard index > 1 else { continue }
+            try store.finished(
+                hook: hook.identifier,
+                index == 2 ? .succeeded : .failed,
+                ended: index == 2 ? "exit 0" : "signal 9",
+                output: "ü",
+                now: time + 2
+            )
+        }
+    }
+}
