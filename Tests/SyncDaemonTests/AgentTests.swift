@@ -248,7 +248,8 @@ struct AgentTests {
                 let asked = bench.now()
                 let reply = try await agent.enqueue(request)
                 let start = try #require(reply.notBefore?.milliseconds)
-                #expect(abs(start - asked - expected * 1_000) < 900)
+                // The machine may be slow, the steps are far apart.
+                #expect((expected * 1_000..<expected * 1_500).contains(start - asked))
                 // Just before the delay is over, so that the chain goes on.
                 bench.advance(.milliseconds(start - bench.now()))
                 try await bench.until(.finished)
