@@ -6,7 +6,7 @@ import SyncSettings
 struct LimitOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Most connections at a time, 1 to 64.  (default: 4, and up to 16 a server where that is faster)",
+            "Most connections at a time, 1 to 64.  (default: 8, and up to 32 a server where that is faster)",
             valueName: "n"
         )
     )

@@ -87,12 +87,14 @@ package struct TransferSettings: Sendable, Equatable {
 
     /// Connections that a plan counts with: few long requests fill them, whatever number adapts later.
     package var plannedConnections: Int {
-        guard connections != nil || connectionsPerHost != nil else { return Self.usualConnections / 2 }
+        guard connections != nil || connectionsPerHost != nil else { return Self.usualPlan }
         return min(max(1, min(connections ?? 64, connectionsPerHost ?? 64)), 64)
     }
 
-    /// What a run starts with and plans for when nobody says a number.
+    /// What a run starts with when nobody says a number.
     package static let usualConnections = 8
+    /// What it plans for then: spans long enough that 512 MiB take few requests, also after tails were split.
+    package static let usualPlan = 4
 
     /// Names the settings that hold a secret themselves instead of the path of a file that does.
     package var inlineSecrets: [String] {

@@ -273,8 +273,8 @@ struct ExampleTests {
             random: { 0 }
         )
         try TransferSettings().apply(to: &configuration)
-        #expect(configuration.connections == 64 && configuration.connectionsPerHost == 16)
-        #expect(configuration.initialConnections == 4 && configuration.adaptive)
+        #expect(configuration.connections == 64 && configuration.connectionsPerHost == 32)
+        #expect(configuration.initialConnections == 8 && configuration.adaptive)
         #expect(configuration.resourceDeadline == .seconds(7 * 86_400))
         #expect(configuration.connectTimeout == .seconds(30) && configuration.idleTimeout == .seconds(60))
         #expect(configuration.tls.minimumVersion == .tls12 && configuration.http2 == .never)
