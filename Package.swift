@@ -159,6 +159,8 @@ let package = Package(
         ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         tests("CommandTests", ["syncagent", "SyncTestKit"]),
+        // A target of its own, so that its processes and those of CommandTests do not starve each other.
+        tests("SessionCommandTests", ["syncagent", "SyncTestKit"]),
         tests("SoundnessTests", []),
 
         // For tests here and of plugins elsewhere.

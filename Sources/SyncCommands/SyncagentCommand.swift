@@ -18,8 +18,8 @@ struct SyncagentCommand: AsyncParsableCommand {
         subcommands: [
             PullCommand.self, PublishCommand.self, PlanCommand.self, VerifyCommand.self, ServeCommand.self,
             StatusCommand.self, EventsCommand.self, WaitCommand.self, AttachCommand.self, PauseCommand.self,
-            ResumeCommand.self, CancelCommand.self, PrioritizeCommand.self, RemoveCommand.self, HooksCommand.self,
-            AgentCommand.self, DoctorCommand.self, GCCommand.self,
+            ResumeCommand.self, CancelCommand.self, PrioritizeCommand.self, RemoveCommand.self,
+            HooksCommand.self, AgentCommand.self, DoctorCommand.self, GCCommand.self,
         ]
     )
 

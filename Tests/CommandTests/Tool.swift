@@ -14,7 +14,12 @@ struct Tool {
         func events(sourceLocation: SourceLocation = #_sourceLocation) throws -> [[String: Any]] {
             let complaints = orderComplaints(inEvents: output.split(separator: "\n").map(String.init))
             #expect(complaints == [], sourceLocation: sourceLocation)
-            return try output.split(separator: "\n").map { line in
+            return try objects()
+        }
+
+        /// The JSON lines on standard output, whatever they are.
+        func objects() throws -> [[String: Any]] {
+            try output.split(separator: "\n").map { line in
                 try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
             }
         }

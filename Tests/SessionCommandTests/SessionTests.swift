@@ -33,7 +33,7 @@ struct SessionTests {
         #expect(events.compactMap { $0["seq"] as? Int } == Array(1...events.count))
         #expect(events.first?["event"] as? String == "run.started")
         #expect(events.last?["event"] as? String == "pull.finished")
-        let later = try set.tool.run(["events", "--json", "--since", "\(events.count - 1)"]).events()
+        let later = try set.tool.run(["events", "--json", "--since", "\(events.count - 1)"]).objects()
         #expect(later.count == 1)
 
         let wait = try set.tool.run(["wait"])

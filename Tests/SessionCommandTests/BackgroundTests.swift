@@ -23,7 +23,10 @@ private final class BackgroundSet {
     var socket: String { published.scratch.path + "/.local/state/syncagent/agent.sock" }
 
     var log: String {
-        (try? String(contentsOfFile: published.scratch.path + "/.local/state/syncagent/agent.log", encoding: .utf8))
+        (try? String(
+            contentsOfFile: published.scratch.path + "/.local/state/syncagent/agent.log",
+            encoding: .utf8
+        ))
             ?? ""
     }
 }
@@ -42,7 +45,7 @@ struct BackgroundTests {
         #expect(try background.published.text("tower/sheets/b.txt") == "two")
         #expect(try background.published.text("hook-ran") == "ok 2\n")
 
-        let agent = try #require(try background.tool.run(["agent", "status", "--json"]).events().first)
+        let agent = try #require(try background.tool.run(["agent", "status", "--json"]).objects().first)
         #expect(agent["on_demand"] as? Bool == true)
         #expect(agent["sessions"] as? Int == 1)
         let status = try background.tool.run(["status", "com.example.tower"])
@@ -56,8 +59,8 @@ struct BackgroundTests {
     @Test("The same request again is the same run, and says so [S106]")
     func twice() throws {
         let background = try BackgroundSet()
-        let first = try #require(try background.pull("--paused", "--json").events().first)
-        let second = try #require(try background.pull("--paused", "--json").events().first)
+        let first = try #require(try background.pull("--paused", "--json").objects().first)
+        let second = try #require(try background.pull("--paused", "--json").objects().first)
         #expect(first["event"] as? String == "run.enqueued")
         #expect(first["is_new"] as? Bool == true)
         #expect(second["is_new"] as? Bool == false)
@@ -120,7 +123,7 @@ struct BackgroundTests {
         #expect(quiet.status == 75)
         #expect(quiet.error == "")
 
-        let before = try #require(try background.tool.run(["agent", "status", "--json"]).events().first)
+        let before = try #require(try background.tool.run(["agent", "status", "--json"]).objects().first)
         let process = background.tool.process(["agent", "run", "--replace"])
         process.standardError = FileHandle.nullDevice
         try process.run()
@@ -131,7 +134,7 @@ struct BackgroundTests {
         var agent: [String: Any]?
         while agent?["process"] as? Int != Int(process.processIdentifier) {
             try await Task.sleep(for: .milliseconds(50))
-            agent = try background.tool.run(["agent", "status", "--json"]).events().first
+            agent = try background.tool.run(["agent", "status", "--json"]).objects().first
         }
         #expect(agent?["on_demand"] as? Bool == false)
         #expect(agent?["process"] as? Int != before["process"] as? Int)
