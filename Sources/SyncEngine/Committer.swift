@@ -6,8 +6,8 @@ import SyncUnpack
 
 /// Makes staged files visible, in batches, on a thread of its own.
 ///
-/// Order, and no other: every byte of the batch written → one syncfs(2) → rename each → record in the index
-/// log. The renames of a batch become durable with the syncfs of the next one (or the last); only then is the
+/// Order, and no other: every byte of the batch written → one syncfs(2) → record in the index log → rename each.
+/// The renames of a batch become durable with the syncfs of the next one (or the last); only then is the
 /// batch told. git's `core.fsyncMethod=batch` has the same idea.
 final class Committer: Sendable {
     /// A verified file in staging, ready for its place.
@@ -143,29 +143,30 @@ final class Committer: Sendable {
         var placed: [Int] = []
         var records: [(row: Int, record: IndexRecord)] = []
         var failures: [(row: Int, error: FileError)] = []
-        var entries: [IndexLog.Entry] = []
+        // Logged before it is placed: a kill in between leaves nothing that nobody knows to be ours.
+        do throws(FileError) {
+            if log == nil { log = LogBox(try IndexLog(destination)) }
+            try log?.log.append(
+                batch.map { staged in
+                    IndexLog.Entry(
+                        path: manifest.files.withPath(staged.row) { Array($0) },
+                        digest: staged.file.name.digest,
+                        kind: manifest.files.indexKind(staged.row)
+                    )
+                }
+            )
+        } catch {
+            // Without the log a crash costs a re-hash and the right to prune these files.
+        }
         for staged in batch {
             do throws(FileError) {
                 let record = try place(staged, directories)
                 placed.append(staged.row)
                 records.append((staged.row, record))
-                entries.append(
-                    IndexLog.Entry(
-                        path: manifest.files.withPath(staged.row) { Array($0) },
-                        digest: record.digest,
-                        kind: record.kind
-                    )
-                )
             } catch {
                 staging.remove(staged.file)
                 failures.append((staged.row, error))
             }
-        }
-        do throws(FileError) {
-            if log == nil { log = LogBox(try IndexLog(destination)) }
-            try log?.log.append(entries)
-        } catch {
-            // The files are in place; without the log a crash now costs a re-hash and the right to prune them.
         }
         state.withLock {
             $0.outcome.records += records

@@ -37,6 +37,40 @@ struct PlaceReader: ~Copyable {
         }
     }
 
+    /// The record of what an interrupted run logged, if that is what stands there; `nil` otherwise.
+    mutating func verify(_ entry: IndexLog.Entry) -> IndexRecord? {
+        guard !entry.path.isEmpty, !entry.path.contains(0) else { return nil }
+        return (entry.path + [0]).withUnsafeBufferPointer { path in
+            let name = entry.path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
+            let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
+            guard let directory = try? directories.descriptor(parent, create: false),  // Nothing of ours, then.
+                let base = path.baseAddress
+            else { return nil }
+            return verify(entry, directory, UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self))
+        }
+    }
+
+    private mutating func verify(
+        _ entry: IndexLog.Entry,
+        _ directory: Int32,
+        _ leaf: UnsafePointer<CChar>
+    ) -> IndexRecord? {
+        if entry.kind == .link {
+            guard case .success(let found?) = status(directory, leaf), found.kind == .link,
+                let target = linkTarget(directory, leaf), (try? sha256(target)) == entry.digest
+            else { return nil }
+            return IndexRecord(status: found, digest: entry.digest, kind: .link, installed: true)
+        }
+        let raw = sa_openat(directory, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
+        guard raw >= 0 else { return nil }
+        let file = Descriptor(owning: raw)
+        guard let before = status(file.raw), before.kind == .file,
+            before.isExecutable == (entry.kind == .executable),
+            digest(of: file.raw, size: before.size) == entry.digest, status(file.raw) == before
+        else { return nil }
+        return IndexRecord(status: before, digest: entry.digest, kind: entry.kind, installed: true)
+    }
+
     /// What is wrong with a row's place, in words for people; `nil` when nothing is. Changes nothing.
     mutating func inspect(_ row: Int, of manifest: Manifest) -> String? {
         let files = manifest.files

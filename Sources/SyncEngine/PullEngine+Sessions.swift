@@ -79,7 +79,17 @@ extension PullEngine {
             throw Self.cannotUse(error)
         }
         guard files else { return 0 }
-        let index = StatIndex.read(from: destination)
+        let index: StatIndex
+        do throws(FileError) {
+            let fold = LogFold(
+                destination: destination,
+                index: StatIndex.read(from: destination),
+                isDurable: environment.isDurable
+            )
+            index = try fold.run(IndexLog.read(destination), beside: nil)
+        } catch {
+            throw Self.cannotUse(error)
+        }
         let ours = (0..<index.count).filter { index.record($0)?.installed == true }
         let removed = Removal(destination: destination, index: index).remove(ours).removed
         StatIndex.remove(from: destination)

@@ -136,7 +136,7 @@ struct PullRun {
 
     private mutating func bring(
         _ manifest: Manifest,
-        _ index: StatIndex
+        _ found: StatIndex
     ) throws(EngineError) -> RowStates {
         let rows = try Self.selectedRows(manifest, options.groups)
         var states = RowStates(count: manifest.files.count)
@@ -144,7 +144,9 @@ struct PullRun {
         report.files.total = rows.count
         report.bytes.total = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
 
-        let logged = Set(IndexLog.read(destination).map(\.path))
+        let log = IndexLog.read(destination)
+        let logged = Set(log.map(\.path))
+        let index = try fold(log, into: found, manifest)
         let stop = environment.stop
         func look(at rows: [Int]) -> Inventory {
             InventoryScan(
@@ -184,6 +186,19 @@ struct PullRun {
             try writeIndex(manifest, rows, index, inventory, states, gone: gone)
         }
         return states
+    }
+
+    private func fold(
+        _ log: [IndexLog.Entry],
+        into index: StatIndex,
+        _ manifest: Manifest
+    ) throws(EngineError) -> StatIndex {
+        let fold = LogFold(destination: destination, index: index, isDurable: environment.isDurable)
+        do throws(FileError) {
+            return try fold.run(log, beside: manifest)
+        } catch {
+            throw EngineError(.ioError, "\(error)")
+        }
     }
 
     /// Refuses to remove more than half of what is here, unless forced.

@@ -1,4 +1,5 @@
 import Foundation
+import SyncDigest
 import SyncEngine
 import SyncFiles
 import SyncModel
@@ -228,5 +229,49 @@ struct ResumeTests {
         let gone = tree.paths[0]
         try scene.publish(AssetTree(tree.nodes.filter { $0.key != gone }), revision: 2)
         #expect(try scene.pull { $0.prune = true }.values("path", of: "task.removed") == [gone])
+    }
+
+    @Test(
+        "What a killed run placed is ours for a run of any other manifest: pruned, unless somebody changed it"
+    )
+    func loggedByAnother() throws {
+        var old = AssetTree()
+        for name in ["same", "updated", "touched"] { old.addFile(name, size: 500, seed: UInt64(name.count)) }
+        try scene.publish(old)
+        #expect(try scene.pull().status == .done)
+        // As after a kill of a run of a second revision: files in place and in the log, the index of the first.
+        var second = AssetTree()
+        for name in ["deep/new", "deep/edited", "updated", "touched", "gone"] {
+            second.addFile(name, size: 600, seed: UInt64(name.count) + 50)
+        }
+        second.nodes["deep/link"] = .link("new")
+        var log = try IndexLog(try Destination.open(path: scene.destination, create: false))
+        try log.append(
+            try second.nodes.map { path, node in
+                guard case .link(let target) = node else {
+                    let digest = try Scene.digest(second.bytes(path) ?? [])
+                    return IndexLog.Entry(path: Array(path.utf8), digest: digest, kind: .file)
+                }
+                return IndexLog.Entry(path: Array(path.utf8), digest: try sha256(target), kind: .link)
+            }
+        )
+        for path in ["deep/new", "updated", "touched"] {
+            try scene.root.write(second.bytes(path) ?? [], to: "dest/" + path)
+        }
+        try scene.root.link("dest/deep/link", to: "new")
+        // Somebody's own work on files that were ours.
+        try scene.root.write("mine", to: "dest/deep/edited")
+        try scene.root.write("mine as well", to: "dest/touched")
+
+        try scene.publish(AssetTree(old.nodes.filter { $0.key == "same" }), revision: 3)
+        let third = try scene.pull {
+            $0.prune = true
+            $0.force = true
+        }
+        #expect(third.status == .done)
+        #expect(
+            Set(third.values("path", of: "task.removed")).isSuperset(of: ["deep/link", "deep/new", "updated"])
+        )
+        #expect(AssetTree.read(scene.destination).paths == ["deep/edited", "same", "touched"])
     }
 }
