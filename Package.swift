@@ -155,7 +155,7 @@ let package = Package(
         ]),
         tests("SyncCommandsTests", [
             "SyncCommands", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", "SyncSettings",
-            "SyncTransfer", argumentParser,
+            "SyncTransfer", "SyncDaemon", argumentParser,
         ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         tests("CommandTests", ["syncagent", "SyncTestKit"]),

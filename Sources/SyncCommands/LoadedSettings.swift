@@ -1,4 +1,5 @@
 import Foundation
+import SyncEngine
 import SyncModel
 import SyncSettings
 
@@ -41,5 +42,12 @@ struct LoadedSettings: Sendable {
         } catch {
             throw CommandFailure(.configuration, error.description)
         }
+    }
+}
+
+extension HookSpecification {
+    /// What a hook's name stands for; whoever resolves the name knows the group.
+    init(named hook: HookSetting) {
+        self.init(group: "", arguments: [hook.program] + hook.arguments, timeout: hook.timeout)
     }
 }

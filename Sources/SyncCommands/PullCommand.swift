@@ -112,9 +112,7 @@ struct PullCommand: AsyncParsableCommand {
         options.session = target.session
         options.groups = target.groups
         options.hooks = try hookSpecifications(environment: environment)
-        options.namedHooks = settings.hooks.mapValues { hook in
-            HookSpecification(group: "", arguments: [hook.program] + hook.arguments, timeout: hook.timeout)
-        }
+        options.namedHooks = settings.hooks.mapValues(HookSpecification.init(named:))
         options.connections = settings.effective.plannedConnections
         options.rateLimit = settings.effective.rateLimit
         options.prune = prune

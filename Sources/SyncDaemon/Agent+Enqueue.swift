@@ -104,6 +104,7 @@ extension Agent {
                 results: Set($0.results)
             )
         }
+        options.namedHooks = try environment.namedHooks(request.settings).get()
         if let connections = request.connections {
             guard (1...64).contains(connections) else { throw invalid("connections: 1 to 64") }
             options.connections = connections

@@ -22,6 +22,11 @@ package struct AgentEnvironment: Sendable {
     package var sleep: @Sendable (Duration) async throws -> Void
     /// Makes an engine for one piece of work.
     package var engine: @Sendable (EngineNeeds) -> Result<EngineHandle, ControlError>
+    /// What the names of hooks in manifests stand for, for a client with these settings.
+    package var namedHooks:
+        @Sendable (_ settings: String?) -> Result<[String: HookSpecification], ControlError> = { _ in
+            .success([:])
+        }
     /// One line for the log.
     package var log: @Sendable (String) -> Void
 

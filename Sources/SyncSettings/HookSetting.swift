@@ -1,7 +1,7 @@
 import SyncModel
 
 /// What a hook's name stands for on this machine. Manifests name hooks; programs are named here only (V55, V62).
-package struct HookSetting: Sendable, Equatable {
+package struct HookSetting: Sendable, Equatable, Codable {
     /// Absolute path.
     package var program: String
     /// What follows the program's name in argv.

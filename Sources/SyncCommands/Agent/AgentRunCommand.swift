@@ -165,6 +165,13 @@ extension AgentRunCommand {
             }
         )
         environment.maximumRuns = jobs
+        environment.namedHooks = { settings in
+            do throws(CommandFailure) {
+                return .success(try BackgroundSettings.hooks(settings, environment: .ofProcess))
+            } catch {
+                return .failure(ControlError(.failed, error.message, exitStatus: error.status))
+            }
+        }
         environment.isOnDemand = isOnDemand
         return Agent(environment)
     }

@@ -58,7 +58,9 @@ struct BackgroundPull: Sendable {
                 results: $0.results.sorted()
             )
         }
-        request.connections = settings.effective.connections
+        // What the agent plans with; the caps themselves are in the settings.
+        request.connections = settings.effective.connections.map { _ in settings.effective.plannedConnections
+        }
         request.limitRate = options.rateLimit
         request.prune = options.prune
         request.force = options.force

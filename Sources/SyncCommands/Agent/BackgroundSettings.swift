@@ -1,5 +1,6 @@
 import Foundation
 import SyncDaemon
+import SyncEngine
 import SyncModel
 import SyncSettings
 import SyncTransfer
@@ -11,11 +12,45 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
     /// Whether that is everything, configuration file and environment of the client included, because the client
     /// named a file, or none. Otherwise it is the command line alone, over the agent's own file and environment.
     var isWhole: Bool
+    /// What the names of hooks in manifests stand for, where ``isWhole``; otherwise the agent's own file says it.
+    var hooks: [String: HookSetting]?
 
     /// The settings of a client's command.
     init(_ settings: LoadedSettings, isWhole: Bool) {
         transfer = isWhole ? settings.effective : settings.said
         self.isWhole = isWhole
+        hooks = isWhole ? settings.hooks : nil
+    }
+
+    /// What the names of hooks in manifests stand for, for a client with these settings.
+    ///
+    /// - Throws: ``CommandFailure`` with status 78 for text or a file that cannot be used.
+    static func hooks(
+        _ text: String?,
+        environment: EnvironmentPaths
+    ) throws(CommandFailure) -> [String: HookSpecification] {
+        let kept = try decode(text)
+        if kept?.isWhole == true { return (kept?.hooks ?? [:]).mapValues(HookSpecification.init(named:)) }
+        do throws(SettingsError) {
+            return try file(environment).hooks.mapValues(HookSpecification.init(named:))
+        } catch {
+            throw CommandFailure(.configuration, error.description)
+        }
+    }
+
+    private static func decode(_ text: String?) throws(CommandFailure) -> BackgroundSettings? {
+        guard let text else { return nil }
+        do {
+            return try JSONDecoder().decode(BackgroundSettings.self, from: Data(text.utf8))
+        } catch {
+            throw CommandFailure(.configuration, "The run's settings cannot be read: \(escaped("\(error)")).")
+        }
+    }
+
+    /// The agent's own configuration file.
+    private static func file(_ environment: EnvironmentPaths) throws(SettingsError) -> ConfigurationFile {
+        guard let path = environment.configurationFile else { return ConfigurationFile() }
+        return try ConfigurationFile.read(path, home: environment.pathBase.home) ?? ConfigurationFile()
     }
 
     /// The text that is kept.
@@ -41,29 +76,20 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
     {
         var tuning = EngineTuning()
         tuning.patience = needs.patience
-        do {
-            var kept: BackgroundSettings?
-            if let text = needs.settings {
-                kept = try JSONDecoder().decode(BackgroundSettings.self, from: Data(text.utf8))
-            }
-            tuning.transfer = kept?.transfer ?? TransferSettings()
-            if kept?.isWhole != true {
-                let path = environment.configurationFile
-                let file = try path.flatMap {
-                    try ConfigurationFile.read($0, home: environment.pathBase.home)
-                }
-                tuning.transfer = tuning.transfer.over((file ?? ConfigurationFile()).transfer)
+        let kept = try decode(needs.settings)
+        tuning.transfer = kept?.transfer ?? TransferSettings()
+        if kept?.isWhole != true {
+            do throws(SettingsError) {
+                tuning.transfer = tuning.transfer.over(try file(environment).transfer)
                     .over(try environment.transferSettings())
+            } catch {
+                throw CommandFailure(.configuration, error.description)
             }
-        } catch let error as SettingsError {
-            throw CommandFailure(.configuration, error.description)
-        } catch {
-            throw CommandFailure(.configuration, "The run's settings cannot be read: \(escaped("\(error)")).")
         }
         tuning.transfer.rateLimit = tuning.transfer.rateLimit ?? needs.rateLimit
-        // The usual number stands for none: connections adapt.
+        // The number that is planned for when nobody says one stands for none: connections adapt.
         if tuning.transfer.connections == nil, let count = needs.connections,
-            count != TransferSettings.usualConnections
+            count != TransferSettings.usualPlan
         {
             tuning.transfer.connections = count
             tuning.transfer.connectionsPerHost = count

@@ -1,0 +1,78 @@
+import ArgumentParser
+import Foundation
+import SyncDaemon
+import SyncEngine
+import SyncModel
+import SyncSettings
+import SyncTransfer
+import Testing
+
+@testable import SyncCommands
+
+@Suite("Settings of a background run", .timeLimit(.minutes(1)))
+struct BackgroundSettingsTests {
+    func loaded(_ arguments: [String]) throws -> LoadedSettings {
+        let command = try #require(
+            try SyncagentCommand.parseAsRoot(["pull", "m"] + arguments) as? PullCommand
+        )
+        return try command.settings(environment: EnvironmentPaths(home: nil) { _ in nil })
+    }
+
+    func tuning(_ settings: String?, connections: Int?) throws -> TransferSettings {
+        var needs = EngineNeeds(deadline: .seconds(60), patience: nil, stop: StopRequest())
+        needs.settings = settings
+        needs.connections = connections
+        return try BackgroundSettings.tuning(needs, environment: EnvironmentPaths(home: nil) { _ in nil })
+            .transfer
+    }
+
+    @Test("Connections adapt unless somebody said a number, in the background, too")
+    func connections() throws {
+        let nobody = try loaded([])
+        let text = try BackgroundSettings(nobody, isWhole: false).text()
+        let adaptive = try tuning(text, connections: nobody.effective.plannedConnections)
+        #expect(adaptive.connections == nil && adaptive.connectionsPerHost == nil)
+        let somebody = try loaded(["--connections", "3"])
+        let capped = try tuning(try BackgroundSettings(somebody, isWhole: false).text(), connections: 3)
+        #expect(capped.connections == 3 && capped.connectionsPerHost == 3)
+    }
+
+    @Test("What the client said reaches the agent; secrets are refused with 64")
+    func kept() throws {
+        let said = try loaded(["--rewrite", "a b", "--proxy", "p:1", "--tls-min", "1.3", "--header", "@/h"])
+        let result = try tuning(try BackgroundSettings(said, isWhole: false).text(), connections: nil)
+        #expect(result.rewrite == ["a b"] && result.secureProxy?.url == "http://p:1")
+        #expect(result.minimumTLS == .tls13 && result.headers == [.file("/h")])
+        let secret = try loaded(["--header", "X-Key: canary"])
+        let failure = #expect(throws: CommandFailure.self) {
+            try BackgroundSettings(secret, isWhole: false).text()
+        }
+        #expect(failure?.status == .usage && failure?.message.contains("the header X-Key") == true)
+        #expect(failure?.message.contains("canary") == false)
+    }
+
+    @Test("A client's own file brings its hooks along; otherwise they are the agent's")
+    func hooks() throws {
+        let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        let file = directory.appendingPathComponent("syncagent/config.json")
+        try FileManager.default.createDirectory(
+            at: file.deletingLastPathComponent(),
+            withIntermediateDirectories: true
+        )
+        defer { try? FileManager.default.removeItem(at: directory) }  // A leftover harms nobody.
+        try "{ hooks: { a: { program: '/agent' } } }".write(to: file, atomically: true, encoding: .utf8)
+        let agent = EnvironmentPaths(home: nil) { ["XDG_CONFIG_HOME": directory.path][$0] }
+        var client = try loaded([])
+        client.hooks = ["a": HookSetting(program: "/client", arguments: ["x"], timeout: 5)]
+        let whole = try BackgroundSettings.hooks(
+            try BackgroundSettings(client, isWhole: true).text(),
+            environment: agent
+        )
+        #expect(whole["a"] == HookSpecification(group: "", arguments: ["/client", "x"], timeout: 5))
+        let own = try BackgroundSettings.hooks(
+            try BackgroundSettings(client, isWhole: false).text(),
+            environment: agent
+        )
+        #expect(own["a"]?.arguments == ["/agent"])
+    }
+}
