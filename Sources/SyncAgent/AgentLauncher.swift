@@ -13,6 +13,7 @@ public struct AgentLauncher: Sendable {
     public var environment: [String: String]
     /// Where it writes; begun anew when it has grown beyond 1 MiB.
     public var logFile: String
+    private let lockFile: String
 
     private static let logLimit: off_t = 1 << 20
 
@@ -25,15 +26,18 @@ public struct AgentLauncher: Sendable {
         self.program = program
         arguments = ["agent", "run", "--on-demand"]
         logFile = place.stateDirectory + "/agent.log"
+        lockFile = place.stateDirectory + "/agent.lock"
         self.environment = environment.filter { name, _ in
             !["SYNCAGENT_", "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_"].contains { name.hasPrefix($0) }
         }
     }
 
-    /// Starts it and returns at once. Two at the same time do no harm: the agent's lock lets one live.
+    /// Starts it and returns at once; does nothing while an agent comes up or goes down, as its lock tells. Two at the
+    /// same time do no harm: the lock lets one live.
     ///
     /// - Throws: `ControlError`.
     public func start() throws(ControlError) {
+        if isLocked { return }
         let log = try openLog()
         defer { close(log) }
         let directory = try checked(sa_openat(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY, 0), "open", "/")
@@ -61,6 +65,13 @@ public struct AgentLauncher: Sendable {
             var status: Int32 = 0
             while waitpid(child, &status, 0) < 0, sa_errno() == EINTR {}
         }
+    }
+
+    private var isLocked: Bool {
+        let file = sa_openat(AT_FDCWD, lockFile, O_RDWR | O_NOFOLLOW, 0)
+        guard file >= 0 else { return false }
+        defer { close(file) }
+        return sa_is_locked(file) != 0
     }
 
     private func openLog() throws(ControlError) -> Int32 {
@@ -104,25 +115,29 @@ extension ControlClient {
         starting launcher: AgentLauncher,
         patience: Duration = .seconds(10)
     ) async throws -> AgentStatus {
-        do {
-            return try await status()
-        } catch let error as ControlError where error.code == .unreachable {
-            try launcher.start()
-        }
         let end = ContinuousClock.now + patience
+        var next = ContinuousClock.now
         while true {
+            var problem = "The agent is stopping."
             do {
-                return try await status()
+                let status = try await status()
+                if status.state != "stopping" { return status }
             } catch let error as ControlError where error.code == .unreachable {
-                guard ContinuousClock.now < end else {
-                    throw ControlError(
-                        .unreachable,
-                        "\(error.message) It was started, but did not come up; see \(escaped(launcher.logFile)).",
-                        exitStatus: .unavailable
-                    )
+                problem = error.message
+                // Again now and then: one that was going down when it was looked at has gone by now.
+                if ContinuousClock.now >= next {
+                    try launcher.start()
+                    next = .now + .milliseconds(500)
                 }
-                try await Task.sleep(for: .milliseconds(20))
             }
+            guard ContinuousClock.now < end else {
+                throw ControlError(
+                    .unreachable,
+                    "\(problem) No other has come up in time; see \(escaped(launcher.logFile)).",
+                    exitStatus: .unavailable
+                )
+            }
+            try await Task.sleep(for: .milliseconds(20))
         }
     }
 }

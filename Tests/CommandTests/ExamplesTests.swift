@@ -103,6 +103,33 @@ struct ExamplesTests {
         }
     }
 
+    @Test(
+        "systemd accepts the agent's unit",
+        .enabled(if: program("systemd-analyze") != nil, "SKIPPED: no systemd-analyze")
+    )
+    func agentUnit() throws {
+        let scratch = try Scratch()
+        var text = try String(
+            contentsOf: examples.appendingPathComponent("systemd/syncagent.service"),
+            encoding: .utf8
+        )
+        text = text.replacingOccurrences(of: "/usr/local/bin/syncagent", with: Tool.url.path)
+        try scratch.write(Data(text.utf8), to: "syncagent.service")
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: try #require(program("systemd-analyze")))
+        process.arguments = ["verify", "--man=no", "--user", "\(scratch.path)/syncagent.service"]
+        process.environment = [
+            "XDG_RUNTIME_DIR": scratch.path, "HOME": scratch.path, "PATH": "/usr/bin:/bin",
+        ]
+        let errors = Pipe()
+        process.standardError = errors
+        try process.run()
+        let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0, "\(said)")
+        #expect(!said.contains("syncagent.service:"), "\(said)")
+    }
+
     @Test("The nginx site serves a published set", .enabled(if: program("nginx") != nil, "SKIPPED: no nginx"))
     func nginx() async throws {
         let scratch = try ServeTests.site()

@@ -16,13 +16,11 @@ struct AgentReach: Sendable {
     func client() async throws -> ControlClient {
         let client = state.client
         do {
-            _ = try await client.status()
-            return client
+            if try await client.status().state != "stopping" { return client }
         } catch let error as ControlError where error.code == .unreachable {
-            // Neither the unit nor the socket: an agent of our own.
+            await startUnit()
         }
         do {
-            await startUnit()
             try await client.reach(starting: launcher())
         } catch let error as ControlError {
             throw CommandFailure(error)
@@ -32,11 +30,17 @@ struct AgentReach: Sendable {
 
     /// Asks the agent; its errors become the command's.
     func ask<R: Sendable>(_ work: @Sendable (ControlClient) async throws -> R) async throws -> R {
-        let client = try await client()
-        do {
-            return try await work(client)
-        } catch let error as ControlError {
-            throw CommandFailure(error)
+        let end = ContinuousClock.now + .seconds(10)
+        while true {
+            let client = try await client()
+            do {
+                return try await work(client)
+            } catch let error as ControlError {
+                // It stopped between two words: the next one is asked. Every command may be repeated.
+                let mayBeRepeated = error.code == .stopping || error.code == .unreachable
+                guard mayBeRepeated, ContinuousClock.now < end else { throw CommandFailure(error) }
+                try await Task.sleep(for: .milliseconds(50))
+            }
         }
     }
 

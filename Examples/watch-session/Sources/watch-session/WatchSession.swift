@@ -35,23 +35,26 @@ struct WatchSession {
         let session = AgentSession(name, client: ControlClient(socketPath: place.socketPath))
         if request.count == 2 {
             let reply = try await session.enqueue(manifest: request[0], into: request[1])
-            print("run \(reply.run) is \(reply.state)" + (reply.isNew ? "" : ", as before"))
+            tell("run \(reply.run) is \(reply.state)" + (reply.isNew ? "" : ", as before"))
         }
 
         let cursor = CursorFile(path: FileManager.default.currentDirectoryPath + "/\(name).cursor")
         let (status, events) = try await session.open(after: try cursor.read())
-        if let run = status?.run { print("\(name): run \(run.run) is \(run.state)") }
+        if let run = status?.run { tell("\(name): run \(run.run) is \(run.state)") }
         for try await event in events {
             if event.name == "pull.finished" {
                 let end = try event.fields(RunCompletion.self)
-                print("\(name): \(end.result), \(end.files.installed) of \(end.files.total) files are new")
+                tell("\(name): \(end.result), \(end.files.installed) of \(end.files.total) files are new")
             } else {
-                print("\(name): \(event.name)")
+                tell("\(name): \(event.name)")
             }
             // Only now: what is cut off here is told again.
             if let number = event.sequence { try cursor.write(number) }
         }
     }
+
+    /// At once, also into a pipe: who follows wants to see it now.
+    static func tell(_ text: String) { FileHandle.standardOutput.write(Data("\(text)\n".utf8)) }
 
     static func complain(_ text: String) {
         FileHandle.standardError.write(Data("watch-session: \(text)\n".utf8))
