@@ -112,6 +112,39 @@ struct BackgroundTests {
         #expect(!FileManager.default.fileExists(atPath: background.published.scratch.path + "/tower/sheets"))
     }
 
+    @Test(
+        "A signal ends who looks on, and nothing else [S115]",
+        arguments: [
+            (["attach"], SIGINT, 130), (["events", "--follow"], SIGTERM, 143), (["wait"], SIGTERM, 143),
+        ] as [([String], Int32, Int32)]
+    )
+    func detach(verb: [String], signal: Int32, status: Int32) async throws {
+        let background = try BackgroundSet()
+        #expect(try background.pull("--not-before", "2h").status == 0)
+        let errors = try background.published.scratch.file()
+        let process = background.tool.process(verb)
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = try FileHandle(forWritingTo: errors)
+        try process.run()
+        // It takes signals as soon as its handlers stand, proc(5).
+        let path = "/proc/\(process.processIdentifier)/status"
+        var caught: UInt64 = 0
+        while process.isRunning, caught & (1 << (signal - 1)) == 0 {
+            try await Task.sleep(for: .milliseconds(10))
+            let line = try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").first {
+                $0.hasPrefix("SigCgt:")
+            }
+            caught = line.flatMap { UInt64($0.dropFirst(7).drop(while: \.isWhitespace), radix: 16) } ?? 0
+        }
+        kill(process.processIdentifier, signal)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == status)
+        if verb == ["attach"] {
+            #expect(try String(contentsOf: errors, encoding: .utf8).contains("Detached; the run goes on"))
+        }
+        #expect(try background.tool.run(["status"]).output.contains("not to start until"))
+    }
+
     @Test("A second agent says that one is running, one on demand in silence; --replace takes over [F091]")
     func second() async throws {
         let background = try BackgroundSet()

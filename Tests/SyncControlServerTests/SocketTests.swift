@@ -1,9 +1,10 @@
 import Foundation
 import SyncControl
 import SyncControlFixture
-import SyncControlServer
 import SyncModel
 import Testing
+
+@testable import SyncControlServer
 
 @Suite(.timeLimit(.minutes(1)))
 struct SocketTests {
@@ -61,5 +62,25 @@ struct SocketTests {
         }
         #expect(error?.status == .configuration)
         #expect(error?.message.contains("XDG_RUNTIME_DIR") == true)
+    }
+}
+
+@Suite(.timeLimit(.minutes(1)))
+struct PeerTests {
+    @Test(
+        "The same user and root are answered, nobody else [V49]",
+        arguments: [
+            (1000, 1000, true), (0, 1000, true), (1001, 1000, false), (UInt32.max, 1000, false),
+            (1000, 0, false),
+        ]
+            as [(UInt32, UInt32, Bool)]
+    )
+    func users(peer: UInt32, owner: UInt32, isAnswered: Bool) {
+        #expect(PeerCredentials(process: 1, user: peer, group: peer).mayAsk(agentOf: owner) == isAnswered)
+    }
+
+    @Test("A peer that the kernel does not name is nobody")
+    func unknown() {
+        #expect(!PeerCredentials().mayAsk(agentOf: 1000))
     }
 }
