@@ -1,11 +1,13 @@
 import ArgumentParser
 import Foundation
 import SyncControl
+import SyncEngine
 import SyncModel
 
 /// The process's entry: parses the command line, runs the verb, exits with its status.
 package func runSyncagent() async -> Never {
     StopSignals.ignoreBrokenPipes()
+    boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)
     do {
         var command = try SyncagentCommand.parseAsRoot()
         if var asynchronous = command as? any AsyncParsableCommand {

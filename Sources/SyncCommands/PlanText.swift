@@ -13,6 +13,17 @@ enum PlanText {
             "requests   \(plan.packRequests) for packs, \(plan.looseRequests) for files;"
                 + " one a file would be \(plan.requestsAvoided) more",
         ]
+        if plan.reusedBytes > 0 {
+            lines.insert(
+                "reused     \(ByteCount(plan.reusedBytes)) from older versions and other files here",
+                at: 3
+            )
+        }
+        if plan.deltaBytes > 0 {
+            lines.append(
+                "deltas     \(ByteCount(plan.deltaBytes)) of it, made for the older versions that are here"
+            )
+        }
         if plan.prunable > 0 { lines.append("obsolete   \(plan.prunable) files, removed with --prune") }
         for reason in plan.obstructed { lines.append("blocked    \(reason)") }
         for request in plan.requests {

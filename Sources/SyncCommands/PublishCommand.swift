@@ -98,6 +98,12 @@ struct PublishCommand: AsyncParsableCommand {
     @Flag(help: "Rewrite packs that are mostly unused, and join small ones.")
     var repack = false
 
+    @Flag(
+        name: .customLong("no-deltas"),
+        help: "Do not store changed blobs a second time as deltas for who has the base."
+    )
+    var withoutDeltas = false
+
     @OptionGroup(title: "Output")
     var reporting: ReportingOptions
 
@@ -170,6 +176,7 @@ struct PublishCommand: AsyncParsableCommand {
         options.jobs = jobs ?? ProcessInfo.processInfo.activeProcessorCount
         options.groups = try declaredGroups()
         options.repack = repack
+        options.deltas = !withoutDeltas
         options.exclude = excluded
         options.leavesOutUnsafeLinks = safeLinks
         options.base = withoutBase ? .none : base.map { .manifest($0) } ?? .inOutput
@@ -244,6 +251,9 @@ struct PublishCommand: AsyncParsableCommand {
         if report.unchanged { return first + "; nothing changed, \(seconds) s" }
         var second = "\(counted(report.packsWritten, "pack")) written, \(ByteCount(report.newBytes))"
         if report.packsReused > 0 { second += "; \(ProgressText.grouped(report.packsReused)) reused" }
+        if report.deltaBytes > 0 {
+            second += "; \(counted(report.deltas, "delta")), \(ByteCount(report.deltaBytes))"
+        }
         if report.deadBytes > 0 { second += "; \(ByteCount(report.deadBytes)) in them no longer used" }
         if report.packsDropped > 0 {
             second += "; \(counted(report.packsDropped, "old pack")) no longer named"

@@ -39,6 +39,31 @@ package struct ZstdCompressor: ~Copyable {
         }
         return result
     }
+
+    /// Encodes `raw` as one frame that only makes sense behind `prefix`. `ZSTD_CCtx_refPrefix`.
+    ///
+    /// The window spans both, so `prefix` and `raw` together should be at most **8 MiB**.
+    ///
+    /// - Returns: The frame's length in **bytes**; `nil` when `target` is too small for it.
+    package mutating func encode(
+        _ raw: UnsafeRawBufferPointer,
+        behind prefix: UnsafeRawBufferPointer,
+        into target: UnsafeMutableRawBufferPointer
+    ) throws(CompressionError) -> Int? {
+        // A frame that did not fit leaves the context in the middle of it.
+        for result in [
+            ZSTD_CCtx_reset(context, ZSTD_reset_session_only),
+            ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 23),
+            ZSTD_CCtx_refPrefix(context, prefix.baseAddress, prefix.count),
+        ] {
+            if let error = CompressionError.from(result) { throw error }
+        }
+        defer {
+            _ = ZSTD_CCtx_reset(context, ZSTD_reset_session_only)
+            _ = ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 0)
+        }
+        return try encode(raw, into: target)
+    }
 }
 
 @available(*, unavailable)

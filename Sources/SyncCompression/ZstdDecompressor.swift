@@ -55,6 +55,17 @@ package struct ZstdDecompressor: ~Copyable {
         }
     }
 
+    /// Decodes one whole frame that was made behind `prefix`. `ZSTD_DCtx_refPrefix`.
+    package mutating func decode(
+        _ frame: UnsafeRawBufferPointer,
+        behind prefix: UnsafeRawBufferPointer,
+        into target: UnsafeMutableRawBufferPointer
+    ) throws(CompressionError) {
+        let result = ZSTD_DCtx_refPrefix(context, prefix.baseAddress, prefix.count)
+        if let error = CompressionError.from(result) { throw error }
+        try decode(frame, into: target)
+    }
+
     /// Starts a frame that arrives in pieces, see ``decodeNext(_:into:)``.
     package mutating func begin() throws(CompressionError) {
         if let error = CompressionError.from(ZSTD_DCtx_reset(context, ZSTD_reset_session_only)) {

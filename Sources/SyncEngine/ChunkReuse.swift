@@ -12,6 +12,7 @@ struct ChunkReuse {
     private let leftovers: [Staging.File]
     private let staging: Staging
     private let copies: ChunkCopies
+    private let bases: DeltaBases
 
     /// Looks for chunks, and writes down of which chunks the files will be made.
     init(
@@ -22,7 +23,8 @@ struct ChunkReuse {
         index: StatIndex,
         destination: Destination,
         staging: Staging,
-        committer: Committer
+        committer: Committer,
+        threads: Int
     ) {
         self.manifest = manifest
         self.wanted = wanted
@@ -38,6 +40,14 @@ struct ChunkReuse {
             staging: staging,
             parts: leftovers
         )
+        bases = DeltaBases(
+            manifest,
+            wanted: wanted,
+            isWanted: { !parts.isHere(row: $0, blob: $1) && !sources.has(row: $0, blob: $1) },
+            index: index,
+            destination: destination,
+            threads: threads
+        )
         ChunkSources.remember(manifest, index: index, in: destination)
         copies = ChunkCopies(
             sources,
@@ -52,17 +62,27 @@ struct ChunkReuse {
 
     /// The plan for what is neither in place nor in local files.
     func plan(connections: Int, prefix: (_ row: Int) -> UInt64) throws(PlanError) -> Plan {
-        try plan(wanted, connections, prefix) { parts.isHere(row: $0, blob: $1) || isComing($0, $1) }
+        try plan(wanted, connections, prefix, delta: bases.delta) {
+            parts.isHere(row: $0, blob: $1) || isComing($0, $1)
+        }
     }
 
     private func plan(
         _ rows: [Int],
         _ connections: Int,
         _ prefix: (_ row: Int) -> UInt64,
+        delta: (_ row: Int, _ blob: Int) -> Int? = { _, _ in nil },
         skipping: (_ row: Int, _ blob: Int) -> Bool
     ) throws(PlanError) -> Plan {
         let rule = FetchRounds.rule(for: manifest, wanted: rows, connections: connections, skipping: skipping)
-        return try makePlan(manifest, wanted: rows, rule: rule, prefix: prefix, skipping: skipping)
+        return try makePlan(
+            manifest,
+            wanted: rows,
+            rule: rule,
+            prefix: prefix,
+            skipping: skipping,
+            delta: delta
+        )
     }
 
     private func isComing(_ row: Int, _ blob: Int) -> Bool { copies.sources.has(row: row, blob: blob) }
@@ -84,7 +104,10 @@ struct ChunkReuse {
         beside: @escaping @Sendable () -> [FetchRounds.Failure]
     ) -> (failures: [FetchRounds.Failure], bytes: UInt64) {
         let stop = rounds.environment.stop
+        // What reading the manifest and planning left behind.
+        trimHeaps()
         var first = rounds
+        first.bases = bases
         first.isComing = { [sources = copies.sources] in sources.has(row: $0, blob: $1) }
         var failures = concurrently(3, name: "fetch") {
             [copies, first, parts] part -> [FetchRounds.Failure] in

@@ -19,10 +19,13 @@ struct FetchRounds: Sendable {
     /// Blobs that are on their way from elsewhere, by row and position: not to be asked for.
     var isComing: @Sendable (_ row: Int, _ blob: Int) -> Bool = { _, _ in false }
 
+    /// What the first plan's deltas are made with; where one fails, the full blob is asked for.
+    var bases: DeltaBases?
+
     /// What a source can be asked again: once at the same place, then at the file's own URLs.
     private static let rounds = 3
     /// Buffers of 256 KiB between the network and the workers: the bound on what is received and not written.
-    private static let buffers = 64
+    private static let buffers = 40
 
     /// Rows that could not be brought, with the reason for people.
     struct Failure: Sendable {
@@ -132,6 +135,7 @@ struct FetchRounds: Sendable {
             staging: staging,
             committer: committer,
             parts: parts,
+            bases: attempt == 0 ? bases : nil,
             onBytes: onBytes
         )
         let spans = SpanTransfers(
@@ -163,6 +167,15 @@ struct FetchRounds: Sendable {
                     row: trouble.row,
                     isDisk: true,
                     isWrongBytes: false,
+                    shown: shown
+                )
+            case .wrongBase(let reason):
+                guard failures[trouble.row]?.isDisk != true else { continue }
+                let shown = Failure(row: trouble.row, reason: reason, isDisk: false)
+                failures[trouble.row] = RowFailure(
+                    row: trouble.row,
+                    isDisk: false,
+                    isWrongBytes: true,
                     shown: shown
                 )
             case .wrongBytes(let reason):

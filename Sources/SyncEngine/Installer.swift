@@ -15,6 +15,8 @@ final class Installer: BlobConsumer {
         enum Cause: Sendable {
             /// The bytes do not have the digest: the source is at fault.
             case wrongBytes(String)
+            /// A delta did not give the blob: what is here at this machine is not what it was.
+            case wrongBase(String)
             /// Writing failed: this machine is at fault.
             case disk(FileError)
         }
@@ -37,11 +39,13 @@ final class Installer: BlobConsumer {
     private let staging: Staging
     private let committer: Committer
     private let parts: PartFiles
+    private let bases: DeltaBases?
     private let state = Mutex(State())
     private let onBytes: @Sendable (_ raw: UInt64) -> Void
 
     /// - Parameters:
     ///   - parts: Large files in progress; outlives one plan.
+    ///   - bases: What the plan's deltas are made with.
     ///   - onBytes: Told of every verified-to-be raw **byte** count, for progress only.
     init(
         plan: Plan,
@@ -49,6 +53,7 @@ final class Installer: BlobConsumer {
         staging: Staging,
         committer: Committer,
         parts: PartFiles,
+        bases: DeltaBases? = nil,
         onBytes: @escaping @Sendable (UInt64) -> Void
     ) {
         self.plan = plan
@@ -56,6 +61,7 @@ final class Installer: BlobConsumer {
         self.staging = staging
         self.committer = committer
         self.parts = parts
+        self.bases = bases
         self.onBytes = onBytes
     }
 
@@ -69,6 +75,7 @@ final class Installer: BlobConsumer {
 
     func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout Worker) {
         let wanted = plan.slots[slot]
+        if let delta = wanted.delta { return apply(delta, stored, slot, &worker) }
         guard wanted.codec == .zstd else {
             return install(stored, slot, &worker)
         }
@@ -79,6 +86,28 @@ final class Installer: BlobConsumer {
             return blame(slot, "\(error)")
         }
         install(UnsafeRawBufferPointer(raw), slot, &worker)
+    }
+
+    /// Makes a blob of its delta and what is here; nothing is written before the digest is right.
+    private func apply(_ delta: Int, _ stored: UnsafeRawBufferPointer, _ slot: Int, _ worker: inout Worker) {
+        let wanted = plan.slots[slot]
+        var reason = "the former version changed while it was read"
+        if let bases, bases.read(delta, into: worker.base(bases.length(delta))) {
+            let raw = worker.scratch(Int(wanted.rawLength))
+            let base = UnsafeRawBufferPointer(worker.base(bases.length(delta)))
+            do {
+                try worker.decompressor.decode(stored, behind: base, into: raw)
+                guard try worker.hasher.digest(of: UnsafeRawBufferPointer(raw)) != wanted.digest else {
+                    return install(UnsafeRawBufferPointer(raw), slot, &worker)
+                }
+                reason = "the delta gives other bytes"
+            } catch {
+                reason = "\(error)"
+            }
+        }
+        for target in plan.targets[wanted.targets] {
+            report(Trouble(row: target.row, cause: .wrongBase(reason)))
+        }
     }
 
     private func install(_ raw: UnsafeRawBufferPointer, _ slot: Int, _ worker: inout Worker) {

@@ -19,6 +19,10 @@ package struct PlanReport: Sendable {
     package let prunable: Int
     /// **Bytes** of all files, and of those already here.
     package let totalBytes, unchangedBytes: UInt64
+    /// **Bytes** of wanted files that older versions and other files here have.
+    package let reusedBytes: UInt64
+    /// Those of ``packBytes`` that are deltas against older versions here.
+    package let deltaBytes: UInt64
     /// Stored **bytes** wanted from packs, **bytes** of loose files, and **bytes** between blobs.
     package let packBytes, looseBytes, gapBytes: UInt64
     package let packRequests, looseRequests: Int
@@ -49,6 +53,7 @@ package struct PlanReport: Sendable {
         rows: [Int],
         inventory: Inventory,
         plan: Plan,
+        reusedBytes: UInt64,
         destination: String,
         prunable: Int,
         manifestRequests: UInt64
@@ -65,6 +70,8 @@ package struct PlanReport: Sendable {
         unchangedBytes = rows.reduce(UInt64(0)) {
             inventory.records[$1] == nil ? $0 : $0 &+ manifest.files.size($1)
         }
+        self.reusedBytes = reusedBytes
+        deltaBytes = plan.deltaBytes
         packBytes = plan.packBytes
         looseBytes = plan.looseBytes
         gapBytes = plan.gapBytes
@@ -103,7 +110,9 @@ package struct PlanReport: Sendable {
         line.object {
             $0.field("total", totalBytes)
             $0.field("unchanged", unchangedBytes)
+            $0.field("reused", reusedBytes)
             $0.field("packs", packBytes)
+            $0.field("deltas", deltaBytes)
             $0.field("loose", looseBytes)
             $0.field("gaps", gapBytes)
         }

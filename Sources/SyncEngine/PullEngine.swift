@@ -78,8 +78,9 @@ package struct PullEngine: Sendable {
         let rows = try PullRun.selectedRows(manifest, options.groups)
         var inventory = Inventory()
         var pruned = 0
-        if let destination = try Self.openIfPresent(path) {
-            let index = StatIndex.read(from: destination)
+        let destination = try Self.openIfPresent(path)
+        let index = destination.map { StatIndex.read(from: $0) } ?? .empty
+        if let destination {
             inventory = InventoryScan(
                 manifest: manifest,
                 rows: rows,
@@ -94,18 +95,21 @@ package struct PullEngine: Sendable {
             inventory.wanted = rows
             inventory.records = Array(repeating: nil, count: manifest.files.count)
         }
+        let reuse = ReusePreview(
+            manifest,
+            wanted: inventory.wanted,
+            index: index,
+            destination: destination,
+            threads: environment.workers
+        )
         do throws(PlanError) {
-            let rule = FetchRounds.rule(
-                for: manifest,
-                wanted: inventory.wanted,
-                connections: options.connections
-            )
-            let plan = try makePlan(manifest, wanted: inventory.wanted, rule: rule)
+            let plan = try reuse.plan(connections: options.connections)
             return PlanReport(
                 manifest: manifest,
                 rows: rows,
                 inventory: inventory,
                 plan: plan,
+                reusedBytes: reuse.bytes,
                 destination: path,
                 prunable: pruned,
                 manifestRequests: environment.transport.totals.requests

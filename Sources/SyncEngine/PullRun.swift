@@ -293,7 +293,8 @@ struct PullRun {
                 index: index,
                 destination: destination,
                 staging: staging,
-                committer: committer
+                committer: committer,
+                threads: environment.workers
             )
             let plan = try chunks.plan(connections: options.connections) { adopted.prefixes[$0] ?? 0 }
             origin.set(chunks.rowsWithoutNetwork(plan), .reused)

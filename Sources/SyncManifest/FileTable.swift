@@ -20,6 +20,7 @@ package struct FileTable: Sendable {
     var texts: [Text] = []
     /// Index into `names`, or ``noGroup``.
     private(set) var groupNumbers: [UInt16] = []
+    var deltaColumn = DeltaColumn()
     private var names: [String] = []
     private var numbers: [String: UInt16] = [:]
 
@@ -117,6 +118,7 @@ package struct FileTable: Sendable {
         result.texts.reserveCapacity(texts.count)
         for source in order {
             let row = Int(source)
+            result.deltaColumn.append(deltaColumn[row], row: result.count)
             result.pathOffsets.append(pathOffsets[row])
             result.pathLengths.append(pathLengths[row])
             result.kinds.append(kinds[row])

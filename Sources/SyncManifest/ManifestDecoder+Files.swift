@@ -76,10 +76,11 @@ extension ManifestDecoder {
         var row = FileTable.Pending(firstBlob: files.blobs.count, firstText: files.texts.count)
         var seen = FileKeys()
         var foreign: Set<[UInt8]> = []
+        var deltas: [Delta] = []
         try reader.beginObject()
         while let key = try reader.nextKey() {
             guard let member = FileKeys(key) else {
-                try skipForeign(key, seen: &foreign)
+                deltas += try readExtension(key, seen: &foreign)
                 continue
             }
             place.enter(member.name)
@@ -104,6 +105,7 @@ extension ManifestDecoder {
             try finishFile(&row, seen)
         }
         place.leaveMember()
+        if row.kind != .link { files.deltaColumn.append(deltas, row: files.count) }
         guard files.append(row) else {
             throw ManifestFault("the manifest is too large for this program", "split the set")
         }

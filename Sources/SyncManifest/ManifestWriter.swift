@@ -68,7 +68,8 @@ package struct ManifestWriter: Sendable {
         executable: Bool,
         blobs: some Collection<(blob: Blob, digest: SHA256Digest)>,
         urls: [String] = [],
-        group: String? = nil
+        group: String? = nil,
+        deltas: some Collection<Delta> = EmptyCollection()
     ) {
         enter(.files)
         next()
@@ -95,7 +96,32 @@ package struct ManifestWriter: Sendable {
             list("urls", urls)
         }
         put(group: group)
+        put(deltas)
         put("}")
+    }
+
+    /// All of them have the first one's base.
+    private mutating func put(_ deltas: some Collection<Delta>) {
+        guard let first = deltas.first else { return }
+        put(",\"x-deltas\":{\"base\":")
+        put(first.baseFile)
+        put(",\"blobs\":[")
+        var needsComma = false
+        for delta in deltas {
+            put(needsComma ? ",[" : "[")
+            needsComma = true
+            for number in [
+                UInt64(delta.blob), UInt64(delta.pack), delta.offset, delta.storedLength,
+                delta.base.lowerBound,
+                delta.base.upperBound - delta.base.lowerBound,
+            ] {
+                put(number)
+                put(",")
+            }
+            put(delta.baseDigest)
+            put("]")
+        }
+        put("]}")
     }
 
     /// Adds a link with its target as written.

@@ -33,6 +33,7 @@ enum TableChecks {
             )
         }
         try checkPatterns(files, decoder.groups, limit: decoder.limits.patternMatches)
+        files.dropUselessDeltas(decoder.packs)
         let declared = Set(decoder.groups.map(\.name))
         let implied = files.impliedGroups.filter { !declared.contains($0) }.sorted()
         return Manifest(

@@ -19,6 +19,8 @@ package struct Plan: Sendable {
     package var looseBytes: UInt64 = 0
     /// **Bytes** between blobs that are read for nothing.
     package var gapBytes: UInt64 = 0
+    /// Those of ``packBytes`` that are deltas.
+    package var deltaBytes: UInt64 = 0
     /// Files that are wanted.
     package var files = 0
 
@@ -52,6 +54,8 @@ package struct Plan: Sendable {
         package var digest: SHA256Digest
         /// Indices into ``Plan/targets``.
         package var targets: Range<Int>
+        /// Index of the delta these bytes are, see ``FileTable/delta(at:)``; `nil` for the blob itself.
+        package var delta: Int?
     }
 
     /// One place a blob goes to.
@@ -90,6 +94,8 @@ package enum PlanError: Error, Equatable {
 /// - Parameters:
 ///   - wanted: Rows of `manifest.files`; links take no part.
 ///   - skipping: Tells blobs of a large file that are here already, by row and position in the row.
+///   - delta: The index of a delta that can be used for a blob, by row and position in the row; it is chosen when it
+///     is not longer than the blob.
 ///   - looseOnly: Rows to fetch by their URLs although packs have them.
 ///   - prefix: How many first **bytes** of a loose file an earlier run left here.
 /// - Complexity: O(*n* log *n*) for *n* wanted blobs.
@@ -99,7 +105,8 @@ package func makePlan(
     rule: CoalescingRule,
     looseOnly: Set<Int> = [],
     prefix: (_ row: Int) -> UInt64 = { _ in 0 },
-    skipping: (_ row: Int, _ blob: Int) -> Bool = { _, _ in false }
+    skipping: (_ row: Int, _ blob: Int) -> Bool = { _, _ in false },
+    delta: (_ row: Int, _ blob: Int) -> Int? = { _, _ in nil }
 ) throws(PlanError) -> Plan {
     var plan = Plan()
     var pieces: [Piece] = []
@@ -116,9 +123,13 @@ package func makePlan(
             var fileOffset: UInt64 = 0
             for (position, blob) in blobs.enumerated() {
                 if !skipping(row, position) {
+                    let short = delta(row, position).filter {
+                        manifest.files.delta(at: $0).storedLength <= blob.storedLength &+ Delta.slack(blob.storedLength)
+                    }
                     pieces.append(
                         Piece(
-                            blob: blob,
+                            blob: short.map { blob.as(manifest.files.delta(at: $0)) } ?? blob,
+                            delta: short,
                             digest: manifest.files.digest(of: blob, in: row),
                             row: row,
                             position: position,
@@ -139,7 +150,9 @@ package func makePlan(
 }
 
 private struct Piece {
+    /// The blob, or where its delta is.
     var blob: Blob
+    var delta: Int?
     var digest: SHA256Digest
     var row: Int
     var position: Int
@@ -155,7 +168,26 @@ private struct Piece {
     func isSameBlob(as other: Piece) -> Bool {
         blob.pack == other.blob.pack && blob.range == other.blob.range && blob.codec == other.blob.codec
             && blob.rawLength == other.blob.rawLength && digest == other.digest
+            && (delta == nil) == (other.delta == nil)
     }
+}
+
+extension Blob {
+    /// Where a delta of this blob is.
+    fileprivate func `as`(_ delta: Delta) -> Blob {
+        Blob(
+            pack: delta.pack,
+            codec: .zstd,
+            digestIndex: nil,
+            offset: delta.offset,
+            storedLength: delta.storedLength,
+            rawLength: rawLength
+        )
+    }
+}
+
+extension Optional {
+    fileprivate func filter(_ isKept: (Wrapped) -> Bool) -> Wrapped? { flatMap { isKept($0) ? $0 : nil } }
 }
 
 private func addLoose(_ row: Int, of manifest: Manifest, prefix: UInt64, to plan: inout Plan) {
@@ -204,10 +236,12 @@ private func cut(_ pieces: [Piece], of manifest: Manifest, rule: CoalescingRule,
                     rawLength: piece.blob.rawLength,
                     codec: piece.blob.codec,
                     digest: piece.digest,
-                    targets: firstTarget..<plan.targets.count
+                    targets: firstTarget..<plan.targets.count,
+                    delta: piece.delta
                 )
             )
             plan.packBytes = plan.packBytes &+ piece.blob.storedLength
+            if piece.delta != nil { plan.deltaBytes = plan.deltaBytes &+ piece.blob.storedLength }
         }
         for span in coalesce(plan.slots[firstSlot...].map(\.range), rule: rule) {
             let slots = (firstSlot + span.members.lowerBound)..<(firstSlot + span.members.upperBound)

@@ -13,6 +13,8 @@ struct ManifestFiles {
     let packs: [Manifest.Pack]
     /// Index into ``packs`` by the catalogue's pack number; unused ones have none.
     let packIndices: [UInt32?]
+    /// By index in the tree; packs counted as in the catalogue.
+    let deltas: [Int: [Delta]]
     let project: String
     let groups: [Manifest.Group]
 
@@ -77,13 +79,20 @@ struct ManifestFiles {
             )
             blobs.append((blob, place.digest))
         }
+        let deltas = (deltas[index] ?? []).compactMap { delta -> Delta? in
+            var delta = delta
+            guard let pack = packIndices[Int(delta.pack)] else { return nil }
+            delta.pack = pack
+            return delta
+        }
         tree.withPath(index) { path in
             writer.file(
                 path: path,
                 size: entry.stamp.size,
                 digest: digest(of: index) ?? .zero,
                 executable: entry.kind == .executable,
-                blobs: blobs
+                blobs: blobs,
+                deltas: deltas
             )
         }
     }

@@ -20,7 +20,14 @@ struct PackUsage {
     /// From this many small packs on they are joined; each costs a request.
     static let smallPacks = 4
 
-    init(_ base: BaseSet?, _ places: [Catalogue.Place], _ ledger: Ledger, packSize: UInt64) {
+    /// - Parameter deltas: Of the base, that are named again; their packs are kept as they are.
+    init(
+        _ base: BaseSet?,
+        _ places: [Catalogue.Place],
+        _ ledger: Ledger,
+        deltas: [Int: [Delta]] = [:],
+        packSize: UInt64
+    ) {
         var live = Array(repeating: UInt64(0), count: base?.packs.count ?? 0)
         var unique: UInt64 = 0
         var stored: UInt64 = 0
@@ -30,6 +37,11 @@ struct PackUsage {
             stored += UInt64(place.storedLength)
             if Int(place.pack) < live.count { live[Int(place.pack)] += UInt64(place.storedLength) }
         }
+        var hasDeltas: Set<Int> = []
+        for delta in deltas.values.joined() where Int(delta.pack) < live.count {
+            live[Int(delta.pack)] += delta.storedLength
+            hasDeltas.insert(Int(delta.pack))
+        }
         var kept: Set<Int> = []
         var worth: Set<Int> = []
         var small: Set<Int> = []
@@ -37,6 +49,7 @@ struct PackUsage {
         for (index, pack) in (base?.packs ?? []).enumerated() where live[index] > 0 {
             kept.insert(index)
             dead += pack.size - min(pack.size, live[index])
+            if hasDeltas.contains(index) { continue }
             if Double(live[index]) < Double(pack.size) * Self.liveShare { worth.insert(index) }
             if pack.size < packSize / 4 { small.insert(index) }
         }

@@ -39,6 +39,9 @@ package struct PublishOptions: Sendable {
     /// Rewrite packs that are mostly dead, and join small ones.
     package var repack = false
 
+    /// Make deltas for who has the base: changed blobs once more, against the former version of their file.
+    package var deltas = true
+
     /// Workers that hash and compress.
     package var jobs = 1
 

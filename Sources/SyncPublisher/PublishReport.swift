@@ -34,8 +34,11 @@ package struct PublishReport: Sendable, Equatable {
     package var uniqueBytes: UInt64 = 0
     /// **Bytes** in packs that this manifest needs.
     package var storedBytes: UInt64 = 0
-    /// **Bytes** written to new packs.
+    /// **Bytes** of blobs written to new packs.
     package var newBytes: UInt64 = 0
+    /// Deltas that this manifest names, and **bytes** of those that were made.
+    package var deltas = 0
+    package var deltaBytes: UInt64 = 0
     /// Packs written by this run.
     package var packsWritten = 0
     /// Packs that were there already.
@@ -89,6 +92,7 @@ package struct PublishReport: Sendable, Equatable {
                 bytes.field("unique", uniqueBytes)
                 bytes.field("stored", storedBytes)
                 bytes.field("new", newBytes)
+                bytes.field("deltas", deltaBytes)
                 bytes.field("dead", deadBytes)
                 bytes.field("manifest", manifestBytes)
                 bytes.field("manifest_zst", compressedManifestBytes)
@@ -99,6 +103,7 @@ package struct PublishReport: Sendable, Equatable {
                 packs.field("reused", packsReused)
                 packs.field("dropped", packsDropped)
             }
+            line.field("deltas", deltas)
             line.field("repack_pays", repackPays)
             line.field("manifest_sha256", optional: manifestDigest?.hex)
             line.key("warnings")

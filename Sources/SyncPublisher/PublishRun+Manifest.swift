@@ -9,7 +9,8 @@ extension PublishRun {
         _ tree: SourceTree,
         _ ledger: Ledger,
         _ usage: PackUsage,
-        _ writer: PackWriter
+        _ writer: PackWriter,
+        deltas: [Int: [Delta]]
     ) -> ManifestFiles {
         var packs: [Manifest.Pack] = []
         var indices: [UInt32?] = []
@@ -29,6 +30,7 @@ extension PublishRun {
             places: catalogue.places,
             packs: packs,
             packIndices: indices,
+            deltas: deltas,
             project: project,
             groups: options.groups
         )

@@ -38,18 +38,33 @@ struct PublishRun {
             Untouched.mark(&tree, cache: cache, base, catalogue)
         }
         var collector = Collector(tree, catalogue, writer, base?.manifest)
-        try read(SharedRoot(root), tree, &collector, isCancelled: isCancelled, progress: progress)
+        let source = SharedRoot(root)
+        try read(source, tree, &collector, isCancelled: isCancelled, progress: progress)
         if isCancelled() { throw .cancelled }
         progress(collector.progress(.finishing))
-        var usage = PackUsage(base, catalogue.places, collector.ledger, packSize: options.packSize)
+        let ledger = collector.ledger
+        var deltas = DeltaCarrying(tree, ledger, catalogue.places, base).deltas
+        func used() -> PackUsage {
+            PackUsage(base, catalogue.places, ledger, deltas: deltas, packSize: options.packSize)
+        }
+        var usage = used()
         if options.repack {
-            try Repacker(output, catalogue, writer, firstPack: base?.packs.count ?? 0)
-                .repack(usage, base, collector.ledger)
-            usage = PackUsage(base, catalogue.places, collector.ledger, packSize: options.packSize)
+            try Repacker(output, catalogue, writer, firstPack: base?.packs.count ?? 0).repack(
+                usage,
+                base,
+                ledger
+            )
+            usage = used()
+        }
+        if options.deltas, let base, deltas.isEmpty {
+            let plan = DeltaPlan(tree, ledger, catalogue.places, base)
+            let maker = DeltaMaker(source, tree, catalogue.places, base, options, output)
+            (deltas, report.deltaBytes) = try maker.run(plan.tasks, writer, isCancelled: isCancelled)
         }
         try writer.finish()
+        report.deltas = deltas.values.reduce(0) { $0 + $1.count }
         fill(tree, collector, usage, writer)
-        let files = manifestFiles(tree, collector.ledger, usage, writer)
+        let files = manifestFiles(tree, ledger, usage, writer, deltas: deltas)
         try writeManifest(files, mayBeUnchanged: writer.finished.isEmpty && usage.droppedPacks == 0)
         keepStamps(files)
         return report
@@ -122,7 +137,8 @@ struct PublishRun {
         report.uniqueBytes = usage.uniqueBytes
         report.storedBytes = usage.liveBytes
         report.deadBytes = usage.deadBytes
-        report.newBytes = writer.finished.reduce(0) { $0 + ($1.wasThere ? 0 : $1.size) }
+        let written = writer.finished.reduce(0) { $0 + ($1.wasThere ? 0 : $1.size) }
+        report.newBytes = written - min(written, report.deltaBytes)
         report.packsWritten = writer.finished.count { !$0.wasThere }
         report.packsReused = usage.keptPacks.count + writer.finished.count { $0.wasThere }
         report.packsDropped = usage.droppedPacks

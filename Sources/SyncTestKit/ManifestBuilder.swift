@@ -26,6 +26,9 @@ public struct ManifestBuilder: Sendable {
     /// `groups` of the manifest: names and patterns.
     public var groups: [(name: String, include: [String])] = []
 
+    /// A former revision: blobs get deltas against the same bytes of the file's former version.
+    public var former: AssetTree?
+
     /// Makes a builder for a tree.
     public init(_ tree: AssetTree) { self.tree = tree }
 
@@ -66,6 +69,7 @@ public struct ManifestBuilder: Sendable {
                 packs[pack] += stored
             }
         }
+        let deltas = try deltas(of: paths, in: &packs)
         var named: [(name: String, digest: SHA256Digest, bytes: [UInt8])] = []
         for bytes in packs {
             let digest = try digest(bytes)
@@ -90,7 +94,9 @@ public struct ManifestBuilder: Sendable {
             }
             line.key("files")
             line.array { line in
-                for path in paths { writeFile(path, fileDigests[path], blobs[path] ?? [], loose, &line) }
+                for path in paths {
+                    writeFile(path, fileDigests[path], blobs[path] ?? [], loose, deltas[path] ?? [], &line)
+                }
             }
             if !groups.isEmpty { writeGroups(&line) }
         }
@@ -121,6 +127,7 @@ public struct ManifestBuilder: Sendable {
         _ digest: SHA256Digest?,
         _ blobs: [StoredBlob],
         _ loose: [String: [UInt8]],
+        _ deltas: [StoredDelta],
         _ line: inout JSONLine
     ) {
         line.object { line in
@@ -143,6 +150,7 @@ public struct ManifestBuilder: Sendable {
                 }
             case nil: break
             }
+            writeDeltas(deltas, of: path, &line)
         }
     }
 
@@ -174,18 +182,92 @@ public struct ManifestBuilder: Sendable {
         }
     }
 
+    // MARK: Deltas
+
+    private struct StoredDelta {
+        var blob: Int
+        var offset: Int
+        var stored: Int
+        var pack: Int
+        var base: Range<Int>
+        var baseDigest: SHA256Digest
+        var baseFile: SHA256Digest
+    }
+
+    /// Deltas of every chunk whose file has former bytes at the same place, in a pack of their own.
+    private func deltas(
+        of paths: [String],
+        in packs: inout [[UInt8]]
+    ) throws(TestKitError) -> [String: [StoredDelta]] {
+        var deltas: [String: [StoredDelta]] = [:]
+        var pack: [UInt8] = []
+        for path in paths {
+            guard let bytes = tree.bytes(path), let old = former?.bytes(path), old != bytes else { continue }
+            var start = 0
+            for (position, chunk) in chunks(of: bytes).enumerated() {
+                let base = start..<min(old.count, start + chunk.count)
+                start += chunk.count
+                guard base.count > 0 else { break }
+                let stored = try compressed(chunk, behind: Array(old[base]))
+                deltas[path, default: []].append(
+                    StoredDelta(
+                        blob: position,
+                        offset: pack.count,
+                        stored: stored.count,
+                        pack: packs.count,
+                        base: base,
+                        baseDigest: try digest(Array(old[base])),
+                        baseFile: try digest(old)
+                    )
+                )
+                pack += stored
+            }
+        }
+        if !pack.isEmpty { packs.append(pack) }
+        return deltas
+    }
+
+    private func writeDeltas(_ deltas: [StoredDelta], of path: String, _ line: inout JSONLine) {
+        guard let first = deltas.first else { return }
+        line.key("x-deltas")
+        line.object { line in
+            line.field("base", first.baseFile.hex)
+            line.key("blobs")
+            line.array { line in
+                for delta in deltas {
+                    line.array { line in
+                        for number in [
+                            delta.blob, delta.pack, delta.offset, delta.stored, delta.base.lowerBound,
+                            delta.base.count,
+                        ] { line.value(number) }
+                        line.value(delta.baseDigest.hex)
+                    }
+                }
+            }
+        }
+    }
+
     // MARK: Bytes
 
     private func digest(_ bytes: [UInt8]) throws(TestKitError) -> SHA256Digest {
         do { return try bytes.withUnsafeBytes { try sha256($0) } } catch { throw TestKitError("\(error)") }
     }
 
-    private func compressed(_ bytes: ArraySlice<UInt8>) throws(TestKitError) -> [UInt8] {
+    private func compressed(
+        _ bytes: ArraySlice<UInt8>,
+        behind prefix: [UInt8] = []
+    ) throws(TestKitError) -> [UInt8] {
         var target = [UInt8](repeating: 0, count: ZstdCompressor.bound(bytes.count))
         do {
             var compressor = try ZstdCompressor(level: 3)
             let count = try bytes.withUnsafeBytes { raw in
-                try target.withUnsafeMutableBytes { try compressor.encode(raw, into: $0) }
+                try prefix.withUnsafeBytes { prefix in
+                    try target.withUnsafeMutableBytes { target in
+                        prefix.isEmpty
+                            ? try compressor.encode(raw, into: target)
+                            : try compressor.encode(raw, behind: UnsafeRawBufferPointer(prefix), into: target)
+                    }
+                }
             }
             return Array(target.prefix(count ?? 0))
         } catch { throw TestKitError("\(error)") }

@@ -170,10 +170,12 @@ package final class SpanUnpacker: WorkItem {
             } else if part.count == Int(slot.range.length) {
                 consumer.take(part, of: position.next, worker: &worker)
             } else {
+                if position.carry.isEmpty { position.carry.reserveCapacity(Int(slot.range.length)) }
                 position.carry.append(contentsOf: part)
                 if isComplete {
                     position.carry.withUnsafeBytes { consumer.take($0, of: position.next, worker: &worker) }
-                    position.carry.removeAll(keepingCapacity: true)
+                    // Every open span has one of these: none is kept.
+                    position.carry = []
                 }
             }
             guard isComplete else { return }

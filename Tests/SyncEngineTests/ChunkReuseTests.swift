@@ -52,6 +52,8 @@ struct ChunkReuseTests {
     func changed() throws {
         let next = Self.tree(["big": Self.edited])
         try update(Self.tree(["big": Self.old]), to: next)
+        let plan = try scene.engine().plan(scene.options())
+        #expect(plan.reusedBytes == UInt64(19 * Self.chunk) && plan.packBytes == UInt64(Self.chunk))
         let outcome = try scene.pull()
         #expect(outcome.status == .done && scene.problems(next) == [] && scene.staged == [])
         #expect(asked(outcome) == Self.chunk)
@@ -75,6 +77,8 @@ struct ChunkReuseTests {
     func noRequest() throws {
         let next = Self.tree(["a": [3, 1, 2, 2, 1, 50], "small": [50]])
         try update(Self.tree(["a": [1, 2, 3], "small": [50]]), to: next)
+        let plan = try scene.engine().plan(scene.options())
+        #expect(plan.requests.isEmpty && plan.reusedBytes == UInt64(6 * Self.chunk))
         let outcome = try scene.pull()
         #expect(outcome.status == .done && outcome.requests.isEmpty && scene.problems(next) == [])
         #expect(outcome.report?.files.reused == 1 && outcome.report?.files.installed == 0)

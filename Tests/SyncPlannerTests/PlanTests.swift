@@ -128,4 +128,40 @@ struct PlanTests {
         let plan = try makePlan(try Self.mixed(), wanted: [], rule: CoalescingRule())
         #expect(plan.spans.isEmpty && plan.requestCount == 0 && plan.fetchBytes == 0)
     }
+
+    @Test("A delta is chosen when it can be used and is shorter, and shared by files that share it")
+    func deltas() throws {
+        let deltas = """
+            ,"x-deltas":{"base":"\(Self.digests[3])","blobs":[[0,1,500,40,0,90,"\(Self.digests[2])"]]}
+            """
+        let manifest = try Self.manifest([
+            Self.file("a", 100, Self.digests[0], ",\"blobs\":[[0,0,100]]" + deltas),
+            Self.file("b", 100, Self.digests[0], ",\"blobs\":[[0,0,100]]" + deltas),
+            Self.file("c", 30, Self.digests[1], ",\"blobs\":[[0,100,30]]" + deltas),
+        ])
+        let rows = Array(manifest.files.indices)
+        func plan(_ usable: [Int]) throws -> Plan {
+            try makePlan(
+                manifest,
+                wanted: rows,
+                rule: CoalescingRule(),
+                delta: { row, _ in
+                    usable.contains(row) ? manifest.files.deltas(row).indices.first : nil
+                }
+            )
+        }
+        let all = try plan(rows)
+        #expect(all.slots.map(\.range) == [100..<130, 500..<540])
+        #expect(all.slots.map { $0.delta != nil } == [false, true])
+        #expect(
+            all.slots[1].codec == .zstd && all.slots[1].rawLength == 100
+                && all.slots[1].digest == manifest.files.digest(0)
+        )
+        #expect(all.targets.map(\.row) == [2, 0, 1])
+        #expect(all.packBytes == 70 && all.deltaBytes == 40)
+        let none = try plan([])
+        #expect(none.slots.allSatisfy { $0.delta == nil } && none.packBytes == 130 && none.deltaBytes == 0)
+        let one = try plan([1])
+        #expect(one.packBytes == 170 && one.targets.count == 3)
+    }
 }

@@ -1,0 +1,105 @@
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncPlanner
+import SyncUnpack
+
+/// Bytes of former versions that are here, and the deltas that they make usable.
+///
+/// Each base is read and hashed before its delta is asked for. The file stays open where there are not too many; should
+/// its bytes change all the same, the blob that comes out has another SHA-256, and the full blob is fetched.
+struct DeltaBases: Sendable {
+    private var files: [Int: ChunkFile] = [:]
+    private let manifest: Manifest
+    private let index: StatIndex
+    private let destination: Destination
+
+    /// - Parameter isWanted: Whether a blob must be fetched, by row and position in the row.
+    init(
+        _ manifest: Manifest,
+        wanted: [Int],
+        isWanted: (_ row: Int, _ blob: Int) -> Bool,
+        index: StatIndex,
+        destination: Destination,
+        threads: Int
+    ) {
+        self.manifest = manifest
+        self.index = index
+        self.destination = destination
+        var candidates: [Int] = []
+        for row in wanted {
+            let deltas = manifest.files.deltas(row)
+            for position in deltas.indices where isWanted(row, Int(deltas[position].blob)) {
+                candidates.append(position)
+            }
+        }
+        guard !candidates.isEmpty, index.count > 0 else { return }
+        let checks = Self.checks(candidates, manifest, index, destination)
+        let next = SharedCounter()
+        let found = concurrently(min(threads, checks.count), name: "bases") { _ -> [(Int, ChunkFile)] in
+            var found: [(Int, ChunkFile)] = []
+            guard let reader = try? ChunkReader() else { return found }  // No memory: without deltas.
+            let directories = Directories(destination)
+            while true {
+                let position = next.take()
+                guard position < checks.count else { return found }
+                let (file, deltas) = checks[position]
+                _ = file.withDescriptor(index, nil, directories) { raw in
+                    for delta in deltas {
+                        let wanted = manifest.files.delta(at: delta)
+                        if reader.digest(of: raw, wanted.base) == wanted.baseDigest {
+                            found.append((delta, file))
+                        }
+                    }
+                }
+            }
+        }
+        for (delta, file) in found.joined() { files[delta] = file }
+    }
+
+    /// Deltas by the local file that should be their base.
+    private static func checks(
+        _ candidates: [Int],
+        _ manifest: Manifest,
+        _ index: StatIndex,
+        _ destination: Destination
+    ) -> [(file: ChunkFile, deltas: [Int])] {
+        var deltas: [SHA256Digest: [Int]] = [:]
+        for candidate in candidates {
+            deltas[manifest.files.delta(at: candidate).baseFile, default: []].append(candidate)
+        }
+        guard let search = ChunkSearch(index, destination, nil) else { return [] }
+        var checks: [(ChunkFile, [Int])] = []
+        for entry in 0..<index.count where !deltas.isEmpty {
+            guard let record = index.record(entry), record.kind != .link,
+                let users = deltas[record.digest],
+                let opened = search.open(.indexed(entry), number: checks.count), opened.size == record.size
+            else { continue }
+            deltas[record.digest] = nil
+            checks.append((opened.file, users))
+        }
+        return checks
+    }
+
+    /// The index of a delta that a blob can be made with.
+    func delta(row: Int, blob: Int) -> Int? {
+        guard !files.isEmpty else { return nil }
+        let deltas = manifest.files.deltas(row)
+        return deltas.indices.first { Int(deltas[$0].blob) == blob && files[$0] != nil }
+    }
+
+    /// **Bytes** of the base of a delta.
+    func length(_ delta: Int) -> Int { Int(clamping: manifest.files.delta(at: delta).base.length) }
+
+    /// Reads the base of a delta.
+    ///
+    /// - Returns: Whether `target`, which has its length, is full.
+    func read(_ delta: Int, into target: UnsafeMutableRawBufferPointer) -> Bool {
+        guard let file = files[delta] else { return false }
+        let start = manifest.files.delta(at: delta).base.lowerBound
+        let count = file.withDescriptor(index, nil, Directories(destination)) { raw in
+            readFully(raw, into: target, at: start)
+        }
+        return count == target.count
+    }
+}

@@ -1,0 +1,75 @@
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncPlanner
+
+/// What a pull would take from here, for `syncagent plan`: nothing is created, and only bases of deltas are read.
+struct ReusePreview {
+    /// **Bytes** of wanted files that files here have.
+    private(set) var bytes: UInt64 = 0
+    private let wanted: [Int]
+    private let manifest: Manifest
+    private let sources: ChunkSources
+    private let bases: DeltaBases?
+
+    /// - Parameter destination: `nil` where none is yet.
+    init(_ manifest: Manifest, wanted: [Int], index: StatIndex, destination: Destination?, threads: Int) {
+        self.manifest = manifest
+        let known = Set(
+            (0..<index.count).compactMap { index.record($0) }.filter { $0.kind != .link }.map(\.digest)
+        )
+        var open: [Int] = []
+        for row in wanted {
+            if manifest.files.size(row) > 0, known.contains(manifest.files.digest(row)) {
+                bytes &+= manifest.files.size(row)
+            } else {
+                open.append(row)
+            }
+        }
+        self.wanted = open
+        guard let destination else {
+            sources = ChunkSources(manifest: manifest)
+            bases = nil
+            return
+        }
+        let sources = ChunkSources.find(
+            manifest,
+            wanted: open,
+            isHere: { _, _ in false },
+            index: index,
+            destination: destination,
+            staging: nil,
+            parts: []
+        )
+        self.sources = sources
+        bases = DeltaBases(
+            manifest,
+            wanted: open,
+            isWanted: { !sources.has(row: $0, blob: $1) },
+            index: index,
+            destination: destination,
+            threads: threads
+        )
+        for row in open {
+            for (position, blob) in manifest.files.blobs(row).enumerated()
+            where sources.has(row: row, blob: position) { bytes &+= blob.rawLength }
+        }
+    }
+
+    /// The plan for the rest.
+    func plan(connections: Int) throws(PlanError) -> Plan {
+        let rule = FetchRounds.rule(
+            for: manifest,
+            wanted: wanted,
+            connections: connections,
+            skipping: sources.has
+        )
+        return try makePlan(
+            manifest,
+            wanted: wanted,
+            rule: rule,
+            skipping: sources.has,
+            delta: { bases?.delta(row: $0, blob: $1) }
+        )
+    }
+}

@@ -1,0 +1,110 @@
+package import SyncModel
+
+/// A blob in another form, for who has a former version of the file: one zstd frame made with some of that
+/// version's bytes as prefix. An addition that readers may ignore; `x-deltas` in `Manifests/FORMAT.md`.
+package struct Delta: Sendable, Equatable {
+    /// Position of the blob in its file.
+    package var blob: UInt32
+    /// Index into ``Manifest/packs``.
+    package var pack: UInt32
+    /// First byte in the pack.
+    package var offset: UInt64
+    /// **Bytes** in the pack.
+    package var storedLength: UInt64
+    /// SHA-256 of the whole former version.
+    package var baseFile: SHA256Digest
+    /// Which **bytes** of it are the prefix.
+    package var base: Range<UInt64>
+    /// Their SHA-256.
+    package var baseDigest: SHA256Digest
+
+    package init(
+        blob: UInt32,
+        pack: UInt32,
+        offset: UInt64,
+        storedLength: UInt64,
+        baseFile: SHA256Digest,
+        base: Range<UInt64>,
+        baseDigest: SHA256Digest
+    ) {
+        self.blob = blob
+        self.pack = pack
+        self.offset = offset
+        self.storedLength = storedLength
+        self.baseFile = baseFile
+        self.base = base
+        self.baseDigest = baseDigest
+    }
+
+    /// Most **bytes** of a prefix; longer ones are ignored, so that memory stays bounded.
+    package static let longestBase: UInt64 = 2 << 20
+    /// Most raw **bytes**, and most stored ones, of a blob that has a delta.
+    package static let longestBlob: UInt64 = 1 << 20
+
+    /// **Bytes** that a delta may be longer than its blob, given the blob's stored ones, and be preferred: it stands
+    /// with others, and the blob alone.
+    package static func slack(_ storedLength: UInt64) -> UInt64 { min(64, storedLength / 64) }
+
+    /// The bytes in the pack.
+    package var range: Range<UInt64> { offset..<(offset &+ storedLength) }
+}
+
+/// Deltas of a table by row; few rows have any.
+struct DeltaColumn: Sendable {
+    /// Rows that have some, in the order they were added.
+    private var rows: [UInt32] = []
+    private var starts: [UInt32] = []
+    private(set) var all: [Delta] = []
+
+    /// Adds the deltas of a row; rows come in ascending order.
+    mutating func append(_ deltas: some Collection<Delta>, row: Int) {
+        guard !deltas.isEmpty, let number = UInt32(exactly: row), let start = UInt32(exactly: all.count)
+        else {
+            return
+        }
+        rows.append(number)
+        starts.append(start)
+        all.append(contentsOf: deltas)
+    }
+
+    subscript(row: Int) -> ArraySlice<Delta> {
+        var (low, high) = (0, rows.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if Int(rows[middle]) < row { low = middle + 1 } else { high = middle }
+        }
+        guard low < rows.count, Int(rows[low]) == row else { return [] }
+        return all[Int(starts[low])..<(low + 1 < starts.count ? Int(starts[low + 1]) : all.count)]
+    }
+}
+
+extension FileTable {
+    /// The deltas of a row, by ascending blob; their indices count through the whole table.
+    package func deltas(_ row: Int) -> ArraySlice<Delta> { deltaColumn[row] }
+
+    /// The delta with an index that ``deltas(_:)`` gave.
+    package func delta(at index: Int) -> Delta { deltaColumn.all[index] }
+
+    /// Keeps the deltas that can be used: of blobs that exist and fit in memory, in packs that exist.
+    mutating func dropUselessDeltas(_ packs: [Manifest.Pack]) {
+        guard !deltaColumn.all.isEmpty else { return }
+        var kept = DeltaColumn()
+        for row in indices {
+            let blobs = blobs(row)
+            var last = -1
+            let good = deltas(row).filter { delta in
+                guard Int(delta.blob) < blobs.count, Int(delta.blob) > last, Int(delta.pack) < packs.count,
+                    delta.storedLength > 0, delta.storedLength <= Delta.longestBlob,
+                    blobs[blobs.startIndex + Int(delta.blob)].rawLength <= Delta.longestBlob,
+                    delta.base.upperBound - delta.base.lowerBound <= Delta.longestBase, !delta.base.isEmpty,
+                    delta.offset <= packs[Int(delta.pack)].size,
+                    delta.storedLength <= packs[Int(delta.pack)].size - delta.offset
+                else { return false }
+                last = Int(delta.blob)
+                return true
+            }
+            kept.append(good, row: row)
+        }
+        deltaColumn = kept
+    }
+}

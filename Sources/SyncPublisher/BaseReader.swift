@@ -1,0 +1,86 @@
+import SyncCompression
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+
+/// Reads content of the base's files out of its packs, those that are in the output directory. One thread.
+final class BaseReader {
+    private let base: Manifest
+    private let output: OutputDirectory
+    private var decompressor: ZstdDecompressor
+    private var hasher: SHA256Hasher
+    private var packs: [UInt32: Pack] = [:]
+
+    private final class Pack {
+        let file: Descriptor?
+        init(_ file: consuming Descriptor?) { self.file = file }
+    }
+
+    /// Longer blobs are not read: memory is bounded.
+    private static let longestBlob: UInt64 = 16 << 20
+    /// Packs that are open at once.
+    private static let mostPacks = 64
+
+    init(_ base: Manifest, _ output: OutputDirectory) throws(PublishError) {
+        do {
+            decompressor = try ZstdDecompressor()
+            hasher = try SHA256Hasher()
+        } catch {
+            throw .refusedCall(error)
+        }
+        self.base = base
+        self.output = output
+    }
+
+    /// A part of a file's content, with the SHA-256 of each blob checked; `nil` when its packs are not here or
+    /// not what they were.
+    func read(row: Int, _ range: Range<UInt64>) -> [UInt8]? {
+        var result: [UInt8] = []
+        result.reserveCapacity(Int(range.upperBound - range.lowerBound))
+        var offset: UInt64 = 0
+        for blob in base.files.blobs(row) {
+            let place = offset..<(offset + blob.rawLength)
+            offset = place.upperBound
+            guard place.overlaps(range) else { continue }
+            guard blob.rawLength <= Self.longestBlob, blob.storedLength <= Self.longestBlob,
+                let raw = raw(blob, base.files.digest(of: blob, in: row))
+            else { return nil }
+            let part = place.clamped(to: range)
+            result += raw[Int(part.lowerBound - place.lowerBound)..<Int(part.upperBound - place.lowerBound)]
+        }
+        return UInt64(result.count) == range.upperBound - range.lowerBound ? result : nil
+    }
+
+    private func raw(_ blob: Blob, _ digest: SHA256Digest) -> [UInt8]? {
+        guard let stored = stored(blob) else { return nil }
+        var raw = stored
+        do {
+            if blob.codec == .zstd {
+                raw = [UInt8](repeating: 0, count: Int(blob.rawLength))
+                try stored.withUnsafeBytes { stored in
+                    try raw.withUnsafeMutableBytes { try decompressor.decode(stored, into: $0) }
+                }
+            }
+            return try raw.withUnsafeBytes { try hasher.digest(of: $0) } == digest ? raw : nil
+        } catch {
+            return nil
+        }
+    }
+
+    private func stored(_ blob: Blob) -> [UInt8]? {
+        if packs[blob.pack] == nil {
+            if packs.count >= Self.mostPacks { packs = [:] }
+            let name = base.packs[Int(blob.pack)].sha256.hex + ".pack"
+            packs[blob.pack] = Pack(output.open(.packs, name))
+        }
+        guard let pack = packs[blob.pack] else { return nil }
+        var bytes = [UInt8](repeating: 0, count: Int(blob.storedLength))
+        switch pack.file {
+        case .some(let file):
+            let count = bytes.withUnsafeMutableBytes { readFully(file.raw, into: $0, at: blob.offset) }
+            return count == bytes.count ? bytes : nil
+        case .none: return nil
+        }
+    }
+}

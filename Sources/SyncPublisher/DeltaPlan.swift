@@ -1,0 +1,126 @@
+import SyncManifest
+import SyncModel
+
+/// Which new blobs of changed files get a delta, and which bytes of the file's former version are the base.
+///
+/// A changed blob lies between blobs that both versions have; what the former version has between them is what the
+/// blob was made of.
+struct DeltaPlan {
+    /// One delta to be made.
+    struct Task: Sendable {
+        /// Index in the tree.
+        var file: Int
+        /// Row of the base manifest.
+        var row: Int
+        /// Position of the blob in the file, and its number in the catalogue.
+        var blob: Int
+        var number: UInt32
+        /// **Bytes** of the new version, and of the former one.
+        var target: Range<UInt64>
+        var base: Range<UInt64>
+    }
+
+    private let base: Manifest
+    private let places: [Catalogue.Place]
+    private let firstPack: Int
+    private(set) var tasks: [Task] = []
+
+    /// **Bytes** before and behind the expected place that are looked at where the former version is longer than
+    /// ``Delta/longestBase`` there.
+    private static let slack: UInt64 = 512 << 10
+    /// Stored lengths below this many **bytes** are not worth an entry in the manifest.
+    static let shortest = 512
+
+    init(_ tree: SourceTree, _ ledger: Ledger, _ places: [Catalogue.Place], _ base: BaseSet) {
+        self.base = base.manifest
+        self.places = places
+        firstPack = base.packs.count
+        var planned: Set<UInt32> = []
+        for index in tree.entries.indices where tree.entries[index].isRead {
+            let blobs = ledger.blobs(index)
+            guard blobs.contains(where: { isNew($0) && !planned.contains($0) }),
+                let row = tree.withPath(index, { base.manifest.files.row(of: $0) }),
+                base.manifest.files.kind(row) != .link, !base.manifest.files.blobs(row).isEmpty
+            else { continue }
+            for task in tasks(file: index, row: row, Array(blobs)) where planned.insert(task.number).inserted
+            {
+                tasks.append(task)
+            }
+        }
+    }
+
+    /// Whether this run has stored the blob.
+    private func isNew(_ number: UInt32) -> Bool { Int(places[Int(number)].pack) >= firstPack }
+
+    private func tasks(file: Int, row: Int, _ blobs: [UInt32]) -> [Task] {
+        let anchors = anchors(row: row, blobs)
+        let oldSize = base.files.size(row)
+        var tasks: [Task] = []
+        var offset: UInt64 = 0
+        var anchor = 0
+        for (position, number) in blobs.enumerated() {
+            let place = places[Int(number)]
+            let target = offset..<(offset + UInt64(place.rawLength))
+            offset = target.upperBound
+            while anchor < anchors.count, anchors[anchor].new.upperBound <= target.lowerBound { anchor += 1 }
+            guard isNew(number), UInt64(place.rawLength) <= Delta.longestBlob,
+                place.storedLength >= Self.shortest
+            else { continue }
+            let before = anchor > 0 ? anchors[anchor - 1] : (new: 0..<0, old: 0..<0)
+            let end = anchor < anchors.count ? anchors[anchor].old.lowerBound : oldSize
+            let region = before.old.upperBound..<max(before.old.upperBound, end)
+            let base = Self.narrowed(region, target, shift: (before.new.upperBound, before.old.upperBound))
+            guard !base.isEmpty else { continue }
+            tasks.append(
+                Task(file: file, row: row, blob: position, number: number, target: target, base: base)
+            )
+        }
+        return tasks
+    }
+
+    /// Blobs that both versions have, in the order of both.
+    private func anchors(row: Int, _ blobs: [UInt32]) -> [(new: Range<UInt64>, old: Range<UInt64>)] {
+        var old: [SHA256Digest: [Range<UInt64>]] = [:]
+        var offset: UInt64 = 0
+        for blob in base.files.blobs(row) {
+            let range = offset..<(offset + blob.rawLength)
+            old[base.files.digest(of: blob, in: row), default: []].append(range)
+            offset = range.upperBound
+        }
+        var anchors: [(new: Range<UInt64>, old: Range<UInt64>)] = []
+        var reached: UInt64 = 0
+        offset = 0
+        for number in blobs {
+            let range = offset..<(offset + UInt64(places[Int(number)].rawLength))
+            offset = range.upperBound
+            guard let candidates = old[places[Int(number)].digest] else { continue }
+            // The nearest behind the last one; a blob that many places have, zeros for one, anchors little.
+            var (low, high) = (0, candidates.count)
+            while low < high {
+                let middle = (low + high) / 2
+                if candidates[middle].lowerBound < reached { low = middle + 1 } else { high = middle }
+            }
+            guard low < candidates.count else { continue }
+            anchors.append((range, candidates[low]))
+            reached = candidates[low].upperBound
+        }
+        return anchors
+    }
+
+    /// At most ``Delta/longestBase`` bytes of a region, around the place where the blob would be without insertions.
+    private static func narrowed(
+        _ region: Range<UInt64>,
+        _ target: Range<UInt64>,
+        shift: (new: UInt64, old: UInt64)
+    ) -> Range<UInt64> {
+        guard region.upperBound - region.lowerBound > Delta.longestBase else { return region }
+        let (place, overflow) = (target.lowerBound - shift.new).addingReportingOverflow(shift.old)
+        guard !overflow else { return region.lowerBound..<region.lowerBound }
+        let start = max(region.lowerBound, place - min(place, slack))
+        let end = min(region.upperBound, place + (target.upperBound - target.lowerBound) + slack)
+        guard start < end else {
+            return region.upperBound - Delta.longestBase..<region.upperBound
+        }
+        return start..<end
+    }
+}

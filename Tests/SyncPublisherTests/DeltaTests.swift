@@ -1,0 +1,173 @@
+import Foundation
+import SyncCompression
+import SyncManifest
+import SyncModel
+import SyncPublisher
+import SyncTestKit
+import Testing
+
+@Suite("Deltas against the base", .timeLimit(.minutes(2)))
+struct DeltaTests {
+    private static let size = 1_500_000
+
+    /// Large and small files; `edits` are places where both change, `inserted` bytes come near the start.
+    private static func tree(edits: [Int] = [], inserted: Int = 0) -> AssetTree {
+        var tree = AssetTree()
+        tree.addFile("large.bin", size: size, seed: 1)
+        tree.addText("notes.txt", (0..<900).map { "line \($0) says \($0 &* 7919 % 1000)\n" }.joined())
+        tree.addFile("same.bin", size: 5_000, seed: 3)
+        tree.addFile("tiny", size: 40, seed: 4)
+        for path in ["large.bin", "notes.txt"] {
+            guard var bytes = tree.bytes(path) else { continue }
+            for position in edits where position < bytes.count { bytes[position] ^= 0x15 }
+            if bytes.count > 100_000 {
+                bytes.insert(contentsOf: patternedBytes(size: inserted, seed: 9), at: 1_000)
+            }
+            tree.nodes[path] = .file(bytes, executable: false)
+        }
+        return tree
+    }
+
+    private static let edits = [500, 9_000, 400_000, 400_100, 1_200_000]
+
+    private func published(
+        _ next: AssetTree,
+        _ change: (inout PublishOptions) -> Void = { _ in }
+    ) throws -> (set: PublishedSet, report: PublishReport) {
+        let set = try PublishedSet(Self.tree())
+        try set.publish()
+        try set.replace(next)
+        return (set, try set.publish(change))
+    }
+
+    /// Every blob of the manifest that has a delta, made with the old tree; by path and position.
+    private func applied(_ set: PublishedSet, _ old: AssetTree, output: String = "out") throws -> Int {
+        let manifest = try set.manifest(output)
+        var count = 0
+        for row in manifest.files.indices {
+            for delta in manifest.files.deltas(row) {
+                let base = try #require(old.bytes(manifest.files.path(row)))
+                #expect(try digest(base) == delta.baseFile)
+                let prefix = Array(base[Int(delta.base.lowerBound)..<Int(delta.base.upperBound)])
+                #expect(try digest(prefix) == delta.baseDigest)
+                let pack = try #require(set.root.read("\(output)/\(manifest.packs[Int(delta.pack)].urls[0])"))
+                let frame = Array(pack[Int(delta.range.lowerBound)..<Int(delta.range.upperBound)])
+                let blobs = manifest.files.blobs(row)
+                let blob = blobs[blobs.startIndex + Int(delta.blob)]
+                var raw = [UInt8](repeating: 0, count: Int(blob.rawLength))
+                var decompressor = try ZstdDecompressor()
+                try frame.withUnsafeBytes { frame in
+                    try prefix.withUnsafeBytes { prefix in
+                        try raw.withUnsafeMutableBytes {
+                            try decompressor.decode(frame, behind: prefix, into: $0)
+                        }
+                    }
+                }
+                #expect(try digest(raw) == manifest.files.digest(of: blob, in: row))
+                count += 1
+            }
+        }
+        return count
+    }
+
+    @Test("Scattered small edits cost little for who has the base", arguments: [0, 3_000])
+    func scattered(inserted: Int) throws {
+        let next = Self.tree(edits: Self.edits, inserted: inserted)
+        let (set, report) = try published(next)
+        #expect(try set.unpacked().nodes == next.nodes)
+        #expect(try applied(set, Self.tree()) == report.deltas && report.deltas >= 4)
+        #expect(report.deltaBytes > 0 && report.deltaBytes < UInt64(2_000 + inserted * 3 / 2))
+        #expect(report.newBytes > 20_000)
+    }
+
+    @Test("Without deltas, without a base and without its packs there are none")
+    func none() throws {
+        let next = Self.tree(edits: Self.edits)
+        let plain = try published(next) { $0.deltas = false }
+        #expect(plain.report.deltas == 0 && plain.report.deltaBytes == 0)
+        #expect(try published(next) { $0.base = .none }.report.deltas == 0)
+        let (set, _) = try published(next) { $0.deltas = false }
+        let text = String(decoding: try #require(set.root.read("out/manifest.json")), as: UTF8.self)
+        #expect(!text.contains("x-deltas"))
+        // The base is elsewhere, with the packs on some server only.
+        let manifest = set.root.path("base.json")
+        try FileManager.default.copyItem(atPath: set.root.path("out/manifest.json"), toPath: manifest)
+        try set.replace(Self.tree(edits: [77, 600_000]))
+        let far = try set.publish {
+            $0.output = set.root.path("elsewhere")
+            $0.base = .manifest(manifest)
+        }
+        #expect(far.deltas == 0 && far.packsWritten > 0)
+    }
+
+    @Test("Publishing the same again keeps the deltas and changes nothing; the next change makes others")
+    func again() throws {
+        let next = Self.tree(edits: Self.edits)
+        let (set, report) = try published(next)
+        let before = try set.bytes(below: "out")
+        let same = try set.publish()
+        #expect(same.unchanged && same.deltas == report.deltas && same.packsDropped == 0)
+        #expect(try set.bytes(below: "out") == before)
+        #expect(try set.publish { $0.repack = true }.deltas == report.deltas)
+        let last = Self.tree(edits: Self.edits + [900_000])
+        try set.replace(last)
+        let third = try set.publish()
+        #expect(third.deltas == 1 && !third.unchanged)
+        #expect(try applied(set, next) == 1)
+        #expect(try set.unpacked().nodes == last.nodes)
+    }
+
+    @Test("Equal input gives equal deltas, whatever the number of workers")
+    func deterministic() throws {
+        let next = Self.tree(edits: Self.edits, inserted: 700)
+        let outputs = try [1, 2, 7].map { jobs in
+            try published(next) { $0.jobs = jobs }.set.bytes(below: "out").filter { !$0.key.hasPrefix(".") }
+        }
+        #expect(outputs[0] == outputs[1] && outputs[1] == outputs[2])
+    }
+
+    @Test("A damaged pack of the base gives no delta that is wrong")
+    func damaged() throws {
+        let set = try PublishedSet(Self.tree())
+        try set.publish()
+        for (name, bytes) in try set.bytes(below: "out/packs") {
+            var bytes = bytes
+            for position in stride(from: 0, to: bytes.count, by: 700) { bytes[position] ^= 1 }
+            try set.root.write(bytes, to: "out/packs/\(name)")
+        }
+        try set.replace(Self.tree(edits: Self.edits))
+        #expect(try set.publish().deltas == 0)
+    }
+
+    @Test("Files that become links, empty, small, large or executable")
+    func shapes() throws {
+        var next = Self.tree(edits: Self.edits)
+        next.nodes["notes.txt"] = .link("tiny")
+        next.nodes["same.bin"] = .file([], executable: false)
+        next.addFile("tiny", size: 200_000, seed: 4, executable: true)
+        let (set, _) = try published(next)
+        #expect(try set.unpacked().nodes == next.nodes)
+        #expect(try applied(set, Self.tree()) >= 2)
+        try set.replace(Self.tree())
+        try set.publish()
+        #expect(try set.unpacked().nodes == Self.tree().nodes)
+        _ = try applied(set, next)
+    }
+
+    @Test("A former version that is longer than a base can be is looked at around the place")
+    func longRegion() throws {
+        var old = AssetTree()
+        old.addFile("one.bin", size: 6_000_000, seed: 11)
+        // Nothing is shared: every byte of every chunk is kept but one in 4,000.
+        var bytes = try #require(old.bytes("one.bin"))
+        for position in stride(from: 1, to: bytes.count, by: 4_000) { bytes[position] ^= 0xFF }
+        let next = AssetTree(["one.bin": .file(bytes, executable: false)])
+        let set = try PublishedSet(old)
+        try set.publish()
+        try set.replace(next)
+        let report = try set.publish()
+        #expect(try applied(set, old) == report.deltas && report.deltas > 300)
+        #expect(report.deltaBytes < 600_000)
+        #expect(try set.unpacked().nodes == next.nodes)
+    }
+}
