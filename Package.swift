@@ -105,8 +105,8 @@ let package = Package(
             "SyncUnpack", "SyncFiles", "SyncStore", "CPosix",
         ]),
         tests("SyncEngineTests", [
-            "SyncEngine", "SyncPlugins", "SyncModel", "SyncDigest", "SyncUnpack", "SyncFiles", "SyncStore",
-            "SyncTestKit", database,
+            "SyncEngine", "SyncPlugins", "SyncModel", "SyncManifest", "SyncDigest", "SyncUnpack", "SyncFiles",
+            "SyncStore", "SyncTestKit", database,
         ]),
 
         // What people and programs reach.

@@ -1,5 +1,6 @@
 import SyncDigest
 import SyncFiles
+import SyncManifest
 import SyncModel
 import Synchronization
 
@@ -48,6 +49,37 @@ struct ChunkSearch: ~Copyable {
         return origins
     }
 
+    /// What stands at the places of wanted large files, where no map tells of which chunks it is made.
+    func filesWithoutMap(_ files: FileTable, _ wanted: [Int]) -> [ChunkSources.Origin] {
+        var isMapped: Set<UInt64> = []
+        if var map = ChunkMapReader(destination) {
+            while let record = map.nextFile() { isMapped.insert(record.digest.firstWord) }
+        }
+        var origins: [ChunkSources.Origin] = []
+        for row in wanted where files.blobs(row).count > 1 {
+            files.withPath(row) { path in
+                let entry = index.lowerBound(path)
+                let isIndexed = entry < index.count && index.withPath(entry) { $0.elementsEqual(path) }
+                let raw = openFile(path, through: directories)
+                guard raw >= 0 else { return }
+                let file = Descriptor(owning: raw)
+                guard let status = status(file.raw), status.kind == .file, status.size > 0 else { return }
+                if isIndexed, let record = index.record(entry), isMapped.contains(record.digest.firstWord),
+                    record.matches(status), index.trusts(record)
+                {
+                    return
+                }
+                origins.append(isIndexed ? .indexed(entry) : .named(Array(path) + [0]))
+            }
+        }
+        return origins
+    }
+
+    /// Calls `body` with a descriptor of an open file.
+    func withDescriptor(_ opened: Opened, _ body: (Int32) -> Void) {
+        _ = opened.file.withDescriptor(index, staging, directories, body)
+    }
+
     private func isIndexed(_ origin: ChunkSources.Origin?) -> Bool {
         if case .indexed = origin { true } else { false }
     }
@@ -59,6 +91,7 @@ struct ChunkSearch: ~Copyable {
         let raw =
             switch origin {
             case .indexed(let entry): index.open(entry, through: directories)
+            case .named(let path): openFile(path, through: directories)
             case .staged(let file): staging?.open(file) ?? -1
             }
         guard raw >= 0 else { return nil }

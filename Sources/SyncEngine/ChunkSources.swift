@@ -24,6 +24,8 @@ struct ChunkSources: Sendable {
     enum Origin: Sendable {
         /// Position in the index.
         case indexed(Int)
+        /// A path of the manifest, in a destination that was filled by other means: its bytes, and a NUL behind.
+        case named([UInt8])
         case staged(Staging.File)
     }
 
@@ -64,7 +66,10 @@ struct ChunkSources: Sendable {
         parts: [Staging.File]
     ) -> ChunkSources {
         var sources = ChunkSources(manifest: manifest)
-        guard index.count > 0 || !parts.isEmpty else { return sources }
+        let search = ChunkSearch(index, destination, staging)
+        guard let search else { return sources }
+        let unknown = manifest.chunking == nil ? [] : search.filesWithoutMap(manifest.files, wanted)
+        guard index.count > 0 || !parts.isEmpty || !unknown.isEmpty else { return sources }
         for row in wanted {
             let blobs = manifest.files.blobs(row)
             guard blobs.count > 1 else { continue }
@@ -73,10 +78,9 @@ struct ChunkSources: Sendable {
                 sources.places[key] = Place(file: nowhere, offset: 0)
             }
         }
-        guard !sources.places.isEmpty, let search = ChunkSearch(index, destination, staging) else {
-            return sources
-        }
+        guard !sources.places.isEmpty else { return sources }
         sources.look(into: search.origins(parts), with: search)
+        sources.cut(unknown, with: search)
         return sources
     }
 
@@ -97,6 +101,22 @@ struct ChunkSources: Sendable {
             }
         }
         lookAtWholeFiles(with: search)
+    }
+
+    /// Files of which no map tells: cut as the publisher cuts.
+    private mutating func cut(_ origins: [Origin], with search: borrowing ChunkSearch) {
+        guard !origins.isEmpty, var cutter = OldFileCutter(manifest.chunking) else { return }
+        for origin in origins {
+            guard let found = search.open(origin, number: files.count) else { continue }
+            search.withDescriptor(found) { raw in
+                cutter.cut(raw, size: found.size) { chunk, offset in
+                    if places[chunk.digest.firstWord]?.file == Self.nowhere {
+                        take(chunk.digest, from: found, at: offset)
+                    }
+                    return true
+                }
+            }
+        }
     }
 
     /// Whole files that are a chunk of a wanted one.
@@ -188,6 +208,7 @@ final class ChunkFile: Sendable {
         let raw =
             switch origin {
             case .indexed(let entry): index.open(entry, through: directories)
+            case .named(let path): openFile(path, through: directories)
             case .staged(let file): staging?.open(file) ?? -1
             }
         guard raw >= 0 else { return nil }
@@ -206,15 +227,25 @@ final class ChunkFile: Sendable {
 extension StatIndex {
     /// Opens an entry's file to read, never through a link; -1 when that cannot be.
     func open(_ entry: Int, through directories: Directories) -> Int32 {
-        withPath(entry) { path in
-            let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
-            let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
-            guard let directory = try? directories.descriptor(parent, create: false),  // Gone: fetched.
-                let base = path.baseAddress
-            else { return -1 }
-            return (base + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) {
-                sa_openat(directory, $0, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
-            }
-        }
+        withPath(entry) { openFile($0, through: directories) }
+    }
+}
+
+/// Opens a path that ends with a NUL.
+func openFile(_ path: [UInt8], through directories: Directories) -> Int32 {
+    path.withUnsafeBufferPointer {
+        openFile(UnsafeBufferPointer(rebasing: $0.dropLast()), through: directories)
+    }
+}
+
+/// Opens a file below a destination to read, never through a link; -1 when that cannot be. A NUL follows the path.
+func openFile(_ path: UnsafeBufferPointer<UInt8>, through directories: Directories) -> Int32 {
+    let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
+    let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
+    guard let directory = try? directories.descriptor(parent, create: false),  // Gone: fetched.
+        let base = path.baseAddress
+    else { return -1 }
+    return (base + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) {
+        sa_openat(directory, $0, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
     }
 }

@@ -25,6 +25,9 @@ package struct Manifest: Sendable {
     /// The files and links.
     package let files: FileTable
 
+    /// How the publisher cut large files, where it said so; a hint, `x-chunking` in `Manifests/FORMAT.md`.
+    package let chunking: ChunkParameters?
+
     /// The group that every run has: all files. No manifest may declare it.
     package static let groupOfAll = "all"
 
@@ -35,7 +38,8 @@ package struct Manifest: Sendable {
         digest: SHA256Digest,
         packs: [Pack],
         groups: [Group],
-        files: FileTable
+        files: FileTable,
+        chunking: ChunkParameters? = nil
     ) {
         self.project = project
         self.revision = revision
@@ -44,6 +48,7 @@ package struct Manifest: Sendable {
         self.packs = packs
         self.groups = groups
         self.files = files
+        self.chunking = chunking
     }
 
     /// One large object that holds blobs.

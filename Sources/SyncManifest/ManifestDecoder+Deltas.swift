@@ -2,6 +2,7 @@ import SyncModel
 
 extension ManifestDecoder {
     private static let deltasKey = Array("x-deltas".utf8)
+    private static let chunkingKey = Array("x-chunking".utf8)
 
     /// Takes `x-deltas` of a file entry, or skips any other key that starts with `x-`.
     ///
@@ -14,14 +15,60 @@ extension ManifestDecoder {
             try skipForeign(key, seen: &seen)
             return []
         }
-        // Where the value begins: read in our way first, then as anything.
+        return try readOrSkip(Self.deltasKey, &seen) { (decoder: inout Self) throws(ManifestFault) in
+            try decoder.readDeltas()
+        } ?? []
+    }
+
+    /// Takes `x-chunking` of the top level, or skips any other key that starts with `x-`.
+    mutating func readTopExtension(
+        _ key: UnsafeBufferPointer<UInt8>,
+        seen: inout Set<[UInt8]>
+    ) throws(ManifestFault) {
+        guard key.elementsEqual(Self.chunkingKey), !seen.contains(Self.chunkingKey) else {
+            return try skipForeign(key, seen: &seen)
+        }
+        chunking =
+            try readOrSkip(Self.chunkingKey, &seen) { (decoder: inout Self) throws(ManifestFault) in
+                try decoder.readChunking()
+            } ?? nil
+    }
+
+    /// Reads a value in our way, and again as anything; `nil` when it is not of our shape.
+    private mutating func readOrSkip<Value>(
+        _ key: [UInt8],
+        _ seen: inout Set<[UInt8]>,
+        _ read: (inout Self) throws(ManifestFault) -> Value
+    ) throws(ManifestFault) -> Value? {
         let start = reader
-        var deltas: [Delta] = []
-        do throws(ManifestFault) { deltas = try readDeltas() } catch { deltas = [] }
-        let key = Self.deltasKey
+        var value: Value?
+        do throws(ManifestFault) { value = try read(&self) } catch { value = nil }
         reader = start
         try key.withUnsafeBufferPointer { (key) throws(ManifestFault) in try skipForeign(key, seen: &seen) }
-        return deltas
+        return value
+    }
+
+    /// `{"method": "fastcdc-gear64-1", "minimum": n, "average": n, "maximum": n}`
+    private mutating func readChunking() throws(ManifestFault) -> ChunkParameters? {
+        var numbers: [String: UInt64] = [:]
+        var isOurs = false
+        try reader.beginObject()
+        while let key = try reader.nextKey() {
+            let name = String(decoding: key, as: UTF8.self)
+            if name == "method" {
+                isOurs = try reader.string().elementsEqual(ChunkCutter.method.utf8)
+            } else if ["minimum", "average", "maximum"].contains(name) {
+                numbers[name] = try reader.integer()
+            } else {
+                try reader.skipValue()
+            }
+        }
+        guard isOurs, let minimum = numbers["minimum"].flatMap({ Int(exactly: $0) }),
+            let average = numbers["average"].flatMap({ Int(exactly: $0) }),
+            let maximum = numbers["maximum"].flatMap({ Int(exactly: $0) })
+        else { return nil }
+        let parameters = ChunkParameters(minimum: minimum, average: average, maximum: maximum)
+        return parameters.isValid ? parameters : nil
     }
 
     /// `{"base": sha256, "blobs": [[blob, pack, offset, stored length, base offset, base length, base sha256], …]}`

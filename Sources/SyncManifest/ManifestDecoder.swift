@@ -12,6 +12,7 @@ struct ManifestDecoder {
     var packs: [Manifest.Pack] = []
     var groups: [Manifest.Group] = []
     var files = FileTable()
+    var chunking: ChunkParameters?
     /// Whether some path has characters outside ASCII, so that normalisation matters.
     var hasWidePaths = false
     /// Directories that must be real ones, by the entry of the link that leads through them.
@@ -33,7 +34,7 @@ struct ManifestDecoder {
         while let key = try reader.nextKey() {
             guard let member = TopLevelKeys(key) else {
                 place = Place()
-                try skipForeign(key, seen: &foreign)
+                try readTopExtension(key, seen: &foreign)
                 continue
             }
             place.enter(section: member.name)

@@ -15,7 +15,9 @@ package struct ManifestWriter: Sendable {
     private var isFirst = true
 
     /// Starts a manifest. A revision of 0 is left out, and so is a missing time (RFC 3339).
-    package init(project: String, revision: UInt64, created: String?) {
+    ///
+    /// - Parameter chunking: How files were cut; left out when `nil`.
+    package init(project: String, revision: UInt64, created: String?, chunking: ChunkParameters? = nil) {
         put("{\"format\":\"syncagent-manifest/1\",\"project\":")
         quote(project)
         if revision > 0 {
@@ -25,6 +27,17 @@ package struct ManifestWriter: Sendable {
         if let created {
             put(",\"created\":")
             quote(created)
+        }
+        if let chunking {
+            put(",\"x-chunking\":{\"method\":")
+            quote(ChunkCutter.method)
+            put(",\"minimum\":")
+            put(UInt64(chunking.minimum))
+            put(",\"average\":")
+            put(UInt64(chunking.average))
+            put(",\"maximum\":")
+            put(UInt64(chunking.maximum))
+            put("}")
         }
         put(",\n\"packs\":[")
     }

@@ -43,7 +43,8 @@ enum TableChecks {
             digest: digest,
             packs: decoder.packs,
             groups: decoder.groups + implied.map { Manifest.Group(name: $0, include: [], hooks: []) },
-            files: files
+            files: files,
+            chunking: decoder.chunking
         )
     }
 

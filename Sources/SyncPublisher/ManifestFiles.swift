@@ -15,6 +15,8 @@ struct ManifestFiles {
     let packIndices: [UInt32?]
     /// By index in the tree; packs counted as in the catalogue.
     let deltas: [Int: [Delta]]
+    /// How large files were cut; `nil` when none was.
+    let chunking: ChunkParameters?
     let project: String
     let groups: [Manifest.Group]
 
@@ -31,7 +33,12 @@ struct ManifestFiles {
         created: String?,
         _ take: (UnsafeRawBufferPointer) throws(PublishError) -> Void
     ) throws(PublishError) {
-        var writer = ManifestWriter(project: project, revision: revision, created: created)
+        var writer = ManifestWriter(
+            project: project,
+            revision: revision,
+            created: created,
+            chunking: chunking
+        )
         for pack in packs { writer.pack(pack) }
         for (index, entry) in tree.entries.enumerated() {
             try write(index, entry, to: &writer)

@@ -31,6 +31,7 @@ extension PublishRun {
             packs: packs,
             packIndices: indices,
             deltas: deltas,
+            chunking: ledger.digests.isEmpty ? nil : options.chunks,
             project: project,
             groups: options.groups
         )

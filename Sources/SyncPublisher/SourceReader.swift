@@ -1,6 +1,7 @@
 import CPosix
 import SyncDigest
 import SyncFiles
+import SyncManifest
 import SyncModel
 
 /// Makes jobs of the tree, in path order: groups of small files, chunks of large ones.

@@ -17,6 +17,10 @@ public struct ManifestBuilder: Sendable {
     public var codec = Codec.identity
     /// Files above this many **bytes** are cut into chunks of that size with digests of their own; `nil` never.
     public var chunkSize: Int?
+    /// Cuts files above ``chunkSize`` in another way: lengths of the chunks of a file.
+    public var cut: (@Sendable ([UInt8]) -> [Int])?
+    /// `x-chunking` of the manifest, as JSON.
+    public var chunking: String?
     /// Files above this many **bytes** are served alone, with a URL; `nil` none, -1 all.
     public var looseAbove: Int?
     /// Files have a URL besides their blobs.
@@ -82,6 +86,10 @@ public struct ManifestBuilder: Sendable {
             line.field("project", project)
             line.field("revision", revision)
             line.field("created", "2026-11-20T02:00:00Z")
+            if let chunking {
+                line.key("x-chunking")
+                line.raw(chunking)
+            }
             line.key("packs")
             line.array { line in
                 for pack in named {
@@ -110,6 +118,13 @@ public struct ManifestBuilder: Sendable {
 
     private func chunks(of bytes: [UInt8]) -> [ArraySlice<UInt8>] {
         guard let size = chunkSize, bytes.count > size else { return [bytes[...]] }
+        if let cut {
+            var start = 0
+            return cut(bytes).map { length in
+                defer { start += length }
+                return bytes[start..<(start + length)]
+            }
+        }
         return stride(from: 0, to: bytes.count, by: size).map { bytes[$0..<min($0 + size, bytes.count)] }
     }
 

@@ -1,3 +1,4 @@
+import SyncManifest
 import SyncModel
 import SyncTestKit
 import Testing

@@ -19,7 +19,8 @@ package struct ChunkParameters: Sendable, Equatable {
         self.maximum = maximum
     }
 
-    var isValid: Bool {
+    /// Whether chunks can be cut so.
+    package var isValid: Bool {
         minimum >= ChunkCutter.window && minimum <= average && average <= maximum && maximum <= 16 << 20
     }
 }
@@ -28,19 +29,23 @@ package struct ChunkParameters: Sendable, Equatable {
 ///
 /// Bytes inserted or removed move only the chunks around them. The gear table is part of what makes two
 /// publishes of the same bytes agree; a test pins it.
-struct ChunkCutter: Sendable {
+package struct ChunkCutter: Sendable {
     /// **Bytes** a cut depends on: a 64-bit gear hash has forgotten everything older.
-    static let window = 64
+    package static let window = 64
+
+    /// Names this method, gear table included, in `x-chunking`.
+    package static let method = "fastcdc-gear64-1"
 
     /// Seed of ``gear``: the first 64 bits of the fraction of π.
-    static let seed: UInt64 = 0x243F_6A88_85A3_08D3
+    package static let seed: UInt64 = 0x243F_6A88_85A3_08D3
 
-    private let parameters: ChunkParameters
+    package let parameters: ChunkParameters
     private let strict: UInt64
     private let loose: UInt64
     private let gear: [UInt64]
 
-    init(_ parameters: ChunkParameters) {
+    /// A cutter for valid parameters.
+    package init(_ parameters: ChunkParameters) {
         self.parameters = parameters
         // Two bits harder before the average, two bits easier after it. A larger hash range makes a cut
         // likelier, so the average need not be a power of two.
@@ -50,7 +55,7 @@ struct ChunkCutter: Sendable {
     }
 
     /// 256 numbers by SplitMix64 (G. Steele, D. Lea, C. Flood, OOPSLA 2014) from ``seed``.
-    static func gearTable() -> [UInt64] {
+    package static func gearTable() -> [UInt64] {
         var state = seed
         return (0..<256).map { _ in
             state &+= 0x9E37_79B9_7F4A_7C15
@@ -63,7 +68,7 @@ struct ChunkCutter: Sendable {
 
     /// Length of the first chunk of `bytes`, which must be the rest of the file, or at least
     /// ``ChunkParameters/maximum`` bytes of it.
-    func firstChunk(of bytes: UnsafeRawBufferPointer) -> Int {
+    package func firstChunk(of bytes: UnsafeRawBufferPointer) -> Int {
         guard bytes.count > parameters.minimum, let base = bytes.baseAddress else { return bytes.count }
         let end = min(bytes.count, parameters.maximum)
         let turn = min(parameters.average, end)
