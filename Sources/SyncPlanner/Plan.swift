@@ -124,7 +124,8 @@ package func makePlan(
             for (position, blob) in blobs.enumerated() {
                 if !skipping(row, position) {
                     let short = delta(row, position).filter {
-                        manifest.files.delta(at: $0).storedLength <= blob.storedLength &+ Delta.slack(blob.storedLength)
+                        let longest = blob.storedLength &+ Delta.slack(blob.storedLength)
+                        return manifest.files.delta(at: $0).storedLength <= longest
                     }
                     pieces.append(
                         Piece(
