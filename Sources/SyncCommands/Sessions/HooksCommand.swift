@@ -76,8 +76,10 @@ struct HooksReplayCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replay",
         abstract: "Run a hook that has ended once more, with the next attempt's number.",
-        discussion:
-            "A hook that has left a receipt is not called again; remove the receipt to have it called."
+        discussion: """
+            It is called although it has left a receipt. A hook that looks for its receipt by itself finds it, and \
+            does nothing: remove DEST/.syncagent/receipts/RUN_ID.GROUP first.
+            """
     )
 
     @Argument(help: ArgumentHelp("The hook, as 'syncagent hooks list' numbers it.", valueName: "number"))

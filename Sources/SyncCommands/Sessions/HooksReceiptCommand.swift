@@ -15,8 +15,9 @@ struct HooksReceiptCommand: AsyncParsableCommand {
             work be one step, such as a transaction with the run's identifier in it.
 
                 #!/bin/sh
-                syncagent hooks receipt "$SYNCAGENT_RUN_ID" --check && exit 0
-                ./reindex "$SYNCAGENT_DESTINATION" && syncagent hooks receipt "$SYNCAGENT_RUN_ID"
+                run=$SYNCAGENT_RUN_ID
+                syncagent hooks receipt "$run" --check && exit 0
+                ./reindex . && syncagent hooks receipt "$run"
 
             Exit status: 0 the receipt was made now (with --check: it is there), 2 it was there before (with --check: \
             it is not), 66 no such run. The receipt is DEST/.syncagent/receipts/RUN_ID.GROUP.
