@@ -217,6 +217,29 @@ struct BackgroundTests {
         #expect(outcome.error.contains("--background"), "\(outcome.error)")
     }
 
+    @Test("Without --into the files go where a pull in the foreground puts them; settings go along [S21]")
+    func project() throws {
+        let background = try BackgroundSet()
+        let outcome = try background.tool.run([
+            "pull", background.published.url, "--background", "--connections", "2", "--max-redirects", "3",
+        ])
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(try background.tool.run(["wait"]).status == 0)
+        #expect(try background.published.text("com.example.tower/a.txt") == "one")
+    }
+
+    @Test(
+        "A secret on the command line is not kept: --background refuses it with 64 and starts nothing [V64]"
+    )
+    func secret() throws {
+        let background = try BackgroundSet()
+        let outcome = try background.pull("--header", "Authorization: Bearer s3cret")
+        #expect(outcome.status == 64)
+        #expect(outcome.error.contains("Authorization"), "\(outcome.error)")
+        #expect(!outcome.error.contains("s3cret"))
+        #expect(try background.tool.run(["agent", "status"]).status == 69)
+    }
+
     @Test("A manifest that is not there ends --background with 66, and nothing is enqueued")
     func missing() throws {
         let background = try BackgroundSet()
