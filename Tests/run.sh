@@ -112,6 +112,23 @@ for target in Tests/*Tests; do
     swift test --skip-build --disable-xctest --filter "^$name\\." || failed "$name"
 done
 
+# The agent as a process among others. Here a few dozen trials of each, with the debug build; hundreds and thousands by
+# hand: Tests/crash.sh 2000, Tests/evidence/syscall-kills.sh.
+title "Kills, races, restarts"
+if command -v nginx >/dev/null && command -v python3 >/dev/null; then
+    SYNCAGENT="$PWD/.build/debug/syncagent"
+    export SYNCAGENT
+    Tests/crash.sh "${CRASHES:-60}" || failed "crash"
+    Tests/agents.sh || failed "agents"
+    if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
+        Tests/evidence/syscall-kills.sh --sample "${SYSCALLS:-30}" || failed "syscall-kills"
+    else
+        skipped "kills at system calls: strace is missing or may not trace here"
+    fi
+else
+    skipped "kills, races, restarts: no nginx or no python3"
+fi
+
 if [ -n "$failures" ]; then
     printf '\nFAILED:%s\n' "$failures" >&2
     exit 1

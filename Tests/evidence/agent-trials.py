@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+"""The parts of agents.sh; started by it, which says what each shows."""
+import argparse, glob, json, os, random, shutil, signal, statistics, subprocess, sys, threading, time
+from collections import Counter
+import checks
+from agents import PATIENCE, Place, Story, UnixConnection
+
+MIB = 1 << 20
+
+
+class Parts(Place):
+    def __init__(self, a):
+        super().__init__(a.work)
+        self.a, self.broken = a, []
+        self.wanted = {r: checks.wanted(checks.load(f"{a.site}/{r}.json")) for r in ("r1", "r2")}
+        # Every part begins with nothing.
+        shutil.rmtree(self.state, ignore_errors=True)
+        shutil.rmtree(f"{a.work}/files", ignore_errors=True)
+
+    def hold(self, what, is_so):
+        print(f"{'ok' if is_so else 'BROKEN'}: {what}", flush=True)
+        if not is_so:
+            self.broken.append(what)
+
+    def into(self, name):
+        return f"{self.a.work}/files/{name}"
+
+    def pull(self, name, revision="r1", *more):
+        return ["pull", f"{self.a.url}/{revision}.json", "--session", name, "--into", self.into(name), "--prune", "--force", *more]
+
+    def background(self, name, revision="r1", *more):
+        status, reply, err = self.ask(*self.pull(name, revision, "--background", "--json", *more))
+        if status != 0:
+            sys.exit(f"{name}: exit {status}: {err}")
+        return reply["run"]
+
+    def fresh_agent(self, *arguments):
+        self.start_agent(*arguments)
+        self.wait_agent()
+
+    def end_agent(self):
+        self.agent.terminate()
+        self.agent.wait()
+
+    def states(self):
+        return {run["session"]: run["state"] for run in self.store.runs()}
+
+    def until(self, condition, seconds=PATIENCE):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if condition():
+                return True
+            time.sleep(0.01)
+        return False
+
+    def right(self, name, revision="r1"):
+        return checks.differences(self.wanted[revision], checks.describe(self.into(name)))
+
+    # Parts
+
+    def restart(self):
+        calls, child = f"{self.a.work}/restart-calls", f"{self.a.work}/restart-child"
+        hook = f"{self.a.work}/restart-hook.sh"
+        with open(hook, "w") as file:
+            file.write(f'#!/bin/sh\necho $$ >{child}\necho "begin $SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT" >>{calls}\nsleep 3\n'
+                       f'echo "end $SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT" >>{calls}\n')
+        os.chmod(hook, 0o755)
+        self.fresh_agent("--jobs", "3")
+        self.background("in-hook", "r1", "--hook", hook)
+        self.until(lambda: os.path.exists(calls))
+        self.background("running", "r1", "--limit-rate", "1M")
+        self.background("running-too", "r1", "--limit-rate", "1M")
+        self.background("queued")
+        self.background("later", "r1", "--not-before", "4s")
+        self.background("paused", "r1", "--paused")
+        self.until(lambda: self.states().get("running-too") == "running")
+        before = self.states()
+        print(f"killed while: {before}", flush=True)
+        self.kill_agent()
+        with open(child) as file:
+            os.kill(int(file.read()), signal.SIGKILL)
+        shutil.rmtree(self.runtime, ignore_errors=True)
+        time.sleep(0.2)
+        self.hold("nobody is at work", not glob.glob(self.runtime + "/*"))
+        self.start_agent()
+        done = self.until(lambda: all(s in ("finished", "paused") for s in self.states().values()) and self.store.rest())
+        after = self.states()
+        self.hold(f"everything went on with no command: {after}", done and
+                  {n for n, s in after.items() if s != "finished"} == {"paused"} and after["paused"] == "paused")
+        with open(calls) as file:
+            lines = [line.split() for line in file]
+        self.hold(f"the hook was called again, same run, next attempt: {[(w, n) for w, _, n in lines]}",
+                  [(w, n) for w, _, n in lines] == [("begin", "1"), ("begin", "2"), ("end", "2")] and len({r for _, r, _ in lines}) == 1)
+        for name, state in after.items():
+            if state == "finished":
+                self.hold(f"{name}: every file is right", not self.right(name))
+        self.broken += self.doctor()
+        self.end_agent()
+
+    def race(self):
+        mark = os.path.getsize(self.a.log)
+        clients = [self.client(*self.pull("raced", "r1", "--limit-rate", "400K", "--quiet")) for _ in range(50)]
+        statuses = Counter()
+        said = set()
+        for client in clients:
+            _, err = client.communicate()
+            statuses[client.returncode] += 1
+            said |= {"busy" in err or "at work" in err} if client.returncode == 75 else set()
+        self.hold(f"50 pulls at once: exit statuses {dict(statuses)}", statuses == {0: 1, 75: 49})
+        self.hold("those that did not get it say so", said == {True})
+        self.hold("every file is right", not self.right("raced"))
+        whole = sum(checks.all_blobs(checks.load(f"{self.a.site}/r1.json")).values())
+        sent = checks.counted(self.a.log, mark)["pack_bytes"]
+        self.hold(f"{sent / MIB:.2f} MiB were sent, the set has {whole / MIB:.2f}", sent <= whole * 1.01)
+        self.broken += self.doctor()
+
+        clients = [self.client(*self.pull("raced", "r2", "--background", "--json")) for _ in range(50)]
+        runs, statuses = Counter(), Counter()
+        for client in clients:
+            out, err = client.communicate()
+            statuses[client.returncode] += 1
+            if client.returncode == 0:
+                runs[json.loads(out.splitlines()[-1])["run"]] += 1
+            elif statuses[client.returncode] < 3:
+                print(err.strip()[-300:])
+        self.hold(f"50 background pulls at once with no agent: exit statuses {dict(statuses)}", statuses == {0: 50})
+        rest = self.until_rest()
+        # Who comes after the run has ended begins another, which finds nothing to do.
+        print(f"runs they were given: {sorted(runs.values(), reverse=True)}")
+        self.hold("at rest, every file is right", rest == "idle" and not self.right("raced", "r2"))
+        self.broken += self.doctor()
+        self.hold("the agent stops", self.ask("agent", "stop")[0] == 0)
+
+    def storm(self):
+        self.fresh_agent()
+        self.background("storm", "r1", "--limit-rate", "500K")
+        answers, errors, lock = Counter(), [], threading.Lock()
+        request = {"manifest": f"{self.a.url}/r1.json", "destination": self.into("storm"), "session": "storm", "prune": True}
+
+        def talk(number):
+            choose = random.Random(number)
+            connection = UnixConnection(self.socket)
+            for _ in range(125):
+                verb = choose.choices(["pause", "resume", "cancel", "enqueue"], [45, 45, 3, 7])[0]
+                try:
+                    if verb == "enqueue":
+                        body = dict(request, manifest=f"{self.a.url}/{choose.choice(['r1', 'r2'])}.json", limit_rate=500_000)
+                        status, reply = self.request(connection, "POST", "/v1/runs", body)
+                    else:
+                        status, reply = self.request(connection, "POST", f"/v1/sessions/storm/{verb}", {})
+                    with lock:
+                        answers[verb, status] += 1
+                        if status >= 400:
+                            errors.append((verb, status, (reply or {}).get("error", {}).get("message")))
+                except OSError as error:
+                    with lock:
+                        errors.append((verb, 0, str(error)))
+                    connection.close()
+
+        begin = time.monotonic()
+        talkers = [threading.Thread(target=talk, args=(n,)) for n in range(8)]
+        for talker in talkers: talker.start()
+        for talker in talkers: talker.join()
+        took = time.monotonic() - begin
+        print(f"1000 requests in {took:.2f} s, {1000 / took:.0f} a second: {dict(sorted(answers.items()))}")
+        for error in errors[:5]:
+            print(f"  {error}")
+        self.hold("every request was answered, and none with an internal error",
+                  sum(answers.values()) == 1000 and not any(status >= 500 for _, status in answers))
+        self.broken += self.doctor()
+        self.ask("resume", "storm")
+        rest = self.until_rest()
+        self.hold(f"at rest: {rest}, {Counter(r['state'] for r in self.store.runs())}", rest == "idle")
+        run = self.background("storm", "r2")
+        self.until(lambda: self.store.rest() == "idle")
+        self.hold("the next run ends with every file", self.states()["storm"] == "finished" and not self.right("storm", "r2"))
+        self.story("storm")
+        self.broken += self.doctor()
+        self.end_agent()
+
+    def story(self, name):
+        done = subprocess.run([self.syncagent, "events", name, "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        story = Story()
+        complaints = [wrong for line in done.stdout.splitlines() if (wrong := story.take(json.loads(line)))]
+        self.hold(f"{story.sequence} events in order {complaints[:3]}", not complaints and story.sequence > 0)
+
+    def followers(self):
+        self.fresh_agent()
+        self.background("followed")
+        over = threading.Event()
+
+        def work():
+            turn = 0
+            while not over.is_set():
+                turn += 1
+                self.background("followed", f"r{turn % 2 + 1}", "--limit-rate", "20M")
+                self.until(lambda: self.store.rest() == "idle")
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        choose, got, cut = random.Random(1), [], 0
+        for _ in range(100):
+            client = self.client("events", "followed", "--follow", "--json", "--since", str(got[-1] if got else 0))
+            time.sleep(choose.uniform(0, 0.25))
+            client.kill()
+            out, _ = client.communicate()
+            lines = out.split("\n")
+            cut += lines[-1] != ""
+            got += [json.loads(line)["seq"] for line in lines[:-1] if line]
+        over.set()
+        worker.join()
+        done = subprocess.run([self.syncagent, "events", "followed", "--json", "--since", str(got[-1] if got else 0)],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        seen = len(got)
+        got += [json.loads(line)["seq"] for line in done.stdout.splitlines()]
+        self.hold(f"100 readers killed ({cut} in the middle of a line) saw {seen} events, the rest is {len(got) - seen}; "
+                  "no gap, no repeat", got == list(range(1, len(got) + 1)) and seen > 0)
+        self.story("followed")
+        self.end_agent()
+
+    def sessions(self, count):
+        self.fresh_agent()
+        for number in range(count):
+            self.background(f"s{number:02}", "r1", *(["--paused"] if number % 4 == 0 else []))
+        self.until(lambda: self.store.rest())
+        self.end_agent()
+
+    def cost(self):
+        """CPU seconds, voluntary context switches of all threads, KiB."""
+        pid = self.agent.pid
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        switches = 0
+        for path in glob.glob(f"/proc/{pid}/task/*/status"):
+            with open(path) as file:
+                switches += sum(int(line.split()[1]) for line in file if line.startswith("voluntary_ctxt_switches"))
+        with open(f"/proc/{pid}/status") as file:
+            rss = next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), switches, rss
+
+    def rest(self):
+        self.sessions(20)
+        self.fresh_agent()
+        time.sleep(5)
+        cpu, switches, _ = self.cost()
+        time.sleep(60)
+        cpu_after, switches_after, rss = self.cost()
+        print(f"at rest with 20 sessions, over 60 s: CPU {(cpu_after - cpu) / 60 * 100:.3f} %, "
+              f"{switches_after - switches} wake-ups, {rss / 1024:.1f} MiB, {len(os.listdir(f'/proc/{self.agent.pid}/task'))} threads, "
+              f"{len(os.listdir(f'/proc/{self.agent.pid}/fd'))} descriptors")
+        self.hold("CPU under 0.1 %", cpu_after - cpu < 0.06)
+        self.end_agent()
+
+    def list(self):
+        self.sessions(20)
+        whole, first = [], []
+        for _ in range(10):
+            begin = time.monotonic()
+            self.start_agent()
+            while True:
+                try:
+                    connected = time.monotonic()
+                    status, reply = self.request(UnixConnection(self.socket), "GET", "/v1/sessions")
+                    break
+                except OSError:
+                    time.sleep(0.001)
+            whole.append((time.monotonic() - begin) * 1000)
+            first.append((time.monotonic() - connected) * 1000)
+            if len(reply["sessions"]) != 20:
+                self.hold(f"{len(reply['sessions'])} of 20 sessions in the first answer", False)
+            self.end_agent()
+        print(f"20 sessions are listed {statistics.median(whole):.0f} ms after the start of the process (most {max(whole):.0f}), "
+              f"{statistics.median(first):.0f} ms after the socket answers")
+        self.hold("within 100 ms", statistics.median(whole) <= 100)
+
+    def enqueue(self):
+        empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        files = [{"path": f"d{n % 100:02}/f{n:06}", "size": 0, "sha256": empty} for n in range(100_000)]
+        files.sort(key=lambda file: file["path"])
+        with open(f"{self.a.site}/many.json", "w") as file:
+            json.dump({"format": "syncagent-manifest/1", "project": "agent.many", "files": files}, file)
+        self.fresh_agent()
+        times = []
+        for number in range(3):
+            begin = time.monotonic()
+            self.background(f"many{number}", "many", "--paused")
+            times.append(time.monotonic() - begin)
+        tables = {t: self.store.rows(f"SELECT count(*) AS n FROM {t}")[0]["n"] for t in ("sessions", "runs", "groups", "hooks", "tasks")}
+        size = sum(os.path.getsize(self.store.path + s) for s in ("", "-wal") if os.path.exists(self.store.path + s))
+        print(f"100,000 files enqueued in {', '.join(f'{t:.2f}' for t in times)} s; rows of three such runs {tables}; "
+              f"the store has {size / 1024:.0f} KiB")
+        self.hold("at most 5 s", max(times) <= 5)
+        self.end_agent()
+
+    def store_cost(self):
+        memory = f"/dev/shm/syncagent-{os.getpid()}"
+        times = {"disk": [], "memory": []}
+        try:
+            for turn in range(12):
+                kind = ("disk", "memory")[turn % 2]
+                state = f"{self.a.work}/cost-state" if kind == "disk" else memory
+                shutil.rmtree(state, ignore_errors=True)
+                shutil.rmtree(self.into("cost"), ignore_errors=True)
+                os.makedirs(state, 0o700)
+                subprocess.run(["sync"])
+                begin = time.monotonic()
+                done = subprocess.run([self.syncagent, "pull", f"{self.a.url}/large/manifest.json", "--into", self.into("cost"), "--quiet"],
+                                      env=dict(os.environ, XDG_STATE_HOME=state), stdin=subprocess.DEVNULL)
+                took = time.monotonic() - begin
+                if done.returncode:
+                    sys.exit(f"exit {done.returncode}")
+                if turn > 1:        # the first of each warms up
+                    times[kind].append(took)
+        finally:
+            shutil.rmtree(memory, ignore_errors=True)
+        disk, ram = statistics.median(times["disk"]), statistics.median(times["memory"])
+        for kind, list_ in times.items():
+            print(f"state {'on the ' if kind == 'disk' else 'in '}{kind}: " + " ".join(f"{t:.2f}" for t in sorted(list_)))
+        print(f"fresh pull of 20,000 files: median {disk:.2f} s with the state on the disk, {ram:.2f} s with it in memory: "
+              f"{(disk / ram - 1) * 100:+.1f} %")
+        self.hold("at most 10 %", disk <= ram * 1.1)
+
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("part")
+for option in ("site", "url", "log", "work"):
+    parser.add_argument(f"--{option}", required=True)
+arguments = parser.parse_args()
+parts = Parts(arguments)
+print(f"\n{arguments.part}:", flush=True)
+try:
+    getattr(parts, "store_cost" if arguments.part == "store" else arguments.part)()
+finally:
+    if parts.agent and parts.agent.poll() is None:
+        parts.agent.kill()
+for line in parts.broken:
+    print(f"BROKEN: {line}")
+sys.exit(1 if parts.broken else 0)

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""The trials of syscall-kills.sh; started by it, which says what is checked."""
+import argparse, os, random, re, shutil, subprocess, sys, time
+from collections import Counter
+import checks
+
+CALLS = ["openat", "mkdirat", "mkdir", "write", "writev", "pwrite64", "pwritev", "ftruncate", "fallocate", "copy_file_range",
+         "ioctl", "fchmod", "fchmodat", "utimensat", "futimens", "symlinkat", "linkat", "rename", "renameat", "renameat2",
+         "unlink", "unlinkat", "rmdir", "fsync", "fdatasync", "syncfs", "sync_file_range", "flock", "fcntl", "close", "mmap", "msync"]
+# Counted, but no point of their own: they change nothing that outlives the process.
+HARMLESS = {"close", "mmap", "fcntl", "ioctl"}
+
+
+class Kills:
+    def __init__(self, a):
+        self.a = a
+        self.syncagent = os.environ["SYNCAGENT"]
+        self.place = f"{a.work}/place"
+        self.wanted = {n: checks.wanted(checks.load(f"{a.site}/{n}.json")) for n in ("one", "two")}
+        self.violations, self.points, self.spared = [], Counter(), Counter()
+
+    def environment(self, place):
+        return dict(os.environ, XDG_STATE_HOME=f"{place}/state")
+
+    def command(self, place, name):
+        return [self.syncagent, "pull", f"{self.a.url}/{name}.json", "--into", f"{place}/files", "--prune", "--force", "--quiet"]
+
+    def pull(self, place, name, *prefix):
+        """The prefix is a program that runs it."""
+        return subprocess.run([*prefix, *self.command(place, name)], env=self.environment(place), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def fresh(self):
+        """The first revision, pulled: copies would be other files, which nobody may prune."""
+        shutil.rmtree(self.place, ignore_errors=True)
+        os.makedirs(self.place)
+        first = self.pull(self.place, "one")
+        if first.returncode != 0:
+            sys.exit(f"the first revision cannot be pulled: exit {first.returncode}: {first.stderr}")
+
+    def count(self):
+        """Calls of each kind: in all, and of the thread with most."""
+        self.fresh()
+        trace = f"{self.a.work}/trace"
+        known = ",".join("?" + call for call in CALLS)
+        done = self.pull(self.place, "two", "strace", "-f", "-qq", "-o", trace, "-e", f"trace={known}")
+        if done.returncode != 0:
+            sys.exit(f"the pull under strace ends with {done.returncode}: {done.stderr}")
+        each = Counter()
+        with open(trace, errors="replace") as file:
+            for line in file:
+                match = re.match(r"(\d+) +(\w+)\(", line)
+                if match:
+                    each[match[2], match[1]] += 1
+        total, most = Counter(), Counter()
+        for (call, _), count in each.items():
+            total[call] += count
+            most[call] = max(most[call], count)
+        return total, most
+
+    def trial(self, call, n):
+        """Kills at one point; whether the run died of it."""
+        self.fresh()
+        done = self.pull(self.place, "two", "strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}",
+                         "-e", f"inject={call}:signal=SIGKILL:when={n}")
+        where, broken = f"{call} {n}", []
+        died = done.returncode not in (0, 1, 2, 3, 4, 5, 69, 73, 74, 75)
+        files = f"{self.place}/files"
+        for path, what in checks.describe(files).items():
+            if what not in (self.wanted["one"].get(path), self.wanted["two"].get(path)):
+                broken.append(f"wrong: {path!r} is {what}")
+        again = self.pull(self.place, "two")
+        if again.returncode != 0:
+            broken.append(f"the next pull: exit {again.returncode}: {again.stderr.strip()[-300:]}")
+        broken += checks.differences(self.wanted["two"], checks.describe(files))
+        doctor = subprocess.run([self.syncagent, "doctor", "--strict"], env=self.environment(self.place), stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True)
+        if doctor.returncode != 0:
+            broken.append(f"doctor --strict: exit {doctor.returncode}: {(doctor.stdout + doctor.stderr).strip()[-300:]}")
+        staging = f"{files}/.syncagent/staging"
+        left = [f for _, _, names in os.walk(staging) for f in names]
+        if left:
+            broken.append(f"left in staging: {left[:3]}")
+        for line in broken[:5]:
+            print(f"BROKEN at {where}: {line}", flush=True)
+        self.violations += broken
+        return died
+
+    def run(self):
+        a = self.a
+        total, most = self.count()
+        print("calls of the update: " + ", ".join(f"{call} {count}" for call, count in sorted(total.items())), flush=True)
+        points = [(call, n) for call in CALLS if call not in HARMLESS for n in range(1, most[call] + 1)]
+        everything = len(points)
+        if a.sample and a.sample < everything:
+            print(f"seed {a.seed}: {a.sample} of {everything} points", flush=True)
+            points = sorted(random.Random(a.seed).sample(points, a.sample))
+        begin = time.monotonic()
+        for number, (call, n) in enumerate(points, 1):
+            (self.points if self.trial(call, n) else self.spared)[call] += 1
+            if number % 50 == 0 or number == len(points):
+                print(f"{number} of {len(points)} points, {time.monotonic() - begin:.0f} s", flush=True)
+        if not a.sample:
+            for call in sorted({call for call, _ in points}):
+                n = most[call]
+                while self.trial(call, n + 1):      # threads shared their work differently: go on until one outlives it
+                    n += 1
+                    self.points[call] += 1
+        print("\n| call | killed at | outlived |\n|---|--:|--:|")
+        for call in sorted(self.points | self.spared):
+            print(f"| {call} | {self.points[call]} | {self.spared[call]} |")
+        print(f"\nkilled at {self.points.total()} of {everything} points, outlived {self.spared.total()} "
+              f"(another thread had done the work): {len(self.violations)} violations")
+        sys.exit(1 if self.violations else 0)
+
+
+parser = argparse.ArgumentParser(description=__doc__)
+for option in ("site", "url", "work"):
+    parser.add_argument(f"--{option}", required=True)
+parser.add_argument("--sample", type=int)
+parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
+Kills(parser.parse_args()).run()
