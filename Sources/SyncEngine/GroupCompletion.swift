@@ -37,7 +37,7 @@ struct GroupCompletion {
             }
             let hooks = OwedHooks(environment: environment, destination: destination)
             var allSucceeded = true
-            for hook in owed {
+            for hook in owed where !environment.stop.isStopped {
                 guard let input = reports.first(where: { $0.group == hook.group }) else { continue }
                 allSucceeded = try hooks.run(hook, report: input.json) && allSucceeded
             }

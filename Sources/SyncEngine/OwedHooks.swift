@@ -66,7 +66,8 @@ struct OwedHooks {
 
     private func input(after outcome: HookOutcome, round: Int) -> HookRunInput {
         if outcome.succeeded { return .succeeded }
-        if outcome.end == .stopped { return .interrupted }
+        // Given up by a person: it is not owed any more. Stopped for any other reason it is called again.
+        if outcome.end == .stopped { return environment.stop.reason == .cancelled ? .failed : .interrupted }
         let asksAgain = outcome.isTransient || outcome.end == .exited(75)
         return asksAgain && round < Self.attemptLimit ? .askedForRetry : .failed
     }

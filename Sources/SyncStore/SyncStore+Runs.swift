@@ -59,6 +59,16 @@ extension SyncStore {
             guard try Self.move(found, input, reason: reason, db) else { return false }
             try Self.keepPause(of: found, input, now: now, db)
             if input == .cancelled || input == .superseded { try Self.closeRun(found.number, now: now, db) }
+            if input == .cancelled {
+                // Those of a run that is superseded are still owed; of one that a person gives up none is.
+                for hook in try Self.hooks(
+                    where: "hooks.run = ? AND hooks.state = 'pending'",
+                    [found.number],
+                    db
+                ) {
+                    try Self.move(hook, .dropped, db)
+                }
+            }
             return true
         }
     }

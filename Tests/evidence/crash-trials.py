@@ -20,6 +20,7 @@ class Trials(Place):
         self.blobs = {r: checks.all_blobs(m) for r, m in manifests.items()}
         self.digest = {checks.sha256(f"{a.site}/{r}.json"): r for r in self.revisions}
         self.violations, self.tally, self.phases = [], Counter(), Counter()
+        self.stops = []             # moments at which commands that stop a hook were asked and answered
         self.kills = []             # moments at which an agent was killed
         self.current = None         # the revision that is in place, once a run has finished
         self.mixed = set()          # revisions of which files may be in place besides
@@ -107,16 +108,17 @@ class Trials(Place):
                 arguments = self.pull(target)
             else:
                 target, arguments = None, [word, SESSION, "--json"]
-            self.flying = word
+            self.flying, asked = word, time.time()
             self.running = self.client(*arguments)
             out, _ = self.running.communicate()
-            self.note(word, target, self.running.returncode, out)
+            self.note(word, target, self.running.returncode, out, asked)
 
-    def note(self, word, revision, status, out):
+    def note(self, word, revision, status, out, begin=0.0):
         if status != 0:
             self.tally[f"{word}: not acknowledged"] += 1
             return
         self.flying = None
+        self.stops += [begin, time.time()] if word in ("pause", "second") else []
         reply = json.loads(out.splitlines()[-1])
         if revision:
             self.promised[reply["run"]] = "enqueued"
@@ -233,7 +235,10 @@ class Trials(Place):
                 self.tally["hook: called again"] += 1
                 # Inside: from its start until its end was on record, which takes a moment.
                 last = ends.get(attempt, begins[-1][1]) + 0.25
-                if not any(moment - 0.25 <= kill <= last for kill in self.kills):
+                # A pause or another request stops a hook, too; it is called again when the run goes on.
+                if any(moment - 0.25 <= asked <= last for asked in self.stops):
+                    self.tally["hook: called again after a command had stopped it"] += 1
+                elif not any(moment - 0.25 <= kill <= last for kill in self.kills):
                     broken.append(f"duplicate: the hook of {run} was called after attempt {attempt}, which no kill interrupted")
         for run in finished:
             if not any(word == "end" for word, _, _ in calls.get(run["id"], [])):
