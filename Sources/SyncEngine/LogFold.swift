@@ -23,7 +23,8 @@ struct LogFold {
                 second.path.withUnsafeBufferPointer { PathOrder.compare(one, $0) < 0 }
             }
         }
-        guard var reader = try? PlaceReader(destination) else { return index }  // No memory: the next run does it.
+        // No memory: the next run does it.
+        guard var reader = try? PlaceReader(destination) else { return index }
         var writer = StatIndexWriter(expecting: index.count + entries.count)
         var position = 0
         for entry in entries {

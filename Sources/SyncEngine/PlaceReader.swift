@@ -43,7 +43,8 @@ struct PlaceReader: ~Copyable {
         return (entry.path + [0]).withUnsafeBufferPointer { path in
             let name = entry.path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
             let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
-            guard let directory = try? directories.descriptor(parent, create: false),  // Nothing of ours, then.
+            // What cannot be reached is not ours.
+            guard let directory = try? directories.descriptor(parent, create: false),
                 let base = path.baseAddress
             else { return nil }
             return verify(entry, directory, UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self))
