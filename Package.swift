@@ -166,7 +166,7 @@ let package = Package(
         // For tests here and of plugins elsewhere.
         library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL"]),
         tests("FaultMatrixTests", [
-            "SyncTestKit", "SyncPlugins", "SyncTransfer", "SyncEngine", "SyncStore", "SyncModel",
+            "syncagent", "SyncTestKit", "SyncPlugins", "SyncTransfer", "SyncEngine", "SyncStore", "SyncModel",
         ]),
         tests("SyncTestKitTests", ["SyncTestKit", "SyncPlugins"]),
         tests("SyncTransferTests", ["SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),

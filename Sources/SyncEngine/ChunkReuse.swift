@@ -61,8 +61,15 @@ struct ChunkReuse {
     }
 
     /// The plan for what is neither in place nor in local files.
-    func plan(connections: Int, prefix: (_ row: Int) -> UInt64) throws(PlanError) -> Plan {
-        try plan(wanted, connections, prefix, delta: bases.delta) {
+    ///
+    /// - Parameter isResumed: Whether an interrupted run left something: then gaps are what it has fetched, and are
+    ///   hardly ever read again. A run that is killed every minute still comes to an end.
+    func plan(
+        connections: Int,
+        isResumed: Bool,
+        prefix: (_ row: Int) -> UInt64
+    ) throws(PlanError) -> Plan {
+        try plan(wanted, connections, isResumed, prefix, delta: bases.delta) {
             parts.isHere(row: $0, blob: $1) || isComing($0, $1)
         }
     }
@@ -70,11 +77,13 @@ struct ChunkReuse {
     private func plan(
         _ rows: [Int],
         _ connections: Int,
+        _ isResumed: Bool,
         _ prefix: (_ row: Int) -> UInt64,
         delta: (_ row: Int, _ blob: Int) -> Int? = { _, _ in nil },
         skipping: (_ row: Int, _ blob: Int) -> Bool
     ) throws(PlanError) -> Plan {
-        let rule = FetchRounds.rule(for: manifest, wanted: rows, connections: connections, skipping: skipping)
+        var rule = FetchRounds.rule(for: manifest, wanted: rows, connections: connections, skipping: skipping)
+        if isResumed { (rule.maximumGap, rule.wastePercent) = (32 << 10, 1) }
         return try makePlan(
             manifest,
             wanted: rows,
@@ -141,7 +150,7 @@ struct ChunkReuse {
         guard !missing.isEmpty else { return [] }
         origin.set(Set(missing), .network)
         do throws(PlanError) {
-            let plan = try plan(missing, rounds.connections, { _ in 0 }, skipping: parts.isHere)
+            let plan = try plan(missing, rounds.connections, false, { _ in 0 }, skipping: parts.isHere)
             return rounds.run(plan, parts: parts)
         } catch {
             return missing.map { FetchRounds.Failure(row: $0, reason: "\(error)", isDisk: false) }

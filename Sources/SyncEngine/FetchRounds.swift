@@ -15,6 +15,8 @@ struct FetchRounds: Sendable {
     let staging: Staging
     let committer: Committer
     let connections: Int
+    /// Blobs in progress, for the next process.
+    let begun: BegunBlobs
     let onBytes: @Sendable (UInt64) -> Void
     /// Blobs that are on their way from elsewhere, by row and position: not to be asked for.
     var isComing: @Sendable (_ row: Int, _ blob: Int) -> Bool = { _, _ in false }
@@ -81,7 +83,18 @@ struct FetchRounds: Sendable {
         var failures: [Failure] = []
         var round = plan
         for attempt in 0..<Self.rounds {
-            let result = fetch(round, attempt: attempt, parts: parts, workers: workers, pool: pool)
+            let installer = Installer(
+                plan: round,
+                manifest: manifest,
+                staging: staging,
+                committer: committer,
+                parts: parts,
+                bases: attempt == 0 ? bases : nil,
+                begun: begun,
+                onBytes: onBytes
+            )
+            let result = fetch(round, attempt: attempt, installer, workers: workers, pool: pool)
+            begun.endPlan()
             let last = attempt + 1 == Self.rounds || environment.stop.isStopped
             var again: [Int] = []
             for failure in result {
@@ -107,6 +120,7 @@ struct FetchRounds: Sendable {
                 break
             }
         }
+        if failures.isEmpty, !environment.stop.isStopped { begun.remove() }
         return failures
     }
 
@@ -125,19 +139,10 @@ struct FetchRounds: Sendable {
     private func fetch(
         _ plan: Plan,
         attempt: Int,
-        parts: PartFiles,
+        _ installer: Installer,
         workers: WorkerPool,
         pool: BufferPool
     ) -> [RowFailure] {
-        let installer = Installer(
-            plan: plan,
-            manifest: manifest,
-            staging: staging,
-            committer: committer,
-            parts: parts,
-            bases: attempt == 0 ? bases : nil,
-            onBytes: onBytes
-        )
         let spans = SpanTransfers(
             plan: plan,
             urls: { urls(of: plan.spans[$0].source) },

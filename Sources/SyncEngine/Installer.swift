@@ -40,12 +40,14 @@ final class Installer: BlobConsumer {
     private let committer: Committer
     private let parts: PartFiles
     private let bases: DeltaBases?
+    private let begun: BegunBlobs
     private let state = Mutex(State())
     private let onBytes: @Sendable (_ raw: UInt64) -> Void
 
     /// - Parameters:
     ///   - parts: Large files in progress; outlives one plan.
     ///   - bases: What the plan's deltas are made with.
+    ///   - begun: Blobs in progress, for the next process.
     ///   - onBytes: Told of every verified-to-be raw **byte** count, for progress only.
     init(
         plan: Plan,
@@ -54,6 +56,7 @@ final class Installer: BlobConsumer {
         committer: Committer,
         parts: PartFiles,
         bases: DeltaBases? = nil,
+        begun: BegunBlobs,
         onBytes: @escaping @Sendable (UInt64) -> Void
     ) {
         self.plan = plan
@@ -62,6 +65,7 @@ final class Installer: BlobConsumer {
         self.committer = committer
         self.parts = parts
         self.bases = bases
+        self.begun = begun
         self.onBytes = onBytes
     }
 
@@ -167,11 +171,11 @@ final class Installer: BlobConsumer {
         }
     }
 
-    /// The span that brought a blob of a row. Looked for only when bytes were wrong.
+    /// The span whose source answers for a blob of a row. Looked for only when bytes were wrong.
     private func span(of blob: Int, in row: Int) -> Int? {
         plan.targets.firstIndex { $0.row == row && $0.blob == blob }
             .flatMap { target in plan.slots.firstIndex { $0.targets.contains(target) } }
-            .flatMap { slot in plan.spans.firstIndex { $0.slots.contains(slot) } }
+            .flatMap { source(of: $0) }
     }
 
     private func part(for target: Plan.Target) -> PartFile? {
@@ -226,10 +230,42 @@ final class Installer: BlobConsumer {
         state.withLock { $0.missing[span, default: []].append(missing) }
     }
 
+    // MARK: Slots that are not complete
+
+    func keep(_ stored: UnsafeRawBufferPointer, at position: Int, of slot: Int, part: Int) {
+        guard let place = place(of: slot) else { return }
+        begun.keep(stored, at: position, of: place, length: plan.slots[slot].range.length, part: part)
+    }
+
+    func kept(slot: Int, count: Int) -> [UInt8] {
+        place(of: slot).map { begun.bytes(at: $0, count: count) } ?? [UInt8](repeating: 0, count: count)
+    }
+
+    private func place(of slot: Int) -> Plan.Place? {
+        guard let span = span(of: slot), case .pack(let pack) = plan.spans[span].source else { return nil }
+        return Plan.Place(pack: pack, offset: plan.slots[slot].range.lowerBound)
+    }
+
+    /// The span that has a slot: spans have their slots in the order of the slots.
+    private func span(of slot: Int) -> Int? {
+        var (low, high) = (0, plan.spans.count)
+        while low < high {
+            let middle = low + (high - low) / 2
+            if plan.spans[middle].slots.upperBound <= slot { low = middle + 1 } else { high = middle }
+        }
+        return low < plan.spans.count && plan.spans[low].slots.contains(slot) ? low : nil
+    }
+
     // MARK: Trouble
 
+    /// The span whose source answers for a slot; `nil` when an earlier process brought its first bytes: they may
+    /// have been changed since, and that is no source's fault.
+    private func source(of slot: Int) -> Int? {
+        place(of: slot).map(begun.isMixed) == true ? nil : span(of: slot)
+    }
+
     private func blame(_ slot: Int, _ reason: String) {
-        let span = plan.spans.firstIndex { $0.slots.contains(slot) }
+        let span = source(of: slot)
         for target in plan.targets[plan.slots[slot].targets] {
             report(Trouble(row: target.row, span: span, cause: .wrongBytes(reason)))
         }

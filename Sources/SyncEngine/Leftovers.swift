@@ -3,12 +3,14 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 
-/// Takes over parts of large files that an interrupted run left in staging.
+/// Takes over parts of large files, and blobs begun, that an interrupted run left in staging.
 struct Leftovers {
     let manifest: Manifest
     let parts: PartFiles
-    let staging: Staging
+    let begun: BegunBlobs
     let committer: Committer
+
+    private var staging: Staging { begun.staging }
 
     struct Adopted: Sendable {
         /// Rows whose parts turned out whole; given to the committer.
@@ -32,6 +34,10 @@ struct Leftovers {
         }
         var hasher = try SHA256Hasher()
         for (file, size) in found {
+            guard !file.name.isBegun else {
+                if !begun.adopt(file, size: size) { staging.remove(file) }
+                continue
+            }
             guard let row = rows[file.name.digest] else {
                 adopted.unwanted.append(file)
                 continue

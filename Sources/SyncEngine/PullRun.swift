@@ -274,10 +274,13 @@ struct PullRun {
             staging: staging,
             committer: committer,
             connections: options.connections,
+            begun: BegunBlobs(manifest: manifest, staging: staging, lane: environment.workers),
             onBytes: { progress.add(bytes: $0) }
         )
-        let parts = PartFiles(manifest: manifest, staging: staging, lane: environment.workers)
-        let leftovers = Leftovers(manifest: manifest, parts: parts, staging: staging, committer: committer)
+        let (begun, parts) = (
+            rounds.begun, PartFiles(manifest: manifest, staging: staging, lane: environment.workers)
+        )
+        let leftovers = Leftovers(manifest: manifest, parts: parts, begun: begun, committer: committer)
         do {
             let adopted = try leftovers.adopt(rest)
             origin.set(adopted.complete, .reused)
@@ -296,7 +299,12 @@ struct PullRun {
                 committer: committer,
                 threads: environment.workers
             )
-            let plan = try chunks.plan(connections: options.connections) { adopted.prefixes[$0] ?? 0 }
+            let isResumed = adopted.bytes > 0 || !begun.isEmpty
+            let plan = begun.shortened(
+                try chunks.plan(connections: options.connections, isResumed: isResumed) {
+                    adopted.prefixes[$0] ?? 0
+                }
+            )
             origin.set(chunks.rowsWithoutNetwork(plan), .reused)
             journal.planned(plan, total: report.files.total, unchanged: states.count(.unchanged))
             try destination.checkSpace(for: open, of: manifest, present: adopted.bytes)

@@ -1,11 +1,13 @@
 package import SyncModel
 
 /// A staged file's name: its digest, a serial number, since several files may share content, and `.part` while
-/// it is being filled out of order.
+/// it is being filled out of order. A `.begun` file holds the first bytes of a blob of the pack with that digest.
 package struct StagedName: Hashable, Sendable {
     package var digest: SHA256Digest
     package var serial: UInt32
     package var isPart: Bool
+    /// Whether it is a part of a blob rather than of a file; then ``isPart`` is true, too.
+    package var isBegun = false
 
     package init(digest: SHA256Digest, serial: UInt32 = 0, isPart: Bool = false) {
         self.digest = digest
@@ -16,8 +18,9 @@ package struct StagedName: Hashable, Sendable {
     /// Reads a name back; `nil` when it is not one.
     package init?(parsing name: String) {
         var rest = Substring(name)
-        isPart = rest.hasSuffix(".part")
-        if isPart { rest = rest.dropLast(5) }
+        isBegun = rest.hasSuffix(Self.begun)
+        isPart = isBegun || rest.hasSuffix(Self.part)
+        if isPart { rest = rest.dropLast((isBegun ? Self.begun : Self.part).utf8.count) }
         let parts = rest.split(separator: ".", omittingEmptySubsequences: false)
         guard let first = parts.first, parts.count <= 2, let digest = SHA256Digest(hex: first.utf8) else {
             return nil
@@ -32,8 +35,12 @@ package struct StagedName: Hashable, Sendable {
     }
 
     package var text: String {
-        (serial == 0 ? digest.hex : "\(digest.hex).\(serial)") + (isPart ? ".part" : "")
+        (serial == 0 ? digest.hex : "\(digest.hex).\(serial)") + suffix
     }
+
+    private static let part = ".part"
+    private static let begun = ".begun"
+    private var suffix: String { isBegun ? Self.begun : isPart ? Self.part : "" }
 
     /// Calls `body` with the name as a C string, built on the stack.
     package func withCString<R>(_ body: (UnsafePointer<CChar>) -> R) -> R {
@@ -49,7 +56,7 @@ package struct StagedName: Hashable, Sendable {
                 }
             }
             if isPart {
-                for letter in ".part".utf8 {
+                for letter in suffix.utf8 {
                     buffer[end] = CChar(bitPattern: letter)
                     end += 1
                 }

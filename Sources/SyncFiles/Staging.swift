@@ -71,6 +71,13 @@ package final class Staging: Sendable {
         return File(lane: lane, name: StagedName(digest: digest, serial: serial, isPart: isPart))
     }
 
+    /// A name for the first bytes of a blob of the pack with this SHA-256.
+    package func newFile(lane: Int, begunOf pack: SHA256Digest) -> File {
+        var file = newFile(lane: lane, digest: pack, isPart: true)
+        file.name.isBegun = true
+        return file
+    }
+
     /// The descriptor of a lane's directory.
     package func descriptor(lane: Int) -> Int32 { lanes[lane % lanes.count] }
 

@@ -73,6 +73,11 @@ package final class SpanSink: SplittableSink {
                 state.current = buffer
             }
         }
+        // On a slow network the worker waits for us: what it has is safe, what is here is lost with the process.
+        if let current = state.current, current.count >= pool.bufferSize / 8, unpacker.isIdle {
+            unpacker.add(current)
+            state.current = nil
+        }
         return .taken
     }
 

@@ -14,6 +14,18 @@ package protocol BlobConsumer: AnyObject, Sendable {
     func end(slot: Int, worker: inout Worker)
     /// The last byte of a part has been handled, or it broke off. `missing` are its slots not handed over.
     func ended(span: Int, missing: Range<Int>, worker: inout Worker)
+    /// Stored bytes of a slot that is not complete, `position` **bytes** behind its first: if the process ends now,
+    /// the next one need not fetch them again. `part` is the first slot of the part of the span that brings it.
+    func keep(_ stored: UnsafeRawBufferPointer, at position: Int, of slot: Int, part: Int)
+    /// The first `count` **bytes** of a slot whose span begins behind them, as an earlier process kept them.
+    func kept(slot: Int, count: Int) -> [UInt8]
+}
+
+extension BlobConsumer {
+    /// Keeps nothing.
+    package func keep(_ stored: UnsafeRawBufferPointer, at position: Int, of slot: Int, part: Int) {}
+    /// Has kept nothing: zeros, which the digest does not let pass.
+    package func kept(slot: Int, count: Int) -> [UInt8] { [UInt8](repeating: 0, count: count) }
 }
 
 /// Cuts the bytes of one span into blobs. A byte machine: offsets come from the verified manifest, so there is
@@ -29,6 +41,10 @@ package final class SpanUnpacker: WorkItem {
     private let workers: WorkerPool
     private let inbox: Mutex<Inbox>
     private let position: Confined
+    /// The first slot of this part of the span.
+    private let first: Int
+    /// Whether the object is a file of its own, which may be written before it is complete.
+    private let isLoose: Bool
 
     private struct Inbox {
         var buffers: [Buffer] = []
@@ -43,6 +59,8 @@ package final class SpanUnpacker: WorkItem {
     private final class Confined: @unchecked Sendable {
         var next: Int
         var carry: [UInt8] = []
+        /// **Bytes** at the start of ``carry`` that the consumer keeps.
+        var kept = 0
         var streaming = false
         var told = false
 
@@ -73,6 +91,8 @@ package final class SpanUnpacker: WorkItem {
         self.consumer = consumer
         self.pool = pool
         self.workers = workers
+        first = slots.lowerBound
+        isLoose = if case .loose = plan.spans[span].source { true } else { false }
         position = Confined(next: slots.lowerBound)
         inbox = Mutex(Inbox(last: slots.upperBound))
     }
@@ -121,6 +141,9 @@ package final class SpanUnpacker: WorkItem {
         schedule { $0.ended = true }
     }
 
+    /// Whether a worker could begin at once with what is added: then little is gained by adding more at a time.
+    var isIdle: Bool { inbox.withLock { !$0.scheduled } }
+
     private func schedule(_ change: (inout Inbox) -> Void) {
         let wasIdle = inbox.withLock { inbox in
             change(&inbox)
@@ -141,7 +164,10 @@ package final class SpanUnpacker: WorkItem {
                 unpack(buffer.filled, at: buffer.offset, before: last, &worker)
                 pool.give(buffer)
             }
-            guard buffers.isEmpty else { continue }
+            guard buffers.isEmpty else {
+                keepCarry()
+                continue
+            }
             if ended, !position.told {
                 position.told = true
                 consumer.ended(span: span, missing: min(position.next, last)..<last, worker: &worker)
@@ -165,22 +191,42 @@ package final class SpanUnpacker: WorkItem {
             guard from <= upTo else { return }
             let part = UnsafeRawBufferPointer(rebasing: bytes[Int(from - offset)..<Int(upTo - offset)])
             let isComplete = upTo == slot.range.upperBound
-            if slot.range.length > Self.smallLimit || slot.rawLength > Self.smallLimit {
-                stream(part, isComplete: isComplete, &worker)
-            } else if part.count == Int(slot.range.length) {
+            let isSmall = slot.range.length <= Self.smallLimit && slot.rawLength <= Self.smallLimit
+            if isSmall, part.count == Int(slot.range.length) {
                 consumer.take(part, of: position.next, worker: &worker)
+            } else if !isSmall || isLoose {
+                stream(part, isComplete: isComplete, &worker)
             } else {
-                if position.carry.isEmpty { position.carry.reserveCapacity(Int(slot.range.length)) }
-                position.carry.append(contentsOf: part)
+                carry(part, from: Int(from - slot.range.lowerBound), of: Int(slot.range.length))
                 if isComplete {
                     position.carry.withUnsafeBytes { consumer.take($0, of: position.next, worker: &worker) }
                     // Every open span has one of these: none is kept.
                     position.carry = []
+                    position.kept = 0
                 }
             }
             guard isComplete else { return }
             position.next += 1
         }
+    }
+
+    private func carry(_ part: UnsafeRawBufferPointer, from start: Int, of length: Int) {
+        if position.carry.isEmpty {
+            if start > 0 { position.carry = consumer.kept(slot: position.next, count: start) }
+            position.kept = start
+            position.carry.reserveCapacity(length)
+        }
+        position.carry.append(contentsOf: part)
+    }
+
+    /// Has the consumer keep a begun slot, unless there is more to do at once: then it may soon be complete.
+    private func keepCarry() {
+        guard position.carry.count > position.kept, inbox.withLock({ $0.buffers.isEmpty }) else { return }
+        position.carry.withUnsafeBytes { bytes in
+            let fresh = UnsafeRawBufferPointer(rebasing: bytes[position.kept...])
+            consumer.keep(fresh, at: position.kept, of: position.next, part: first)
+        }
+        position.kept = position.carry.count
     }
 
     private func stream(_ part: UnsafeRawBufferPointer, isComplete: Bool, _ worker: inout Worker) {

@@ -1,10 +1,8 @@
-import Foundation
 import SyncEngine
 import SyncModel
 import SyncPlugins
 import SyncTestKit
 import SyncTransfer
-import Synchronization
 
 /// One fault in one situation, over a whole pull: published set, server, engine, files on disk.
 struct PullCase {
@@ -72,7 +70,7 @@ struct PullCase {
         try place.requireNothingWrong("after the earlier pull")
     }
 
-    private func judge(_ ending: PullPlace.Ending, _ place: PullPlace) throws {
+    private func judge(_ ending: PullRunner.Ending, _ place: PullPlace) throws {
         try place.requireNothingWrong("under the fault")
         // How much is missing after an earlier pull is the engine's matter, so the row's outcome is that of a
         // fresh transfer; and what was kept can make a fault miss, where the truth of the result is what counts.
