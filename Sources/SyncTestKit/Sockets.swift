@@ -29,30 +29,26 @@ struct Socket: Sendable {
     /// Makes a socket bound to 127.0.0.1, not yet listening: connections to it are refused.
     /// Port 0 lets the system choose a free one. `ip(7)`
     static func bound(port: UInt16) throws(TestKitError) -> Socket {
-        #if os(Linux)
-            let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-        #else
-            let kind = SOCK_STREAM
-        #endif
-        let made = openSocket(AF_INET, kind, 0)
+        let made = openSocket(AF_INET, streamKind, 0)
         guard made >= 0 else { throw .system("socket") }
         let result = Socket(descriptor: made)
         result.set(SOL_SOCKET, SO_REUSEADDR, 1)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr = in_addr(s_addr: UInt32(0x7F00_0001).bigEndian)
-        let status = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(made, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-            }
-        }
+        let status = withLoopback(port) { bind(made, $0, $1) }
         guard status == 0 else {
             let error = TestKitError.system("bind to 127.0.0.1:\(port)")
             result.close()
             throw error
         }
         return result
+    }
+
+    /// Whether something takes connections on a port of 127.0.0.1.
+    static func canConnect(to port: UInt16) -> Bool {
+        let made = openSocket(AF_INET, streamKind, 0)
+        guard made >= 0 else { return false }
+        let probe = Socket(descriptor: made)
+        defer { probe.close() }
+        return withLoopback(port) { connect(made, $0, $1) } == 0
     }
 
     /// The port the socket is bound to; 0 if the system does not say.
@@ -193,6 +189,31 @@ struct Socket: Sendable {
         _ = setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
     }
 }
+
+/// A stream that programs started later do not inherit.
+private var streamKind: Int32 {
+    #if os(Linux)
+        Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+    #else
+        SOCK_STREAM
+    #endif
+}
+
+/// Calls `body` with the address of a port of 127.0.0.1.
+private func withLoopback(_ port: UInt16, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_port = port.bigEndian
+    address.sin_addr = in_addr(s_addr: UInt32(0x7F00_0001).bigEndian)
+    return withUnsafePointer(to: &address) { pointer in
+        pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            body($0, socklen_t(MemoryLayout<sockaddr_in>.size))
+        }
+    }
+}
+
+/// Whether this process may do anything; some servers then want to be told whose rights to keep.
+var isSuperuser: Bool { geteuid() == 0 }
 
 /// `socket(2)`, out of reach of ``Wire/socket``.
 private func openSocket(_ domain: Int32, _ kind: Int32, _ protocolNumber: Int32) -> Int32 {
