@@ -8,7 +8,8 @@ struct ChainKillTests {
     private static let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
         .appendingPathComponent("syncagent").path
 
-    /// Every object is behind nine hops; the last leads to a link that admits one request.
+    /// Every object is behind nine hops; the last leads to a link that admits one request, and that
+    /// breaks off after 400 KB.
     private func serve(_ set: PublishedSet, on server: FaultServer, pace: Duration) {
         let objects = Dictionary(
             uniqueKeysWithValues: set.objects(under: "/tower").map { ($0.path, $0.object) }
@@ -24,7 +25,9 @@ struct ChainKillTests {
             let path = hop == 0 ? request.path : "/" + parts[0]
             if path == "/tower/manifest.json", let object = objects[path] { return .object(object) }
             if path.hasPrefix("/store/"), let object = objects[String(path.dropFirst(6))] {
-                return links.admit(request) { FaultAnswer.object(object).dripping(16_384, every: pace) }
+                return links.admit(request) {
+                    FaultAnswer.object(object).dropping(at: 400_000).dripping(16_384, every: pace)
+                }
             }
             guard objects[path] != nil else { return .status(404) }
             return hop < 8
