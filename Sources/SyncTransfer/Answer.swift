@@ -75,7 +75,7 @@ private func judgePart(_ answer: ResponseHeaders, length: UInt64?, to question: 
         return .fault(Fault(.wrongRange, "206 to a request without a range"))
     }
     if answer.mediaType == "multipart/byteranges" {
-        return .fault(Fault(.unwantedForm, "multipart/byteranges to a request for one range"))
+        return .fault(Fault(.wrongRange, "multipart/byteranges to a request for one range"))
     }
     if let fault = codingFault(answer) { return .fault(fault) }
     guard let text = answer.contentRange, let told = ContentRange(text), let range = told.range else {

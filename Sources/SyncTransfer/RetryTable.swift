@@ -44,8 +44,8 @@ package enum RetryTable {
         case .tls: .nextSource  // The same certificate is shown next time (F055).
         case .proxyAuthentication: .fail  // The same credentials are refused next time (F054).
         case .malformed: .once  // A middlebox may have been at fault (F032).
-        case .unwantedForm: .nextSource  // The server is set up that way (F031, F016).
-        case .wrongRange: .onceWithoutRange  // The object may be whole although ranges are not (R3, R6).
+        case .unwantedForm: .nextSource  // The server is set up that way (F031).
+        case .wrongRange: .onceWithoutRange  // The object may be whole although ranges are not (R3, R6, R9).
         case .otherSize: .onceUncached  // A stale cache is the common cause (F041, F014).
         case .captivePortal: .again  // Somebody will log in (F030).
         case .redirect: .nextSource  // Configuration of the server (F022).

@@ -109,7 +109,7 @@ extension MatrixFault {
         ),
         MatrixFault("An old version in a cache is asked past [F041]") { fault in
             fault.answer = { question in
-                let old = ServedObject.patterned(size: question.object.bytes.count - 5_000, seed: 99)
+                let old = ServedObject.patterned(size: question.object.bytes.count * 7 / 8, seed: 99)
                 return FaultServer.staleCache(old, fresh: question.object)(question.request)
             }
         },

@@ -34,6 +34,23 @@ extension MatrixFault {
         untrusted("A certificate for another name is refused [F055]", .wrongName),
         untrusted("A certificate of an unknown authority is refused [F055]", .unknownAuthority),
         untrusted("A server that speaks only TLS 1.0 is refused [F058]", .onlyTLS10),
+        tls("A certificate that is renewed in the middle is taken when it is good [F056]", .good) { fault in
+            fault.answer = { question in
+                guard question.nth == 1, (try? question.stage.show(question.stage.renewed)) != nil else {
+                    return question.good
+                }
+                return question.good.dropping(at: question.bodyCount / 2)
+            }
+        },
+        tls("A certificate that changes in the middle to one that is not trusted is refused [F056]", .good) {
+            fault in
+            fault.answer = { question in
+                try? question.stage.show(question.stage.untrusted)  // Else the case fails: nothing is refused.
+                return question.good.dropping(at: question.bodyCount / 2)
+            }
+            // Half of one byte is none, and half of what is missing of nothing is nothing.
+            fault.outcome = { $0.isDone ? .delivered : .fails([.tls]) }
+        },
         tls("HTTP/2 without faults is no fault [F033]", .http2),
         tls("A stream that is reset in the middle is continued [F033]", .http2) { fault in
             fault.answer = { $0.nth == 1 ? $0.good.resettingStream(at: $0.bodyCount / 2) : $0.good }

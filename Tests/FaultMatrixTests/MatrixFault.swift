@@ -88,6 +88,8 @@ struct MatrixQuestion: Sendable {
     let nth: Int
     /// The object that is asked for.
     let object: ServedObject
+    /// The servers of the case.
+    let stage: MatrixStage
 
     /// What a server without faults answers.
     var good: FaultAnswer { .object(object) }
@@ -107,10 +109,22 @@ final class MatrixStage: Sendable {
     let server: FaultServer
     /// Another server without faults, with the same objects.
     let mirror: FaultServer
+    /// A certificate that clients trust, other than the server's first one.
+    let renewed: ServerTLS?
+    /// A certificate that clients do not trust.
+    let untrusted: ServerTLS?
 
-    init(server: FaultServer, mirror: FaultServer) {
+    init(server: FaultServer, mirror: FaultServer, renewed: ServerTLS?, untrusted: ServerTLS?) {
         self.server = server
         self.mirror = mirror
+        self.renewed = renewed
+        self.untrusted = untrusted
+    }
+
+    /// Shows another certificate from now on, and breaks what is connected.
+    func show(_ tls: ServerTLS?) throws {
+        guard let tls else { throw MatrixFailure("no certificate in this setting") }
+        try server.changeTLS(tls)
     }
 
     /// Requests that came with a header.

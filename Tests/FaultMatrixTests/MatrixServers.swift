@@ -5,7 +5,8 @@ import Synchronization
 final class MatrixServers: Sendable {
     let stage: MatrixStage
     /// The authority whose certificates clients trust, in PEM.
-    let trusted: String
+    var trusted: String { kinds.trusted }
+    private let kinds: Kinds
 
     private struct State: Sendable {
         var fault: MatrixFault?
@@ -24,9 +25,14 @@ final class MatrixServers: Sendable {
     ) throws {
         self.objects = objects
         state = Mutex(State(fault: fault))
-        let (options, trusted) = try Self.options(fault.setting)
-        self.trusted = trusted
-        let stage = MatrixStage(server: try FaultServer(options), mirror: try FaultServer())
+        let kinds = try Kinds(fault.setting)
+        self.kinds = kinds
+        let stage = MatrixStage(
+            server: try FaultServer(kinds.options),
+            mirror: try FaultServer(),
+            renewed: kinds.good,
+            untrusted: kinds.untrusted
+        )
         self.stage = stage
         stage.mirror.respondToOthers { [weak self] request in
             guard let self, !mirrorIsDown else { return .status(404) }
@@ -47,7 +53,7 @@ final class MatrixServers: Sendable {
             return (state.fault, state.asked[request.path] ?? 0)
         }
         guard let fault else { return .object(object) }
-        return fault.answer(MatrixQuestion(request: request, nth: nth, object: object))
+        return fault.answer(MatrixQuestion(request: request, nth: nth, object: object, stage: stage))
     }
 
     private func object(_ path: String) -> ServedObject? {
@@ -69,35 +75,54 @@ final class MatrixServers: Sendable {
         stage.server.releaseStalls()
         stage.server.scriptConnections(.serve)
         try stage.server.openPort()
+        try trust()
+    }
+
+    /// Shows a certificate that clients trust.
+    func trust() throws {
+        if let good = kinds.good { try stage.server.changeTLS(good) }
     }
 
     /// Begins a fault; its count of requests starts anew.
-    func arm(_ fault: MatrixFault) {
+    func arm(_ fault: MatrixFault) throws {
+        if let faulty = kinds.options.tls { try stage.server.changeTLS(faulty) }
         state.withLock {
             $0.fault = fault
             $0.asked = [:]
         }
     }
 
-    private static func options(_ setting: MatrixFault.Setting) throws -> (
-        FaultServer.Options, trusted: String
-    ) {
+    /// What the server shows under a fault, and without one.
+    private struct Kinds {
         var options = FaultServer.Options()
-        guard case .tls(let kind) = setting else { return (options, "") }
-        let authority = try TestAuthority()
-        let terms: TestAuthority.Terms =
-            switch kind {
-            case .expired: .expired
-            case .notYetValid: .notYetValid
-            case .wrongName: .wrongName
-            default: .init()
+        var trusted = ""
+        var good: ServerTLS?
+        var untrusted: ServerTLS?
+
+        init(_ setting: MatrixFault.Setting) throws {
+            guard case .tls(let kind) = setting else { return }
+            let authority = try TestAuthority()
+            let stranger = try TestAuthority()
+            let terms: TestAuthority.Terms =
+                switch kind {
+                case .expired: .expired
+                case .notYetValid: .notYetValid
+                case .wrongName: .wrongName
+                default: .init()
+                }
+            let offersHTTP2 = kind == .http2 || kind == .oneStream
+            func tls(_ signer: TestAuthority, _ terms: TestAuthority.Terms = .init()) throws -> ServerTLS {
+                var tls = ServerTLS(try signer.issue(terms))
+                tls.offersHTTP2 = offersHTTP2
+                return tls
             }
-        let signer = kind == .unknownAuthority ? try TestAuthority() : authority
-        var tls = ServerTLS(try signer.issue(terms))
-        tls.offersHTTP2 = kind == .http2 || kind == .oneStream
-        tls.isOnlyTLS10 = kind == .onlyTLS10
-        if kind == .oneStream { options.http2Streams = 1 }
-        options.tls = tls
-        return (options, authority.certificate)
+            var faulty = try tls(kind == .unknownAuthority ? stranger : authority, terms)
+            faulty.isOnlyTLS10 = kind == .onlyTLS10
+            if kind == .oneStream { options.http2Streams = 1 }
+            options.tls = faulty
+            trusted = authority.certificate
+            good = try tls(authority)
+            untrusted = try tls(stranger)
+        }
     }
 }

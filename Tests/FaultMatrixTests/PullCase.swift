@@ -29,7 +29,7 @@ struct PullCase {
         try place.prepare(situation)
         if situation.resume != .fresh { try await cutOff(place) }
 
-        place.servers.arm(fault)
+        try place.servers.arm(fault)
         try fault.before(place.servers.stage)
         async let during: Void = fault.during(place.servers.stage)
         let ending = try await place.pull(isUnderFault: true)
@@ -39,17 +39,14 @@ struct PullCase {
         // Whatever happened, a clean pull now succeeds.
         try place.servers.disarm()
         guard case .report(let report) = try await place.pull(isUnderFault: false), report.result == .ok
-        else {
-            if fault.isForGood { return }
-            throw MatrixFailure("the clean pull did not succeed")
-        }
+        else { throw MatrixFailure("the clean pull did not succeed") }
         try place.requireWhole("after the clean pull")
     }
 
     /// An earlier pull that came to `situation.resume` and no further.
     private func cutOff(_ place: PullPlace) async throws {
         let resume = situation.resume
-        place.servers.arm(
+        try place.servers.arm(
             MatrixFault("The server goes away [F004]") { fault in
                 fault.answer = { question in
                     let here = resume.here(of: question.bodyCount)
@@ -58,8 +55,7 @@ struct PullCase {
                 }
             }
         )
-        // Trust, names and proxies that are at fault are so from the beginning; then there is no earlier pull.
-        if fault.isForGood || fault.host != nil { return }
+        try place.servers.trust()
         place.servers.mirrorIsDown = true
         let ending = try await place.pull(isUnderFault: false)
         place.servers.mirrorIsDown = false
@@ -72,10 +68,11 @@ struct PullCase {
 
     private func judge(_ ending: PullRunner.Ending, _ place: PullPlace) throws {
         try place.requireNothingWrong("under the fault")
-        // How much is missing after an earlier pull is the engine's matter, so the row's outcome is that of a
-        // fresh transfer; and what was kept can make a fault miss, where the truth of the result is what counts.
-        let fresh = Situation(resume: .fresh, shape: situation.shape)
-        switch (ending, fault.outcome(fresh)) {
+        // A loose file goes on at the byte it had. What is missing of a span is the engine's matter, so the row's
+        // outcome is that of a fresh transfer; and what was kept can make a fault miss, where the truth of the
+        // result is what counts.
+        let seen = situation.shape == .loose ? situation : Situation(resume: .fresh, shape: .span)
+        switch (ending, fault.outcome(seen)) {
         case (.report(let report), .delivered):
             try require(report.result == .ok, "ended \(report.result): \(place.reasons)")
             try place.requireWhole("although the result is ok")
@@ -130,12 +127,4 @@ struct PullCase {
         builder.chunkSize = 32_768
         return builder
     }()
-}
-
-extension MatrixFault {
-    /// Whether nothing that a server does later makes a client trust it or find it.
-    var isForGood: Bool {
-        guard case .tls(let kind) = setting else { return false }
-        return ![.good, .http2, .oneStream].contains(kind)
-    }
 }

@@ -8,6 +8,8 @@ struct PullPlace: Sendable {
     let fault: MatrixFault
     private let runner: PullRunner
 
+    var destination: String { runner.destination }
+
     init(servers: MatrixServers, set: PublishedSet, fault: MatrixFault) throws {
         self.servers = servers
         self.set = set

@@ -73,6 +73,12 @@ extension MatrixFault {
             fault.outcome = { _ in .fails([.refusedByPolicy]) }
             fault.answer = { .redirect(to: "http://127.0.0.1:9/\($0.request.path)") }
         },
+        MatrixFault("A public server may not lead to a private address [F024]") { fault in
+            fault.setting = .proxy
+            fault.host = "files.example"
+            fault.outcome = { _ in .fails([.refusedByPolicy]) }
+            fault.answer = { .redirect(to: "http://127.0.0.1:9\($0.request.path)") }
+        },
         MatrixFault("A redirect to another scheme is refused [F023]") { fault in
             fault.outcome = { _ in .fails([.refusedByPolicy, .redirectRefused]) }
             fault.answer = { _ in .redirect(to: "file:///etc/passwd") }

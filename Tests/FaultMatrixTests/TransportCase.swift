@@ -42,8 +42,6 @@ struct TransportCase {
         try servers.disarm()
         let again = start(on: transport, servers, stage.server.url(""), here: run.sink.bytes)
         guard case .success = try await again.end(within: .seconds(30)) else {
-            // Trust does not come back by itself: a new certificate is another server to a client.
-            if fault.isForGood { return }
             throw MatrixFailure("the clean transfer failed: \(String(describing: again.result))")
         }
         try checkBytes(again, isWhole: true)

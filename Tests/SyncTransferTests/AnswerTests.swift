@@ -66,7 +66,7 @@ struct AnswerTests {
             (206, [("Content-Range", "bytes 100-1999/*")], .wrongRange),
             (206, [("Content-Range", "bytes 100-199/1000"), ("Content-Length", "99")], .malformed),
             (206, [("Content-Range", "bytes 100-199/1000"), ("Content-Range", "bytes 0-1/2")], .malformed),
-            (206, [("Content-Type", "multipart/byteranges; boundary=x")], .unwantedForm),
+            (206, [("Content-Type", "multipart/byteranges; boundary=x")], .wrongRange),
             (206, [("Content-Range", "bytes 100-199/1000"), ("Content-Encoding", "gzip")], .unwantedForm),
             (200, [("Content-Encoding", "br")], .unwantedForm),
             (200, [("Content-Length", "1001")], .tooLarge),
