@@ -105,6 +105,14 @@ else
     skipped "manifest schema: no Python module jsonschema"
 fi
 
+title "Numbered rules and their tests (Tests/coverage.sh prints the table)"
+if command -v python3 >/dev/null; then
+    table=$(Tests/coverage.sh) || failed "coverage"
+    printf '%s\n' "$table" | grep '^## '
+else
+    skipped "coverage: no python3"
+fi
+
 # One target after another: tests that wait for servers and processes must not starve each other on two cores.
 for target in Tests/*Tests; do
     name=$(basename "$target")

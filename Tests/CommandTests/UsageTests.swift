@@ -4,7 +4,7 @@ import Testing
 @Suite(.timeLimit(.minutes(1)))
 struct UsageTests {
     @Test(
-        "Wrong arguments end with 64, say which, and touch nothing",
+        "Wrong arguments end with 64, say which, and touch nothing [F115]",
         arguments: [
             ([], "USAGE"),
             (["nonsense"], "nonsense"),

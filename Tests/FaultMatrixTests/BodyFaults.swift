@@ -9,13 +9,13 @@ extension MatrixFault {
             fails: [.tooLarge, .badAnswer],
             always: { $0.good.appending(bytes: 1_000) }
         ),
-        MatrixFault("A body that goes on beyond the object is cut, or refused [F009]") { fault in
+        MatrixFault("A body that goes on beyond the object is cut, or refused [F009 V44]") { fault in
             // A span has what it wants before the excess shows.
             fault.answer = { $0.good.appending(bytes: 300_000).withoutLength() }
             fault.mayShowTooLate = true
             fault.outcome = { _ in .fails([.tooLarge, .badAnswer]) }
         },
-        MatrixFault("Wrong bytes of the right length are not taken [F010]") { fault in
+        MatrixFault("Wrong bytes of the right length are not taken [F010 S119 S158 V43]") { fault in
             fault.answer = { $0.good.flippingByte(at: $0.start + $0.bodyCount / 2) }
             fault.outcome = { situation in
                 // The byte in the middle of the answer, unless it is not wanted.

@@ -45,7 +45,7 @@ extension MatrixFault {
         tls("A certificate that changes in the middle to one that is not trusted is refused [F056]", .good) {
             fault in
             fault.answer = { question in
-                try? question.stage.show(question.stage.untrusted)  // Else the case fails: nothing is refused.
+                try? question.stage.show(question.stage.untrusted)  // Else nothing is refused.
                 return question.good.dropping(at: question.bodyCount / 2)
             }
             // Half of one byte is none, and half of what is missing of nothing is nothing.

@@ -64,7 +64,7 @@ extension MatrixFault {
             first: { [$0.good.resetting(at: $0.bodyCount - 1)] }
         ),
         MatrixFault(
-            "A body shorter than its length is continued [F007]",
+            "A body shorter than its length is continued [F007 R7]",
             first: { [$0.good.dropping(at: $0.bodyCount - 1)] }
         ),
         MatrixFault(

@@ -2,7 +2,7 @@ import SyncTestKit
 import Testing
 
 /// Each row of the catalogue in each situation, over whole pulls. Situations of a row run one after another.
-@Suite("Every fault of servers and networks, over whole pulls", .timeLimit(.minutes(5)))
+@Suite("Every fault of servers and networks, over whole pulls [G7 S164]", .timeLimit(.minutes(5)))
 struct PullMatrixTests {
     @Test("A fault", arguments: MatrixFault.all)
     func fault(_ fault: MatrixFault) async throws {

@@ -5,7 +5,7 @@ extension MatrixFault {
     /// Ranges that are not served as asked.
     static let ranges: [MatrixFault] = [
         MatrixFault(
-            "A server that ignores ranges serves all the same [F011]",
+            "A server that ignores ranges serves all the same [F011 R5 S129]",
             always: { $0.good.ignoringRanges() }
         ),
         MatrixFault("A middlebox that strips Range is no different [F059]") { fault in
@@ -30,7 +30,7 @@ extension MatrixFault {
         },
         MatrixFault("A total that is not told is no fault [F014]", always: { $0.good.withUnknownTotal() }),
         MatrixFault(
-            "206 without Content-Range is asked again without a range [F015]",
+            "206 without Content-Range is asked again without a range [F015 S159]",
             always: { $0.good.withoutContentRange() }
         ),
         MatrixFault(
@@ -46,7 +46,7 @@ extension MatrixFault {
             always: { $0.good.withMultipartRanges() }
         ),
         MatrixFault("416 is asked again without a range [F017 F018]", always: { $0.good.refusingRanges() }),
-        MatrixFault("416, once, is asked again [F018]", first: { [$0.good.refusingRanges()] }),
+        MatrixFault("416, once, is asked again [F018 R6]", first: { [$0.good.refusingRanges()] }),
         MatrixFault("An ETag that changes between ranges over the same bytes costs no wrong byte [F019]") {
             fault in
             fault.answer = { question in
@@ -56,7 +56,7 @@ extension MatrixFault {
                     ? FaultAnswer.object(object).dropping(at: question.bodyCount / 2) : .object(object)
             }
         },
-        MatrixFault("Another version between ranges is noticed by its bytes [F019]") { fault in
+        MatrixFault("Another version between ranges is noticed by its bytes [F019 R10 S96]") { fault in
             fault.answer = { question in
                 if question.nth == 1 { return question.good.dropping(at: question.bodyCount / 2) }
                 return .object(ServedObject.patterned(size: question.object.bytes.count, seed: 77))
@@ -85,7 +85,7 @@ extension MatrixFault {
                 try require(!sent.contains { $0.hasPrefix("W/") }, "sent If-Range: \(sent)")
             }
         },
-        MatrixFault("A strong ETag is sent in If-Range after a break [F019 F020]") { fault in
+        MatrixFault("A strong ETag is sent in If-Range after a break [F019 F020 R2]") { fault in
             fault.answer = { $0.nth == 1 ? $0.good.dropping(at: $0.bodyCount / 2) : $0.good }
             fault.check = { stage, situation in
                 guard !situation.isDone, situation.resume != .atLast else { return }

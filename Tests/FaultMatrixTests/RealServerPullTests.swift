@@ -67,7 +67,7 @@ struct RealServerPullTests {
     }
 
     @Test(
-        "Python's server, HTTP/1.0 without ranges, each object whole and once [F011 F035]",
+        "Python's server, HTTP/1.0 without ranges, each object whole and once [F011 F035 S129]",
         .enabled(if: ExternalServer.has("python3"), "SKIPPED: python3 is not installed")
     )
     func python() async throws {

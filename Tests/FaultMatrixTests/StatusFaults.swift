@@ -117,7 +117,7 @@ extension MatrixFault {
             fails: [.authentication],
             always: { _ in .status(403) }
         ),
-        MatrixFault("404 fails [F027]", fails: [.badStatus(404)], always: { _ in .status(404) }),
+        MatrixFault("404 fails [F027 S120]", fails: [.badStatus(404)], always: { _ in .status(404) }),
         MatrixFault("410 fails [F027]", fails: [.badStatus(410)], always: { _ in .status(410) }),
         MatrixFault(
             "408, 425 and 429 are asked again [F028]",

@@ -68,7 +68,7 @@ struct BegunBlobTests {
     }
 
     @Test(
-        "Begun blobs that somebody changed cost a second request, and no source is blamed [F076 S97]",
+        "Begun blobs that somebody changed cost a second request, and no source is blamed [F076 S97 S94 S95]",
         arguments: ["flipped", "cut", "head", "longer", "link"]
     )
     func damaged(how: String) throws {

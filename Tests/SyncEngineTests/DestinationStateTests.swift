@@ -102,7 +102,7 @@ struct DestinationStateTests {
 
     // MARK: Deletion
 
-    @Test("What the manifest no longer names stays, unless --prune says otherwise")
+    @Test("What the manifest no longer names stays, unless --prune says otherwise [F112]")
     func prune() throws {
         let tree = Self.tree(["keep/a", "keep/b", "keep/c", "gone/deep/x", "keep/d"])
         try publishAndPull(tree)
@@ -129,7 +129,7 @@ struct DestinationStateTests {
         #expect(scene.root.read("dest/a") == Array("mine".utf8))
     }
 
-    @Test("Removing more than half is refused with 77, and nothing is changed; --force does it")
+    @Test("Removing more than half is refused with 77, and nothing is changed; --force does it [F112]")
     func moreThanHalf() throws {
         let tree = Self.tree(["a", "b", "c", "d"])
         try publishAndPull(tree)

@@ -10,7 +10,7 @@ struct PullTests {
 
     init() throws { scene = try Scene() }
 
-    @Test("A first pull brings every file, link and mode, however the set is stored", arguments: 0..<5)
+    @Test("A first pull brings files, links and modes, however they are stored [S117 S124]", arguments: 0..<5)
     func fresh(variant: Int) throws {
         let tree = AssetTree.mixed()
         try scene.publish(tree) { builder in
@@ -33,7 +33,7 @@ struct PullTests {
         #expect(scene.root.read("dest/.syncagent/index.log") == nil)
     }
 
-    @Test("A pull that finds nothing to do asks one question, decodes no manifest and writes nothing")
+    @Test("A pull with nothing to do asks once, decodes no manifest and writes nothing [S154 S162]")
     func noOp() throws {
         let tree = AssetTree.mixed()
         try scene.publish(tree)

@@ -118,7 +118,7 @@ struct ResumeTests {
         #expect(try scene.pull().report?.files.unchanged == 1)
     }
 
-    @Test("A part of what is no longer wanted is removed")
+    @Test("A part of what is no longer wanted is removed [R11]")
     func unwanted() throws {
         _ = try interrupted(.chunks, after: 1_500_000)
         var tree = AssetTree()
@@ -171,7 +171,7 @@ struct ResumeTests {
         #expect(scene.problems(tree) == [] && scene.staged == [])
     }
 
-    @Test("Small files that came before a stop stay, and the next run fetches the others")
+    @Test("Small files that came before a stop stay, and the next run fetches the others [S127]")
     func smallFiles() throws {
         let tree = AssetTree.manySmall(300, largest: 8_000)
         let set = try scene.publish(tree) { $0.packSize = 200_000 }

@@ -75,7 +75,7 @@ struct WrongBytesTests {
         #expect(scene.problems(tree) == [])
     }
 
-    @Test("After a lie the mirror is asked", arguments: [false, true])
+    @Test("After a lie the mirror is asked [V39]", arguments: [false, true])
     func mirror(chunked: Bool) throws {
         var tree = Self.tree()
         if chunked { tree = AssetTree(); tree.addFile("big", size: 3_000_000, seed: 9) }
@@ -205,7 +205,7 @@ struct WrongBytesTests {
     }
 
     @Test(
-        "When no source answers, the status says why",
+        "When no source answers, the status says why [G16]",
         arguments: [
             (TransferError.Code.unreachable, ExitCode.unavailable), (.timedOut, .unavailable),
             (.redirectRefused, .refused), (.refusedByPolicy, .refused), (.badStatus(404), .incomplete),

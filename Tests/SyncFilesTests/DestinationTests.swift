@@ -10,7 +10,7 @@ struct DestinationTests {
 
     init() throws { root = try TemporaryRoot() }
 
-    @Test("A destination is made with every directory above it; its state is for the owner alone")
+    @Test("A destination is made with every directory above it; its state is for the owner alone [V17]")
     func create() throws {
         let destination = try Destination.open(path: root.path("a/b/dest"), create: true)
         let attributes = try FileManager.default.attributesOfItem(atPath: root.path("a/b/dest/.syncagent"))
@@ -130,7 +130,7 @@ struct DestinationTests {
         #expect(root.read("outside") == Array("untouched".utf8))
     }
 
-    @Test("A staged file moves to its place with its mode, replacing what is there")
+    @Test("A staged file moves to its place with its mode, replacing what is there [S112 V15]")
     func rename() throws {
         let destination = try Destination.open(path: root.path("dest"), create: true)
         let staging = try Staging(destination, lanes: 1)

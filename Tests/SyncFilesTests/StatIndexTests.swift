@@ -145,7 +145,7 @@ struct StatIndexTests {
         #expect(fixture.root.read("outside") == whole)
     }
 
-    @Test("A record of a file touched in or after the tick of the index is not trusted")
+    @Test("A record of a file touched in or after the tick of the index is not trusted [F104 S157]")
     func racilyClean() throws {
         _ = try writeIndex()
         let index = StatIndex.read(from: fixture.destination)

@@ -3,7 +3,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(1)))
 struct SmallValueTests {
-    @Test("Exit statuses are those of the contract")
+    @Test("Exit statuses are those of the contract [G16]")
     func exitStatuses() {
         #expect(
             ExitStatus.allCases.map(\.rawValue) == [0, 1, 2, 5, 64, 65, 66, 69, 73, 74, 75, 77, 78, 130, 143]

@@ -114,6 +114,14 @@ struct FaultScenarioTests {
         #expect(report.requests == 2)
     }
 
+    @Test("A file of authorities that is not there refuses the transport, by name [F057]")
+    func authorities() throws {
+        let error = try #require(throws: TransferError.self) {
+            try makeTransport { $0.tls.authorities = "/nowhere/authorities.pem" }
+        }
+        #expect(error.detail.contains("/nowhere/authorities.pem"), "\(error)")
+    }
+
     @Test("An empty object comes without Range [F040]")
     func empty() async throws {
         let bench = try Bench()
@@ -124,7 +132,7 @@ struct FaultScenarioTests {
         #expect(try await bench.failure(bench.start(ServedObject([]))).code == .badStatus(404))
     }
 
-    @Test("The deadline ends what trickles [F037 V50]")
+    @Test("The deadline ends what trickles [F037 V50 S56]")
     func trickle() async throws {
         let bench = try Bench { $0.resourceDeadline = .milliseconds(500) }
         bench.server.script("/a", .object(object).dripping(1, every: .milliseconds(20)))

@@ -99,7 +99,7 @@ struct RedirectScenarioTests {
         #expect(links.issued == 6)
     }
 
-    @Test("Rules apply to original URLs and to redirect targets, and each is told")
+    @Test("Rules apply to original URLs and to redirect targets, and each is told [S54 S77]")
     func rules() async throws {
         let server = try FaultServer()
         let bench = try Bench(server: server) { configuration in
@@ -122,7 +122,7 @@ struct RedirectScenarioTests {
     }
 
     @Test(
-        "Refused, with the reason and both URLs",
+        "Refused, with the reason and both URLs [S79]",
         arguments: [
             ("ftp://127.0.0.1/x", "redirectRefused"), ("/a", "redirectRefused"), ("", "redirectRefused"),
         ]

@@ -65,7 +65,7 @@ struct RedirectMemoryTests {
         return memory
     }
 
-    @Test("The same URL, and its neighbours, until it expires")
+    @Test("The same URL, and its neighbours, until it expires [S149]")
     func lessons() throws {
         let memory = try learnt("https://a.example/packs/1.pack", "https://cdn.example/x/1.pack")
         let same = memory.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1099)
