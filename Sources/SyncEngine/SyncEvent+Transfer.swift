@@ -31,10 +31,13 @@ extension SyncEvent {
                 $0.field("from", from)
                 $0.field("to", to)
             }
-        case .retrying(let transfer, let reason, let attempt, let wait):
+        case .retrying(let transfer, let url, let reason, let attempt, let wait):
             let milliseconds = Int64(wait / .milliseconds(1))
-            self.init("transfer.retrying", time: time) {
+            // What passes within a second is nobody's concern.
+            let note = wait < .seconds(1) ? nil : "\(url): \(reason); again in \(milliseconds / 1000) s"
+            self.init("transfer.retrying", time: time, note: note) {
                 $0.field("transfer", transfer.rawValue)
+                $0.field("url", url)
                 $0.field("reason", reason)
                 $0.field("attempt", attempt)
                 $0.field("wait_ms", milliseconds)
@@ -45,11 +48,13 @@ extension SyncEvent {
                 $0.field("url", url)
                 $0.field("reason", reason)
             }
-        case .waitingForConnectivity(let transfer, let url, let reason):
+        case .waitingForConnectivity(let transfer, let url, let reason, let wait):
+            let milliseconds = Int64(wait / .milliseconds(1))
             self.init("transfer.waiting", time: time, note: "waiting for \(url): \(reason)") {
                 $0.field("transfer", transfer.rawValue)
                 $0.field("url", url)
                 $0.field("reason", reason)
+                $0.field("wait_ms", milliseconds)
             }
         }
     }

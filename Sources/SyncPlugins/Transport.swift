@@ -188,11 +188,11 @@ public enum TransferEvent: Sendable {
     /// Another of the transfer's URLs is asked than before, or than the first.
     case mirrored(TransferID, from: String, to: String)
     /// An attempt failed and another will follow.
-    case retrying(TransferID, reason: String, attempt: Int, after: Duration)
+    case retrying(TransferID, url: String, reason: String, attempt: Int, after: Duration)
     /// A source failed or lied and was set back.
     case sourceSetBack(TransferID, url: String, reason: String)
-    /// Nothing reaches the host; waiting for it.
-    case waitingForConnectivity(TransferID, url: String, reason: String)
+    /// Nothing reaches the host; waiting for it, and trying it again after some time.
+    case waitingForConnectivity(TransferID, url: String, reason: String, after: Duration)
 }
 
 /// Sums over the life of a transport.

@@ -1,3 +1,4 @@
+import SyncModel
 import SyncPlugins
 
 extension CurlWorker {
@@ -15,6 +16,7 @@ extension CurlWorker {
         piece.lastFault = fault
         let progress = piece.position - min(piece.positionAtFailure, piece.position)
         if progress >= configuration.retry.progress { piece.failures = 0 }
+        if progress > 0 { piece.refusals = 0 }
         piece.positionAtFailure = piece.position
         let isInterruption = (fault.kind == .broken || fault.kind == .idle) && progress > 0
         if chain.hasMoved, !isInterruption, fault.kind != .stopped { memory.forget(chain.entry) }
@@ -24,7 +26,9 @@ extension CurlWorker {
         case .waitForConnectivity: waitForConnectivity(piece, fault: fault, chain: chain)
         case .again where isInterruption: retry(piece, fault: fault, from: fresh(chain))
         case .again: retryElsewhereOrLater(piece, fault: fault, chain: chain)
-        case .againFromOriginal: retry(piece, fault: fault, from: nil, atOnce: piece.failures == 0)
+        case .againFromOriginal where piece.refusals < Self.mostRefusals:
+            piece.refusals += 1
+            retry(piece, fault: fault, from: nil, atOnce: piece.refusals == 1)
         case .onceWithoutRange where transfer.sources[source].strikes.insert(.withoutRange).inserted:
             transfer.sources[source].wholeOnly = true
             retry(piece, fault: fault, from: nil)
@@ -33,11 +37,15 @@ extension CurlWorker {
             retry(piece, fault: fault, from: nil)
         case .once where transfer.sources[source].strikes.insert(.again).inserted:
             retry(piece, fault: fault, from: nil)
-        case .onceWithoutRange, .onceUncached, .once, .nextSource:
+        case .onceWithoutRange, .onceUncached, .once, .againFromOriginal, .nextSource:
             leaveSource(piece, fault: fault, chain: chain)
         case .fail, .joinOther: fail(piece, fault: fault)
         }
     }
+
+    /// Times in a row that a fresh redirect is asked for when its target refuses: once for a link that has expired,
+    /// once for clocks and caches. A target that refuses a third time does so for a reason.
+    private static let mostRefusals = 2
 
     /// A chain to go on with, unless its end has expired (S74).
     private func fresh(_ chain: RedirectChain) -> RedirectChain? {
@@ -60,7 +68,13 @@ extension CurlWorker {
 
     private func announceRetry(_ piece: Piece, _ fault: Fault, _ wait: Duration) {
         configuration.events(
-            .retrying(piece.transfer.id, reason: fault.detail, attempt: piece.failures + 1, after: wait)
+            .retrying(
+                piece.transfer.id,
+                url: SyncModel.redacted(url: piece.transfer.lastURL),
+                reason: fault.detail,
+                attempt: piece.failures + 1,
+                after: wait
+            )
         )
     }
 
@@ -114,7 +128,8 @@ extension CurlWorker {
                 .waitingForConnectivity(
                     piece.transfer.id,
                     url: redacted(chain.current),
-                    reason: fault.detail
+                    reason: fault.detail,
+                    after: max(.zero, (host.gate ?? now) - now)
                 )
             )
         }
@@ -154,6 +169,6 @@ extension CurlWorker {
     }
 
     private func fail(_ piece: Piece, fault: Fault) {
-        abandon(piece.transfer, code: fault.code, detail: fault.detail)
+        abandon(piece.transfer, code: fault.code, detail: fault.told)
     }
 }

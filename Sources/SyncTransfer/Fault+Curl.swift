@@ -12,6 +12,10 @@ extension CurlWorker {
         if let fault = exchange.fault { return fault }
         if result == CURLE_OK || exchange.isServed { return nil }
         let text = exchange.easy.message(for: result)
+        let tunnel = exchange.easy.long(CURLINFO_HTTP_CONNECTCODE)
+        if [401, 403, 407].contains(tunnel), !exchange.isConnected {
+            return Fault(.proxyAuthentication, "the proxy refuses the tunnel (\(tunnel))")
+        }
         return Fault(kind(of: result, text: text, exchange), text)
     }
 

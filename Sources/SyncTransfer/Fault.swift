@@ -59,6 +59,38 @@ package struct Fault: Error, Equatable, Sendable {
         self.retryAfter = retryAfter
     }
 
+    /// What happened, and what to do about it where that can be said.
+    package var told: String { advice.map { "\(detail); \($0)" } ?? detail }
+
+    private var advice: String? {
+        switch kind {
+        case .status(401): "it asks for credentials: --credentials names a file with them"
+        case .status(403):
+            "it refuses access: are credentials missing (--credentials), or has a link expired?"
+        case .status(404), .status(410):
+            "it is not there: was all of the set uploaded, and is this the newest manifest?"
+        case .status(429), .status(500...): "the server is overloaded or out of order; pull again later"
+        case .proxyAuthentication: "give the proxy a user, or a section in the credentials file"
+        case .captivePortal: "open any page of that host in a browser, log in, and pull again"
+        case .unwantedForm where detail.hasPrefix("Content-Encoding"):
+            "have the server send these files as they are, without compression"
+        case .otherSize, .tooLarge:
+            "it has another version, or a part of one: was the upload complete, does a cache hold an old copy?"
+        case .tls
+        where detail.contains("issuer") || detail.contains("self-signed")
+            || detail.contains("self signed"):
+            "if the authority is your own, name it with --cacert"
+        case .tls where detail.contains("not yet valid"): "is this machine's clock right?"
+        case .tls where detail.contains("expired"):
+            "its owner has to renew it; is this machine's clock right?"
+        case .policy where detail.hasPrefix("a redirect from https"):
+            "if that is meant, --allow-redirect-downgrade HOST"
+        case .policy where detail.contains("private address"):
+            "if that is meant, --allow-private-redirect HOST"
+        default: nil
+        }
+    }
+
     /// What the caller of the transport is told when no attempt is left.
     package var code: TransferError.Code {
         switch kind {

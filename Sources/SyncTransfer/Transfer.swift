@@ -85,6 +85,8 @@ final class Piece {
     var originIsPublic = false
     /// Attempts in a row without progress.
     var failures = 0
+    /// Refusals in a row by what a redirect led to.
+    var refusals = 0
     var connectivityFailures = 0
     var positionAtFailure: UInt64 = 0
     /// For `If-Range`.

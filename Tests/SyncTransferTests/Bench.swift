@@ -20,9 +20,9 @@ final class EventLog: Sendable {
             case .rewritten(_, let from, let to, let rule, let hop):
                 "rewritten \(rule) \(hop) \(from) -> \(to)"
             case .mirrored(_, let from, let to): "mirrored \(from) -> \(to)"
-            case .retrying(_, let reason, let attempt, _): "retrying \(attempt): \(reason)"
+            case .retrying(_, _, let reason, let attempt, _): "retrying \(attempt): \(reason)"
             case .sourceSetBack(_, let url, let reason): "set back \(url): \(reason)"
-            case .waitingForConnectivity(_, let url, let reason): "waiting \(url): \(reason)"
+            case .waitingForConnectivity(_, let url, let reason, _): "waiting \(url): \(reason)"
             }
         list.withLock { $0.append(line) }
     }
