@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(3)))
 struct ServeTests {
     /// Reproducible bytes that do not repeat within a block.
     static func bytes(_ count: Int) -> Data {

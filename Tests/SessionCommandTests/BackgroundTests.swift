@@ -31,7 +31,7 @@ private final class BackgroundSet {
     }
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(3)))
 struct BackgroundTests {
     @Test("--background starts an agent and returns; the agent finishes the pull and runs its hook")
     func background() throws {

@@ -35,7 +35,8 @@ private let allowedImports: [String: Set<String>] = [
     "SyncDaemon": ["SyncModel", "SyncControl", "SyncEngine", "SyncStore", "Foundation"],
     // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.
     "SyncControlServer": [
-        "SyncModel", "SyncControl", "CPosix", "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "Logging",
+        "SyncModel", "SyncControl", "CPosix", "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore",
+        "Logging",
         "ServiceLifecycle",
     ],
     // For programs: the control API and libcurl, nothing of the agent itself. JSON and threads are Foundation's.
@@ -43,7 +44,8 @@ private let allowedImports: [String: Set<String>] = [
     // The one composition root.
     "SyncCommands": [
         "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",
-        "SyncSettings", "SyncStore", "SyncCompression", "SyncDigest", "SyncFiles", "SyncPublisher", "SyncServer",
+        "SyncSettings", "SyncStore", "SyncCompression", "SyncDigest", "SyncFiles", "SyncPublisher",
+        "SyncServer",
         "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "CPosix", "ArgumentParser", "Logging",
         "Foundation",
     ],

@@ -18,7 +18,7 @@ private final class Seen: Sendable {
     }
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(3)))
 struct SessionEventsTests {
     static let name = "com.example.tower"
 

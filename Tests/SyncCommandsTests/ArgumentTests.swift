@@ -5,7 +5,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(3)))
 struct ArgumentTests {
     @Test(
         "Everything on the command line is checked before anything happens [S83]",

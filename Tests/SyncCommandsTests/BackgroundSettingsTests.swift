@@ -9,7 +9,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite("Settings of a background run", .timeLimit(.minutes(1)))
+@Suite("Settings of a background run", .timeLimit(.minutes(3)))
 struct BackgroundSettingsTests {
     func loaded(_ arguments: [String]) throws -> LoadedSettings {
         let command = try #require(

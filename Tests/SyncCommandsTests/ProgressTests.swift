@@ -5,7 +5,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(3)))
 struct ProgressTextTests {
     static let progress = ProgressSnapshot(
         phase: "Fetching",
@@ -59,7 +59,7 @@ struct ProgressTextTests {
     }
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(3)))
 struct RateEstimateTests {
     @Test("A steady stream is measured right from the second count on")
     func steady() throws {
@@ -90,7 +90,7 @@ struct RateEstimateTests {
     }
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(3)))
 struct OutputTests {
     /// Runs `body` with an output whose two streams are files; returns what they hold afterwards.
     static func captured(quiet: Bool = false, _ body: (Output) throws -> Void) throws -> (

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(3)))
 struct PublishCommandTests {
     /// Nowhere to keep state.
     static let environment = EnvironmentPaths(home: nil) { _ in nil }

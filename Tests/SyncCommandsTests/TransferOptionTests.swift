@@ -7,7 +7,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite("Transfer options", .timeLimit(.minutes(1)))
+@Suite("Transfer options", .timeLimit(.minutes(3)))
 struct TransferOptionTests {
     func settings(_ arguments: [String], _ variables: [String: String] = [:]) throws -> LoadedSettings {
         let command = try #require(

@@ -5,7 +5,7 @@ import Testing
 @testable import SyncControlServer
 
 /// `Manifests/CONTROL-API.md` says what the code does.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(3)))
 struct DocumentTests {
     static func text() throws -> String {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

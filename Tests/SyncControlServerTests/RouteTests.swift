@@ -2,7 +2,7 @@ import Testing
 
 @testable import SyncControlServer
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(3)))
 struct RouteTests {
     @Test(
         "Every route of the API is found",

@@ -6,7 +6,7 @@ import SyncStore
 import SyncTestKit
 import Testing
 
-@Suite("The agent", .timeLimit(.minutes(1)))
+@Suite("The agent", .timeLimit(.minutes(3)))
 struct AgentTests {
     private let session = "com.example.tower"
 

@@ -4,7 +4,7 @@ import SyncModel
 import SyncTestKit
 import Testing
 
-@Suite("What stands in the destination already", .timeLimit(.minutes(1)))
+@Suite("What stands in the destination already", .timeLimit(.minutes(3)))
 struct DestinationStateTests {
     private let scene: Scene
 

@@ -8,7 +8,7 @@ import SyncTestKit
 import Testing
 
 /// What stands on record of a pull, and what the next one makes of it.
-@Suite("Runs that outlive a process", .timeLimit(.minutes(1)))
+@Suite("Runs that outlive a process", .timeLimit(.minutes(3)))
 struct DurableRunTests {
     private let scene: Scene
     private let tree: AssetTree

@@ -5,7 +5,7 @@ import SyncStore
 import SyncTestKit
 import Testing
 
-@Suite("Enqueuing a run", .timeLimit(.minutes(1)))
+@Suite("Enqueuing a run", .timeLimit(.minutes(3)))
 struct EnqueueTests {
     private let scene: Scene
 

@@ -4,7 +4,7 @@ import SyncModel
 import SyncTestKit
 import Testing
 
-@Suite("Links planted in the destination", .timeLimit(.minutes(1)))
+@Suite("Links planted in the destination", .timeLimit(.minutes(3)))
 struct LinkAttackTests {
     private let scene: Scene
     private let victim: AssetTree

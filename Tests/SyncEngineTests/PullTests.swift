@@ -4,7 +4,7 @@ import SyncModel
 import SyncTestKit
 import Testing
 
-@Suite("Pulling a set", .timeLimit(.minutes(1)))
+@Suite("Pulling a set", .timeLimit(.minutes(3)))
 struct PullTests {
     private let scene: Scene
 

@@ -6,7 +6,7 @@ import SyncModel
 import SyncTestKit
 import Testing
 
-@Suite("Going on after an interruption", .timeLimit(.minutes(1)))
+@Suite("Going on after an interruption", .timeLimit(.minutes(3)))
 struct ResumeTests {
     private let scene: Scene
     private static let size = 3_000_000

@@ -5,7 +5,7 @@ import SyncTestKit
 import SyncUnpack
 import Testing
 
-@Suite("Verifying and planning", .timeLimit(.minutes(1)))
+@Suite("Verifying and planning", .timeLimit(.minutes(3)))
 struct VerifyAndPlanTests {
     private let scene: Scene
     private let tree = AssetTree.mixed()

@@ -5,7 +5,7 @@ import SyncPlugins
 import SyncTestKit
 import Testing
 
-@Suite("Wrong bytes and absent sources", .timeLimit(.minutes(1)))
+@Suite("Wrong bytes and absent sources", .timeLimit(.minutes(3)))
 struct WrongBytesTests {
     private let scene: Scene
 

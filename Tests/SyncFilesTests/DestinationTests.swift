@@ -4,7 +4,7 @@ import SyncModel
 import SyncTestKit
 import Testing
 
-@Suite("A destination and its staging directory", .timeLimit(.minutes(1)))
+@Suite("A destination and its staging directory", .timeLimit(.minutes(3)))
 struct DestinationTests {
     private let root: TemporaryRoot
 

@@ -5,7 +5,7 @@ import SyncUnpack
 import Synchronization
 import Testing
 
-@Suite("Directories below a destination", .timeLimit(.minutes(1)))
+@Suite("Directories below a destination", .timeLimit(.minutes(3)))
 struct DirectoryTests {
     private let fixture: FilesFixture
 

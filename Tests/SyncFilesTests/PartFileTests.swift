@@ -6,7 +6,7 @@ import SyncUnpack
 import Synchronization
 import Testing
 
-@Suite("Large files put together from blobs", .timeLimit(.minutes(1)))
+@Suite("Large files put together from blobs", .timeLimit(.minutes(3)))
 struct PartFileTests {
     private let root: TemporaryRoot
     private let bytes = patternedBytes(size: 200_000, seed: 11)

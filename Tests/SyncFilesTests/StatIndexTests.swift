@@ -4,7 +4,7 @@ import SyncModel
 import SyncTestKit
 import Testing
 
-@Suite("The index of what is here", .timeLimit(.minutes(1)))
+@Suite("The index of what is here", .timeLimit(.minutes(3)))
 struct StatIndexTests {
     private let fixture: FilesFixture
     private let paths = ["a", "a/x", "a/y", "b", "zz"]

@@ -2,7 +2,7 @@ import SyncModel
 import SyncStore
 import Testing
 
-@Suite("What is remembered between runs", .timeLimit(.minutes(1)))
+@Suite("What is remembered between runs", .timeLimit(.minutes(3)))
 struct MemoryTests {
     @Test("A host's numbers are kept, replaced, and forgotten when unused")
     func hosts() throws {

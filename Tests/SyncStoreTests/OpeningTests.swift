@@ -4,7 +4,7 @@ import SyncModel
 import SyncStore
 import Testing
 
-@Suite("Opening the store", .timeLimit(.minutes(1)))
+@Suite("Opening the store", .timeLimit(.minutes(3)))
 struct OpeningTests {
     @Test("The directory is 0700, its files 0600 [S11]")
     func modes() throws {

@@ -2,7 +2,7 @@ import SyncModel
 import SyncStore
 import Testing
 
-@Suite("Tasks that deviate", .timeLimit(.minutes(1)))
+@Suite("Tasks that deviate", .timeLimit(.minutes(3)))
 struct TaskTests {
     private func task(_ path: String, _ state: TaskState) -> StoredTask {
         StoredTask(path: path, digest: .zero, state: state)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import SyncTransfer
 
-@Suite("Answers", .timeLimit(.minutes(1)))
+@Suite("Answers", .timeLimit(.minutes(3)))
 struct AnswerTests {
     @Test(
         "Content-Range by its grammar [R3 F015 V47]",
@@ -147,7 +147,7 @@ struct AnswerTests {
     }
 }
 
-@Suite("Header lines", .timeLimit(.minutes(1)))
+@Suite("Header lines", .timeLimit(.minutes(3)))
 struct HeaderCollectorTests {
     func collect(_ lines: [String], bytes: Int = 4096, count: Int = 20) -> (
         HeaderCollector, [HeaderCollector.Outcome]

@@ -3,7 +3,7 @@ import SyncTestKit
 import SyncTransfer
 import Testing
 
-@Suite("The credentials file", .timeLimit(.minutes(1)))
+@Suite("The credentials file", .timeLimit(.minutes(3)))
 struct CredentialsTests {
     static let good = """
         # who we are

@@ -3,7 +3,7 @@ import SyncTestKit
 import SyncTransfer
 import Testing
 
-@Suite("Faults over real sockets", .timeLimit(.minutes(1)))
+@Suite("Faults over real sockets", .timeLimit(.minutes(3)))
 struct FaultScenarioTests {
     var object: ServedObject { FaultFixtures.object }
 

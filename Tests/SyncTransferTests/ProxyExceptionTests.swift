@@ -1,7 +1,7 @@
 import SyncTransfer
 import Testing
 
-@Suite("Which hosts no proxy is asked for", .timeLimit(.minutes(1)))
+@Suite("Which hosts no proxy is asked for", .timeLimit(.minutes(3)))
 struct ProxyExceptionTests {
     @Test(
         "As curl(1) --noproxy",

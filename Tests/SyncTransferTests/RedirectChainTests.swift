@@ -1,7 +1,7 @@
 import SyncTransfer
 import Testing
 
-@Suite("Redirect chains", .timeLimit(.minutes(1)))
+@Suite("Redirect chains", .timeLimit(.minutes(3)))
 struct RedirectChainTests {
     static func chain(_ url: String = "https://files.example/dir/a?q=1") throws -> RedirectChain {
         RedirectChain(original: try CurlURL(url))
@@ -131,7 +131,7 @@ struct RedirectChainTests {
     }
 }
 
-@Suite("URLs", .timeLimit(.minutes(1)))
+@Suite("URLs", .timeLimit(.minutes(3)))
 struct CurlURLTests {
     @Test(
         "Origins as libcurl connects [V30 V31]",

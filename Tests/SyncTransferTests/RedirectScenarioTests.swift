@@ -4,7 +4,7 @@ import SyncTransfer
 import Synchronization
 import Testing
 
-@Suite("Redirects over real sockets", .timeLimit(.minutes(1)))
+@Suite("Redirects over real sockets", .timeLimit(.minutes(3)))
 struct RedirectScenarioTests {
     static let shared = ServedObject.patterned(size: 400_000)
     var object: ServedObject { Self.shared }

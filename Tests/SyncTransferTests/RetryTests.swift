@@ -2,7 +2,7 @@ import SyncPlugins
 import SyncTransfer
 import Testing
 
-@Suite("Retries", .timeLimit(.minutes(1)))
+@Suite("Retries", .timeLimit(.minutes(3)))
 struct RetryTests {
     @Test(
         "The remedy of each fault [S51 S74 F001 F009 F023 F031 F041 F055]",

@@ -1,7 +1,7 @@
 import SyncTransfer
 import Testing
 
-@Suite("Rewriting rules", .timeLimit(.minutes(1)))
+@Suite("Rewriting rules", .timeLimit(.minutes(3)))
 struct RewriteTests {
     @Test(
         "Rules apply in order; the first that leads elsewhere wins",
@@ -48,7 +48,7 @@ struct RewriteTests {
     }
 }
 
-@Suite("What redirects taught", .timeLimit(.minutes(1)))
+@Suite("What redirects taught", .timeLimit(.minutes(3)))
 struct RedirectMemoryTests {
     static func url(_ text: String) throws -> CurlURL { try CurlURL(text) }
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import SyncTransfer
 
-@Suite("Queue order", .timeLimit(.minutes(1)))
+@Suite("Queue order", .timeLimit(.minutes(3)))
 struct TransferQueueTests {
     @Test("Highest priority first, then in order of arrival [S89]")
     func order() {
@@ -47,7 +47,7 @@ struct TransferQueueTests {
     }
 }
 
-@Suite("Adaptive connections", .timeLimit(.minutes(1)))
+@Suite("Adaptive connections", .timeLimit(.minutes(3)))
 struct AdaptiveLimitTests {
     /// Measures again and again; goodput is a function of the connections.
     func run(_ limit: inout AdaptiveLimit, intervals: Int, from start: Int = 0, goodput: (Int) -> Double)
@@ -100,7 +100,7 @@ struct AdaptiveLimitTests {
     }
 }
 
-@Suite("The rate limit", .timeLimit(.minutes(1)))
+@Suite("The rate limit", .timeLimit(.minutes(3)))
 struct ThrottleTests {
     @Test(
         "Over any time, not more than the rate and a tenth of a second's worth",
@@ -134,7 +134,7 @@ struct ThrottleTests {
     }
 }
 
-@Suite("Sources", .timeLimit(.minutes(1)))
+@Suite("Sources", .timeLimit(.minutes(3)))
 struct StandingsTests {
     static let first = "https://a.example/x"
     static let second = "https://b.example/x"
@@ -180,7 +180,7 @@ struct StandingsTests {
     }
 }
 
-@Suite("Address scopes", .timeLimit(.minutes(1)))
+@Suite("Address scopes", .timeLimit(.minutes(3)))
 struct AddressScopeTests {
     @Test(
         "This machine, this link, this site [V29 F024]",

@@ -3,7 +3,7 @@ import SyncTestKit
 import SyncTransfer
 import Testing
 
-@Suite("Secrets stay with their origin", .timeLimit(.minutes(1)))
+@Suite("Secrets stay with their origin", .timeLimit(.minutes(3)))
 struct SecretsScenarioTests {
     static let shared = ServedObject.patterned(size: 50_000)
     var object: ServedObject { Self.shared }

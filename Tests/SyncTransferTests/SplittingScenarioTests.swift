@@ -51,7 +51,7 @@ final class SplittingSink: SplittableSink {
     }
 }
 
-@Suite("Splitting the slowest", .timeLimit(.minutes(1)))
+@Suite("Splitting the slowest", .timeLimit(.minutes(3)))
 struct SplittingScenarioTests {
     @Test("The end of a slow transfer is given to idle connections, and everything arrives once")
     func splits() async throws {
