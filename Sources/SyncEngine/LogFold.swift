@@ -1,34 +1,31 @@
 import SyncFiles
-import SyncManifest
 import SyncModel
+import SyncUnpack
 
-/// Takes what a killed run of another manifest has put in place into the index: it is ours, so that it can be pruned
-/// or removed later (F112). What the manifest at hand names is looked at by the ``InventoryScan`` anyway.
+/// Takes what a killed run has put in place into the index: it is ours, whatever the manifest at hand says of it, so
+/// that it can be pruned or removed later (F112). Every file is hashed again before it counts.
 struct LogFold {
     let destination: Destination
     let index: StatIndex
+    let threads: Int
     let isDurable: Bool
 
-    /// - Parameters:
-    ///   - log: What the killed run logged.
-    ///   - manifest: The manifest at hand; `nil` for none.
+    /// - Parameter log: What the killed run logged; forgotten once the index covers it.
     /// - Returns: The index to go on with, on the disk already: the next kill must not forget it.
     /// - Throws: ``FileError``.
-    func run(_ log: [IndexLog.Entry], beside manifest: Manifest?) throws(FileError) -> StatIndex {
+    func run(_ log: [IndexLog.Entry]) throws(FileError) -> StatIndex {
+        guard !log.isEmpty else { return index }
         var latest: [[UInt8]: IndexLog.Entry] = [:]
-        for entry in log where !isNamed(entry.path, manifest) { latest[entry.path] = entry }
-        guard !latest.isEmpty else { return index }
+        for entry in log { latest[entry.path] = entry }
         let entries = latest.values.sorted { first, second in
             first.path.withUnsafeBufferPointer { one in
                 second.path.withUnsafeBufferPointer { PathOrder.compare(one, $0) < 0 }
             }
         }
-        // No memory: the next run does it.
-        guard var reader = try? PlaceReader(destination) else { return index }
+        let records = verified(entries)
         var writer = StatIndexWriter(expecting: index.count + entries.count)
         var position = 0
-        for entry in entries {
-            let record = reader.verify(entry)
+        for (entry, record) in zip(entries, records) {
             entry.path.withUnsafeBufferPointer { path in
                 copy(&position, to: &writer) { PathOrder.compare($0, path) < 0 }
                 guard let record else { return }
@@ -41,16 +38,28 @@ struct LogFold {
         }
         copy(&position, to: &writer) { _ in true }
         try writer.write(to: destination, owner: index.owner, completion: nil, durable: isDurable)
+        IndexLog.remove(destination)
         return StatIndex.read(from: destination)
     }
 
-    private func isNamed(_ path: [UInt8], _ manifest: Manifest?) -> Bool {
-        guard let manifest else { return false }
-        return path.withUnsafeBufferPointer { path in
-            let row = manifest.files.lowerBound(path)
-            return row < manifest.files.count
-                && manifest.files.withPath(row) { PathOrder.compare($0, path) } == 0
+    /// A record for each entry that is still in place; `nil` for the others.
+    private func verified(_ entries: [IndexLog.Entry]) -> [IndexRecord?] {
+        let next = SharedCounter()
+        let found = concurrently(max(1, min(threads, entries.count)), name: "fold") {
+            _ -> [(Int, IndexRecord)] in
+            var found: [(Int, IndexRecord)] = []
+            guard var reader = try? PlaceReader(destination) else {  // No memory: as if they were not there.
+                return []
+            }
+            while true {
+                let position = next.take()
+                guard position < entries.count else { return found }
+                if let record = reader.verify(entries[position]) { found.append((position, record)) }
+            }
         }
+        var records = [IndexRecord?](repeating: nil, count: entries.count)
+        for (position, record) in found.joined() { records[position] = record }
+        return records
     }
 
     private func copy(

@@ -84,9 +84,10 @@ extension PullEngine {
             let fold = LogFold(
                 destination: destination,
                 index: StatIndex.read(from: destination),
+                threads: environment.workers,
                 isDurable: environment.isDurable
             )
-            index = try fold.run(IndexLog.read(destination), beside: nil)
+            index = try fold.run(IndexLog.read(destination))
         } catch {
             throw Self.cannotUse(error)
         }

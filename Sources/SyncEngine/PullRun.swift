@@ -146,7 +146,7 @@ struct PullRun {
 
         let log = IndexLog.read(destination)
         let logged = Set(log.map(\.path))
-        let index = try fold(log, into: found, manifest)
+        let index = try fold(log, into: found)
         let stop = environment.stop
         func look(at rows: [Int]) -> Inventory {
             InventoryScan(
@@ -190,12 +190,16 @@ struct PullRun {
 
     private func fold(
         _ log: [IndexLog.Entry],
-        into index: StatIndex,
-        _ manifest: Manifest
+        into index: StatIndex
     ) throws(EngineError) -> StatIndex {
-        let fold = LogFold(destination: destination, index: index, isDurable: environment.isDurable)
+        let fold = LogFold(
+            destination: destination,
+            index: index,
+            threads: environment.workers,
+            isDurable: environment.isDurable
+        )
         do throws(FileError) {
-            return try fold.run(log, beside: manifest)
+            return try fold.run(log)
         } catch {
             throw EngineError(.ioError, "\(error)")
         }

@@ -3,6 +3,7 @@ import SyncDigest
 import SyncEngine
 import SyncFiles
 import SyncModel
+import SyncPlugins
 import SyncTestKit
 import Testing
 
@@ -273,5 +274,42 @@ struct ResumeTests {
             Set(third.values("path", of: "task.removed")).isSuperset(of: ["deep/link", "deep/new", "updated"])
         )
         #expect(AssetTree.read(scene.destination).paths == ["deep/edited", "same", "touched"])
+    }
+
+    @Test(
+        "What a killed run placed stays ours when the next run, which wants something else there, is stopped"
+    )
+    func loggedThenStopped() throws {
+        var old = AssetTree()
+        old.addFile("changes", size: 500, seed: 1)
+        old.addFile("same", size: 500, seed: 2)
+        try scene.publish(old)
+        #expect(try scene.pull().status == .done)
+        // As after a kill of a run of a second revision.
+        var second = AssetTree()
+        second.addFile("changes", size: 600, seed: 3)
+        var log = try IndexLog(try Destination.open(path: scene.destination, create: false))
+        let bytes = second.bytes("changes") ?? []
+        try log.append([
+            IndexLog.Entry(path: Array("changes".utf8), digest: try Scene.digest(bytes), kind: .file)
+        ])
+        try scene.root.write(bytes, to: "dest/changes")
+        // A third wants other bytes there, and is stopped before they come.
+        var third = old
+        third.addFile("changes", size: 700, seed: 4)
+        let set = try scene.publish(third, revision: 3)
+        for object in set.packs + set.loose {
+            scene.transport.script(Scene.base + object.name, .stall(after: 10))
+        }
+        let stop = StopRequest()
+        let before = scene.transport.totals.bytesReceived
+        scene.transport.onBytes { if $0 >= before + UInt64(set.manifest.count) + 10 { stop.stop() } }
+        #expect(try scene.pull(stop: stop).report?.result != .ok)
+        scene.transport.onBytes { _ in }
+
+        try scene.publish(AssetTree(old.nodes.filter { $0.key == "same" }), revision: 4)
+        let last = try scene.pull { ($0.prune, $0.force) = (true, true) }
+        #expect(last.values("path", of: "task.removed") == ["changes"])
+        #expect(AssetTree.read(scene.destination).paths == ["same"])
     }
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The trials of crash.sh; started by it, which says what is checked."""
-import argparse, json, os, random, subprocess, sys, threading, time
+import argparse, json, os, random, signal, subprocess, sys, threading, time
 from collections import Counter
 import checks
 from agents import Place, Story
@@ -20,7 +20,7 @@ class Trials(Place):
         self.blobs = {r: checks.all_blobs(m) for r, m in manifests.items()}
         self.digest = {checks.sha256(f"{a.site}/{r}.json"): r for r in self.revisions}
         self.violations, self.tally, self.phases = [], Counter(), Counter()
-        self.stops = []             # moments at which commands that stop a hook were asked and answered
+        self.stops = []             # moments at which commands that stop a hook were asked, and ended
         self.kills = []             # moments at which an agent was killed
         self.current = None         # the revision that is in place, once a run has finished
         self.mixed = set()          # revisions of which files may be in place besides
@@ -114,11 +114,11 @@ class Trials(Place):
             self.note(word, target, self.running.returncode, out, asked)
 
     def note(self, word, revision, status, out, begin=0.0):
+        self.stops += [begin, time.time()] if word in ("pause", "second") else []
         if status != 0:
             self.tally[f"{word}: not acknowledged"] += 1
             return
         self.flying = None
-        self.stops += [begin, time.time()] if word in ("pause", "second") else []
         reply = json.loads(out.splitlines()[-1])
         if revision:
             self.promised[reply["run"]] = "enqueued"
@@ -281,7 +281,12 @@ class Trials(Place):
         self.run_time = self.undisturbed("r2")
         print(f"an undisturbed run of {size / MIB:.1f} MiB with its hook: {self.run_time:.2f} s", flush=True)
         begin = time.monotonic()
+        self.done, self.enough = 0, False
+        signal.signal(signal.SIGUSR1, lambda *_: setattr(self, "enough", True))     # end after this trial
         for number in range(a.count):
+            if self.enough:
+                break
+            self.done += 1
             self.previous = self.current if not self.mixed else None
             self.trial(number)
         self.seconds = time.monotonic() - begin
@@ -320,7 +325,7 @@ class Trials(Place):
         print(f"| trials whose bytes were counted | {len(self.twice)} |\n| needed, MiB | {self.needed / MIB:.1f} |\n"
               f"| sent by nginx, MiB | {self.fetched / MIB:.1f} |\n"
               f"| sent twice, MiB: median, most | {twice[len(twice) // 2] / MIB:.2f}, {twice[-1] / MIB:.2f} |")
-        print(f"\n{a.count} trials in {self.seconds:.0f} s, {len(self.kills)} agents killed: "
+        print(f"\n{self.done} trials in {self.seconds:.0f} s, {len(self.kills)} agents killed: "
               f"{len(self.violations)} violations; seed {a.seed}")
         sys.exit(1 if self.violations else 0)
 
