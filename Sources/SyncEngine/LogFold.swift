@@ -75,3 +75,23 @@ struct LogFold {
         }
     }
 }
+
+extension PullRun {
+    /// The index with what a killed run has left in place.
+    func fold(
+        _ log: [IndexLog.Entry],
+        into index: StatIndex
+    ) throws(EngineError) -> StatIndex {
+        let fold = LogFold(
+            destination: destination,
+            index: index,
+            threads: environment.workers,
+            isDurable: environment.isDurable
+        )
+        do throws(FileError) {
+            return try fold.run(log)
+        } catch {
+            throw EngineError(.ioError, "\(error)")
+        }
+    }
+}

@@ -178,31 +178,15 @@ struct PullRun {
         if !inventory.wanted.isEmpty {
             try fetch(manifest, index, &inventory, &states)
         }
-        if options.prune, !stop.isStopped {
-            // Only now: what moved has been copied from its old place.
+        if options.prune, !stop.isStopped || states.count(.pending) == 0 {
+            // Only now: what moved has been copied from its old place. A stop that comes when every file is in place
+            // does not keep the run from its end, so it must not keep it from this.
             gone.formUnion(remove(obsolete.filter { !gone.contains($0) }, pruning))
         }
         if !stop.isStopped || !inventory.wanted.isEmpty {
             try writeIndex(manifest, rows, index, inventory, states, gone: gone)
         }
         return states
-    }
-
-    private func fold(
-        _ log: [IndexLog.Entry],
-        into index: StatIndex
-    ) throws(EngineError) -> StatIndex {
-        let fold = LogFold(
-            destination: destination,
-            index: index,
-            threads: environment.workers,
-            isDurable: environment.isDurable
-        )
-        do throws(FileError) {
-            return try fold.run(log)
-        } catch {
-            throw EngineError(.ioError, "\(error)")
-        }
     }
 
     /// Refuses to remove more than half of what is here, unless forced.

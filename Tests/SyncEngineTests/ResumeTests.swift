@@ -312,4 +312,29 @@ struct ResumeTests {
         #expect(last.values("path", of: "task.removed") == ["changes"])
         #expect(AssetTree.read(scene.destination).paths == ["same"])
     }
+
+    @Test("A stop that comes with the last byte ends the run as it would have ended, pruned")
+    func stoppedAtTheEnd() throws {
+        var old = AssetTree()
+        old.addFile("gone", size: 500, seed: 1)
+        old.addFile("same", size: 500, seed: 2)
+        try scene.publish(old)
+        #expect(try scene.pull().status == .done)
+        var next = AssetTree(old.nodes.filter { $0.key == "same" })
+        next.addFile("new", size: 700, seed: 3)
+        let set = try scene.publish(next, revision: 2) { $0.looseAbove = 600 }
+        let stop = StopRequest()
+        let before = scene.transport.totals.bytesReceived
+        let whole = before + UInt64(set.manifest.count + 700)
+        scene.transport.onBytes { if $0 >= whole { stop.stop() } }
+        let outcome = try scene.pull(stop: stop) { $0.prune = true }
+        scene.transport.onBytes { _ in }
+        if outcome.report?.result == .ok {
+            #expect(scene.problems(next) == [] && outcome.report?.files.removed == 1)
+        } else {
+            // The stop was heard before the file was in place: the run goes on later, and prunes then.
+            #expect(try scene.pull { $0.prune = true }.report?.files.removed == 1)
+        }
+        #expect(AssetTree.read(scene.destination).paths == ["new", "same"])
+    }
 }
