@@ -99,10 +99,16 @@ class Place:
                     return
             self.foreign += 1
             os.kill(other, signal.SIGKILL)
-            while os.path.exists(f"/proc/{other}/exe") and os.readlink(f"/proc/{other}/exe"):
+            # Until its locks are free: the kernel closes files before it calls a process a zombie.
+            while self.stat_of(other) not in ("Z", "X"):
                 time.sleep(0.001)
         except (OSError, ValueError, IndexError):
             pass        # there is none, or it has gone
+
+    @staticmethod
+    def stat_of(process):
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0]
 
     def client(self, *arguments, **options):
         return subprocess.Popen([self.syncagent, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
