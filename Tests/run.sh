@@ -126,7 +126,7 @@ title "Kills, races, restarts"
 if command -v nginx >/dev/null && command -v python3 >/dev/null; then
     SYNCAGENT="$PWD/.build/debug/syncagent"
     export SYNCAGENT
-    Tests/crash.sh "${CRASHES:-60}" || failed "crash"
+    Tests/crash.sh "${CRASHES:-25}" || failed "crash"
     Tests/agents.sh || failed "agents"
     if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
         Tests/evidence/syscall-kills.sh --sample "${SYSCALLS:-30}" || failed "syscall-kills"

@@ -102,8 +102,9 @@ extension PullRun {
             options: options,
             destination: destination
         )
-        if try !groups.run(report), report.status == .done { report.status = .hookFailed }
-        if let reason = environment.stop.reason, try owesHooks() {
+        let haveHooksSucceeded = try groups.run(report)
+        if !haveHooksSucceeded, report.status == .done { report.status = .hookFailed }
+        if let reason = environment.stop.reason, try isCutShort(by: reason, haveHooksSucceeded) {
             // A hook was stopped: it is called again by whoever takes the run up.
             count()
             journal.stopped(report, reason)
@@ -113,8 +114,10 @@ extension PullRun {
         return try finished(record)
     }
 
-    private func owesHooks() throws(EngineError) -> Bool {
-        try recording { () throws(StoreError) in
+    /// Whether a stop has kept a hook from its end: then so it has the run.
+    private func isCutShort(by reason: StopReason, _ haveHooksSucceeded: Bool) throws(EngineError) -> Bool {
+        if reason == .cancelled, !haveHooksSucceeded { return true }
+        return try recording { () throws(StoreError) in
             try environment.store.owedHooks(session: session).contains { $0.run == report.run }
         }
     }
