@@ -15,7 +15,7 @@
 #   rest       CPU, wake-ups and memory of an agent with 20 sessions and nothing to do, over 60 s
 #   list       from the start of an agent until 20 sessions are listed
 #   enqueue    a background pull of 100,000 files: time, rows, bytes
-#   store      a fresh pull of 20,000 files with the state on the disk and in memory, in turn, five times each
+#   store      a fresh pull of 20,000 files of 1 KiB with the state on the disk and in memory, in turn, five times each
 #
 # Without PART: restart, race, storm and followers. Exit status: 0 every bound held, 1 one did not.
 # Environment: see evidence/common.sh.
@@ -46,7 +46,7 @@ for number in 1 2; do
   base=(--base "$WORK/site/r$number.json")
 done
 case " ${parts[*]} " in *" store "*)
-  python3 "$EVIDENCE/make-set.py" "$WORK/set-large" small
+  python3 "$EVIDENCE/make-set.py" "$WORK/set-large" tiny --files 20000
   "$SYNCAGENT" publish "$WORK/set-large" --to "$WORK/site/large" --project agent.large --quiet ;;
 esac
 nginx_start agents "$WORK/site"

@@ -300,11 +300,10 @@ class Parts(Place):
                 kind = ("disk", "memory")[turn % 2]
                 state = f"{self.a.work}/cost-state" if kind == "disk" else memory
                 shutil.rmtree(state, ignore_errors=True)
-                shutil.rmtree(self.into("cost"), ignore_errors=True)
                 os.makedirs(state, 0o700)
-                subprocess.run(["sync"])
+                subprocess.run(["sync"])        # a new place each time: after a mass delete ext4 is slow for minutes
                 begin = time.monotonic()
-                done = subprocess.run([self.syncagent, "pull", f"{self.a.url}/large/manifest.json", "--into", self.into("cost"), "--quiet"],
+                done = subprocess.run([self.syncagent, "pull", f"{self.a.url}/large/manifest.json", "--into", self.into(f"cost{turn}"), "--quiet"],
                                       env=dict(os.environ, XDG_STATE_HOME=state), stdin=subprocess.DEVNULL)
                 took = time.monotonic() - begin
                 if done.returncode:
