@@ -1,7 +1,9 @@
+import SyncModel
+
 extension EnqueueRequest: ControlRequest {
     enum CodingKeys: String, CodingKey {
         case manifest, destination, session, groups, hooks, connections, limitRate, prune, force, notBefore
-        case deadlineSeconds, paused, origin, settings, label
+        case deadlineSeconds, paused, origin, settings, label, conditions
     }
 
     package static let keys = ControlKeys(
@@ -9,7 +11,15 @@ extension EnqueueRequest: ControlRequest {
             "manifest", "destination", "session", "groups", "connections", "limit_rate", "prune", "force",
             "not_before", "deadline_seconds", "paused", "origin", "settings", "label",
         ],
-        nested: ["hooks": ControlKeys(["group", "arguments", "timeout", "results"])]
+        nested: [
+            "hooks": ControlKeys(["group", "arguments", "timeout", "results"]), "conditions": conditionKeys,
+        ]
+    )
+
+    private static let windowKeys = ControlKeys(["start_minute", "length_minutes", "time_zone"])
+    private static let conditionKeys = ControlKeys(
+        ["power", "metered_budget", "maximum_load", "idle_seconds", "free_space", "plugins"],
+        nested: ["window": windowKeys, "rates": ControlKeys(["limit"], nested: ["window": windowKeys])]
     )
 
     /// Reads a request; only `manifest` and `destination` must be there.
@@ -32,6 +42,7 @@ extension EnqueueRequest: ControlRequest {
         origin = try values.decodeIfPresent(Origin.self, forKey: .origin) ?? origin
         settings = try values.decodeIfPresent(String.self, forKey: .settings)
         label = try values.decodeIfPresent(String.self, forKey: .label)
+        conditions = try values.decodeIfPresent(RunConditions.self, forKey: .conditions) ?? conditions
     }
 }
 

@@ -1,3 +1,5 @@
+public import SyncModel
+
 /// A run to enqueue: everything that must outlive whoever asks for it. `POST /v1/runs`.
 public struct EnqueueRequest: Sendable, Equatable, Codable {
     /// A program to run when a group is complete.
@@ -62,6 +64,8 @@ public struct EnqueueRequest: Sendable, Equatable, Codable {
     public var settings: String?
     /// Free text for people, at most 4 KiB (S67).
     public var label: String?
+    /// What must hold for it to be worked on (S49).
+    public var conditions = RunConditions()
 
     /// Asks for all files of a manifest; see the properties.
     public init(manifest: String, destination: String) {

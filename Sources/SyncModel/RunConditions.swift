@@ -1,0 +1,88 @@
+/// What must hold for a run to be worked on: checked before it starts and again while it runs (S49, S133).
+///
+/// A run whose conditions do not hold waits; what it has fetched stays. Nothing set: it always may.
+public struct RunConditions: Sendable, Equatable, Codable {
+    /// Only on mains power; a machine without a battery is always on it.
+    public var power: Bool = false
+    /// Most body **bytes** that the run may receive on a metered network: `nil` any, 0 none (S52).
+    public var meteredBudget: UInt64?
+    /// Highest load average of the last minute, for each core.
+    public var maximumLoad: Double?
+    /// Only when nobody has used the machine for so many **seconds**.
+    public var idleSeconds: Int?
+    /// **Bytes** that must stay free where the destination is.
+    public var freeSpace: UInt64?
+    /// Only at this time of day.
+    public var window: DailyWindow?
+    /// Other limits on the rate at certain times of day; the first that holds counts.
+    public var rates: [RateWindow] = []
+    /// Names of condition plugins.
+    public var plugins: [String] = []
+
+    /// Everything always holds.
+    public init() {}
+
+    /// What "when it suits the machine" means: mains power, a network that is not metered, and less than one
+    /// busy task a core (S49).
+    public static var discretionary: RunConditions {
+        var conditions = RunConditions()
+        conditions.power = true
+        conditions.meteredBudget = 0
+        conditions.maximumLoad = 1
+        return conditions
+    }
+
+    /// Whether nothing is asked for.
+    public var isEmpty: Bool { self == RunConditions() }
+
+    private enum CodingKeys: String, CodingKey {
+        case power, meteredBudget, maximumLoad, idleSeconds, freeSpace, window, rates, plugins
+    }
+
+    /// Reads conditions; everything may be left out.
+    public init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        power = try values.decodeIfPresent(Bool.self, forKey: .power) ?? power
+        meteredBudget = try values.decodeIfPresent(UInt64.self, forKey: .meteredBudget)
+        maximumLoad = try values.decodeIfPresent(Double.self, forKey: .maximumLoad)
+        idleSeconds = try values.decodeIfPresent(Int.self, forKey: .idleSeconds)
+        freeSpace = try values.decodeIfPresent(UInt64.self, forKey: .freeSpace)
+        window = try values.decodeIfPresent(DailyWindow.self, forKey: .window)
+        rates = try values.decodeIfPresent([RateWindow].self, forKey: .rates) ?? rates
+        plugins = try values.decodeIfPresent([String].self, forKey: .plugins) ?? plugins
+    }
+}
+
+/// A part of every day: begins at a wall-clock time and lasts so long.
+public struct DailyWindow: Sendable, Hashable, Codable {
+    /// **Minutes** after midnight, 0...1439, on the wall clock of ``timeZone``.
+    public var startMinute: Int
+    /// **Minutes** of real time, 1...1440.
+    public var lengthMinutes: Int
+    /// An IANA name such as `Europe/Berlin`; `nil` for the machine's zone.
+    public var timeZone: String?
+
+    /// Makes a window; see the properties. Out of bounds it is refused where it is read or checked.
+    public init(startMinute: Int, lengthMinutes: Int, timeZone: String? = nil) {
+        self.startMinute = startMinute
+        self.lengthMinutes = lengthMinutes
+        self.timeZone = timeZone
+    }
+
+    /// Whether both numbers are within their bounds.
+    public var isValid: Bool { (0..<1440).contains(startMinute) && (1...1440).contains(lengthMinutes) }
+}
+
+/// A rate that holds for a part of every day.
+public struct RateWindow: Sendable, Hashable, Codable {
+    /// When.
+    public var window: DailyWindow
+    /// Most body **bytes** a second then; `nil` for no limit.
+    public var limit: UInt64?
+
+    /// Makes a rate; see the properties.
+    public init(window: DailyWindow, limit: UInt64?) {
+        self.window = window
+        self.limit = limit
+    }
+}
