@@ -107,7 +107,7 @@ final class LineStream: Sendable {
 }
 
 /// A value behind a lock whose changes a thread can wait for.
-final class Guarded<Value: Sendable>: @unchecked Sendable {  // Every access to `value` holds `condition`.
+final class Guarded<Value: Sendable>: @unchecked Sendable {  // Safe: `condition` guards it.
     private let condition = NSCondition()
     private var value: Value
 

@@ -65,7 +65,7 @@ package struct SHA256Hasher: ~Copyable {
     }
 
     /// An `EVP_MD` is immutable and reference counted, so every thread may use it: `EVP_MD_fetch(3)`.
-    private struct Algorithm: @unchecked Sendable {
+    private struct Algorithm: @unchecked Sendable {  // Safe: immutable, counted atomically by OpenSSL.
         let pointer: OpaquePointer?
     }
 

@@ -132,8 +132,7 @@ package final class Directories {
         }
     }
 
-    // Constant once made, so any thread may read it.
-    private static nonisolated(unsafe) let empty: UnsafePointer<CChar> = {
+    private static nonisolated(unsafe) let empty: UnsafePointer<CChar> = {  // Safe: only ever read.
         let pointer = UnsafeMutablePointer<CChar>.allocate(capacity: 1)
         pointer.initialize(to: 0)
         return UnsafePointer(pointer)

@@ -34,8 +34,7 @@ package final class PartFile: Sendable {
         var touched: [Bool]
     }
 
-    // Safe: used only by the thread that set State.hashing.
-    private final class HashBox: @unchecked Sendable {
+    private final class HashBox: @unchecked Sendable {  // Safe: State.hashing has one owner.
         var hasher: SHA256Hasher
         init(_ hasher: consuming SHA256Hasher) { self.hasher = hasher }
     }

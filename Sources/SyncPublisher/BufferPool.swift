@@ -14,7 +14,7 @@ final class BufferPool: Sendable {
     }
 
     /// An address that may change hands: it has one owner, the pool or a ``PooledBuffer``.
-    private struct Memory: @unchecked Sendable {
+    private struct Memory: @unchecked Sendable {  // Safe: it has one owner at a time.
         let start: UnsafeMutableRawPointer
     }
 
@@ -48,7 +48,7 @@ final class BufferPool: Sendable {
 /// A buffer on loan from a ``BufferPool``.
 ///
 /// Safe to hand over: it is filled by one thread before the pipeline's lock passes it on, and only read after.
-final class PooledBuffer: @unchecked Sendable {
+final class PooledBuffer: @unchecked Sendable {  // Safe: filled before a lock hands it over, then only read.
     private let start: UnsafeMutableRawPointer
     private let pool: BufferPool
 

@@ -151,7 +151,7 @@ struct DeltaMaker {
     }
 
     /// The maker on other threads: they only read it, and the output directory's descriptors may be used from any.
-    private struct Shared: @unchecked Sendable {  // Safe by that rule; `run` waits for them.
+    private struct Shared: @unchecked Sendable {  // Safe: threads only read it, and `run` waits for them.
         let value: DeltaMaker
         init(_ value: DeltaMaker) { self.value = value }
     }

@@ -16,7 +16,7 @@ public struct ServerTLS: Sendable {
 }
 
 /// OpenSSL's side of ``ServerTLS``; shared by the threads of a server.
-final class TLSContext: @unchecked Sendable {
+final class TLSContext: @unchecked Sendable {  // Safe: set up once, then read.
     // An SSL_CTX that is set up may make connections on any thread: openssl-threads(7), SSL_new(3).
     private let context: OpaquePointer
 

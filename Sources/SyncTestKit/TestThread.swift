@@ -7,7 +7,7 @@
 #endif
 
 /// A thread that can be waited for. Servers block in system calls, which a task's thread must not do.
-struct TestThread: @unchecked Sendable {
+struct TestThread: @unchecked Sendable {  // Safe: `pthread_t` is for any thread.
     // A `pthread_t` is an opaque value that any thread may hand to pthread_join(3); ``join()`` is called once.
     private let handle: pthread_t
 

@@ -42,7 +42,7 @@ extension CurlWorker {
             piece.state = .running(exchange)
             if isRangeless { wholeObjects.begin(exchange, of: source.url.text) }
         } catch {
-            settle(piece, fault: Fault(.library, error.detail), chain: chain)
+            settle(piece, fault: Fault(.libcurl, error.detail), chain: chain)
         }
     }
 

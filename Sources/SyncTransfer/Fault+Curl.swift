@@ -39,7 +39,7 @@ extension CurlWorker {
         case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING: .malformed
         // A header line beyond libcurl's own bound.
         case CURLE_OUT_OF_MEMORY where exchange.isConnected && !exchange.isAnswered: .malformed
-        default: .library
+        default: .libcurl
         }
     }
 

@@ -42,7 +42,7 @@ package struct Fault: Error, Equatable, Sendable {
         /// The sink ended the transfer.
         case stopped
         /// libcurl failed in a way that has no better name.
-        case library
+        case libcurl
     }
 
     /// The kind.
@@ -106,7 +106,7 @@ package struct Fault: Error, Equatable, Sendable {
         case .policy: .refusedByPolicy
         case .tooLarge: .tooLarge
         case .stopped: .stoppedBySink
-        case .library: .misuse
+        case .libcurl: .misuse
         }
     }
 }

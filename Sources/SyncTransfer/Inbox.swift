@@ -12,8 +12,7 @@ enum Command: Sendable {
 }
 
 /// libcurl's multi handle on its way to the worker's thread.
-// Safe: the worker alone uses `raw`, but for curl_multi_wakeup(3), which "can be called from any thread".
-struct MultiHandle: @unchecked Sendable {
+struct MultiHandle: @unchecked Sendable {  // Safe: the worker alone has it, but for wakeUp().
     let raw: UnsafeMutableRawPointer
 
     init?() {
@@ -21,6 +20,7 @@ struct MultiHandle: @unchecked Sendable {
         self.raw = raw
     }
 
+    /// curl_multi_wakeup(3) "can be called from any thread".
     func wakeUp() { _ = curl_multi_wakeup(raw) }
 }
 

@@ -55,7 +55,7 @@ package enum RetryTable {
         case .noRanges: .nextSource  // A mirror may have ranges; the last one is taken as it is.
         case .rewound: .again  // The sink has its reasons; bounded by the attempts.
         case .stopped: .fail  // The sink knows why.
-        case .library: .once  // Out of memory or sockets can pass.
+        case .libcurl: .once  // Out of memory or sockets can pass.
         case .status(let status): remedy(forStatus: status, redirected: redirected)
         }
     }

@@ -2,7 +2,7 @@ import Synchronization
 
 /// A piece of memory for body bytes. One thread at a time has it: the transport's while it fills, a worker's
 /// while it is unpacked, the pool's lock in between.
-package final class Buffer: @unchecked Sendable {  // Safe by that rule.
+package final class Buffer: @unchecked Sendable {  // Safe: one thread at a time has it, a lock hands it over.
     package let bytes: UnsafeMutableRawBufferPointer
     /// **Bytes** filled.
     package var count = 0

@@ -3,8 +3,7 @@ import CPosix
 /// A value behind a lock, with waiting. pthread_cond_wait(3).
 ///
 /// `Synchronization.Mutex` has no condition, and workers must sleep while there is nothing to do.
-// Safe: `value` is touched under `mutex` only.
-package final class Monitor<Value: Sendable>: @unchecked Sendable {
+package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `mutex` guards it.
     private var value: Value
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let condition: UnsafeMutablePointer<pthread_cond_t>

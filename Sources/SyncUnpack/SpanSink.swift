@@ -9,7 +9,7 @@ package final class SpanSink: SplittableSink {
     private let state: Confined
 
     /// Touched by the transport's thread only, as ``TransferSink`` promises.
-    private final class Confined: @unchecked Sendable {  // Safe by that rule.
+    private final class Confined: @unchecked Sendable {  // Safe: only the transport's thread touches it.
         var current: Buffer?
         var next: UInt64
         /// Sinks that the end of this one was given to.

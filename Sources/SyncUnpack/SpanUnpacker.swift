@@ -55,8 +55,7 @@ package final class SpanUnpacker: WorkItem {
     }
 
     /// Touched by the one worker that runs this item.
-    // Safe: `run` never overlaps itself, see Inbox.scheduled.
-    private final class Confined: @unchecked Sendable {
+    private final class Confined: @unchecked Sendable {  // Safe: `run` never overlaps.
         var next: Int
         var carry: [UInt8] = []
         /// **Bytes** at the start of ``carry`` that the consumer keeps.

@@ -176,7 +176,7 @@ package actor FakeAgent: AgentControl {
 }
 
 /// Used by one stream, one call at a time.
-private final class Cursor: @unchecked Sendable {  // The stream calls its closure one at a time.
+private final class Cursor: @unchecked Sendable {  // Safe: a stream asks once at a time.
     var value: Int64
     init(_ value: Int64) { self.value = value }
 }

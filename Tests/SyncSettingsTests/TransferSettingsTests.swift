@@ -65,7 +65,7 @@ struct TransferSettingsTests {
 
     @Test("The environment is read as curl reads it, and a configured proxy goes before it")
     func environment() throws {
-        let base = PathBase(directory: "/work", home: nil)
+        let base = PathBase(directory: "/srv/set", home: nil)
         func read(_ variables: [String: String]) throws -> TransferSettings {
             try TransferSettings(environment: { variables[$0] }, base)
         }
@@ -77,7 +77,7 @@ struct TransferSettingsTests {
         #expect(settings.plainProxy == ProxySettings(url: "http://p:1"))
         #expect(settings.secureProxy == ProxySettings(url: "http://q:2", user: "u@", password: "pa:ss"))
         #expect(settings.proxyExceptions == ["a.example", ".b.example", "10.0.0.0/8"])
-        #expect(settings.authorities == "/work/ca.pem")
+        #expect(settings.authorities == "/srv/set/ca.pem")
         #expect(try read(["HTTP_PROXY": "evil:1"]) == TransferSettings(), "a CGI program's header")
         settings = try read(["all_proxy": "socks5h://r:3", "https_proxy": "", "no_proxy": "*"])
         #expect(settings.plainProxy?.url == "socks5h://r:3" && settings.secureProxy?.url == "socks5h://r:3")

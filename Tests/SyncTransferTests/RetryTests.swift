@@ -11,7 +11,7 @@ struct RetryTests {
             (.proxyAuthentication, .fail), (.malformed, .once), (.unwantedForm, .nextSource),
             (.wrongRange, .onceWithoutRange), (.otherSize, .onceUncached), (.captivePortal, .again),
             (.redirect, .nextSource), (.policy, .nextSource), (.tooLarge, .nextSource), (.rewound, .again),
-            (.stopped, .fail), (.library, .once), (.superseded, .joinOther), (.noRanges, .nextSource),
+            (.stopped, .fail), (.libcurl, .once), (.superseded, .joinOther), (.noRanges, .nextSource),
         ] as [(Fault.Kind, RetryTable.Remedy)]
     )
     func remedies(kind: Fault.Kind, remedy: RetryTable.Remedy) {
