@@ -7,19 +7,30 @@ import SyncTransfer
 struct PlannedRoute: Sendable {
     /// One step of the way, redacted.
     struct Hop: Sendable, Equatable {
-        /// `redirect` or `rewrite`.
+        /// `redirect`, `rewrite` or `resolver`.
         let reason: String
-        /// A redirect's status, or the place of a rule.
+        /// A redirect's status, or the place of a rule; 0 for a resolver.
         let number: Int
         let from: String
         let to: String
+
+        /// What stands at the beginning of its line.
+        var mark: String {
+            switch reason {
+            case "rewrite": "rule \(number)"
+            case "redirect": "\(number)"
+            default: reason
+            }
+        }
 
         static func made(of event: TransferEvent) -> (TransferID, Hop)? {
             switch event {
             case .redirected(let id, let status, let from, let to, _):
                 (id, Hop(reason: "redirect", number: status, from: from, to: to))
-            case .rewritten(let id, let from, let to, let rule, _):
-                (id, Hop(reason: "rewrite", number: rule, from: from, to: to))
+            case .rewritten(let id, let from, let to, .rule(let place), _):
+                (id, Hop(reason: "rewrite", number: place, from: from, to: to))
+            case .rewritten(let id, let from, let to, .resolver, _):
+                (id, Hop(reason: "resolver", number: 0, from: from, to: to))
             default: nil
             }
         }
@@ -83,7 +94,7 @@ struct PlannedRoute: Sendable {
         }
         // The rule for the place itself has been told.
         for hop in hops.dropFirst(explanation.rule == nil ? 0 : 1) {
-            add(hop.reason == "rewrite" ? "rule \(hop.number)" : "\(hop.number)", "\(hop.from) -> \(hop.to)")
+            add(hop.mark, "\(hop.from) -> \(hop.to)")
         }
         add("answer", answerText)
         return lines
@@ -115,7 +126,11 @@ struct PlannedRoute: Sendable {
                 for hop in hops {
                     array.object {
                         $0.field("reason", hop.reason)
-                        $0.field(hop.reason == "rewrite" ? "rule" : "status", hop.number)
+                        switch hop.reason {
+                        case "rewrite": $0.field("rule", hop.number)
+                        case "redirect": $0.field("status", hop.number)
+                        default: break
+                        }
                         $0.field("from", hop.from)
                         $0.field("to", hop.to)
                     }

@@ -14,12 +14,15 @@ extension SyncEvent {
                 $0.field("from", from)
                 $0.field("to", to)
             }
-        case .rewritten(let transfer, let from, let to, let rule, let hop):
+        case .rewritten(let transfer, let from, let to, let rewriter, let hop):
             self.init("task.redirected", time: time) {
                 $0.field("transfer", transfer.rawValue)
                 $0.field("reason", "rewrite")
                 $0.field("hop", hop)
-                $0.field("rule", rule)
+                switch rewriter {
+                case .rule(let place): $0.field("rule", place)
+                case .resolver(let name): $0.field("plugin", name)
+                }
                 $0.field("from", from)
                 $0.field("to", to)
             }
@@ -55,6 +58,13 @@ extension SyncEvent {
                 $0.field("url", url)
                 $0.field("reason", reason)
                 $0.field("wait_ms", milliseconds)
+            }
+        case .pluginFailed(let point, let error):
+            self.init("plugin.failed", time: time, note: "\(error)") {
+                $0.field("point", point.rawValue)
+                $0.field("plugin", error.plugin)
+                $0.field("code", error.code.description)
+                $0.field("reason", error.message)
             }
         }
     }

@@ -183,8 +183,8 @@ public struct TransferReport: Sendable {
 public enum TransferEvent: Sendable {
     /// An answer pointed elsewhere.
     case redirected(TransferID, status: Int, from: String, to: String, hop: Int)
-    /// A rule of the configuration, its place counted from 1, sends a request elsewhere, after `hop` redirects.
-    case rewritten(TransferID, from: String, to: String, rule: Int, hop: Int)
+    /// The configuration sends a request elsewhere, after `hop` redirects.
+    case rewritten(TransferID, from: String, to: String, by: Rewriter, hop: Int)
     /// Another of the transfer's URLs is asked than before, or than the first.
     case mirrored(TransferID, from: String, to: String)
     /// An attempt failed and another will follow.
@@ -193,6 +193,16 @@ public enum TransferEvent: Sendable {
     case sourceSetBack(TransferID, url: String, reason: String)
     /// Nothing reaches the host; waiting for it, and trying it again after some time.
     case waitingForConnectivity(TransferID, url: String, reason: String, after: Duration)
+    /// A plugin could not answer; what happens then is the point's default.
+    case pluginFailed(PluginPoint, PluginError)
+
+    /// Who sends a request elsewhere.
+    public enum Rewriter: Sendable, Equatable {
+        /// A rewriting rule, its place counted from 1.
+        case rule(Int)
+        /// A resolver, by name.
+        case resolver(String)
+    }
 }
 
 /// Sums over the life of a transport.

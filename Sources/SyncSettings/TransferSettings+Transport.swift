@@ -1,4 +1,5 @@
 import SyncModel
+import SyncPlugins
 package import SyncTransfer
 
 extension TransferSettings {

@@ -1,24 +1,10 @@
+package import SyncPlugins
+
 /// Who we are to which origin.
 ///
 /// Its description names origins only, so that no log can hold a secret (V64).
 package struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
-    /// How to prove it.
-    package enum Kind: Sendable, Equatable {
-        /// RFC 7617.
-        case basic(user: String, password: String)
-        /// RFC 6750.
-        case bearer(token: String)
-        /// AWS Signature Version 4. `CURLOPT_AWS_SIGV4`.
-        case sigV4(
-            accessKey: String,
-            secretKey: String,
-            sessionToken: String?,
-            region: String,
-            service: String
-        )
-    }
-
-    private var byOrigin: [Origin: Kind] = [:]
+    private var byOrigin: [Origin: Credential.Kind] = [:]
 
     /// The origins, without what is sent to them.
     package var description: String { byOrigin.keys.map(\.description).sorted().joined(separator: ", ") }
@@ -33,18 +19,27 @@ package struct Credentials: Sendable, Equatable, CustomStringConvertible, Custom
     package var isEmpty: Bool { byOrigin.isEmpty }
 
     /// What to send to exactly this origin.
-    package subscript(origin: Origin) -> Kind? {
+    package subscript(origin: Origin) -> Credential.Kind? {
         get { byOrigin[origin] }
         set { byOrigin[origin] = newValue }
     }
 }
 
-extension Credentials.Kind {
+extension Credentials: CredentialProvider {
+    /// What the file has for exactly this origin; it never fails.
+    package func credential(for request: CredentialRequest) -> Credential? {
+        guard request.refused == nil, let origin = (try? CurlURL(request.origin))?.origin else { return nil }
+        return byOrigin[origin].map { Credential($0) }
+    }
+}
+
+extension Credential.Kind {
     /// What a request carries besides what libcurl makes of the credentials itself.
     var headers: [String] {
         switch self {
         case .basic: []
         case .bearer(let token): ["Authorization: Bearer \(token)"]
+        case .headers(let fields): fields.map { "\($0.name): \($0.value)" }
         case .sigV4(_, _, let token, _, _):
             // S3 wants the digest of the body to be named, here of the empty one; libcurl signs both lines.
             // Amazon S3, "Authenticating Requests: Using the Authorization Header".

@@ -1,5 +1,6 @@
 import CPosix
 import Glibc
+import SyncPlugins
 
 /// Reads who we are to which origin. One section an origin:
 /// ```ini
@@ -112,7 +113,7 @@ package enum CredentialsFile {
             }
             return value
         }
-        let kind: Credentials.Kind
+        let kind: Credential.Kind
         switch try take("type") {
         case "basic": kind = .basic(user: try take("user"), password: try take("password"))
         case "bearer": kind = .bearer(token: try take("token"))

@@ -8,6 +8,8 @@ extension CurlWorker {
         case .resume(let id): resume(id)
         case .cancel(let id): cancel(id)
         case .blame(let url, _): blame(url)
+        case .resolved(let number, let answers, let failures): resolved(number, answers, failures)
+        case .provided(let origin, let number, let answer): provided(origin, number, answer)
         case .setRateLimit(let rate):
             throttle.setRate(rate, now: now)
             if rate == nil { releaseThrottled() }

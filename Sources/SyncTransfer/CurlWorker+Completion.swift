@@ -46,6 +46,7 @@ extension CurlWorker {
         transfer.hasEnded = true
         transfers.removeValue(forKey: transfer.id)
         wholeObjects.forget(transfer)
+        for index in transfer.sources.indices { leaveAhead(&transfer.sources[index]) }
     }
 
     /// Takes a piece out of an exchange, which goes on if it serves others.

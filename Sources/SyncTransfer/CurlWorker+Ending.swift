@@ -176,12 +176,13 @@ extension CurlWorker {
                         id,
                         from: redacted(target),
                         to: redacted(rewritten),
-                        rule: rule,
+                        by: .rule(rule),
                         hop: chain.hops
                     )
                 )
             }
             piece.chain = chain
+            if !resolvers.isEmpty { piece.unresolvedRedirect = headers.status }
             enqueue(piece, isUrgent: true)
         }
     }

@@ -9,13 +9,15 @@ extension CurlWorker {
         let transfer = piece.transfer
         transfer.lastURL = chain.current.text
         transfer.lastSource = piece.sourceIndex
+        leaveAhead(&transfer.sources[piece.sourceIndex])
+        piece.shownCredential = host.credential.version
 
         let source = transfer.sources[piece.sourceIndex]
         let isRangeless = wholeObjects.isKnown(source.url.text)
         let question = question(for: piece, chain: chain, wholeOnly: source.wholeOnly || isRangeless)
         let isProxied = configuration.proxy(for: chain.current.origin) != nil
         let plan = Exchange.Plan(
-            kind: handleKind(for: chain, hasRange: question.first != nil),
+            kind: handleKind(for: chain, at: host, hasRange: question.first != nil),
             question: question,
             isBoundToVersion: question.first != nil && ifRange(for: piece) != nil,
             chain: chain,
@@ -55,9 +57,22 @@ extension CurlWorker {
             configuration.events(.mirrored(id, from: redacted(before), to: redacted(chain.original)))
         }
         piece.askedSource = piece.sourceIndex
-        if let (target, rule) = rules.apply(to: chain.original), target == chain.entry {
+        let byRule = rules.apply(to: chain.original)
+        if let (target, rule) = byRule {
             configuration.events(
-                .rewritten(id, from: redacted(chain.original), to: redacted(target), rule: rule, hop: 0)
+                .rewritten(id, from: redacted(chain.original), to: redacted(target), by: .rule(rule), hop: 0)
+            )
+        }
+        let resolved = piece.transfer.sources[piece.sourceIndex].resolution
+        if let replacement = resolved?.replacement, replacement.url == chain.entry {
+            configuration.events(
+                .rewritten(
+                    id,
+                    from: redacted(byRule?.url ?? chain.original),
+                    to: redacted(replacement.url),
+                    by: .resolver(replacement.resolver),
+                    hop: 0
+                )
             )
         }
         if chain.isRecalled, let status = chain.firstStatus {
@@ -88,7 +103,7 @@ extension CurlWorker {
         return question
     }
 
-    private func handleKind(for chain: RedirectChain, hasRange: Bool) -> HandleKind {
+    private func handleKind(for chain: RedirectChain, at host: HostState, hasRange: Bool) -> HandleKind {
         let http2 =
             switch configuration.http2 {
             case .never: false
@@ -96,7 +111,7 @@ extension CurlWorker {
             case .always: true
             }
         return HandleKind(
-            hasCredentials: configuration.credentials[chain.current.origin] != nil && !chain.current.isSigned,
+            credential: chain.current.isSigned ? 0 : host.credential.version,
             isAtHome: chain.isAtHome && configuration.homes?.contains(chain.original.origin) != false,
             http2: http2
         )
@@ -108,7 +123,12 @@ extension CurlWorker {
             return easy
         }
         let easy = try EasyHandle()
-        try easy.applyDefaults(configuration, kind: kind, origin: host.origin)
+        try easy.applyDefaults(
+            configuration,
+            kind: kind,
+            origin: host.origin,
+            credential: host.credential.kind
+        )
         return easy
     }
 
@@ -133,9 +153,8 @@ extension CurlWorker {
         }
         if source.uncached || request.reload { headers.append("Cache-Control: no-cache") }
         if exchange.plan.kind.isAtHome { headers += configuration.headers }
-        if exchange.plan.kind.hasCredentials {
-            headers += configuration.credentials[exchange.plan.chain.current.origin]?.headers ?? []
-        }
+        if exchange.plan.kind.credential != 0 { headers += exchange.host.credential.kind?.headers ?? [] }
+        headers += exchange.plan.chain.ownHeaders.map { "\($0.name): \($0.value)" }
         // What came from an answer's head goes back into a request: never with a line end in it (V27).
         try easy.set(headers: headers.filter { !$0.utf8.contains { $0 < 0x20 || $0 == 0x7F } })
         try easy.set(CURLOPT_URL, exchange.plan.chain.current.text)

@@ -9,6 +9,7 @@ extension CurlWorker {
     func enqueue(_ piece: Piece, isUrgent: Bool = false) {
         guard !piece.transfer.hasEnded else { return }
         if piece.chain == nil { chooseSource(for: piece) }
+        if waitsForResolver(piece, priority: priority(of: piece, isUrgent: isUrgent)) { return }
         let host = host(for: route(of: piece).current.origin)
         piece.leaveQueue()
         piece.state = .queued
@@ -31,8 +32,16 @@ extension CurlWorker {
     func route(of piece: Piece) -> RedirectChain {
         if let chain = piece.chain { return chain }
         let original = piece.transfer.sources[piece.sourceIndex].url
-        var chain = RedirectChain(original: original, rewritten: rules.apply(to: original)?.url)
-        if let lesson = memory.lesson(for: chain.entry, now: configuration.clock.unixTime()) {
+        let replacement = piece.transfer.sources[piece.sourceIndex].resolution?.replacement
+        var chain = RedirectChain(
+            original: original,
+            rewritten: replacement?.url ?? rules.apply(to: original)?.url,
+            headers: replacement?.headers ?? []
+        )
+        // Resolvers want to see for themselves where a redirect leads.
+        if let lesson = memory.lesson(for: chain.entry, now: configuration.clock.unixTime()),
+            !resolvers.contains(where: { $0.scope.covers(lesson.target.text) })
+        {
             chain.recall(lesson)
             if lesson.originIsPublic { piece.originIsPublic = true }
         }
@@ -54,13 +63,14 @@ extension CurlWorker {
         let start = standings[origin].connections ?? configuration.initialConnections
         let limit = AdaptiveLimit(start: start, ceiling: configuration.connectionsPerHost)
         let host = HostState(origin: origin, adaptive: limit)
+        host.credential = credential(for: origin)
         hosts[origin] = host
         return host
     }
 
     /// Notes that a host may start something, if it may.
     func list(_ host: HostState) {
-        guard !host.isListed, mayStart(host), let priority = host.queue.topPriority else { return }
+        guard !host.isListed, mayStart(host), !waitsForCredential(host), let priority = host.queue.topPriority else { return }
         host.isListed = true
         startable.insert((priority, host))
     }
@@ -87,7 +97,7 @@ extension CurlWorker {
         {
             turns += 1
             host.isListed = false
-            guard mayStart(host) else { continue }
+            guard mayStart(host), !waitsForCredential(host) else { continue }
             let next = host.queue.popFirst(
                 runningSmall: host.runningSmall,
                 runningLarge: host.running - host.runningSmall
@@ -105,6 +115,7 @@ extension CurlWorker {
 
     private func start(_ piece: Piece, on host: HostState) {
         if piece.chain == nil { chooseSource(for: piece) }
+        guard !waitsForResolver(piece, priority: Int.max) else { return }
         let chain = route(of: piece)
         // Another host when something was learnt since it was queued.
         guard chain.current.origin == host.origin else { return enqueue(piece) }

@@ -21,6 +21,10 @@ extension CurlWorker {
         let isInterruption = (fault.kind == .broken || fault.kind == .idle) && progress > 0
         if chain.hasMoved, !isInterruption, fault.kind != .stopped { memory.forget(chain.entry) }
 
+        if renewCredential(after: fault, of: piece, chain: chain) {
+            piece.chain = nil
+            return enqueue(piece, isUrgent: true)
+        }
         let source = piece.sourceIndex
         switch RetryTable.remedy(for: fault.kind, redirected: chain.hasMoved) {
         case .waitForConnectivity: waitForConnectivity(piece, fault: fault, chain: chain)
@@ -28,6 +32,7 @@ extension CurlWorker {
         case .again: retryElsewhereOrLater(piece, fault: fault, chain: chain)
         case .againFromOriginal where piece.refusals < Self.mostRefusals:
             piece.refusals += 1
+            expireResolution(of: piece, fault: fault)
             retry(piece, fault: fault, from: nil, atOnce: piece.refusals == 1)
         case .onceWithoutRange where transfer.sources[source].strikes.insert(.withoutRange).inserted:
             transfer.sources[source].wholeOnly = true

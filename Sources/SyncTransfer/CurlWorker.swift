@@ -12,6 +12,8 @@ final class CurlWorker {
     let counters: Counters
     let throttle: Throttle
     let rules: RewriteRules
+    let resolvers: [ConfiguredResolver]
+    let providers: [ConfiguredCredentialProvider]
     let network = NetworkChanges()
 
     var transfers: [TransferID: Transfer] = [:]
@@ -25,6 +27,7 @@ final class CurlWorker {
     var standings: Standings
     var memory = RedirectMemory()
     var scouts = Scouts()
+    var resolving = Resolving()
     /// Pieces whose answer others wait for, with where it came from.
     var returnedScouts: [(piece: Piece, chain: RedirectChain)] = []
     var wholeObjects = WholeObjects()
@@ -42,6 +45,8 @@ final class CurlWorker {
             case requeue(Piece, ticket: UInt64)
             case openGate(HostState)
             case deadline(TransferID)
+            case resolverDeadline(UInt64)
+            case credentialDeadline(Origin, UInt64)
         }
         let at: Duration
         let action: Action
@@ -60,6 +65,8 @@ final class CurlWorker {
         now = configuration.clock.now()
         throttle = Throttle(rate: configuration.rateLimit, now: now)
         rules = RewriteRules(configuration.rewriteRules)
+        resolvers = configuration.resolvers
+        providers = configuration.credentialProviders
         standings = Standings(configuration.hostRecords)
         _ = sa_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.connections + 8)
         _ = sa_curl_multi_set_long(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.connections)
@@ -75,6 +82,7 @@ final class CurlWorker {
 
             fireTimers()
             resumeThrottled()
+            askResolvers()
             startWhatMayStart()
             let ended = letLibcurlWork()
             now = configuration.clock.now()
@@ -174,6 +182,8 @@ final class CurlWorker {
                 if let gate = host.gate, gate <= now { openGate(of: host) }
             case .deadline(let id):
                 if let transfer = transfers[id], transfer.deadline <= now { passDeadline(of: transfer) }
+            case .resolverDeadline(let number): passResolverDeadline(number)
+            case .credentialDeadline(let origin, let number): passCredentialDeadline(origin, number)
             }
         }
         // Timers of what has ended long before its deadline are swept out now and then: O(1) a timer.
@@ -186,6 +196,8 @@ final class CurlWorker {
         case .requeue(let piece, let ticket): piece.ticket == ticket
         case .openGate(let host): host.gate == timer.at
         case .deadline(let id): transfers[id] != nil
+        case .resolverDeadline(let number): resolving.batches[number] != nil
+        case .credentialDeadline(let origin, let number): hosts[origin]?.credential.state == .asking(number)
         }
     }
 

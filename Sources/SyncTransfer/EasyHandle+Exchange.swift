@@ -1,11 +1,15 @@
 import CCurl
 import Glibc
+import SyncPlugins
 
 extension EasyHandle {
     /// Sets what every transfer has in common; once in a handle's life.
-    func applyDefaults(_ configuration: TransportConfiguration, kind: HandleKind, origin: Origin)
-        throws(CurlError)
-    {
+    func applyDefaults(
+        _ configuration: TransportConfiguration,
+        kind: HandleKind,
+        origin: Origin,
+        credential: Credential.Kind?
+    ) throws(CurlError) {
         try restrictProtocols()
         try set(CURLOPT_NOSIGNAL, 1)  // Signals and threads do not mix: CURLOPT_NOSIGNAL.
         try set(CURLOPT_NOPROGRESS, 1)
@@ -22,9 +26,7 @@ extension EasyHandle {
         try set(CURLOPT_HTTP_VERSION, kind.http2 ? Int(CURL_HTTP_VERSION_2TLS) : Int(CURL_HTTP_VERSION_1_1))
         try applyProxy(configuration.proxy(for: origin))
         try applyTLS(configuration.tls, showsCertificate: kind.isAtHome)
-        if kind.hasCredentials, let credentials = configuration.credentials[origin] {
-            try apply(credentials)
-        }
+        if kind.credential != 0, let credential { try apply(credential) }
         try applyCallbacks()
     }
 
@@ -54,13 +56,13 @@ extension EasyHandle {
         try set(CURLOPT_SSLKEY, tls.key ?? certificate)
     }
 
-    private func apply(_ credentials: Credentials.Kind) throws(CurlError) {
-        switch credentials {
+    private func apply(_ credential: Credential.Kind) throws(CurlError) {
+        switch credential {
         case .basic(let user, let password):
             try set(CURLOPT_HTTPAUTH, sa_curl_auth_basic())
             try set(CURLOPT_USERNAME, user)
             try set(CURLOPT_PASSWORD, password)
-        case .bearer: break  // A header of each request: libcurl's own option follows redirects (V20).
+        case .bearer, .headers: break  // Headers of each request: libcurl's own option follows redirects (V20).
         case .sigV4(let accessKey, let secretKey, _, let region, let service):
             try set(CURLOPT_AWS_SIGV4, "aws:amz:\(region):\(service)")
             try set(CURLOPT_USERNAME, accessKey)

@@ -18,6 +18,8 @@ final class HostState {
     var lastFault: Fault?
     /// Whether it has an entry among those that may start.
     var isListed = false
+    /// What to show here, and how far asking for it has come.
+    var credential = HostCredential()
     /// Idle handles, each kind for itself: a handle that has carried secrets is used for nothing else (V22).
     var handles: [HandleKind: [EasyHandle]] = [:]
 
@@ -40,8 +42,8 @@ final class HostState {
 
 /// What a handle has been told besides the URL. Two kinds never share a handle.
 struct HandleKind: Hashable {
-    /// Sends the credentials of its origin.
-    var hasCredentials: Bool
+    /// Sends the credential of its origin, counted from 1 as it changes; 0 for none.
+    var credential: Int
     /// Sends the configured headers and shows the client certificate.
     var isAtHome: Bool
     /// May speak HTTP/2.

@@ -9,6 +9,8 @@ enum Command: Sendable {
     case cancel(TransferID)
     case blame(url: String, reason: String)
     case setRateLimit(UInt64?)
+    case resolved(UInt64, [Resolved], [PluginError])
+    case provided(Origin, UInt64, ProvidedCredential)
 }
 
 /// libcurl's multi handle on its way to the worker's thread.

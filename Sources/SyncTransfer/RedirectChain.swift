@@ -1,3 +1,5 @@
+package import SyncPlugins
+
 /// The URLs one request has gone through, and the rules for going on. Does no I/O.
 ///
 /// Rules: RFC 9110 §15.4; what belongs to an origin stays with it (Fetch standard, HTTP-redirect fetch).
@@ -39,18 +41,42 @@ package struct RedirectChain: Equatable, Sendable {
     /// For how many **seconds** the chain may be used again; the shortest of its hops.
     package private(set) var life = Int64.max
     private var seen: Set<String>
+    /// What a resolver wants to be sent, and to whom.
+    private var resolverHeaders: (origin: Origin, fields: [HeaderField])?
 
     /// Begins at a URL nothing has redirected yet.
     ///
     /// - Parameters:
     ///   - original: What the manifest or the user named.
-    ///   - rewritten: What a rule of the user's makes of it.
-    package init(original: CurlURL, rewritten: CurlURL? = nil) {
+    ///   - rewritten: What a rule or a resolver of the user's makes of it.
+    ///   - headers: What goes to the origin of `rewritten` in addition.
+    package init(original: CurlURL, rewritten: CurlURL? = nil, headers: [HeaderField] = []) {
         self.original = original
         entry = rewritten ?? original
         current = entry
         isByRule = rewritten != nil
         seen = [entry.text]
+        if !headers.isEmpty { resolverHeaders = (entry.origin, headers) }
+    }
+
+    /// What a resolver adds to a request for ``current``.
+    package var ownHeaders: [HeaderField] {
+        guard let (origin, fields) = resolverHeaders, origin == current.origin else { return [] }
+        return fields
+    }
+
+    /// Goes where a resolver of the user's leads. That is not for others to learn: it may be for this request only.
+    package mutating func replace(with url: CurlURL, headers: [HeaderField]) {
+        current = url
+        isByRule = true
+        life = 0
+        seen.insert(url.text)
+        resolverHeaders = headers.isEmpty ? nil : (url.origin, headers)
+    }
+
+    package static func == (one: RedirectChain, other: RedirectChain) -> Bool {
+        one.original == other.original && one.entry == other.entry && one.current == other.current
+            && one.hops == other.hops && one.seen == other.seen
     }
 
     /// Whether what belongs to the original's origin may be sent to the current URL (V19).

@@ -1,4 +1,5 @@
 import SyncModel
+import SyncPlugins
 
 /// Where a request for a URL would go first, and as whom: what a configuration makes of it, without asking anyone.
 /// Holds no secret.
@@ -67,13 +68,14 @@ extension RewriteRule {
     }
 }
 
-extension Credentials.Kind {
+extension Credential.Kind {
     /// The kind, as the credentials file has it.
     package var name: String {
         switch self {
         case .basic: "basic"
         case .bearer: "bearer"
         case .sigV4: "sigv4"
+        case .headers: "headers"
         }
     }
 }

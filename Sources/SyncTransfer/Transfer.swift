@@ -43,6 +43,10 @@ struct Source {
     var wholeOnly = false
     /// Ask with `Cache-Control: no-cache`.
     var uncached = false
+    /// What resolvers say; `nil` before they were asked.
+    var resolution: Resolution?
+    /// The status with which an earlier resolution was refused.
+    var refused: Int?
 }
 
 /// The part of a transfer that one sink takes, in order.
@@ -77,6 +81,10 @@ final class Piece {
     var askedSource: Int?
     /// Where redirects have led in this attempt; `nil` to begin at the original URL.
     var chain: RedirectChain?
+    /// The status of a redirect whose target resolvers have yet to see.
+    var unresolvedRedirect: Int?
+    /// The version of the credential that was shown last, see ``HostCredential``.
+    var shownCredential = 0
     /// What its first request finds out for others, see ``Scouts``; `nil` when nobody relies on it.
     var scoutKey: String?
     /// Whether it has waited for what another finds out.

@@ -33,6 +33,12 @@ package struct TransportConfiguration: Sendable {
     package var rewriteRules: [RewriteRule] = []
     /// What is sent to which origin, and to no other.
     package var credentials = Credentials()
+    /// Asked about every request before it is sent, in their order, after ``rewriteRules``.
+    package var resolvers: [ConfiguredResolver] = []
+    /// Asked for origins that ``credentials`` has nothing for, in their order.
+    package var credentialProviders: [ConfiguredCredentialProvider] = []
+    /// Longest time for an answer of ``resolvers`` or ``credentialProviders``; then requests go out as they are (S54).
+    package var pluginDeadline: Duration = .seconds(30)
     /// Headers as `Name: value`, sent to a transfer's original origin only, and only if it is a ``homes``.
     package var headers: [String] = []
     /// Origins that ``headers`` and the client's certificate are for; `nil` for every transfer's original origin. A

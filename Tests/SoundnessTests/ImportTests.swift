@@ -10,7 +10,7 @@ private let allowedImports: [String: Set<String>] = [
     "SyncCompression": ["SyncModel", "CZstd"],
     "SyncTransfer": ["SyncModel", "SyncPlugins", "CCurl", "CPosix", "Dispatch"],
     // What people configure, put into the transport's words.
-    "SyncSettings": ["SyncModel", "SyncTransfer", "Foundation"],
+    "SyncSettings": ["SyncModel", "SyncPlugins", "SyncTransfer", "Foundation"],
     "SyncFiles": ["SyncModel", "SyncDigest", "CPosix"],
     "SyncUnpack": ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"],
     // GRDB takes and gives bytes as Foundation's Data.

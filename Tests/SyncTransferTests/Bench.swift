@@ -17,12 +17,15 @@ final class EventLog: Sendable {
             switch event {
             case .redirected(_, let status, let from, let to, let hop):
                 "redirected \(status) \(hop) \(from) -> \(to)"
-            case .rewritten(_, let from, let to, let rule, let hop):
-                "rewritten \(rule) \(hop) \(from) -> \(to)"
+            case .rewritten(_, let from, let to, .rule(let place), let hop):
+                "rewritten \(place) \(hop) \(from) -> \(to)"
+            case .rewritten(_, let from, let to, .resolver(let name), let hop):
+                "resolved by \(name) \(hop) \(from) -> \(to)"
             case .mirrored(_, let from, let to): "mirrored \(from) -> \(to)"
             case .retrying(_, _, let reason, let attempt, _): "retrying \(attempt): \(reason)"
             case .sourceSetBack(_, let url, let reason): "set back \(url): \(reason)"
             case .waitingForConnectivity(_, let url, let reason, _): "waiting \(url): \(reason)"
+            case .pluginFailed(let point, let error): "plugin failed \(point): \(error)"
             }
         list.withLock { $0.append(line) }
     }

@@ -1,5 +1,6 @@
 import Glibc
 import SyncTestKit
+import SyncPlugins
 import SyncTransfer
 import Testing
 
@@ -25,7 +26,7 @@ struct CredentialsTests {
     @Test("Sections are for exactly one origin [V31]")
     func sections() throws {
         let credentials = try CredentialsFile.parse(Self.good)
-        func kind(_ url: String) throws -> Credentials.Kind? { credentials[try CurlURL(url).origin] }
+        func kind(_ url: String) throws -> Credential.Kind? { credentials[try CurlURL(url).origin] }
         #expect(try kind("https://FILES.example:443/x") == .basic(user: "alice", password: "a = b # c"))
         #expect(try kind("https://files.example:8443/") == .bearer(token: "t0k3n"))
         #expect(

@@ -8,7 +8,7 @@ struct SecretsScenarioTests {
     static let shared = ServedObject.patterned(size: 50_000)
     var object: ServedObject { Self.shared }
 
-    static let kinds: [Credentials.Kind] = [
+    static let kinds: [Credential.Kind] = [
         .basic(user: "canary-user", password: "canary-secret"), .bearer(token: "canary-secret"),
         .sigV4(
             accessKey: "canary-key",
@@ -19,7 +19,7 @@ struct SecretsScenarioTests {
         ),
     ]
 
-    func bench(_ kind: Credentials.Kind, for url: @Sendable (FaultServer) -> String) throws -> Bench {
+    func bench(_ kind: Credential.Kind, for url: @Sendable (FaultServer) -> String) throws -> Bench {
         let server = try FaultServer()
         let origin = try CurlURL(url(server)).origin
         return try Bench(server: server) {
@@ -37,7 +37,7 @@ struct SecretsScenarioTests {
     }
 
     @Test("Sent to the origin, and not where it redirects to [V19 V20 V22 V25]", arguments: kinds)
-    func origin(kind: Credentials.Kind) async throws {
+    func origin(kind: Credential.Kind) async throws {
         let bench = try bench(kind) { $0.url("/") }
         bench.server.script("/a", .redirect(to: bench.server.localhostURL("/b")))
         bench.server.script("/c", .redirect(to: "/d"))
@@ -81,7 +81,7 @@ struct SecretsScenarioTests {
     }
 
     @Test("No event and no error holds a secret [V64]", arguments: kinds)
-    func messages(kind: Credentials.Kind) async throws {
+    func messages(kind: Credential.Kind) async throws {
         let bench = try bench(kind) { $0.url("/") }
         bench.server.script("/a", .redirect(to: "/b?token=canary-query"))
         bench.server.script("/b", .status(401))

@@ -1,0 +1,133 @@
+import SyncModel
+package import SyncPlugins
+
+/// Which URLs a plugin is asked about.
+package struct URLScope: Sendable, Equatable {
+    /// Beginnings of URLs, such as `https://assets.example.com/`; empty for all.
+    package var prefixes: [String]
+
+    /// All URLs, or those that begin so.
+    package init(_ prefixes: [String] = []) { self.prefixes = prefixes }
+
+    /// Whether a URL is among them.
+    package func covers(_ url: String) -> Bool { prefixes.isEmpty || prefixes.contains { url.hasPrefix($0) } }
+}
+
+/// A resolver and what it is for.
+package struct ConfiguredResolver: Sendable {
+    /// As events name it.
+    package var name: String
+    package var resolver: any RequestResolver
+    package var scope: URLScope
+
+    package init(name: String, resolver: any RequestResolver, scope: URLScope = URLScope()) {
+        self.name = name
+        self.resolver = resolver
+        self.scope = scope
+    }
+}
+
+/// A credential provider and what it is for.
+package struct ConfiguredCredentialProvider: Sendable {
+    /// As events name it.
+    package var name: String
+    package var provider: any CredentialProvider
+    package var scope: URLScope
+
+    package init(name: String, provider: any CredentialProvider, scope: URLScope = URLScope()) {
+        self.name = name
+        self.provider = provider
+        self.scope = scope
+    }
+}
+
+/// What all resolvers together made of one request.
+struct Resolved: Sendable {
+    var url: String
+    var headers: [HeaderField] = []
+    /// Who replaced it last; `nil` when nobody did.
+    var resolver: String?
+    /// Why it is not sent, and who says so.
+    var cancelled: (resolver: String, reason: String)?
+}
+
+extension [ConfiguredResolver] {
+    /// Asks every resolver, in their order, about the requests it is for; each sees what those before it made of them.
+    /// Blocks.
+    ///
+    /// - Returns: What is to be asked for each, and what failed on the way.
+    func resolve(_ requests: [ResolverRequest]) -> (resolved: [Resolved], failures: [PluginError]) {
+        var resolved = requests.map { Resolved(url: $0.url) }
+        var failures: [PluginError] = []
+        for entry in self {
+            let mine = requests.indices.filter {
+                resolved[$0].cancelled == nil && entry.scope.covers(resolved[$0].url)
+            }
+            guard !mine.isEmpty else { continue }
+            let questions = mine.map { index in
+                var question = requests[index]
+                question.url = resolved[index].url
+                return question
+            }
+            do throws(PluginError) {
+                let answers = try entry.resolver.resolve(questions)
+                guard answers.count == questions.count else {
+                    let text = "\(answers.count) answers to \(questions.count) questions"
+                    throw PluginError(plugin: entry.name, code: .badAnswer, message: text)
+                }
+                for (index, answer) in zip(mine, answers) {
+                    if let failure = resolved[index].take(answer, from: entry.name) { failures.append(failure) }
+                }
+            } catch {
+                failures.append(error)
+            }
+        }
+        return (resolved, failures)
+    }
+}
+
+extension Resolved {
+    /// - Returns: Why the answer cannot be used; then it changes nothing.
+    fileprivate mutating func take(_ answer: RequestDisposition, from name: String) -> PluginError? {
+        switch answer {
+        case .proceed: return nil
+        case .cancel(let reason): cancelled = (name, escaped(reason))
+        case .replace(let target, let fields):
+            guard (try? CurlURL(target)) != nil else {
+                let text = "not an http or https URL: \(redacted(url: target))"
+                return PluginError(plugin: name, code: .badAnswer, message: text)
+            }
+            guard fields.allSatisfy(\.isClean) else {
+                return PluginError(plugin: name, code: .badAnswer, message: "a header with a line end in it")
+            }
+            (url, headers, resolver) = (target, fields, name)
+        }
+        return nil
+    }
+}
+
+extension HeaderField {
+    /// Whether it is one line of a request: RFC 9110 §5.5. What is not would smuggle others in (V27, V28).
+    var isClean: Bool {
+        !name.isEmpty && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ":") }
+            && value.isClean
+    }
+}
+
+extension String {
+    /// Whether it is free of control characters.
+    fileprivate var isClean: Bool { utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
+}
+
+extension Credential.Kind {
+    /// Whether no part of it has a control character, so that none can become another line (V28).
+    var isClean: Bool {
+        switch self {
+        case .basic(let user, let password): user.isClean && password.isClean && !user.contains(":")
+        case .bearer(let token): token.isClean
+        case .sigV4(let access, let secret, let token, let region, let service):
+            [access, secret, token ?? "", region, service].allSatisfy(\.isClean)
+        case .headers(let fields): fields.allSatisfy(\.isClean)
+        }
+    }
+}

@@ -1,0 +1,130 @@
+import Dispatch
+import SyncPlugins
+import SyncTestKit
+import SyncTransfer
+import Synchronization
+import Testing
+
+/// Answers as a closure says, and remembers what it was asked.
+final class ScriptedProvider: CredentialProvider {
+    private let asked = Mutex<[CredentialRequest]>([])
+    private let answer: @Sendable (CredentialRequest) throws(PluginError) -> Credential?
+
+    init(_ answer: @escaping @Sendable (CredentialRequest) throws(PluginError) -> Credential?) {
+        self.answer = answer
+    }
+
+    var requests: [CredentialRequest] { asked.withLock { $0 } }
+
+    func credential(for request: CredentialRequest) throws(PluginError) -> Credential? {
+        asked.withLock { $0.append(request) }
+        return try answer(request)
+    }
+}
+
+@Suite("Credential providers let requests in", .timeLimit(.minutes(3)))
+struct CredentialProviderTests {
+    static let shared = ServedObject.patterned(size: 50_000)
+    var object: ServedObject { Self.shared }
+
+    func bench(
+        _ provider: some CredentialProvider,
+        accepts tokens: Set<String>,
+        _ change: @Sendable (inout TransportConfiguration) -> Void = { _ in }
+    ) throws -> Bench {
+        let bench = try Bench {
+            $0.credentialProviders = [ConfiguredCredentialProvider(name: "scripted", provider: provider)]
+            change(&$0)
+        }
+        let object = object
+        bench.server.respond(to: "/a") { request in
+            tokens.contains(request.header("authorization") ?? "")
+                ? .object(object) : .status(401)
+        }
+        return bench
+    }
+
+    @Test("Asked once for an origin, however many requests go there")
+    func once() async throws {
+        let provider = ScriptedProvider { _ in Credential(.bearer(token: "good")) }
+        let bench = try bench(provider, accepts: ["Bearer good"])
+        let runs = (0..<20).map { _ in bench.start(object) }
+        for run in runs { try await bench.finish(run, object) }
+        let origin = try CurlURL(bench.server.url("/")).origin.description
+        #expect(provider.requests == [CredentialRequest(origin: origin)])
+    }
+
+    @Test("What is refused is asked for again, twice at most [S74 F026]")
+    func refused() async throws {
+        let provider = ScriptedProvider { Credential(.bearer(token: $0.refused == nil ? "old" : "new")) }
+        let bench = try bench(provider, accepts: ["Bearer new"])
+        try await bench.deliver(object)
+        #expect(provider.requests.map(\.refused) == [nil, 401])
+
+        let wrong = ScriptedProvider { _ in Credential(.bearer(token: "wrong")) }
+        let closed = try self.bench(wrong, accepts: [])
+        let error = try await closed.failure(closed.start(object))
+        #expect(error.code == .authentication)
+        #expect(wrong.requests.count == 3 && closed.server.log.requests(to: "/a").count == 3)
+    }
+
+    @Test("An answer for one origin is not shown to another [V19 V20]")
+    func elsewhere() async throws {
+        let home = Mutex("")
+        let provider = ScriptedProvider { request in
+            request.origin == home.withLock { $0 } ? Credential(.bearer(token: "canary")) : nil
+        }
+        let bench = try bench(provider, accepts: [])
+        home.withLock { $0 = (try? CurlURL(bench.server.url("/")).origin.description) ?? "" }
+        bench.server.script("/b", .redirect(to: bench.server.localhostURL("/c")))
+        bench.server.serve(object, at: "/c")
+        try await bench.deliver(object, from: [bench.server.url("/b")])
+        let sent = { (path: String) in
+            bench.server.log.requests(to: path).map { $0.request.header("authorization") }
+        }
+        #expect(sent("/b") == ["Bearer canary"] && sent("/c") == [nil])
+        #expect(provider.requests.count == 2)
+    }
+
+    @Test(
+        "A line end in a credential makes it none [V28]",
+        arguments: [
+            Credential.Kind.bearer(token: "a\r\nX-Evil: b"), .basic(user: "a\n", password: "b"),
+            .headers([HeaderField("X-A", "b\nX-Evil: c")]), .headers([HeaderField("X-A:", "b")]),
+        ]
+    )
+    func lineEnds(kind: Credential.Kind) async throws {
+        let bench = try bench(ScriptedProvider { _ in Credential(kind) }, accepts: [""])
+        try await bench.deliver(object)
+        #expect(bench.server.log.values(of: "x-evil").isEmpty)
+        #expect(bench.log.lines(of: "plugin failed credential").count == 1, "\(bench.log.lines)")
+    }
+
+    @Test("Silence and failure let requests go out without [F094]")
+    func silence() async throws {
+        let release = DispatchSemaphore(value: 0)
+        let silent = ScriptedProvider { _ in
+            release.wait()
+            return nil
+        }
+        let bench = try bench(silent, accepts: [""]) { $0.pluginDeadline = .milliseconds(50) }
+        try await bench.deliver(object)
+        release.signal()
+        let failing = ScriptedProvider { _ throws(PluginError) in
+            throw PluginError(plugin: "scripted", code: .refused, message: "the vault is sealed")
+        }
+        let other = try self.bench(failing, accepts: [""])
+        try await other.deliver(object)
+        #expect(other.log.lines == ["plugin failed credential: plugin scripted: the vault is sealed"])
+    }
+
+    @Test("Headers of a provider are sent as they are")
+    func headers() async throws {
+        let provider = ScriptedProvider { _ in
+            Credential(.headers([HeaderField("Authorization", "Token a"), HeaderField("X-Tenant", "7")]))
+        }
+        let bench = try bench(provider, accepts: ["Token a"])
+        try await bench.deliver(object)
+        #expect(bench.server.log.values(of: "x-tenant") == ["7"])
+    }
+}
