@@ -123,6 +123,9 @@ let package = Package(
         tests("SyncServerTests", ["SyncServer", .product(name: "HTTPTypes", package: "swift-http-types")]),
         // The control API of the agent: what is said on the socket.
         library("SyncControl", ["SyncModel"]),
+        // When to pull: calendars, systemd's timers, cron, the agent's own clock.
+        library("SyncSchedule", ["SyncModel", "CPosix"]),
+        tests("SyncScheduleTests", ["SyncSchedule"]),
         // The process that works on runs nobody waits for.
         library("SyncDaemon", ["SyncModel", "SyncControl", "SyncEngine", "SyncStore"]),
         tests("SyncDaemonTests", [

@@ -31,6 +31,8 @@ private let allowedImports: [String: Set<String>] = [
     ],
     // JSON on the socket is Foundation's.
     "SyncControl": ["SyncModel", "Foundation"],
+    // Time zones are Foundation's: their data and its forms are the system's matter.
+    "SyncSchedule": ["SyncModel", "CPosix", "Foundation"],
     // Threads are Foundation's.
     "SyncDaemon": ["SyncModel", "SyncControl", "SyncEngine", "SyncStore", "Foundation"],
     // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.

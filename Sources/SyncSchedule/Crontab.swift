@@ -1,0 +1,147 @@
+import SyncModel
+
+/// A user's crontab(5) as bytes, with a block for each schedule. Everything else in it stays as it is, byte for byte.
+package struct Crontab: Sendable, Equatable {
+    package private(set) var bytes: [UInt8]
+
+    /// A crontab as `crontab -l` prints it.
+    package init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    /// Puts a schedule's block in: in the place of its former one, or at the end.
+    package mutating func set(_ name: String, lines: [String]) {
+        var block = Self.begin(name)
+        for line in lines { block += line + "\n" }
+        block += Self.end(name)
+        if let range = range(of: name) {
+            bytes.replaceSubrange(range, with: Array(block.utf8))
+            return
+        }
+        // cron ignores, or refuses, a last line without an end.
+        if let last = bytes.last, last != 0x0A { bytes.append(0x0A) }
+        bytes += Array(block.utf8)
+    }
+
+    /// Takes a schedule's block out.
+    ///
+    /// - Returns: Whether there was one.
+    @discardableResult
+    package mutating func remove(_ name: String) -> Bool {
+        var isFound = false
+        while let range = range(of: name) {
+            bytes.removeSubrange(range)
+            isFound = true
+        }
+        return isFound
+    }
+
+    /// Whether a schedule has a block.
+    package func has(_ name: String) -> Bool { range(of: name) != nil }
+
+    private static func begin(_ name: String) -> String {
+        "# syncagent schedule \(name): do not edit; 'syncagent schedule remove \(name)' removes it\n"
+    }
+
+    private static func end(_ name: String) -> String { "# syncagent schedule \(name): end\n" }
+
+    /// From the first byte of a block to the first one after it. A block whose end somebody took away is its first
+    /// line alone: the lines after it may be anybody's.
+    private func range(of name: String) -> Range<Int>? {
+        let (begin, end) = (Array(Self.begin(name).utf8), Array(Self.end(name).utf8))
+        guard let start = line(begin, from: 0) else { return nil }
+        guard let last = line(end, from: start) else { return start..<(start + begin.count) }
+        // Another block in between: the end belongs to a later copy.
+        if let second = line(begin, from: start + begin.count), second < last {
+            return start..<(start + begin.count)
+        }
+        return start..<(last + end.count)
+    }
+
+    /// Where a whole line stands, at `from` or later.
+    private func line(_ wanted: [UInt8], from: Int) -> Int? {
+        var start = from
+        while start + wanted.count <= bytes.count {
+            if bytes[start..<(start + wanted.count)].elementsEqual(wanted) { return start }
+            guard let end = bytes[start...].firstIndex(of: 0x0A) else { return nil }
+            start = end + 1
+        }
+        return nil
+    }
+}
+
+/// The lines of a schedule in a crontab.
+package struct CronLines: Sendable, Equatable {
+    /// The lines, without line ends.
+    package let lines: [String]
+
+    /// Longest command that cron takes, in **bytes**: `MAX_COMMAND` of Debian's cron.
+    static let longestCommand = 998
+
+    /// Writes the lines: one for the nights, one for the start of the machine.
+    ///
+    /// cron counts in minutes, so the program waits for the second of its own. Of a time that summer time leaves out or
+    /// repeats cron itself takes care: "Local time changes" in cron(8).
+    ///
+    /// - Parameters:
+    ///   - timing: When; of the machine's zone, the only one that cron knows.
+    ///   - delay: **Seconds** that this machine begins later.
+    ///   - program: What is run.
+    ///   - user: The user's name, for a file of cron.d.
+    /// - Throws: ``ScheduleError`` with code `invalid`.
+    package init(
+        _ timing: ScheduleTiming,
+        delay: Int,
+        program: ScheduledProgram,
+        user: String? = nil
+    ) throws(ScheduleError) {
+        if let zone = timing.timeZone {
+            throw ScheduleError(
+                .invalid,
+                "cron knows the machine's time zone only, not \(escaped(zone)): leave --time-zone out, or use "
+                    + "--backend agent."
+            )
+        }
+        let start = WallStart(timing, delay: delay)
+        let all: [Weekday] = [.sun, .mon, .tue, .wed, .thu, .fri, .sat]
+        let days =
+            start.days.isEmpty
+            ? "*"
+            : all.enumerated().filter { start.days.contains($0.element) }.map { "\($0.offset)" }.joined(
+                separator: ","
+            )
+        let owner = user.map { $0 + " " } ?? ""
+        let time = "\(start.second / 60 % 60) \(start.second / 3_600) * * \(days)"
+        lines = [
+            "\(time) \(owner)\(try Self.command(program))",
+            // cron does not catch up by itself.
+            "@reboot \(owner)\(try Self.command(program.adding("--missed")))",
+        ]
+    }
+
+    /// The command for the shell, and then for cron, to which `%` is the end of it.
+    static func command(_ program: ScheduledProgram) throws(ScheduleError) -> String {
+        var words: [String] = []
+        if !program.variables.isEmpty {
+            words.append("/usr/bin/env")
+            words += program.variables.map { quoted("\($0.name)=\($0.value)") }
+        }
+        words += ([program.path] + program.arguments).map(quoted)
+        let text = words.joined(separator: " ").replacing("%", with: "\\%")
+        guard text.utf8.count <= longestCommand else {
+            throw ScheduleError(
+                .invalid,
+                "The command for cron is longer than \(longestCommand) bytes; paths have to be shorter, or use "
+                    + "--backend agent."
+            )
+        }
+        return text
+    }
+
+    /// A word of the shell: sh(1), "Single quotes".
+    static func quoted(_ text: String) -> String {
+        let isPlain = text.utf8.allSatisfy {
+            ScheduleName.isAlphanumeric($0) || "/._-=:,+@".utf8.contains($0)
+        }
+        if isPlain, !text.isEmpty { return text }
+        return "'" + text.replacing("'", with: "'\\''") + "'"
+    }
+}

@@ -1,0 +1,120 @@
+import SyncModel
+
+/// What a finished run tells about the nights to come.
+package struct NightRecord: Sendable, Equatable {
+    /// Body **bytes** received.
+    package let received: UInt64
+    /// From its start to its end, **milliseconds**.
+    package let elapsed: Int64
+
+    /// See the properties.
+    package init(received: UInt64, elapsed: Int64) {
+        self.received = received
+        self.elapsed = elapsed
+    }
+}
+
+/// When to start so that everything is in place at a given time: not earlier than needed, and never too late for
+/// what earlier nights were like.
+package struct ReadyBy: Sendable, Equatable {
+    /// **Milliseconds** since 1970.
+    package let start: Int64
+    /// What it is derived from; `nil` on the first night, which starts with its window.
+    package let forecast: Forecast?
+
+    /// What is expected of a night.
+    package struct Forecast: Sendable, Equatable {
+        /// How many nights it is derived from.
+        package let nights: Int
+        /// **Bytes** expected: more than nine nights in ten brought.
+        package let bytes: UInt64
+        /// The fewest and the most **bytes** of those nights.
+        package let range: ClosedRange<UInt64>
+        /// **Bytes** a second that eight nights in ten have reached; `nil` if all of them brought next to nothing.
+        package let rate: Double?
+        /// **Milliseconds** set aside.
+        package let needed: Int64
+    }
+
+    /// The last so many nights count.
+    package static let nights = 14
+    /// The next night may bring more than earlier ones.
+    static let headroom = 1.2
+    /// And may be slower: the time set aside is so many times the time expected.
+    package static let margin = 1.5
+    /// **Milliseconds** for the manifest, for checking and for hooks.
+    static let overhead: Int64 = 120_000
+    /// A night that brought fewer **bytes** says nothing about the rate.
+    static let telling: UInt64 = 1 << 20
+
+    /// Finds the time to start.
+    ///
+    /// - Parameters:
+    ///   - night: The night; its own delay is kept, so that a fleet does not start as one.
+    ///   - ready: **Milliseconds** since 1970.
+    ///   - history: Runs that have ended, newest first.
+    /// - Returns: A start in `night.fire...ready`.
+    package static func plan(_ night: Night, ready: Int64, history: [NightRecord]) -> ReadyBy {
+        guard let forecast = forecast(history, longest: (night.end ?? ready) - night.begin) else {
+            return ReadyBy(start: night.fire, forecast: nil)
+        }
+        let delay = night.fire - night.begin
+        let start = max(night.fire, ready - forecast.needed - delay)
+        // Seconds are what people and timers know.
+        return ReadyBy(start: min(floorDivision(start, 1_000).quotient * 1_000, ready), forecast: forecast)
+    }
+
+    /// - Parameter longest: A run that took more **milliseconds** waited for another night: it tells no rate.
+    static func forecast(_ history: [NightRecord], longest: Int64) -> Forecast? {
+        let known = history.prefix(nights)
+        let sizes = known.map(\.received).sorted()
+        guard let least = sizes.first, let most = sizes.last else { return nil }
+        let bytes = UInt64(clampedFrom: Double(percentile(sizes, 90) ?? most) * headroom)
+        let within = known.filter { $0.elapsed > 0 && $0.elapsed <= longest }
+        let rates = within.filter { $0.received >= telling }
+            .map { Double($0.received) / Double($0.elapsed) * 1_000 }.sorted()
+        let rate = percentile(rates, 20)
+        // Bytes are expected and nobody knows how fast they come: as on the first night.
+        if rate == nil, bytes >= telling { return nil }
+        let transfer = rate.map { Double(bytes) / $0 * 1_000 } ?? 0
+        // Checking and hooks take their time even when few bytes come.
+        let usual = Double(percentile(within.map(\.elapsed).sorted(), 90) ?? 0)
+        let needed = max(transfer, usual) * margin
+        return Forecast(
+            nights: known.count,
+            bytes: bytes,
+            range: least...most,
+            rate: rate,
+            // More than a week is as much as a week: it starts with the window.
+            needed: Int64(min(needed, 604_800_000)) + overhead
+        )
+    }
+
+    /// Nearest rank: the smallest value that so many per cent of all do not exceed.
+    static func percentile<Value>(_ sorted: [Value], _ percent: Int) -> Value? {
+        guard !sorted.isEmpty else { return nil }
+        let rank = (sorted.count * percent + 99) / 100
+        return sorted[min(max(rank, 1), sorted.count) - 1]
+    }
+}
+
+extension ReadyBy: CustomStringConvertible {
+    /// `12.0 GiB expected (3.1 to 10.0 GiB in 5 nights), 30.0 MiB/s measured, 1.5x margin`.
+    package var description: String {
+        guard let forecast else { return "nothing is known of earlier nights: starts with the window" }
+        let nights = forecast.nights == 1 ? "1 night" : "\(forecast.nights) nights"
+        let (low, high) = (ByteCount(forecast.range.lowerBound), ByteCount(forecast.range.upperBound))
+        let range = low == high ? "\(low)" : "\(low) to \(high)"
+        var text = "\(ByteCount(forecast.bytes)) expected (\(range) in \(nights)), "
+        if let rate = forecast.rate { text += "\(ByteCount(UInt64(clampedFrom: rate)))/s measured, " }
+        let minutes = (forecast.needed + 59_999) / 60_000
+        return text + "\(Self.margin)x margin: \(ScheduleTiming.length(seconds: Int(minutes) * 60)) set aside"
+    }
+}
+
+extension UInt64 {
+    /// The nearest whole number; bounds for what does not fit.
+    init(clampedFrom value: Double) {
+        self = value >= 0x1p64 ? .max : value > 0 ? UInt64(value.rounded(.towardZero)) : 0
+    }
+}

@@ -1,0 +1,124 @@
+import SyncModel
+
+/// Puts the units of a schedule into effect, and takes them away: systemctl(1).
+package struct SystemdBackend: Sendable {
+    package let scope: SystemdUnits.Scope
+    /// Where units of this scope are kept, absolute.
+    package let directory: String
+    let run: CommandRunner
+
+    /// See the properties.
+    package init(_ scope: SystemdUnits.Scope, directory: String, run: @escaping CommandRunner) {
+        self.scope = scope
+        self.directory = directory
+        self.run = run
+    }
+
+    /// Writes, checks, enables and starts the units of a schedule. When a step fails, what was there before is there
+    /// again.
+    ///
+    /// - Returns: What people should know: a check that could not be made.
+    /// - Throws: ``ScheduleError``.
+    @discardableResult
+    package func install(_ units: SystemdUnits) throws(ScheduleError) -> [String] {
+        let files = [(units.service, units.serviceText), (units.timer, units.timerText)]
+        let before = try files.map { file throws(ScheduleError) in try ScheduleFiles.read(path(file.0)) }
+        for (file, old) in zip(files, before) {
+            if let old, !old.starts(with: SystemdUnits.mark.utf8) {
+                throw ScheduleError(
+                    .invalid,
+                    "\(escaped(path(file.0))) is not ours: another --name is needed, or the file has to go."
+                )
+            }
+        }
+        do throws(ScheduleError) {
+            var notes: [String] = []
+            for (name, text) in files { try ScheduleFiles.write(Array(text.utf8), to: path(name)) }
+            if let note = try verify(units) { notes.append(note) }
+            try systemctl(["daemon-reload"], "reading units anew")
+            // A timer that is there already would count what it has missed by its former times.
+            if before.contains(where: { $0 != nil }) { forget(units.name) }
+            try systemctl(["enable", "--now", units.timer], "enabling \(units.timer)")
+            return notes
+        } catch {
+            forget(units.name)
+            for ((name, _), old) in zip(files, before) {
+                // What is said is why it failed; a file that cannot be put back would only hide that.
+                if let old {
+                    try? ScheduleFiles.write(old, to: path(name))
+                } else {
+                    _ = try? ScheduleFiles.remove(path(name))
+                }
+            }
+            _ = run(words(["daemon-reload"]), [])
+            if before.allSatisfy({ $0 != nil }) { _ = run(words(["enable", "--now", units.timer]), []) }
+            throw error
+        }
+    }
+
+    /// Disables the units of a schedule and removes them, with everything systemd keeps of them.
+    ///
+    /// - Returns: Whether there were any.
+    /// - Throws: ``ScheduleError`` when a file cannot be removed.
+    @discardableResult
+    package func remove(_ name: String) throws(ScheduleError) -> Bool {
+        let stem = SystemdUnits.stem(name)
+        forget(name)
+        let timer = try ScheduleFiles.remove(path(stem + ".timer"))
+        let service = try ScheduleFiles.remove(path(stem + ".service"))
+        if timer || service { _ = run(words(["daemon-reload"]), []) }
+        return timer || service
+    }
+
+    /// Whether systemd has the timer running.
+    package func isActive(_ name: String) -> Bool {
+        run(words(["is-active", "--quiet", SystemdUnits.stem(name) + ".timer"]), []).status == 0
+    }
+
+    /// Whether a manager answers.
+    package var isReachable: Bool { run(words(["show-environment"]), []).status == 0 }
+
+    private func path(_ file: String) -> String { "\(directory)/\(file)" }
+
+    private func words(_ verb: [String]) -> [String] {
+        ["systemctl"] + (scope == .user ? ["--user"] : []) + verb
+    }
+
+    /// Stops a timer and forgets when it last elapsed. Where there is none, nothing happens.
+    private func forget(_ name: String) {
+        let timer = SystemdUnits.stem(name) + ".timer"
+        _ = run(words(["disable", "--now", timer]), [])
+        _ = run(words(["clean", "--what=state", timer]), [])
+    }
+
+    private func systemctl(_ verb: [String], _ step: String) throws(ScheduleError) {
+        let outcome = run(words(verb), [])
+        guard outcome.status == 0 else { throw Self.failure(step, outcome) }
+    }
+
+    /// Checks what was written with systemd's own tools, before anything is enabled.
+    ///
+    /// - Returns: A note when they are not installed.
+    private func verify(_ units: SystemdUnits) throws(ScheduleError) -> String? {
+        for times in units.calendar {
+            let outcome = run(["systemd-analyze", "calendar", times], [])
+            if outcome.status == 127 {
+                return "systemd-analyze is not installed: the units were not checked."
+            }
+            guard outcome.status == 0 else { throw Self.failure("checking the time '\(times)'", outcome) }
+        }
+        let scope = scope == .user ? ["--user"] : []
+        let outcome = run(
+            ["systemd-analyze"] + scope + ["verify", path(units.service), path(units.timer)],
+            []
+        )
+        guard outcome.status == 0 else { throw Self.failure("checking the units", outcome) }
+        return nil
+    }
+
+    static func failure(_ step: String, _ outcome: CommandOutcome) -> ScheduleError {
+        let said = outcome.errors.split(separator: "\n").prefix(5).map { escaped(String($0)) }
+        let words = said.isEmpty ? "exit status \(outcome.status)" : said.joined(separator: "; ")
+        return ScheduleError(.unavailable, "\(step): \(words). Nothing has been changed.")
+    }
+}

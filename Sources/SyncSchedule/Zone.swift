@@ -1,0 +1,90 @@
+import Foundation
+import SyncModel
+
+/// How a place sets its clocks: wall-clock time from instants, and back.
+package struct Zone: Sendable {
+    /// An IANA name such as `Europe/Berlin`; `nil` for the machine's zone.
+    package let name: String?
+    private let offset: @Sendable (Int64) -> Int64
+
+    /// A zone by the **seconds** its clocks are ahead of UTC at **seconds** since 1970.
+    package init(name: String?, offset: @escaping @Sendable (Int64) -> Int64) {
+        self.name = name
+        self.offset = offset
+    }
+
+    /// The machine's zone, as it is at the moment of each question: tzset(3) looks whether it has been changed.
+    package static let machine = Zone(name: nil) { seconds in
+        tzset()
+        var time = time_t(seconds)
+        var parts = tm()
+        guard localtime_r(&time, &parts) != nil else { return 0 }
+        return Int64(parts.tm_gmtoff)
+    }
+
+    /// The zone of an IANA name; `nil` when the system's zone data does not have it.
+    package static func named(_ name: String) -> Zone? {
+        // Foundation would take abbreviations, which name no rules for summer time.
+        guard name == "UTC" || name.contains("/"), let zone = TimeZone(identifier: name) else { return nil }
+        return Zone(name: name) { seconds in
+            Int64(zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(seconds))))
+        }
+    }
+
+    /// The zone that a schedule names: its own, or the machine's.
+    ///
+    /// - Throws: ``ScheduleError`` with code `invalid` for a name that is not known here.
+    package static func of(_ name: String?) throws(ScheduleError) -> Zone {
+        guard let name else { return machine }
+        guard let zone = named(name) else {
+            throw ScheduleError(
+                .invalid,
+                "There is no time zone '\(escaped(name))' on this machine; "
+                    + "names are like Europe/Berlin. Without one the machine's zone counts."
+            )
+        }
+        return zone
+    }
+
+    /// What the wall clock shows.
+    ///
+    /// - Parameter seconds: Since 1970.
+    /// - Returns: The day, and **seconds** after midnight as the clock shows them.
+    package func local(_ seconds: Int64) -> (day: CivilDay, second: Int64) {
+        let (day, second) = floorDivision(seconds + offset(seconds), 86_400)
+        return (CivilDay(number: day), second)
+    }
+
+    /// The first instant at which the wall clock shows a time or a later one of that day.
+    ///
+    /// A time that summer time leaves out is the instant at which clocks are put forward; one that comes twice is
+    /// the first of the two.
+    ///
+    /// - Parameters:
+    ///   - second: **Seconds** after midnight as the clock shows them; may be more than a day has.
+    ///   - day: The day.
+    /// - Returns: **Seconds** since 1970.
+    package func first(_ second: Int64, of day: CivilDay) -> Int64 {
+        let naive = day.number * 86_400 + second
+        // Clocks are between 12 hours behind and 14 hours ahead of UTC.
+        let (low, high) = (naive - 15 * 3_600, naive + 13 * 3_600)
+        let (before, after) = (offset(low), offset(high))
+        let candidates = [naive - before, naive - after].sorted()
+        if let found = candidates.first(where: { $0 + offset($0) == naive }) { return found }
+        return change(from: low, to: high)
+    }
+
+    /// Whether the place has that day at all: Samoa went from 29 to 31 December 2011.
+    package func has(_ day: CivilDay) -> Bool { local(first(0, of: day)).day == day }
+
+    /// The first instant in `low...high` with another offset than `low` has.
+    private func change(from low: Int64, to high: Int64) -> Int64 {
+        let old = offset(low)
+        var (low, high) = (low, high)
+        while high - low > 1 {
+            let middle = low + (high - low) / 2
+            if offset(middle) == old { low = middle } else { high = middle }
+        }
+        return high
+    }
+}

@@ -1,0 +1,186 @@
+import SyncSchedule
+import Synchronization
+import Testing
+
+private func program(_ path: String = "/usr/bin/syncagent", variables: [ScheduledProgram.Variable] = [])
+    throws
+    -> ScheduledProgram
+{
+    try ScheduledProgram(
+        path: path,
+        arguments: ["schedule", "run", "tower", "--quiet"],
+        variables: variables
+    )
+}
+
+private func timing(_ nightly: String, days: Set<Weekday> = []) -> ScheduleTiming {
+    var timing = ScheduleTiming(nightly: ScheduleTiming.minutes(nightly) ?? -1)
+    timing.days = days
+    return timing
+}
+
+/// A crontab(1) in memory.
+private final class FakeCrontab: Sendable {
+    let table: Mutex<[UInt8]?>
+    let complaint: String?
+
+    init(_ table: [UInt8]?, complaint: String? = nil) {
+        self.table = Mutex(table)
+        self.complaint = complaint
+    }
+
+    var run: CommandRunner {
+        { [self] arguments, input in
+            if let complaint { return CommandOutcome(status: 1, errors: complaint) }
+            return table.withLock { table in
+                switch arguments {
+                case ["crontab", "-l"]:
+                    return table.map { CommandOutcome(status: 0, output: $0) }
+                        ?? CommandOutcome(status: 1, errors: "no crontab for user\n")
+                case ["crontab", "-"]: table = input
+                case ["crontab", "-r"]: table = nil
+                default: return CommandOutcome(status: 2, errors: "\(arguments)")
+                }
+                return CommandOutcome(status: 0)
+            }
+        }
+    }
+}
+
+@Suite("Crontabs", .timeLimit(.minutes(1)))
+struct CrontabTests {
+    static let nasty: [[UInt8]] = [
+        Array("".utf8),
+        Array(
+            "MAILTO=\"\"\nPATH=/bin\n\n# m h  dom mon dow   command\n0 5 * * 1 tar -zcf /b.tgz /home/\n".utf8
+        ),
+        Array("0 1 * * * echo no end".utf8),
+        Array("0 1 * * * echo crlf\r\n# comment\r\n".utf8),
+        Array("0 1 * * * echo 100\\% done%input%lines\n\n\n".utf8),
+        Array("# syncagent schedule other: do not edit; by hand\n0 2 * * * x\n".utf8),
+        [0x23, 0x20, 0xFF, 0xFE, 0x0A, 0x23, 0xC3, 0x0A],
+        Array("\n".utf8),
+    ]
+
+    @Test("Whatever else is in a crontab stays, byte for byte", arguments: nasty.indices)
+    func others(index: Int) throws {
+        let before = Self.nasty[index]
+        let crontab = FakeCrontab(before.isEmpty ? nil : before)
+        let backend = CronBackend(run: crontab.run)
+        try backend.install("tower", timing("02:00"), delay: 0, program: program())
+        try backend.install("maps", timing("03:00"), delay: 0, program: program())
+        try backend.install("tower", timing("04:00"), delay: 0, program: program())
+        let both = try #require(crontab.table.withLock { $0 })
+        #expect(both.starts(with: before))
+        #expect(both.last == 0x0A)
+        let text = String(decoding: both, as: UTF8.self)
+        #expect(
+            text.contains("\n0 4 * * * /usr") && text.contains("\n0 3 * * * /usr")
+                && !text.contains("\n0 2 * * * /usr")
+        )
+        #expect(backend.has("tower") && backend.has("maps") && !backend.has("towe"))
+
+        #expect(try backend.remove("tower"))
+        #expect(try !backend.remove("tower"))
+        #expect(try backend.remove("maps"))
+        let after = crontab.table.withLock { $0 }
+        // A last line without an end has got one: cron would not have run it.
+        let whole = before.isEmpty || before.last == 0x0A ? before : before + [0x0A]
+        #expect(after == (before.isEmpty ? nil : whole))
+    }
+
+    @Test("A block whose end is missing takes no lines of others with it")
+    func broken() {
+        var table = Crontab([])
+        table.set("tower", lines: ["1 1 * * * a"])
+        let text = String(decoding: table.bytes, as: UTF8.self)
+        let cut = text.split(separator: "\n").dropLast().joined(separator: "\n") + "\n5 5 * * * mine\n"
+        var broken = Crontab(Array(cut.utf8))
+        broken.set("tower", lines: ["2 2 * * * b"])
+        let result = String(decoding: broken.bytes, as: UTF8.self)
+        #expect(result.contains("5 5 * * * mine\n") && result.contains("2 2 * * * b\n"))
+        broken.remove("tower")
+        #expect(String(decoding: broken.bytes, as: UTF8.self) == "1 1 * * * a\n5 5 * * * mine\n")
+    }
+
+    @Test("A crontab that cannot be read is not taken for an empty one")
+    func refused() throws {
+        for complaint in ["You (x) are not allowed to use this program (crontab)\n", "crontab: disk on fire"]
+        {
+            let crontab = FakeCrontab(Array("0 1 * * * mine\n".utf8), complaint: complaint)
+            #expect(throws: ScheduleError.self) {
+                try CronBackend(run: crontab.run).install(
+                    "tower",
+                    timing("02:00"),
+                    delay: 0,
+                    program: program()
+                )
+            }
+            #expect(crontab.table.withLock { $0 } == Array("0 1 * * * mine\n".utf8))
+        }
+    }
+
+    @Test(
+        "The line has the machine's minute and day",
+        arguments: [
+            ("02:00", 0, [], "0 2 * * * "), ("02:00", 1_259, [], "20 2 * * * "),
+            ("23:50", 1_200, [.mon, .sat], "10 0 * * 0,2 "), ("07:05", 0, [.sun], "5 7 * * 0 "),
+        ] as [(String, Int, Set<Weekday>, String)]
+    )
+    func line(nightly: String, delay: Int, days: Set<Weekday>, begin: String) throws {
+        let lines = try CronLines(timing(nightly, days: days), delay: delay, program: program()).lines
+        #expect(lines[0] == begin + "/usr/bin/syncagent schedule run tower --quiet")
+        #expect(lines[1] == "@reboot /usr/bin/syncagent schedule run tower --quiet --missed")
+    }
+
+    @Test(
+        "Names with blanks, quotes, percent signs and backslashes reach the program",
+        arguments: [
+            ("/opt/a b/sync", "'/opt/a b/sync'"), ("/opt/100%/sync", "'/opt/100\\%/sync'"),
+            ("/opt/it's/sync", "'/opt/it'\\''s/sync'"), ("/opt/$HOME`x`/s", "'/opt/$HOME`x`/s'"),
+            ("/opt/\\%/s", "'/opt/\\\\%/s'"), ("/opt/grün/s", "'/opt/grün/s'"),
+        ]
+    )
+    func quoting(path: String, word: String) throws {
+        let lines = try CronLines(timing("02:00"), delay: 0, program: program(path)).lines
+        #expect(lines[0] == "0 2 * * * \(word) schedule run tower --quiet")
+    }
+
+    @Test("Variables come by env(1), a file of cron.d names the user")
+    func variables() throws {
+        let lines = try CronLines(
+            timing("02:00"),
+            delay: 0,
+            program: program(variables: [.init("XDG_STATE_HOME", "/var/my state")]),
+            user: "root"
+        ).lines
+        #expect(
+            lines[0] == "0 2 * * * root /usr/bin/env 'XDG_STATE_HOME=/var/my state' "
+                + "/usr/bin/syncagent schedule run tower --quiet"
+        )
+    }
+
+    @Test("Line breaks, relative paths, other zones and endless commands are refused")
+    func refusals() throws {
+        #expect(throws: ScheduleError.self) { try program("/opt/a\nb") }
+        #expect(throws: ScheduleError.self) { try program("sync") }
+        #expect(throws: ScheduleError.self) {
+            try CronLines(
+                timing("02:00"),
+                delay: 0,
+                program: program("/" + String(repeating: "x", count: 1_000))
+            )
+        }
+        var zoned = timing("02:00")
+        zoned.timeZone = "Europe/Berlin"
+        #expect(throws: ScheduleError.self) { try CronLines(zoned, delay: 0, program: program()) }
+    }
+
+    @Test("Names of schedules become names that cron.d takes, no two the same")
+    func files() {
+        let names = ["a.b", "a-b", "a_b", "a_-b", "a__b", "a._b", "a_.b"]
+        let files = names.map(ScheduleName.cronFile)
+        #expect(Set(files).count == names.count)
+        #expect(files.allSatisfy { !$0.contains(".") })
+    }
+}

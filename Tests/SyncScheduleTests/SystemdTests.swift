@@ -1,0 +1,328 @@
+import Foundation
+import SyncSchedule
+import Synchronization
+import Testing
+
+/// systemd's tools as they are installed; tests that need one and have none say so.
+private let tools = ["/usr/bin/systemd-analyze", "/usr/bin/systemd-escape"]
+private let hasSystemd = tools.allSatisfy { FileManager.default.isExecutableFile(atPath: $0) }
+private let noSystemd: Comment = "SKIPPED: systemd-analyze is not installed (package systemd)"
+
+/// A directory that is removed with the value that owns it.
+private final class Place {
+    let path: String
+
+    init() throws {
+        path = FileManager.default.temporaryDirectory.path + "/schedule test %h $HOME \(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    }
+
+    deinit {
+        // A leftover in the temporary directory harms nobody.
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
+    /// An executable file.
+    func program(_ name: String) throws -> String {
+        let file = "\(path)/\(name)"
+        try FileManager.default.copyItem(atPath: "/bin/true", toPath: file)
+        return file
+    }
+
+    var files: [String] { ScheduleFiles.names(in: path).filter { !$0.hasPrefix(".") } }
+}
+
+/// Runs a program of the system.
+private func tool(_ arguments: [String], _ variables: [String: String] = [:]) -> CommandOutcome {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+    process.arguments = arguments
+    process.environment = ["PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"].merging(variables) { $1 }
+    let (output, errors) = (Pipe(), Pipe())
+    process.standardOutput = output
+    process.standardError = errors
+    guard (try? process.run()) != nil else { return CommandOutcome(status: 127) }
+    // Both are a few lines: neither pipe fills up.
+    let said = output.fileHandleForReading.readDataToEndOfFile()
+    let complained = errors.fileHandleForReading.readDataToEndOfFile()
+    process.waitUntilExit()
+    return CommandOutcome(
+        status: process.terminationStatus,
+        output: Array(said),
+        errors: String(decoding: complained, as: UTF8.self)
+    )
+}
+
+private func units(
+    _ name: String = "tower",
+    program: String = "/bin/true",
+    nightly: String = "02:30",
+    zone: String? = "Europe/Berlin",
+    days: Set<Weekday> = [],
+    delay: Int = 0,
+    scope: SystemdUnits.Scope = .user
+) throws -> SystemdUnits {
+    var timing = ScheduleTiming(nightly: ScheduleTiming.minutes(nightly) ?? -1)
+    timing.timeZone = zone
+    timing.days = days
+    return SystemdUnits(
+        name: name,
+        timing: timing,
+        delay: delay,
+        program: try ScheduledProgram(
+            path: program,
+            arguments: ["schedule", "run", name, "50% \"of\" $HOME \\n it's ünï"],
+            variables: [.init("XDG_STATE_HOME", "/var/my \"state\" %h $HOME \\x")]
+        ),
+        scope: scope,
+        zone: try Zone.of(zone),
+        today: CivilDay(year: 2026, month: 11, day: 21)
+    )
+}
+
+/// Takes notes of what would have been run.
+private final class Notes: Sendable {
+    let said = Mutex<[String]>([])
+    let refused: String?
+
+    init(refusing refused: String? = nil) { self.refused = refused }
+
+    var run: CommandRunner {
+        { [self] arguments, _ in
+            let words = arguments.joined(separator: " ")
+            said.withLock { $0.append(words) }
+            if let refused, words.contains(refused) {
+                return CommandOutcome(status: 1, errors: "no \(refused)\n")
+            }
+            return CommandOutcome(status: 0)
+        }
+    }
+}
+
+@Suite("systemd units", .timeLimit(.minutes(1)))
+struct SystemdTests {
+    @Test(
+        "systemd accepts the units of programs with nasty names [S132]",
+        .enabled(if: hasSystemd, noSystemd),
+        arguments: [
+            "plain", "with blank", "100%h", "it's", "say\"so\"", "back\\slash", "cash$HOME", "grün", "a;b",
+            "@at",
+        ],
+        [SystemdUnits.Scope.user, .system]
+    )
+    func verified(name: String, scope: SystemdUnits.Scope) throws {
+        let place = try Place()
+        let units = try units(program: try place.program(name), scope: scope)
+        for (file, text) in [(units.service, units.serviceText), (units.timer, units.timerText)] {
+            try ScheduleFiles.write(Array(text.utf8), to: "\(place.path)/\(file)")
+        }
+        let option = scope == .user ? "--user" : "--system"
+        let outcome = tool(
+            [
+                "systemd-analyze", option, "--man=no", "verify", "\(place.path)/\(units.service)",
+                "\(place.path)/\(units.timer)",
+            ],
+            ["XDG_RUNTIME_DIR": place.path]
+        )
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        #expect(!outcome.errors.contains("syncagent-schedule"), "\(outcome.errors)")
+    }
+
+    @Test(
+        "The check of the checks: a program that is not there is refused",
+        .enabled(if: hasSystemd, noSystemd)
+    )
+    func canFail() throws {
+        let place = try Place()
+        let units = try units(program: "/nowhere/nobody")
+        try ScheduleFiles.write(Array(units.serviceText.utf8), to: "\(place.path)/\(units.service)")
+        let outcome = tool(
+            ["systemd-analyze", "--user", "--man=no", "verify", "\(place.path)/\(units.service)"],
+            ["XDG_RUNTIME_DIR": place.path]
+        )
+        #expect(outcome.status != 0 && outcome.errors.contains("nobody"), "\(outcome.errors)")
+    }
+
+    @Test(
+        "systemd starts every night when our own clock does, in the nights of summer time, too [S132]",
+        .enabled(if: hasSystemd, noSystemd),
+        arguments: [
+            ("Europe/Berlin", "02:30", "2027-03-26"), ("Europe/Berlin", "02:30", "2026-10-23"),
+            ("America/New_York", "02:00", "2027-03-12"), ("America/New_York", "01:30", "2026-10-30"),
+            ("Australia/Lord_Howe", "02:10", "2027-10-01"), ("Asia/Kolkata", "23:59", "2026-12-30"),
+            ("UTC", "00:00", "2028-02-27"),
+        ]
+    )
+    func calendar(zone name: String, nightly: String, from: String) throws {
+        let zone = try #require(Zone.named(name))
+        let parts = from.split(separator: "-").compactMap { Int64($0) }
+        let first = CivilDay(year: parts[0], month: parts[1], day: parts[2])
+        let units = try units(nightly: nightly, zone: name, delay: 45)
+        let base = zone.first(12 * 3_600, of: first.adding(-1))
+        var found: Set<Int64> = []
+        for times in units.calendar {
+            let outcome = tool(
+                ["systemd-analyze", "calendar", "--iterations=5", "--base-time=@\(base)", times],
+                ["TZ": "UTC"]
+            )
+            #expect(outcome.status == 0, "\(times): \(outcome.errors)")
+            // "Next elapse: Sat 2027-03-27 01:30:45 UTC", "Iter. #2: …"
+            let text = String(decoding: outcome.output, as: UTF8.self)
+            for match in text.matches(of: /(?:elapse|#\d): \w+ (\d+)-(\d+)-(\d+) (\d+):(\d+):(\d+) UTC/) {
+                let numbers = [match.1, match.2, match.3, match.4, match.5, match.6].compactMap { Int64($0) }
+                let day = CivilDay(year: numbers[0], month: numbers[1], day: numbers[2])
+                found.insert(day.number * 86_400 + numbers[3] * 3_600 + numbers[4] * 60 + numbers[5])
+            }
+        }
+        let clock = ScheduleClock(units.timing, zone: zone, delay: 45)
+        var (now, ours) = (base * 1_000, [Int64]())
+        for _ in 0..<5 {
+            now = try #require(clock.next(after: now)).fire
+            ours.append(now / 1_000)
+        }
+        #expect(found.filter { $0 <= ours[4] }.sorted() == ours)
+    }
+
+    @Test("Weekdays follow a delay into the next day")
+    func weekdays() throws {
+        let units = try units(nightly: "23:50", zone: nil, days: [.mon, .sat], delay: 1_205)
+        #expect(units.calendar == ["Tue,Sun *-*-* 00:10:05"])
+    }
+
+    @Test(
+        "Unit names are what systemd-escape makes of them, or their dashes are plain",
+        .enabled(if: hasSystemd, noSystemd),
+        arguments: ["tower", "com.example_Tower9", "a.b"]
+    )
+    func names(name: String) throws {
+        #expect(ScheduleName.isValid(name))
+        let escaped = String(decoding: tool(["systemd-escape", name]).output, as: UTF8.self)
+        #expect(escaped == name + "\n")
+    }
+
+    @Test(
+        "A name that could lead elsewhere is refused",
+        arguments: [
+            "", ".", "..", ".hidden", "-x", "a/b", "a b", "a\nb", "ä", "a@b", "a%", "a\\",
+            String(repeating: "x", count: 101),
+        ]
+    )
+    func badNames(name: String) {
+        #expect(!ScheduleName.isValid(name))
+        #expect(throws: ScheduleError.self) { try ScheduleName.check(name) }
+    }
+
+    @Test(
+        "A name is derived from a path or a project",
+        arguments: [
+            ("com.example.tower", "com.example.tower"), ("/srv/My Tower", "srv-My-Tower"), ("..", nil),
+            ("grün", "gr-n"),
+            ("--x--", "x"),
+        ] as [(String, String?)]
+    )
+    func derived(text: String, name: String?) { #expect(ScheduleName.derived(from: text) == name) }
+
+    @Test("Units are written, checked, enabled; a second time replaced; removed with everything")
+    func installing() throws {
+        let place = try Place()
+        let notes = Notes()
+        let backend = SystemdBackend(.user, directory: place.path, run: notes.run)
+        #expect(try backend.install(try units()) == [])
+        #expect(place.files == ["syncagent-schedule-tower.service", "syncagent-schedule-tower.timer"])
+        let said = notes.said.withLock { $0 }
+        let enable = "systemctl --user enable --now syncagent-schedule-tower.timer"
+        #expect(said.last == enable)
+        let verify = try #require(said.firstIndex { $0.hasPrefix("systemd-analyze --user verify ") })
+        #expect(verify < said.count - 1 && said.contains("systemctl --user daemon-reload"))
+
+        try backend.install(try units(nightly: "04:00"))
+        let timer = try #require(try ScheduleFiles.read("\(place.path)/syncagent-schedule-tower.timer"))
+        #expect(String(decoding: timer, as: UTF8.self).contains("04:00:00"))
+        #expect(
+            notes.said.withLock { $0 }.contains(
+                "systemctl --user clean --what=state syncagent-schedule-tower.timer"
+            )
+        )
+
+        #expect(try backend.remove("tower"))
+        #expect(place.files == [])
+        #expect(try !backend.remove("tower"))
+    }
+
+    @Test(
+        "Whatever fails, nothing is left half installed",
+        arguments: ["calendar", "verify", "daemon-reload", "enable"]
+    )
+    func failing(step: String) throws {
+        let place = try Place()
+        let backend = SystemdBackend(.system, directory: place.path, run: Notes(refusing: step).run)
+        #expect(throws: ScheduleError.self) { try backend.install(try units(scope: .system)) }
+        #expect(place.files == [])
+
+        // What was there before is there again.
+        let working = SystemdBackend(.system, directory: place.path, run: Notes().run)
+        try working.install(try units(nightly: "01:00", scope: .system))
+        let before = try ScheduleFiles.read("\(place.path)/syncagent-schedule-tower.timer")
+        #expect(throws: ScheduleError.self) {
+            try backend.install(try units(nightly: "05:00", scope: .system))
+        }
+        #expect(try ScheduleFiles.read("\(place.path)/syncagent-schedule-tower.timer") == before)
+    }
+
+    @Test("A unit that somebody else wrote is left alone")
+    func foreign() throws {
+        let place = try Place()
+        let path = "\(place.path)/syncagent-schedule-tower.timer"
+        try ScheduleFiles.write(Array("[Timer]\n".utf8), to: path)
+        let backend = SystemdBackend(.user, directory: place.path, run: Notes().run)
+        #expect(throws: ScheduleError.self) { try backend.install(try units()) }
+        #expect(try ScheduleFiles.read(path) == Array("[Timer]\n".utf8))
+        #expect(place.files.count == 1)
+    }
+}
+
+@Suite("What starts schedules", .timeLimit(.minutes(1)))
+struct BackendChoiceTests {
+    private static func machine(_ abilities: String) -> MachineAbilities {
+        var machine = MachineAbilities()
+        machine.isRoot = abilities.contains("r")
+        machine.hasUserManager = abilities.contains("u")
+        machine.hasSystemManager = abilities.contains("s")
+        machine.hasCrontab = abilities.contains("c")
+        machine.isCronRunning = abilities.contains("d")
+        return machine
+    }
+
+    @Test(
+        "The best there is, and why [S132]",
+        arguments: [
+            ("uscd", .auto, false, false, .systemdUser), ("scd", .auto, false, false, .cron),
+            ("scd", .auto, false, true, .agent), ("c", .auto, false, false, .agent),
+            ("", .auto, false, false, .agent),
+            ("ruscd", .auto, false, false, .systemdSystem), ("rscd", .auto, true, false, .systemdSystem),
+            ("rcd", .auto, true, false, .cronSystem), ("rcd", .auto, false, false, .cron),
+            ("r", .auto, true, false, nil),
+            ("u", .auto, true, false, nil), ("scd", .systemd, false, false, nil),
+            ("uscd", .systemd, false, false, .systemdUser),
+            ("uscd", .cron, false, false, .cron), ("", .cron, false, false, nil),
+            ("uscd", .agent, false, false, .agent),
+            ("rs", .agent, true, false, nil),
+        ] as [(String, BackendChoice.Wish, Bool, Bool, ScheduleBackend?)]
+    )
+    func choice(
+        abilities: String,
+        wish: BackendChoice.Wish,
+        system: Bool,
+        zone: Bool,
+        backend: ScheduleBackend?
+    ) {
+        let choice = try? BackendChoice.choose(
+            wish,
+            isForMachine: system,
+            hasZone: zone,
+            Self.machine(abilities)
+        )
+        #expect(choice?.backend == backend)
+        #expect(choice?.reason.isEmpty != true)
+    }
+}
