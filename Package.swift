@@ -127,7 +127,7 @@ let package = Package(
         library("SyncSchedule", ["SyncModel", "CPosix"]),
         tests("SyncScheduleTests", ["SyncSchedule"]),
         // The process that works on runs nobody waits for.
-        library("SyncDaemon", ["SyncModel", "SyncControl", "SyncEngine", "SyncStore"]),
+        library("SyncDaemon", ["SyncModel", "SyncPlugins", "SyncControl", "SyncEngine", "SyncStore"]),
         tests("SyncDaemonTests", [
             "SyncDaemon", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks", "SyncTransfer", "SyncPlugins",
             "SyncModel", "SyncTestKit", database,

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import SyncModel
+import SyncPlugins
 import SyncSettings
 
 /// The few things a command takes from its environment, read in one place.
@@ -68,7 +69,7 @@ struct EnvironmentPaths: Sendable {
     /// - Throws: `ValidationError` that names `option`.
     func absoluteProgram(_ text: String, option: String) throws -> String {
         guard !text.isEmpty, !text.contains("\0") else { throw ValidationError("\(option) wants a program.") }
-        if text.hasPrefix("/") { return text }
+        if isHookProgram(text) { return text }
         if text.contains("/") { return "\(FileManager.default.currentDirectoryPath)/\(text)" }
         guard let found = program(named: text) else {
             throw ValidationError(

@@ -81,8 +81,8 @@ struct PullCommand: AsyncParsableCommand {
         let engine = EngineCall(reporting, on: output, tuning: tuning)
         if dryRun { return try await engine.plan(options) }
 
-        for program in options.hooks.compactMap(\.arguments.first) where !EnvironmentPaths.isProgram(program)
-        {
+        for program in options.hooks.compactMap(\.arguments.first)
+        where program.hasPrefix("/") && !EnvironmentPaths.isProgram(program) {
             output.warning("\(escaped(program)) is not an executable program now; the hook may fail.")
         }
         if later.background {

@@ -1,6 +1,7 @@
 package import SyncControl
 import SyncEngine
 import SyncModel
+import SyncPlugins
 import SyncStore
 
 extension Agent {
@@ -87,8 +88,9 @@ extension Agent {
         guard request.manifest.hasPrefix("/") || request.manifest.contains("://") else {
             throw invalid("manifest: an absolute path or a URL is wanted")
         }
-        for hook in request.hooks where hook.arguments.first?.hasPrefix("/") != true {
-            throw invalid("hooks: an absolute path is wanted, not '\(escaped(hook.arguments.first ?? ""))'")
+        for hook in request.hooks where !isHookProgram(hook.arguments.first ?? "") {
+            let word = escaped(hook.arguments.first ?? "")
+            throw invalid("hooks: an absolute path, a URL or plugin:NAME is wanted, not '\(word)'")
         }
         if let label = request.label, label.utf8.count > 4096 { throw invalid("label: at most 4096 bytes") }
         if let session = request.session, session.isEmpty { throw invalid("session: the name is empty") }

@@ -184,7 +184,14 @@ extension Agent {
             if let deadline = stored.deadline, deadline <= now {
                 _ = try store.take(run: run, now: now)
                 let text = "the deadline has passed" + (error.map { "; last: \($0)" } ?? "")
-                try store.finish(run: run, result: "failed", counts: stored.counts, error: text, now: now)
+                try store.finish(
+                    run: run,
+                    result: "failed",
+                    counts: stored.counts,
+                    error: text,
+                    exitStatus: ExitStatus.unavailable.rawValue,
+                    now: now
+                )
                 return
             }
             try store.hold(run: run, reason: reason, error: error, due: now + seconds * 1_000)

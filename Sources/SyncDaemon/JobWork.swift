@@ -113,6 +113,7 @@ struct JobWork: Sendable {
                 result: "failed",
                 counts: taken.counts,
                 error: error.message,
+                exitStatus: error.status.rawValue,
                 now: environment.now()
             )
             return .done

@@ -1,5 +1,6 @@
 package import SyncControl
 import SyncModel
+import SyncPlugins
 package import SyncStore
 
 /// Says what the store knows, in the control API's words. Needs no agent.
@@ -107,7 +108,7 @@ extension HookStatus {
             session: hook.session,
             run: hook.run,
             group: hook.group,
-            arguments: hook.arguments,
+            arguments: hook.arguments.prefix(1).map(shownHookProgram) + hook.arguments.dropFirst(),
             state: hook.state.rawValue,
             attempt: hook.attempt,
             due: hook.due.map(WallTime.init),

@@ -20,6 +20,8 @@ final class Committer: Sendable {
     struct Outcome: Sendable {
         var records: [(row: Int, record: IndexRecord)] = []
         var failures: [(row: Int, error: FileError)] = []
+        /// What verifiers did not let in, with their reasons.
+        var refusals: [Int: String] = [:]
     }
 
     /// A batch ends at this many files …
@@ -42,24 +44,28 @@ final class Committer: Sendable {
     private let destination: Destination
     private let staging: Staging
     private let isDurable: Bool
+    private let verifications: [FileVerification]
     private let onCommitted: @Sendable ([Int]) -> Void
 
     /// Starts the thread.
     ///
     /// - Parameters:
     ///   - isDurable: Whether to syncfs; without it a power cut can leave empty files.
+    ///   - verifications: Who looks at files before they are placed.
     ///   - onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
     init(
         manifest: Manifest,
         destination: Destination,
         staging: Staging,
         isDurable: Bool,
+        verifications: [FileVerification] = [],
         onCommitted: @escaping @Sendable ([Int]) -> Void
     ) {
         self.manifest = manifest
         self.destination = destination
         self.staging = staging
         self.isDurable = isDurable
+        self.verifications = verifications
         self.onCommitted = onCommitted
         thread = Monitor(nil)
         let started = WorkerThread(name: "commit") { [self] in work() }
@@ -87,7 +93,8 @@ final class Committer: Sendable {
         var log: LogBox?
         var untold: [Int] = []
         while true {
-            let (batch, isLast) = nextBatch()
+            let (staged, isLast) = nextBatch()
+            let batch = verified(staged)
             if !batch.isEmpty {
                 let failure = synchronize()
                 tell(&untold)
@@ -116,6 +123,19 @@ final class Committer: Sendable {
             }
             return (state.waiting, state.finishing)
         }
+    }
+
+    /// Leaves out what a verifier does not let in; that is gone.
+    private func verified(_ batch: [Staged]) -> [Staged] {
+        var batch = batch
+        for verification in verifications where !batch.isEmpty {
+            let refusals = verification.refusals(batch, of: manifest, in: staging)
+            guard !refusals.isEmpty else { continue }
+            for entry in batch where refusals[entry.row] != nil { staging.remove(entry.file) }
+            batch.removeAll { refusals[$0.row] != nil }
+            state.withLock { $0.outcome.refusals.merge(refusals) { first, _ in first } }
+        }
+        return batch
     }
 
     private func synchronize() -> FileError? {

@@ -31,6 +31,8 @@ package struct EngineEnvironment: Sendable {
     package var progress: @Sendable (PullProgress) -> Void
     /// Runs hooks.
     package var hooks: (any GroupHook)?
+    /// Who looks at files before they are installed, in this order.
+    package var verifications: [FileVerification] = []
     /// Asked to stop.
     package var stop: StopRequest
 

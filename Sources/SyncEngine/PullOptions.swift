@@ -71,6 +71,8 @@ package struct RunTerms: Sendable, Equatable {
     package var settings: String?
     /// Free text for people (S67).
     package var label: String?
+    /// What must hold for it to be worked on, JSON (S49); `nil` for nothing.
+    package var conditions: String?
     /// Whether it begins paused (S43).
     package var isPaused = false
 

@@ -235,7 +235,8 @@ struct PullRun {
             manifest: manifest,
             destination: destination,
             staging: staging,
-            isDurable: environment.isDurable
+            isDurable: environment.isDurable,
+            verifications: environment.verifications
         ) { [journal] rows in
             for row in rows { journal.installed(row, of: manifest, from: origin[row]) }
             progress.add(files: rows.count)
@@ -313,6 +314,9 @@ struct PullRun {
         }
         for (row, error) in outcome.failures {
             failures.append(FetchRounds.Failure(row: row, reason: "\(error)", isDisk: true))
+        }
+        for (row, reason) in outcome.refusals.sorted(by: { $0.key < $1.key }) {
+            failures.append(FetchRounds.Failure(row: row, reason: reason, isDisk: false))
         }
         note(failures, &states, manifest)
     }

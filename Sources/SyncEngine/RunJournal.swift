@@ -1,6 +1,7 @@
 import SyncManifest
 import SyncModel
 import SyncPlanner
+import SyncPlugins
 import SyncStore
 
 /// Where a row's bytes came from.
@@ -95,7 +96,7 @@ struct RunJournal: Sendable {
     func hookStarted(_ group: String, program: String, attempt: Int) {
         tell("hook.started") {
             $0.field("group", group)
-            $0.field("program", program)
+            $0.field("program", shownHookProgram(program))
             $0.field("attempt", attempt)
         }
     }
@@ -109,10 +110,10 @@ struct RunJournal: Sendable {
         milliseconds: Int64
     ) {
         let tail = output.split(separator: "\n").suffix(20).map { "\n    " + escaped(String($0)) }.joined()
-        let note = result == "exit 0" ? nil : "hook \(escaped(program)): \(result)\(tail)"
+        let note = result == "exit 0" ? nil : "hook \(escaped(shownHookProgram(program))): \(result)\(tail)"
         tell("hook.finished", note: note) {
             $0.field("group", group)
-            $0.field("program", program)
+            $0.field("program", shownHookProgram(program))
             $0.field("attempt", attempt)
             $0.field("result", result)
             $0.field("output", output)

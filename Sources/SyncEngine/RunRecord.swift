@@ -85,6 +85,7 @@ struct RunRecord {
         start.deadline = eligible.addingReportingOverflow(wait).partialValue
         start.origin = terms.origin
         start.settings = terms.settings
+        start.conditions = terms.conditions
         start.isPaused = terms.isPaused
         return start
     }
@@ -112,6 +113,7 @@ struct RunRecord {
                     result: report.result.rawValue,
                     counts: report.counts,
                     error: error,
+                    exitStatus: report.status.rawValue,
                     events: lines,
                     now: environment.now()
                 )

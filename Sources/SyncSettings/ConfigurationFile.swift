@@ -9,6 +9,8 @@ package struct ConfigurationFile: Sendable, Equatable {
     package var transfer = TransferSettings()
     /// Hooks by the names that manifests use.
     package var hooks: [String: HookSetting] = [:]
+    /// Which plugins are used for what.
+    package var plugins = PluginSettings()
 
     /// No file.
     package init() {}
@@ -16,9 +18,10 @@ package struct ConfigurationFile: Sendable, Equatable {
     /// Every key, those inside objects without their path.
     package static let keys =
         TransferKeys.all + TransferKeys.proxy + TransferKeys.tls + TransferKeys.redirects + HookSetting.keys
-        + [hooksKey]
+        + PluginSettings.allKeys + [hooksKey, pluginsKey]
 
     private static let hooksKey = "hooks"
+    private static let pluginsKey = "plugins"
 
     /// Largest file, in **bytes**.
     package static let maximumSize = 1 << 20
@@ -40,7 +43,7 @@ package struct ConfigurationFile: Sendable, Equatable {
         if let reason = file.openToOthers, let secret = settings.transfer.inlineSecrets.first {
             throw SettingsError("\(escaped(path)): it holds \(secret), and \(reason)")
         }
-        if let reason = file.writableByOthers, !settings.hooks.isEmpty {
+        if let reason = file.writableByOthers, !settings.hooks.isEmpty || !settings.plugins.uses.isEmpty {
             throw SettingsError("\(escaped(path)): it names programs to run, and \(reason)")
         }
         return settings
@@ -63,9 +66,17 @@ package struct ConfigurationFile: Sendable, Equatable {
         } catch {
             throw SettingsError("\(shown):\(error.description)")
         }
-        let root = try StrictObject(node, path: "", keys: TransferKeys.all + [hooksKey], shown: shown)
+        let root = try StrictObject(
+            node,
+            path: "",
+            keys: TransferKeys.all + [hooksKey, pluginsKey],
+            shown: shown
+        )
         var file = ConfigurationFile()
         file.transfer = try TransferKeys.read(root, base)
+        if let object = try root.object(pluginsKey, keys: PluginSettings.keys) {
+            file.plugins = try PluginSettings.read(object, base)
+        }
         for (name, line, node) in try root.named(hooksKey) {
             file.hooks[name] = try HookSetting.read(name, node, line: line, shown: shown, of: root)
         }

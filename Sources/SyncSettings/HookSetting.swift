@@ -1,8 +1,9 @@
 import SyncModel
+import SyncPlugins
 
 /// What a hook's name stands for on this machine. Manifests name hooks; programs are named here only (V55, V62).
 package struct HookSetting: Sendable, Equatable, Codable {
-    /// Absolute path.
+    /// An absolute path, an http or https URL, or `plugin:NAME`.
     package var program: String
     /// What follows the program's name in argv.
     package var arguments: [String] = []
@@ -33,8 +34,12 @@ package struct HookSetting: Sendable, Equatable, Codable {
         guard let program = try object.text("program", "the absolute path of a program") else {
             throw object.fault(node, "program", "missing; write the absolute path of the program to run")
         }
-        guard program.hasPrefix("/"), !program.contains("\0") else {
-            throw object.fault(node, "program", "'\(escaped(program))' is not an absolute path")
+        guard isHookProgram(program) else {
+            throw object.fault(
+                node,
+                "program",
+                "'\(escaped(program))' is neither an absolute path nor a URL nor plugin:NAME"
+            )
         }
         var hook = HookSetting(program: program)
         hook.arguments = try object.anyTexts("arguments")

@@ -59,6 +59,20 @@ struct StrictObject {
         return try StrictObject(node, path: Self.join(path, key), keys: keys, shown: shown)
     }
 
+    /// The elements of a list; none when the key is not there.
+    func list(_ key: String) throws(SettingsError) -> [ConfigurationNode] {
+        guard let node = members[key] else { return [] }
+        guard case .list(let list) = node.value else { throw wants("a list of objects { … }", node, key) }
+        return list
+    }
+
+    /// One element of a list, which must be an object.
+    func element(_ node: ConfigurationNode, _ key: String, keys: [String]) throws(SettingsError)
+        -> StrictObject
+    {
+        try StrictObject(node, path: Self.join(path, key), keys: keys, shown: shown)
+    }
+
     /// An object whose keys are names of the user's own.
     func named(_ key: String) throws(SettingsError) -> [(name: String, line: Int, node: ConfigurationNode)] {
         guard let node = members[key] else { return [] }

@@ -24,6 +24,8 @@ package struct RunStart: Sendable, Equatable {
     package var origin = "interactive"
     /// How transfers are made, JSON, for whoever works on it later.
     package var settings: String?
+    /// What must hold for it to be worked on, JSON; `nil` for nothing (S49).
+    package var conditions: String?
     /// Whether it begins `paused`: it starts when somebody resumes it (S43).
     package var isPaused = false
 

@@ -10,7 +10,7 @@ enum Schema {
 
     static var version: Int { steps.count }
 
-    static let steps = [version1, version2]
+    static let steps = [version1, version2, version3]
 
     private static let version1 = """
         CREATE TABLE sessions (
@@ -145,6 +145,13 @@ enum Schema {
         ALTER TABLE runs ADD COLUMN paused_at INTEGER;
         ALTER TABLE runs ADD COLUMN losses TEXT NOT NULL DEFAULT '[]';
         ALTER TABLE runs ADD COLUMN first_paths TEXT NOT NULL DEFAULT '[]';
+        """
+
+    /// What a run waits for and since when (S49, S53), and the exit status of whoever waits for it.
+    private static let version3 = """
+        ALTER TABLE runs ADD COLUMN conditions TEXT;
+        ALTER TABLE runs ADD COLUMN waiting_since INTEGER;
+        ALTER TABLE runs ADD COLUMN exit_status INTEGER;
         """
 
     /// Brings the store to this program's version, all steps or none.

@@ -31,6 +31,12 @@ package struct StoredRun: Sendable, Equatable {
     package let error: String?
     /// Not to be tried again earlier.
     package let due: Int64?
+    /// What must hold for it to be worked on, JSON.
+    package let conditions: String?
+    /// Since when it waits for ``reason``.
+    package let waitingSince: Int64?
+    /// The exit status of whoever waits for it, once it is finished; `nil` when an older program finished it.
+    package let exitStatus: Int32?
     /// Since when it is paused.
     package let pausedAt: Int64?
     /// When a process that worked on it was lost (F087), oldest first.
@@ -69,6 +75,9 @@ package struct StoredRun: Sendable, Equatable {
         settings = row["settings"]
         error = row["error"]
         due = row["due"]
+        conditions = row["conditions"]
+        waitingSince = row["waiting_since"]
+        exitStatus = row["exit_status"]
         pausedAt = row["paused_at"]
         losses = try JSONList.strings(row["losses"], db).compactMap { Int64($0) }
         firstPaths = try JSONList.strings(row["first_paths"], db)

@@ -35,7 +35,7 @@ extension SyncStore {
                 try Self.closeRun(run.number, now: now, db)
             }
             if let same {
-                try Self.goOn(same, isHeld: isHeld, isPaused: start.isPaused, now: now, db)
+                try Self.goOn(same, as: start, isHeld: isHeld, now: now, db)
             } else {
                 try Self.insert(start, session, isHeld, now, db)
             }
@@ -90,15 +90,23 @@ extension SyncStore {
     ///   - reason: `connectivity`, `not_before`, `session_busy` …
     ///   - error: What went wrong, for people.
     ///   - due: **Milliseconds** since 1970; `nil` for at once.
+    ///   - since: Since when it waits for that, kept while the reason stays; **milliseconds** since 1970.
     /// - Throws: ``StoreError``.
-    package func hold(run: String, reason: String?, error: String? = nil, due: Int64?) throws(StoreError) {
+    package func hold(
+        run: String,
+        reason: String?,
+        error: String? = nil,
+        due: Int64?,
+        since: Int64? = nil
+    ) throws(StoreError) {
         try write(.eventual) { db in
             try db.execute(
                 sql: """
-                    UPDATE runs SET reason = ?, error = coalesce(?, error), due = ?
-                    WHERE id = ? AND state = 'waiting'
+                    UPDATE runs SET waiting_since = iif(reason IS ?1, waiting_since, ?2), reason = ?1,
+                        error = coalesce(?3, error), due = ?4
+                    WHERE id = ?5 AND state = 'waiting'
                     """,
-                arguments: [reason, error, due, run]
+                arguments: [reason, since, error, due, run]
             )
         }
     }
@@ -155,29 +163,41 @@ extension SyncStore {
     /// An open run goes on, whoever worked on it before: the caller holds its session.
     private static func goOn(
         _ run: StoredRun,
+        as start: RunStart,
         isHeld: Bool,
-        isPaused: Bool,
         now: Int64,
         _ db: Database
     ) throws {
         var run = run
+        // A schedule asks again every night, and then says anew when; it does not overrule a person's pause (S24).
+        let isScheduled = start.origin == "schedule"
+        try db.execute(
+            sql: """
+                UPDATE runs SET conditions = ?, not_before = iif(?, ?, not_before),
+                    deadline = iif(?, max(coalesce(deadline, 0), ?), deadline) WHERE number = ?
+                """,
+            arguments: [
+                start.conditions, isScheduled, start.notBefore, isScheduled && start.deadline != nil,
+                start.deadline, run.number,
+            ]
+        )
         if run.state == .running {
             try lose(run, now: now, db)
             run = try self.run(run.identifier, db)
         }
-        if run.state == .paused, !isPaused {
+        if run.state == .paused, !start.isPaused, !isScheduled {
             try move(run, .resumed, reason: nil, db)
             try keepPause(of: run, .resumed, now: now, db)
             run = try self.run(run.identifier, db)
         }
-        if isHeld { try start(run, now: now, db) }
+        if isHeld { try Self.start(run, now: now, db) }
     }
 
     static func start(_ run: StoredRun, now: Int64, _ db: Database) throws {
         try move(run, .started, reason: nil, db)
         try db.execute(
             sql: """
-                UPDATE runs SET started = coalesce(started, ?), due = NULL, error = NULL,
+                UPDATE runs SET started = coalesce(started, ?), due = NULL, error = NULL, waiting_since = NULL,
                     epoch = (SELECT epoch FROM sessions WHERE sessions.id = runs.session)
                 WHERE number = ?
                 """,
@@ -210,15 +230,15 @@ extension SyncStore {
         try db.execute(
             sql: """
                 INSERT INTO runs (id, session, epoch, manifest, location, selection, options, state, reason, created,
-                    started, not_before, deadline, origin, settings, paused_at)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    started, not_before, deadline, origin, settings, conditions, paused_at)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
                 start.run, session.rowID, session.epoch, start.manifest.blob, start.location,
                 JSONList.text(start.selection), start.options, state.rawValue,
                 start.isPaused ? "user_stop" : nil,
                 now, state == .running ? now : nil, start.notBefore, start.deadline, start.origin,
-                start.settings,
+                start.settings, start.conditions,
                 start.isPaused ? now : nil,
             ]
         )

@@ -9,6 +9,7 @@ extension SyncStore {
     ///   - result: `ok`, `partial` or `failed`.
     ///   - counts: Its numbers.
     ///   - error: What went wrong, for people.
+    ///   - exitStatus: For whoever waits for it.
     ///   - events: The events that tell it, its last ones: they are recorded with it or not at all.
     ///   - now: **Milliseconds** since 1970.
     ///   - durability: See ``Durability``.
@@ -18,6 +19,7 @@ extension SyncStore {
         result: String,
         counts: RunCounts,
         error: String? = nil,
+        exitStatus: Int32? = nil,
         events: [[UInt8]] = [],
         now: Int64,
         durability: Durability = .eventual
@@ -28,10 +30,10 @@ extension SyncStore {
             try self.append(events, to: Self.existing(found.session, db), time: now, db)
             try db.execute(
                 sql: """
-                    UPDATE runs SET result = ?, error = ?, finished = ?, \(RunCounts.assignments)
+                    UPDATE runs SET result = ?, error = ?, exit_status = ?, finished = ?, \(RunCounts.assignments)
                     WHERE number = ?
                     """,
-                arguments: [result, error, now] + counts.arguments + [found.number]
+                arguments: [result, error, exitStatus, now] + counts.arguments + [found.number]
             )
             // A group that nothing ever asked about cannot stay open behind a finished run.
             try Self.cancelGroups(of: found.number, now: now, db)

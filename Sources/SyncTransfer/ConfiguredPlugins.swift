@@ -76,7 +76,9 @@ extension [ConfiguredResolver] {
                     throw PluginError(plugin: entry.name, code: .badAnswer, message: text)
                 }
                 for (index, answer) in zip(mine, answers) {
-                    if let failure = resolved[index].take(answer, from: entry.name) { failures.append(failure) }
+                    if let failure = resolved[index].take(answer, from: entry.name) {
+                        failures.append(failure)
+                    }
                 }
             } catch {
                 failures.append(error)

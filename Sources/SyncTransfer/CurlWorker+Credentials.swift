@@ -70,7 +70,9 @@ extension CurlWorker {
         let number = resolving.number()
         host.credential.state = .asking(number)
         let origin = host.origin
-        timers.insert(Timer(at: now + configuration.pluginDeadline, action: .credentialDeadline(origin, number)))
+        timers.insert(
+            Timer(at: now + configuration.pluginDeadline, action: .credentialDeadline(origin, number))
+        )
         let asked = providers.filter { $0.scope.covers(request.origin) }
         Self.pluginThreads.async { [inbox] in
             inbox.post(.provided(origin, number, asked.credential(for: request)))
@@ -80,7 +82,8 @@ extension CurlWorker {
     /// Nobody has answered in time: requests go out without.
     func passCredentialDeadline(_ origin: Origin, _ number: UInt64) {
         let names = providers.map(\.name).joined(separator: ", ")
-        let text = "no answer within \(configuration.pluginDeadline); requests to \(origin) go out without credentials"
+        let text =
+            "no answer within \(configuration.pluginDeadline); requests to \(origin) go out without credentials"
         let failure = PluginError(plugin: names, code: .timedOut, message: text)
         provided(origin, number, ProvidedCredential(failures: [failure]))
     }

@@ -70,7 +70,8 @@ extension CurlWorker {
 
     /// Notes that a host may start something, if it may.
     func list(_ host: HostState) {
-        guard !host.isListed, mayStart(host), !waitsForCredential(host), let priority = host.queue.topPriority else { return }
+        guard !host.isListed, mayStart(host), !waitsForCredential(host), let priority = host.queue.topPriority
+        else { return }
         host.isListed = true
         startable.insert((priority, host))
     }

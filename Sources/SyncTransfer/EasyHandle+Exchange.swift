@@ -30,7 +30,7 @@ extension EasyHandle {
         try applyCallbacks()
     }
 
-    private func applyProxy(_ proxy: ProxyConfiguration?) throws(CurlError) {
+    func applyProxy(_ proxy: ProxyConfiguration?) throws(CurlError) {
         try set(CURLOPT_PROXY, proxy?.url ?? "")  // Empty: not even the environment's.
         try set(CURLOPT_NOPROXY, "")  // Exceptions have been looked at, and the environment's do not count.
         guard let proxy else { return }
@@ -41,7 +41,7 @@ extension EasyHandle {
         }
     }
 
-    private func applyTLS(_ tls: TLSConfiguration, showsCertificate: Bool) throws(CurlError) {
+    func applyTLS(_ tls: TLSConfiguration, showsCertificate: Bool) throws(CurlError) {
         let version = tls.minimumVersion == .tls13 ? CURL_SSLVERSION_TLSv1_3 : CURL_SSLVERSION_TLSv1_2
         try set(CURLOPT_SSLVERSION, Int(version))
         try set(CURLOPT_SSL_VERIFYPEER, 1)

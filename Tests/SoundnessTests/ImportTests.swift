@@ -34,7 +34,7 @@ private let allowedImports: [String: Set<String>] = [
     // Time zones are Foundation's: their data and its forms are the system's matter.
     "SyncSchedule": ["SyncModel", "CPosix", "Foundation"],
     // Threads are Foundation's.
-    "SyncDaemon": ["SyncModel", "SyncControl", "SyncEngine", "SyncStore", "Foundation"],
+    "SyncDaemon": ["SyncModel", "SyncPlugins", "SyncControl", "SyncEngine", "SyncStore", "Foundation"],
     // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.
     "SyncControlServer": [
         "SyncModel", "SyncControl", "CPosix", "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore",

@@ -115,12 +115,13 @@ enum GoldenStore {
             var start = run("run-\(state.rawValue)", session("s-\(state.rawValue)"))
             start.origin = state == .waiting ? "schedule" : "interactive"
             start.settings = state == .waiting ? "{\"limit_rate\":1000}" : nil
+            start.conditions = state == .waiting ? "{\"power\":true}" : nil
             start.notBefore = state == .waiting ? time + 60_000 : nil
             start.isPaused = state == .paused
             try store.begin(start, now: time, isHeld: state != .waiting)
             switch state {
             case .waiting:
-                try store.hold(run: start.run, reason: "connectivity", error: "no route", due: time + 9)
+                try store.hold(run: start.run, reason: "connectivity", error: "no route", due: time + 9, since: time + 4)
             case .running:
                 _ = try store.recover(session: start.session.identifier, now: time + 5)
                 _ = try store.take(run: start.run, now: time + 6)
@@ -131,6 +132,7 @@ enum GoldenStore {
                     result: "failed",
                     counts: RunCounts(),
                     error: "404",
+                    exitStatus: 69,
                     now: time + 7
                 )
             case .cancelled: try store.apply(.cancelled, to: start.run, reason: "user_cancel", now: time + 8)

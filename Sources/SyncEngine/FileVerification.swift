@@ -1,0 +1,63 @@
+import SyncFiles
+package import SyncManifest
+import SyncModel
+package import SyncPlugins
+
+/// A verifier, and which files it looks at before they are installed.
+package struct FileVerification: Sendable {
+    /// As events name it.
+    package var name: String
+    package var verifier: any FileVerifier
+    /// Patterns of paths as groups have them; empty for every file.
+    package var include: [Glob]
+
+    package init(name: String, verifier: any FileVerifier, include: [Glob] = []) {
+        self.name = name
+        self.verifier = verifier
+        self.include = include
+    }
+
+    private func covers(_ row: Int, of manifest: Manifest) -> Bool {
+        manifest.files.kind(row) != .link
+            && (include.isEmpty
+                || manifest.files.withPath(row) { path in include.contains { $0.matches(path) } })
+    }
+
+    /// Asks about a batch.
+    ///
+    /// - Returns: Why files are not installed, by row. A check that did not happen has not passed.
+    func refusals(
+        _ staged: [Committer.Staged],
+        of manifest: Manifest,
+        in staging: Staging
+    ) -> [Int: String] {
+        let mine = staged.filter { covers($0.row, of: manifest) }
+        guard !mine.isEmpty else { return [:] }
+        let files = mine.map { entry in
+            StagedFile(
+                path: manifest.files.path(entry.row),
+                stagedPath: absolute(staging.shown(entry.file)),
+                size: manifest.files.size(entry.row),
+                sha256: "\(manifest.files.digest(entry.row))"
+            )
+        }
+        var refusals: [Int: String] = [:]
+        do throws(PluginError) {
+            let verdicts = try verifier.verify(files)
+            guard verdicts.count == files.count else {
+                let text = "\(verdicts.count) verdicts on \(files.count) files"
+                throw PluginError(plugin: name, code: .badAnswer, message: text)
+            }
+            for (entry, verdict) in zip(mine, verdicts) {
+                if case .refused(let reason) = verdict {
+                    refusals[entry.row] = "refused by verifier \(name): \(escaped(reason))"
+                }
+            }
+        } catch {
+            for entry in mine {
+                refusals[entry.row] = "could not be checked before it is installed: \(error)"
+            }
+        }
+        return refusals
+    }
+}

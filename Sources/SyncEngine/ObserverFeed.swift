@@ -1,0 +1,99 @@
+import SyncModel
+package import SyncPlugins
+import SyncUnpack
+
+/// Hands events to an observer on a thread of its own. Nobody waits for it: what does not fit into the queue is dropped,
+/// and how much that was is told with the next events.
+package final class ObserverFeed: Sendable {
+    /// Most events that wait.
+    package static let capacity = 10_000
+    /// Most events of one call.
+    private static let batchSize = 500
+
+    private struct State: Sendable {
+        var waiting: [ObservedEvent] = []
+        var dropped = 0
+        var isClosed = false
+        var hasEnded = false
+    }
+
+    private let state = Monitor(State())
+    private let names: Set<String>
+    private let observer: any EventObserver
+    private let failed: @Sendable (PluginError) -> Void
+
+    /// Starts the thread.
+    ///
+    /// - Parameters:
+    ///   - observer: Who is told.
+    ///   - names: The events it wants; empty for all.
+    ///   - failed: Called at most once, with the first failure.
+    package init(
+        _ observer: any EventObserver,
+        names: Set<String> = [],
+        failed: @escaping @Sendable (PluginError) -> Void = { _ in }
+    ) {
+        self.observer = observer
+        self.names = names
+        self.failed = failed
+        // Not joined: an observer that hangs keeps nobody from ending.
+        _ = WorkerThread(name: "observer") { [self] in work() }
+    }
+
+    /// Puts an event into the queue, if it is wanted and there is room.
+    package func tell(_ event: SyncEvent) {
+        guard names.isEmpty || names.contains(event.name) else { return }
+        state.change { state in
+            guard !state.isClosed else { return }
+            guard state.waiting.count < Self.capacity else {
+                state.dropped += 1
+                return
+            }
+            state.waiting.append(ObservedEvent(name: event.name, json: event.json.text))
+        }
+    }
+
+    /// Takes no more events, and waits until the observer has had those that are here.
+    ///
+    /// - Parameter patience: Waits no longer.
+    /// - Returns: Whether it has had all of them.
+    @discardableResult
+    package func close(patience: Duration) -> Bool {
+        state.change { $0.isClosed = true }
+        let ticks = max(1, Int(patience / .milliseconds(20)))
+        var passed = 0
+        return state.wait(every: 20) { state in
+            passed += 1
+            if state.hasEnded { return true }
+            return passed > ticks ? false : nil
+        }
+    }
+
+    private func work() {
+        var hasFailed = false
+        while let batch = next() {
+            do throws(PluginError) {
+                try observer.observe(batch)
+            } catch {
+                if !hasFailed { failed(error) }
+                hasFailed = true
+            }
+        }
+        state.change { $0.hasEnded = true }
+    }
+
+    private func next() -> [ObservedEvent]? {
+        state.wait { state -> [ObservedEvent]?? in
+            guard !state.waiting.isEmpty || state.isClosed else { return nil }
+            guard !state.waiting.isEmpty else { return .some(nil) }
+            var batch = Array(state.waiting.prefix(Self.batchSize))
+            state.waiting.removeFirst(batch.count)
+            if state.dropped > 0 {
+                let json = "{\"event\":\"observer.dropped\",\"count\":\(state.dropped)}"
+                batch.append(ObservedEvent(name: "observer.dropped", json: json))
+                state.dropped = 0
+            }
+            return .some(batch)
+        }
+    }
+}
