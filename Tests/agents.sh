@@ -12,7 +12,7 @@
 #              a proper one, the end a legal state
 #   followers  a client that follows the events is killed 100 times: what it and its successors got has no gap and no
 #              repeat
-#   rest       CPU, wake-ups and memory of an agent with 20 sessions and nothing to do, over 60 s
+#   rest       CPU, wake-ups and memory of an agent with 20 sessions and nothing to do, over 30 s: at most one wake-up in 10 s
 #   list       from the start of an agent until 20 sessions are listed
 #   enqueue    a background pull of 100,000 files: time, rows, bytes
 #   store      a fresh pull of 20,000 files of 1 KiB with the state on the disk and in memory, in turn, five times each

@@ -11,39 +11,34 @@ import SyncModel
     import Darwin
 #endif
 
-/// What the responder needs to know about a connection.
-struct ControlContext: InitializableFromSource {
-    let channel: any Channel
-
-    init(source: ApplicationRequestContextSource) { channel = source.channel }
-}
-
 /// Answers requests of the control API.
-struct ControlResponder: HTTPResponder {
+struct ControlResponder: Sendable {
     let control: any AgentControl
     let version: String
+    /// **Seconds** since 1970.
+    let now: @Sendable () -> Int64
     let streams: EventStreams
     let logger: Logger
 
     /// Most **bytes** of a request's body.
     static let bodyLimit = 1 << 20
 
-    func respond(to request: Request, context: ControlContext) async throws -> Response {
+    func respond(to request: Request, on channel: any Channel) async -> Response {
         var response: Response
         do throws(ControlError) {
-            response = try await answer(request, context)
+            response = try await answer(request, channel)
         } catch {
             logger.debug("\(request.method.rawValue) \(redacted(url: request.uri.path)): \(error.message)")
             response = Self.response(error)
         }
         response.headers[Self.versionHeader] = version
+        response.headers[.date] = Self.date(now())
         response.headers[.cacheControl] = "no-store"
         return response
     }
 
-    private func answer(_ request: Request, _ context: ControlContext) async throws(ControlError) -> Response
-    {
-        guard let peer = await PeerCredentials.of(context.channel), peer.mayAsk(agentOf: geteuid()) else {
+    private func answer(_ request: Request, _ channel: any Channel) async throws(ControlError) -> Response {
+        guard let peer = await PeerCredentials.of(channel), peer.mayAsk(agentOf: geteuid()) else {
             logger.warning("refused a connection of another user")
             return Self.response(
                 ControlError(
@@ -60,13 +55,13 @@ struct ControlResponder: HTTPResponder {
         } catch {
             return Self.response(error, request)
         }
-        return try await answer(route, request, context)
+        return try await answer(route, request, channel)
     }
 
     private func answer(
         _ route: Route,
         _ request: Request,
-        _ context: ControlContext
+        _ channel: any Channel
     ) async throws(ControlError) -> Response {
         switch route {
         case .agent:
@@ -104,7 +99,7 @@ struct ControlResponder: HTTPResponder {
             return Response(
                 status: .ok,
                 headers: [.contentType: "application/x-ndjson"],
-                body: streams.body(lines, through: buffer, on: context.channel)
+                body: streams.body(lines, through: buffer, on: channel)
             )
         }
     }
@@ -131,6 +126,17 @@ struct ControlResponder: HTTPResponder {
 
 extension ControlResponder {
     private static let versionHeader = HTTPField.Name("Syncagent-Version") ?? .server
+
+    /// `Sun, 06 Nov 1994 08:49:37 GMT`, RFC 9110 §5.6.7; `nil` for a time that has no such form.
+    private static func date(_ seconds: Int64) -> String? {
+        var time = time_t(seconds)
+        var parts = tm()
+        guard gmtime_r(&time, &parts) != nil else { return nil }
+        var text = [CChar](repeating: 0, count: 64)
+        // The names are English: nobody calls setlocale(3) here.
+        let count = strftime(&text, text.count, "%a, %d %b %Y %H:%M:%S GMT", &parts)
+        return String(decoding: text.prefix(count).map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
 
     private static func json(
         _ value: some Encodable,

@@ -25,6 +25,8 @@ package struct ControlServer: Sendable {
         package var socketPath: String
         /// The program's version, told with every answer.
         package var version: String
+        /// **Seconds** since 1970, for the date of every answer.
+        package var now: @Sendable () -> Int64
         /// Most connections at a time; others wait in the kernel's queue.
         package var maximumClients = 64
         /// Most of them that may follow events: commands always find a place.
@@ -34,9 +36,10 @@ package struct ControlServer: Sendable {
         /// How long answers under way may take after a stop.
         package var stopTimeout: Duration = .seconds(2)
 
-        package init(socketPath: String, version: String) {
+        package init(socketPath: String, version: String, now: @escaping @Sendable () -> Int64) {
             self.socketPath = socketPath
             self.version = version
+            self.now = now
         }
     }
 
@@ -69,28 +72,36 @@ package struct ControlServer: Sendable {
 
         let streams = EventStreams(limit: options.maximumStreams)
         let quiet = Logger(label: "control") { _ in SwiftLogNoOpLogHandler() }
-        let application = Application(
-            responder: ControlResponder(
-                control: control,
-                version: options.version,
-                streams: streams,
-                logger: logger
-            ),
-            server: .http1(configuration: .init(idleTimeout: .seconds(options.idleTimeout))),
-            configuration: ApplicationConfiguration(
+        let responder = ControlResponder(
+            control: control,
+            version: options.version,
+            now: options.now,
+            streams: streams,
+            logger: logger
+        )
+        // Not Hummingbird's Application: its clock for the Date field wakes the process every second, for ever.
+        let listener = try HTTPServerBuilder.http1(
+            configuration: .init(idleTimeout: .seconds(options.idleTimeout))
+        ).buildServer(
+            configuration: ServerConfiguration(
                 address: .unixDomainSocket(path: options.socketPath),
                 availableConnectionsDelegate: MaximumAvailableConnections(options.maximumClients)
             ),
+            eventLoopGroup: EventLoopGroupProvider.singleton.eventLoopGroup,
+            logger: quiet,
+            responder: { request, writer, channel in
+                let response = await responder.respond(to: request, on: channel)
+                try await writer.write(response: response.head, body: response.body)
+            },
             onServerRunning: { _ in
                 place.protect()
                 await listening()
-            },
-            logger: quiet
+            }
         )
         let watch = StopWatch(streams: streams, stop: stop)
         var configuration = ServiceGroupConfiguration(
             services: [
-                .init(service: application),
+                .init(service: listener),
                 .init(service: watch, successTerminationBehavior: .gracefullyShutdownGroup),
             ],
             logger: quiet

@@ -1,3 +1,3 @@
 import SyncCommands
 
-await runSyncagent()
+runSyncagent()

@@ -56,7 +56,11 @@ struct SessionEventsTests {
         let directory = FileManager.default.temporaryDirectory.path + "/sa-\(UUID().uuidString.prefix(8))"
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: directory) }
-        let options = ControlServer.Options(socketPath: directory + "/agent.sock", version: "1")
+        let options = ControlServer.Options(
+            socketPath: directory + "/agent.sock",
+            version: "1",
+            now: { 784_111_777 }
+        )
         let seen = Seen()
         let total = 300
         try await withThrowingTaskGroup(of: Void.self) { group in

@@ -13,7 +13,11 @@ package func withServer<R: Sendable>(
     try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
     // A leftover in the temporary directory harms nobody.
     defer { try? FileManager.default.removeItem(atPath: directory) }
-    var options = ControlServer.Options(socketPath: directory + "/run/agent.sock", version: "9.8.7")
+    var options = ControlServer.Options(
+        socketPath: directory + "/run/agent.sock",
+        version: "9.8.7",
+        now: { 784_111_777 }
+    )
     change(&options)
     return try await serving(options, control, body)
 }

@@ -41,6 +41,7 @@ struct ControlServerTests {
         #expect(answer.status == status)
         #expect(answer.body == (state.map { tower.replacing("STATE", with: $0) } ?? ""))
         #expect(answer.headers["syncagent-version"] == "9.8.7")
+        #expect(answer.headers["date"] == "Sun, 06 Nov 1994 08:49:37 GMT")
         #expect(await agent.asked == [asked])
     }
 

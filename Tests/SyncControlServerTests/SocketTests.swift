@@ -42,7 +42,7 @@ struct SocketTests {
         }
         #expect(bound == 0)
         close(stale)
-        let options = ControlServer.Options(socketPath: path, version: "1")
+        let options = ControlServer.Options(socketPath: path, version: "1", now: { 784_111_777 })
         let mode = try await serving(options, FakeAgent()) { try Self.mode($0) }
         #expect(mode == 0o600)
 
@@ -56,7 +56,7 @@ struct SocketTests {
     @Test("A path longer than unix(7) allows is refused with 78 and says what to set")
     func longPath() async throws {
         let path = "/tmp/" + String(repeating: "x", count: 110)
-        let options = ControlServer.Options(socketPath: path, version: "1")
+        let options = ControlServer.Options(socketPath: path, version: "1", now: { 784_111_777 })
         let error = await #expect(throws: ControlServerError.self) {
             try await serving(options, FakeAgent()) { _ in }
         }

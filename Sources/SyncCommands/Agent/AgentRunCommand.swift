@@ -68,7 +68,7 @@ struct AgentRunCommand: AsyncParsableCommand {
         let end = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < end {
             if let lock = try AgentLock.take(in: directory) { return lock }
-            try await Task.sleep(for: .milliseconds(20))
+            try await TaskThreads.sleep(for: .milliseconds(20))
         }
         throw CommandFailure(.busy, "The running agent has not ended within 30 s.")
     }
@@ -76,7 +76,11 @@ struct AgentRunCommand: AsyncParsableCommand {
     /// Runs the agent with its control API in front until it is stopped, by a client, a signal or itself.
     private static func serve(_ agent: Agent, _ state: StateAccess, _ logger: Logger) async throws {
         let notice = ServiceNotice(environment: .ofProcess)
-        let options = ControlServer.Options(socketPath: state.place.socketPath, version: syncagentVersion)
+        let options = ControlServer.Options(
+            socketPath: state.place.socketPath,
+            version: syncagentVersion,
+            now: { EngineAssembly.milliseconds() / 1_000 }
+        )
         let server = ControlServer(options, control: agent, logger: logger)
         do {
             // Two of the tasks are the agent; the others only watch, and end with it.
@@ -126,7 +130,7 @@ struct AgentRunCommand: AsyncParsableCommand {
     private static func watch(_ notice: ServiceNotice) async {
         guard let interval = notice.watchdogInterval else { return }
         // Sleeping fails only when cancelled: that is the end.
-        while (try? await Task.sleep(for: interval)) != nil { notice.alive() }
+        while (try? await TaskThreads.sleep(for: interval)) != nil { notice.alive() }
     }
 }
 
@@ -147,7 +151,7 @@ extension AgentRunCommand {
             version: syncagentVersion,
             process: getpid(),
             now: EngineAssembly.milliseconds,
-            sleep: { try await Task.sleep(for: $0) },
+            sleep: { try await TaskThreads.sleep(for: $0) },
             log: { logger.info("\($0)") },
             engine: { needs in
                 do throws(CommandFailure) {
