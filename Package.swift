@@ -126,6 +126,11 @@ let package = Package(
         // When to pull: calendars, systemd's timers, cron, the agent's own clock.
         library("SyncSchedule", ["SyncModel", "CPosix"]),
         tests("SyncScheduleTests", ["SyncSchedule"]),
+        // Whether a run may go on now: what the machine says of power, network, load, people, space and time.
+        library("SyncConditions", ["SyncModel", "SyncPlugins", "SyncSchedule", "CPosix"]),
+        tests("SyncConditionsTests", [
+            "SyncConditions", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit",
+        ]),
         // The process that works on runs nobody waits for.
         library("SyncDaemon", ["SyncModel", "SyncPlugins", "SyncControl", "SyncEngine", "SyncStore"]),
         tests("SyncDaemonTests", [

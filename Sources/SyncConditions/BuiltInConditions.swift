@@ -1,0 +1,80 @@
+package import SyncModel
+package import SyncPlugins
+
+/// Where built-in conditions look.
+package struct MachinePlaces: Sendable {
+    /// sysfs(5), power supplies.
+    package var powerSupplies = "/sys/class/power_supply"
+    /// Load average and our part in it.
+    package var load = LoadCondition.Places()
+    /// NetworkManager and logind.
+    package var bus = SystemBus()
+    /// Time of day.
+    package var clock: WindowClock = wallClock
+
+    /// The usual places.
+    package init() {}
+}
+
+/// What a built-in condition is made with.
+package struct ConditionSettings: Sendable {
+    /// What must hold; each condition takes its own part, and its usual value where that says nothing.
+    package var wanted: RunConditions
+    /// Where to look.
+    package var machine: MachinePlaces
+
+    /// See the properties.
+    package init(_ wanted: RunConditions, on machine: MachinePlaces) {
+        self.wanted = wanted
+        self.machine = machine
+    }
+}
+
+/// The built-in conditions, by name.
+package let builtInConditions: PluginRegistry<any Condition, ConditionSettings> = {
+    var registry = PluginRegistry<any Condition, ConditionSettings>(.condition)
+    registry.register("power") { .success(PowerCondition(root: $0.machine.powerSupplies)) }
+    registry.register("metered") {
+        .success(MeteredCondition(budget: $0.wanted.meteredBudget ?? 0, bus: $0.machine.bus))
+    }
+    registry.register("load") {
+        .success(LoadCondition(limit: $0.wanted.maximumLoad ?? 1, places: $0.machine.load))
+    }
+    registry.register("idle") {
+        .success(IdleCondition(seconds: $0.wanted.idleSeconds ?? 600, bus: $0.machine.bus))
+    }
+    registry.register("space") { .success(SpaceCondition(bytes: $0.wanted.freeSpace ?? 0)) }
+    registry.register("window") { settings in
+        let window = settings.wanted.window ?? DailyWindow(startMinute: 0, lengthMinutes: 1_440)
+        guard window.isValid else {
+            return .failure(
+                PluginError(
+                    plugin: "window",
+                    code: .refused,
+                    message: "a window begins at minute 0 to 1439 and lasts 1 to 1440 minutes"
+                )
+            )
+        }
+        return .success(WindowCondition(window, clock: settings.machine.clock))
+    }
+    return registry
+}()
+
+/// The built-in conditions that a run asks for; those that say until when they block come first.
+///
+/// - Throws: ``/SyncPlugins/PluginError`` of one that cannot be made.
+package func builtInConditions(
+    for wanted: RunConditions,
+    on machine: MachinePlaces
+) throws(PluginError) -> [any Condition] {
+    let names = [
+        ("window", wanted.window != nil), ("space", wanted.freeSpace != nil), ("power", wanted.power),
+        ("metered", wanted.meteredBudget != nil), ("idle", wanted.idleSeconds != nil),
+        ("load", wanted.maximumLoad != nil),
+    ]
+    var conditions: [any Condition] = []
+    for (name, isWanted) in names where isWanted {
+        conditions.append(try builtInConditions.make(name, ConditionSettings(wanted, on: machine)))
+    }
+    return conditions
+}

@@ -1,0 +1,121 @@
+import SyncModel
+package import SyncPlugins
+
+/// What one condition answered.
+package struct ConditionAnswer: Sendable, Equatable {
+    /// ``/SyncPlugins/Condition/name``.
+    package var name: String
+    package var state: ConditionState
+
+    /// See the properties.
+    package init(_ name: String, _ state: ConditionState) {
+        self.name = name
+        self.state = state
+    }
+}
+
+/// What has become of a run's conditions since the look before.
+package struct GateReport: Sendable, Equatable {
+    /// A condition that has come to block, or no longer does.
+    package enum Change: Sendable, Equatable {
+        /// It blocks; the reason is for people, `until` in **milliseconds** since 1970.
+        case blocked(condition: String, reason: String, until: Int64?)
+        /// It no longer blocks, after so many **milliseconds**.
+        case cleared(condition: String, after: Int64)
+    }
+
+    /// What all conditions answered, in their order.
+    package var answers: [ConditionAnswer] = []
+    /// Name of the first that blocks; `nil` when the run may go on.
+    package var condition: String?
+    /// Why that one blocks, for people.
+    package var reason: String?
+    /// Until when that one blocks, **milliseconds** since 1970, where it is known.
+    package var until: Int64?
+    /// Since when that one blocks, **milliseconds** since 1970.
+    package var since: Int64?
+    /// What has changed since the look before.
+    package var changes: [Change] = []
+    /// What could not be told, once for each condition (S49).
+    package var warnings: [String] = []
+
+    /// Whether the run has to wait.
+    package var isBlocked: Bool { condition != nil }
+
+    /// When to look again, **milliseconds** since 1970.
+    ///
+    /// - Parameters:
+    ///   - now: The present.
+    ///   - interval: **Milliseconds** between looks while it is not known when things will change.
+    /// - Returns: When all that block have said until when, the last of these times; else `interval` from now.
+    package func nextLook(after now: Int64, every interval: Int64) -> Int64 {
+        let times = answers.compactMap { answer -> Int64? in
+            guard case .blocked(_, let until) = answer.state else { return nil }
+            return until ?? now
+        }
+        return max(times.max() ?? now, now + interval)
+    }
+}
+
+/// Decides from answers, and keeps what has to be known from one look to the next. Pure.
+package struct ConditionLedger: Sendable, Equatable {
+    /// Since when conditions block, by name, **milliseconds** since 1970.
+    package private(set) var blockedSince: [String: Int64]
+    private var warned: Set<String> = []
+
+    /// Longest reason that is passed on, in characters: plugins write them.
+    private static let reasonLimit = 300
+
+    /// - Parameter blockedSince: What was known before a restart.
+    package init(blockedSince: [String: Int64] = [:]) { self.blockedSince = blockedSince }
+
+    /// Takes the answers of one look, at a time in **milliseconds** since 1970.
+    package mutating func take(_ answers: [ConditionAnswer], at now: Int64) -> GateReport {
+        var report = GateReport()
+        for answer in answers {
+            let answer = Self.safe(answer)
+            report.answers.append(answer)
+            switch answer.state {
+            case .blocked(let reason, let until):
+                note(blocked: answer.name, reason, until, at: now, in: &report)
+            case .ok, .unknown:
+                if let since = blockedSince.removeValue(forKey: answer.name) {
+                    report.changes.append(.cleared(condition: answer.name, after: max(0, now - since)))
+                }
+            }
+            if case .unknown(let reason) = answer.state, warned.insert(answer.name).inserted {
+                report.warnings.append("condition \(answer.name) counts as met: \(reason)")
+            }
+        }
+        return report
+    }
+
+    private mutating func note(
+        blocked name: String,
+        _ reason: String,
+        _ until: Int64?,
+        at now: Int64,
+        in report: inout GateReport
+    ) {
+        if blockedSince[name] == nil {
+            report.changes.append(.blocked(condition: name, reason: reason, until: until))
+        }
+        // A clock that was set back cannot make it block since the future.
+        let since = min(blockedSince[name] ?? now, now)
+        blockedSince[name] = since
+        guard report.condition == nil else { return }
+        (report.condition, report.reason, report.until, report.since) = (name, reason, until, since)
+    }
+
+    /// The same answer, fit for terminals and logs.
+    private static func safe(_ answer: ConditionAnswer) -> ConditionAnswer {
+        let text = { (reason: String) in escaped(String(reason.prefix(reasonLimit))) }
+        let state: ConditionState =
+            switch answer.state {
+            case .ok: .ok
+            case .blocked(let reason, let until): .blocked(reason: text(reason), until: until)
+            case .unknown(let reason): .unknown(reason: text(reason))
+            }
+        return ConditionAnswer(escaped(answer.name), state)
+    }
+}

@@ -1,0 +1,62 @@
+import Dispatch
+import SyncPlugins
+import Synchronization
+
+/// Asks one condition, on a thread of its own, so that a condition that hangs holds up nobody.
+///
+/// As long as a question is not answered no other is put: a condition that never answers costs one thread.
+final class ConditionProbe: Sendable {
+    let condition: any Condition
+    private let lane: DispatchQueue
+    private let isBusy = Mutex(false)
+
+    init(_ condition: any Condition) {
+        self.condition = condition
+        lane = DispatchQueue(label: "condition \(condition.name)")
+    }
+
+    /// Puts the question; ``Answer/wait(until:)`` has the answer.
+    func ask(_ context: ConditionContext) -> Answer {
+        let answer = Answer()
+        let isFree = isBusy.withLock { isBusy in
+            defer { isBusy = true }
+            return !isBusy
+        }
+        guard isFree else {
+            answer.give(.unknown(reason: "it still has not answered an earlier question"))
+            return answer
+        }
+        lane.async { [self] in
+            let state = Self.state(of: condition, in: context)
+            // Free before the answer is there: whoever has it may ask again.
+            isBusy.withLock { $0 = false }
+            answer.give(state)
+        }
+        return answer
+    }
+
+    private static func state(of condition: any Condition, in context: ConditionContext) -> ConditionState {
+        do throws(PluginError) {
+            return try condition.state(in: context)
+        } catch {
+            return .unknown(reason: error.description)
+        }
+    }
+
+    /// An answer that is on its way.
+    final class Answer: Sendable {
+        private let state = Mutex<ConditionState?>(nil)
+        private let arrival = DispatchSemaphore(value: 0)
+
+        fileprivate func give(_ state: ConditionState) {
+            self.state.withLock { $0 = state }
+            arrival.signal()
+        }
+
+        /// Waits for it, once.
+        func wait(until end: DispatchTime) -> ConditionState {
+            _ = arrival.wait(timeout: end)
+            return state.withLock { $0 } ?? .unknown(reason: "it has not answered in time")
+        }
+    }
+}

@@ -1,0 +1,103 @@
+import CPosix
+package import SyncPlugins
+import Synchronization
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// The machine has little else to do: the load average of the last minute for each core is below a limit (S49).
+///
+/// The kernel counts threads that run, want to run or wait for a disk, ours among them. So that a run does not block
+/// itself, and then start again as soon as it has stopped, ours are taken off: each look counts the threads of this
+/// process in the same states and lets the number fade as the kernel does, by e^(-t/60 s). What is left is the work of
+/// others. A run that has begun goes on until that is a quarter above the limit.
+package final class LoadCondition: Condition {
+    /// Where the numbers come from.
+    package struct Places: Sendable {
+        /// proc_loadavg(5); where it does not exist, getloadavg(3) is asked.
+        package var loadAverage = "/proc/loadavg"
+        /// proc_pid_task(5) of this process.
+        package var ownThreads = "/proc/self/task"
+        /// Processors of the machine that are on.
+        package var cores = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+
+        package init() {}
+    }
+
+    package let name = "load"
+    private let limit: Double
+    private let places: Places
+    private let memory = Mutex(Memory())
+
+    /// What is kept between looks.
+    struct Memory: Sendable, Equatable {
+        /// Our part in the load average.
+        var own: Double?
+        /// When that was counted, **milliseconds** since 1970.
+        var time: Int64 = 0
+        var isOpen = false
+
+        /// Counts our `busy` threads in, and tells whether the rest is below the limit.
+        mutating func take(load: Double, busy: Int, at now: Int64, cores: Int, limit: Double)
+            -> ConditionState
+        {
+            let seconds = Double(max(0, now - time)) / 1_000
+            let kept = exp(-seconds / 60)
+            let own = self.own.map { $0 * kept + Double(busy) * (1 - kept) } ?? Double(busy)
+            (self.own, time) = (own, now)
+            let others = max(0, load - own) / Double(max(1, cores))
+            isOpen = others < (isOpen ? limit * 1.25 : limit)
+            guard !isOpen else { return .ok }
+            let number = { (value: Double) in "\((value * 100).rounded() / 100)" }
+            return .blocked(
+                reason: "others keep the machine busy: load \(number(others)) for each core, the limit is "
+                    + number(limit)
+            )
+        }
+    }
+
+    /// - Parameters:
+    ///   - limit: For each core.
+    ///   - places: Where the numbers come from.
+    package init(limit: Double, places: Places = Places()) {
+        self.limit = limit
+        self.places = places
+    }
+
+    package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
+        guard let load = load() else {
+            return .unknown(reason: "the load average cannot be read: \(places.loadAverage)")
+        }
+        // This very thread runs, too.
+        let busy = max(0, Self.busyThreads(places.ownThreads) - 1)
+        return memory.withLock {
+            $0.take(load: load, busy: busy, at: context.now, cores: places.cores, limit: limit)
+        }
+    }
+
+    private func load() -> Double? {
+        if let line = SystemFile.line(places.loadAverage) {
+            return line.split(separator: " ").first.flatMap { Double($0) }.flatMap { $0 >= 0 ? $0 : nil }
+        }
+        guard errno == ENOENT else { return nil }
+        var average = 0.0
+        return getloadavg(&average, 1) == 1 ? average : nil
+    }
+
+    /// Threads in the states R and D, proc_pid_stat(5).
+    private static func busyThreads(_ directory: String) -> Int {
+        (SystemFile.names(in: directory) ?? []).count { name in
+            // The second field is a name in parentheses, which may hold anything.
+            guard let line = SystemFile.line("\(directory)/\(name)/stat"), let end = line.lastIndex(of: ")")
+            else {
+                return false
+            }
+            return ["R", "D"].contains(line[end...].dropFirst(2).first)
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import SyncModel
+package import SyncPlugins
+
+/// On a network whose bytes are not paid for, or within the budget for one that is (S49, S52).
+///
+/// NetworkManager's property `Metered` tells of the connection that the default route takes: 1 yes, 2 no, 3 and 4 the
+/// same as a guess, 0 unknown; enum NMMetered in its D-Bus API. Yes and guessed yes count as metered.
+package struct MeteredCondition: Condition {
+    package let name = "metered"
+    private let budget: UInt64
+    private let bus: SystemBus
+
+    /// - Parameters:
+    ///   - budget: Body **bytes** that a run may receive all the same.
+    ///   - bus: Where NetworkManager is.
+    package init(budget: UInt64 = 0, bus: SystemBus = SystemBus()) {
+        self.budget = budget
+        self.bus = bus
+    }
+
+    private static let property = SystemBus.Property(
+        service: "org.freedesktop.NetworkManager",
+        path: "/org/freedesktop/NetworkManager",
+        interface: "org.freedesktop.NetworkManager",
+        name: "Metered"
+    )
+
+    package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
+        do throws(SystemBus.Failure) {
+            return Self.judge(try bus.number(Self.property), received: context.receivedBytes, budget: budget)
+        } catch {
+            return .unknown(reason: "whether the network is metered cannot be told: \(error.reason)")
+        }
+    }
+
+    /// The rule, apart from where the value comes from.
+    static func judge(_ metered: UInt64, received: UInt64, budget: UInt64) -> ConditionState {
+        switch metered {
+        case 1, 3:
+            let what = metered == 1 ? "the network is metered" : "the network seems to be metered"
+            if budget == 0 { return .blocked(reason: what) }
+            if received < budget { return .ok }
+            return .blocked(
+                reason: "\(what), and \(ByteCount(received)) of the \(ByteCount(budget)) allowed have come"
+            )
+        case 0, 2, 4: return .ok
+        default:
+            return .unknown(reason: "NetworkManager says \(metered) for 'metered', which has no meaning here")
+        }
+    }
+}

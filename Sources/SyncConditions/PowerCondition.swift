@@ -1,0 +1,77 @@
+import CPosix
+package import SyncPlugins
+
+/// On mains power, or without a battery at all (S49, S133).
+///
+/// Reads what the kernel knows: Documentation/ABI/testing/sysfs-class-power. A battery with `scope` `Device` feeds a
+/// mouse or the like and does not count. Where batteries are and nothing tells of a supply, as on some ARM machines,
+/// the batteries themselves say whether they are being drained.
+package struct PowerCondition: Condition {
+    package let name = "power"
+    private let root: String
+
+    /// - Parameter root: Where the kernel lists power supplies.
+    package init(root: String = "/sys/class/power_supply") { self.root = root }
+
+    package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
+        guard let names = SystemFile.names(in: root) else {
+            return .unknown(reason: "power supplies cannot be listed: \(root): \(SystemFile.failure)")
+        }
+        return Self.judge(names.map { Supply("\(root)/\($0)") })
+    }
+
+    /// What one entry says of itself.
+    struct Supply: Sendable, Equatable {
+        /// `Mains`, `USB`, `Battery`, …; `nil` when it cannot be read.
+        var type: String?
+        /// Whether it gives power; `nil` where that is not said.
+        var isOnline: Bool?
+        /// `Device` for the battery of a mouse.
+        var scope: String?
+        /// `Charging`, `Discharging`, `Full`, `Not charging`, `Unknown`.
+        var status: String?
+        /// Whether a battery is in its place.
+        var isPresent = true
+    }
+
+    /// The rule, apart from where the values come from.
+    static func judge(_ supplies: [Supply]) -> ConditionState {
+        let ours = supplies.filter { $0.scope != "Device" }
+        let sources = ours.filter(\.isSource)
+        if sources.contains(where: { $0.isOnline == true }) { return .ok }
+        let batteries = ours.filter { $0.type == "Battery" && $0.isPresent }
+        let unreadable = ours.contains { $0.type == nil || $0.isSource && $0.isOnline == nil }
+        if batteries.isEmpty {
+            return unreadable ? .unknown(reason: "a power supply does not tell what it is") : .ok
+        }
+        if sources.isEmpty, !unreadable, !batteries.contains(where: { $0.status == "Discharging" }) {
+            return batteries.contains { ["Charging", "Full", "Not charging"].contains($0.status) }
+                ? .ok : .unknown(reason: "neither a supply nor a battery tells whether there is mains power")
+        }
+        if unreadable, !batteries.contains(where: { $0.status == "Discharging" }) {
+            return .unknown(reason: "a power supply does not tell whether it gives power")
+        }
+        return .blocked(reason: "the machine runs on its battery")
+    }
+}
+
+extension PowerCondition.Supply {
+    /// Reads one directory of power supplies.
+    init(_ directory: String) {
+        func value(_ name: String) -> String? { SystemFile.line("\(directory)/\(name)").map(String.init) }
+        // 2 is "online at a programmable voltage".
+        self.init(
+            type: value("type"),
+            isOnline: value("online").flatMap { Int($0) }.map { $0 > 0 },
+            scope: value("scope"),
+            status: value("status"),
+            isPresent: value("present") != "0"
+        )
+    }
+
+    /// Whether it can feed the machine: the mains, USB in all its kinds, a wireless charger.
+    var isSource: Bool {
+        guard let type else { return false }
+        return type == "Mains" || type.hasPrefix("USB") || type == "BrickID" || type == "Wireless"
+    }
+}

@@ -1,0 +1,101 @@
+import CPosix
+import SyncModel
+
+/// The system's D-Bus, for single properties of its services.
+///
+/// Asked through `busctl` (systemd), or where that is missing through `dbus-send` (dbus): one of the two is wherever
+/// there is such a bus, so nothing is linked, nothing is resident (libsystemd alone brings seven libraries), and
+/// killing the program keeps the deadline, whatever the bus does: `--timeout` of both does not hold while they log in.
+/// It costs about 8 ms of a processor for each question. D-Bus Specification 0.41.
+package struct SystemBus: Sendable {
+    /// A property of an object of a service.
+    struct Property: Sendable {
+        var service: String
+        var path: String
+        var interface: String
+        var name: String
+    }
+
+    /// Why there is no value; the reason is for people.
+    struct Failure: Error, Equatable { var reason: String }
+
+    private let address: String?
+    private let directories: [String]
+    private let deadline: Duration
+
+    /// - Parameters:
+    ///   - address: As in `DBUS_SYSTEM_BUS_ADDRESS`; `nil` for the usual place.
+    ///   - directories: Where programs are looked for.
+    ///   - deadline: For one question.
+    package init(
+        address: String? = nil,
+        directories: [String] = ["/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin"],
+        deadline: Duration = .seconds(2)
+    ) {
+        self.address = address
+        self.directories = directories
+        self.deadline = deadline
+    }
+
+    /// The value of a property that is a number or a truth value (1 and 0); blocks.
+    ///
+    /// A service that does not run is not started for it, where `busctl` asks.
+    func number(_ property: Property) throws(Failure) -> UInt64 {
+        let (end, output) = BriefProgram.run(
+            try arguments(property),
+            variables: ["LC_ALL=C"] + (address.map { ["DBUS_SYSTEM_BUS_ADDRESS=\($0)"] } ?? []),
+            deadline: deadline
+        )
+        switch end {
+        case .exited(0): break
+        case .exited: throw Failure(reason: Self.complaint(output))
+        case .signalled(let number):
+            throw Failure(reason: "the program that asks was ended by signal \(number)")
+        case .timedOut: throw Failure(reason: "no answer within \(deadline.components.seconds) s")
+        case .notRun(let reason): throw Failure(reason: "the program that asks cannot be run: \(reason)")
+        }
+        guard let value = Self.value(output) else {
+            throw Failure(reason: "an answer that is not understood: \(Self.complaint(output))")
+        }
+        return value
+    }
+
+    private func arguments(_ property: Property) throws(Failure) -> [String] {
+        let get = "org.freedesktop.DBus.Properties"
+        if let busctl = program("busctl") {
+            return [
+                busctl, "--system", "--auto-start=no", "call", property.service, property.path, get, "Get",
+                "ss",
+                property.interface, property.name,
+            ]
+        }
+        if let send = program("dbus-send") {
+            return [
+                send, "--system", "--print-reply=literal", "--dest=\(property.service)", property.path,
+                "\(get).Get", "string:\(property.interface)", "string:\(property.name)",
+            ]
+        }
+        throw Failure(reason: "there is neither busctl (systemd) nor dbus-send (dbus) to ask with")
+    }
+
+    private func program(_ name: String) -> String? {
+        directories.lazy.map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
+    }
+
+    /// Reads `v u 4` as busctl(1) prints it, `variant uint32 4` as dbus-send(1) does.
+    static func value(_ output: String) -> UInt64? {
+        let words = output.split { $0 == " " || $0 == "\n" }
+        guard words.count == 3, words[0] == "v" || words[0] == "variant" else { return nil }
+        switch words[1] {
+        case "b", "boolean": return words[2] == "true" ? 1 : words[2] == "false" ? 0 : nil
+        case "u", "uint32", "t", "uint64": return UInt64(words[2])
+        default: return nil
+        }
+    }
+
+    /// The first line, safe to print and not too long.
+    private static func complaint(_ output: String) -> String {
+        let line = output.split(separator: "\n").first ?? "nothing was said"
+        return escaped(String(line.prefix(200)))
+    }
+}
