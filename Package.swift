@@ -92,6 +92,9 @@ let package = Package(
         tests("SyncUnpackTests", ["SyncUnpack", "SyncPlanner", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncStore", ["SyncModel", "CPosix", "CSQLite", database]),
         library("SyncHooks", ["SyncModel", "SyncPlugins", "CPosix"]),
+        // Plugins that are programs of their own.
+        library("SyncPluginProcess", ["SyncModel", "SyncPlugins", "SyncHooks", "CPosix"]),
+        tests("SyncPluginProcessTests", ["SyncPluginProcess", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncPublisher", [
             "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
         ]),

@@ -6,10 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -32,9 +35,36 @@ static inline void sa_close_others_on_exec(void) {
     }
 }
 
+/* What a child may take up, setrlimit(2); 0 leaves a limit as it is. Each process has them for itself. */
+struct sa_limits {
+    uint64_t address_space; /* bytes, RLIMIT_AS */
+    uint64_t data;          /* bytes, RLIMIT_DATA: heap and private writable mappings */
+    uint64_t cpu;           /* seconds, RLIMIT_CPU */
+    uint64_t descriptors;   /* RLIMIT_NOFILE */
+};
+
+/* Lowers a limit, never raises it. A system call and nothing else, so safe between fork and execve. */
+static inline int sa_lower_limit(int resource, rlim_t value) {
+    struct rlimit limit;
+    if (getrlimit(resource, &limit) != 0) return errno;
+    if (limit.rlim_max == RLIM_INFINITY || limit.rlim_max > value) limit.rlim_max = value;
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit(resource, &limit) == 0 ? 0 : errno;
+}
+
+static inline int sa_apply_limits(const struct sa_limits *limits) {
+    int code = sa_lower_limit(RLIMIT_CORE, 0);
+    if (code == 0 && limits->address_space) code = sa_lower_limit(RLIMIT_AS, limits->address_space);
+    if (code == 0 && limits->data) code = sa_lower_limit(RLIMIT_DATA, limits->data);
+    if (code == 0 && limits->cpu) code = sa_lower_limit(RLIMIT_CPU, limits->cpu);
+    if (code == 0 && limits->descriptors) code = sa_lower_limit(RLIMIT_NOFILE, limits->descriptors);
+    return code;
+}
+
 /* The child's half of sa_spawn: between fork and execve only async-signal-safe calls, signal-safety(7). */
 static inline int sa_become(
-    const char *program, char *const argv[], char *const envp[], int directory, int input, int output, mode_t mask
+    const char *program, char *const argv[], char *const envp[], int directory, int input, int output, int error,
+    mode_t mask, const struct sa_limits *limits
 ) {
     struct sigaction standard;
     memset(&standard, 0, sizeof standard);
@@ -46,19 +76,24 @@ static inline int sa_become(
     if (setsid() < 0) return errno;
     umask(mask);
     if (fchdir(directory) != 0) return errno;
-    if (dup2(input, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0) return errno;
+    if (dup2(input, 0) < 0 || dup2(output, 1) < 0 || dup2(error, 2) < 0) return errno;
     sa_close_others_on_exec();
+    if (limits) {
+        int code = sa_apply_limits(limits);
+        if (code != 0) return code;
+    }
     execve(program, argv, envp);
     return errno;
 }
 
 /* Starts `program` as the leader of a session and process group of its own: signal handlers and mask at their
-   defaults, `directory` as working directory, `input` as standard input, `output` as standard output and error,
-   every other descriptor closed, `mask` as umask. posix_spawn(3) can set neither the umask nor, portably, the
-   working directory. The three descriptors must be above 2.
+   defaults, `directory` as working directory, `input`, `output` and `error` as standard input, output and error,
+   every other descriptor closed, `mask` as umask, `limits` (or null) as resource limits. posix_spawn(3) can set neither
+   the umask nor limits nor, portably, the working directory. The four descriptors must be above 2.
    Returns the process id; or -1 with errno, also when execve(2) in the child failed. */
-static inline pid_t sa_spawn(
-    const char *program, char *const argv[], char *const envp[], int directory, int input, int output, mode_t mask
+static inline pid_t sa_spawn_limited(
+    const char *program, char *const argv[], char *const envp[], int directory, int input, int output, int error,
+    mode_t mask, const struct sa_limits *limits
 ) {
     int report[2];
     if (pipe(report) != 0) return -1;
@@ -79,7 +114,7 @@ static inline pid_t sa_spawn(
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t child = fork();
     if (child == 0) {
-        int failure = sa_become(program, argv, envp, directory, input, output, mask);
+        int failure = sa_become(program, argv, envp, directory, input, output, error, mask, limits);
         ssize_t written = write(high, &failure, sizeof failure);
         _exit(written == (ssize_t)sizeof failure ? 127 : 126);
     }
@@ -99,6 +134,47 @@ static inline pid_t sa_spawn(
     close(report[0]);
     errno = code;
     return child;
+}
+
+/* sa_spawn_limited without limits, and with standard output and error in one, so that their order is kept. */
+static inline pid_t sa_spawn(
+    const char *program, char *const argv[], char *const envp[], int directory, int input, int output, mode_t mask
+) {
+    return sa_spawn_limited(program, argv, envp, directory, input, output, output, mask, 0);
+}
+
+/* Whether a child has ended, without taking its end: its number and its group's stay its own. waitid(2), WNOWAIT. */
+static inline int sa_has_ended(pid_t process) {
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    return waitid(P_PID, (id_t)process, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == process;
+}
+
+/* Whether reads and writes wait, O_NONBLOCK. */
+static inline int sa_set_blocking(int fd, int waits) {
+    int flags = fcntl(fd, F_GETFL);
+    return flags < 0 ? -1 : fcntl(fd, F_SETFL, waits ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
+}
+
+/* write(2); Swift has too many of that name. */
+static inline ssize_t sa_write(int fd, const void *bytes, size_t count) { return write(fd, bytes, count); }
+
+/* Makes a pipe or FIFO hold more; a hint. fcntl(2), F_SETPIPE_SZ. */
+static inline void sa_set_pipe_size(int fd, int size) {
+#ifdef __linux__
+    (void)fcntl(fd, 1031 /* F_SETPIPE_SZ, behind _GNU_SOURCE */, size);
+#else
+    (void)fd;
+    (void)size;
+#endif
+}
+
+/* Blocks SIGPIPE for the calling thread: a write to a program that has ended fails with EPIPE and nothing more. */
+static inline void sa_block_pipe_signal(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &set, 0);
 }
 
 /* pidfd_open(2), kernel 5.3: readable when the process has ended. -1 where there is none. */

@@ -140,22 +140,3 @@ private struct Opened: ~Copyable {
         return high
     }
 }
-
-/// Strings as a C array that ends with a null pointer.
-private struct CStrings: ~Copyable {
-    var pointers: [UnsafeMutablePointer<CChar>?]
-
-    deinit { for pointer in pointers { free(pointer) } }
-
-    /// - Throws: For a string with a NUL, which would be cut there.
-    init(_ strings: [String]) throws(ProgramError) {
-        for string in strings where string.utf8.contains(0) {
-            throw ProgramError(
-                code: .unusable,
-                subject: string,
-                message: "A hook's argument has a NUL in it."
-            )
-        }
-        pointers = strings.map { strdup($0) } + [nil]
-    }
-}

@@ -1,7 +1,7 @@
 import SyncPlugins
 
 /// The whole environment of a hook: a list of what it gets, not of what it does not (V61).
-struct HookEnvironment: Sendable {
+package struct HookEnvironment: Sendable {
     /// Where a hook finds programs, whatever this process's own `PATH` says (V55).
     static let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     /// Variables a hook gets as this process has them.
@@ -11,9 +11,12 @@ struct HookEnvironment: Sendable {
 
     /// - Parameter environment: This process's variables.
     init(inheriting environment: [String: String]) {
-        base =
-            ["PATH=\(Self.path)"]
-            + Self.inherited.compactMap { name in environment[name].map { "\(name)=\($0)" } }
+        base = Self.minimal(environment)
+    }
+
+    /// `NAME=value`, environ(7): what every program gets that syncagent starts.
+    package static func minimal(_ environment: [String: String]) -> [String] {
+        ["PATH=\(path)"] + inherited.compactMap { name in environment[name].map { "\(name)=\($0)" } }
     }
 
     /// `NAME=value`, environ(7): what every hook gets, and what this call says of its run.

@@ -29,7 +29,7 @@ package struct ProgramError: Error, Sendable, Equatable {
     package let message: String
 
     /// What the system said about a step with `subject`.
-    static func system(_ step: String, _ subject: String, _ number: Int32) -> ProgramError {
+    package static func system(_ step: String, _ subject: String, _ number: Int32) -> ProgramError {
         let code: Code =
             switch number {
             case ENOENT, ENOTDIR: .missing

@@ -26,6 +26,24 @@ package func resolveProgram(
     return path
 }
 
+/// Where the program at an absolute path really is, links followed.
+///
+/// - Parameters:
+///   - path: Absolute.
+///   - role: What messages call it, such as `plugin`.
+///   - destination: As for ``resolveProgram(_:relativeTo:destination:)``; `nil` when nothing is pulled.
+/// - Throws: ``ProgramError``.
+package func physicalProgram(
+    _ path: String,
+    role: String,
+    destination: String?
+) throws(ProgramError) -> String {
+    guard path.hasPrefix("/"), !path.utf8.contains(0) else {
+        throw ProgramError(code: .unusable, subject: path, message: "A \(role) needs an absolute path.")
+    }
+    return try check(path, role: role, destination: destination)
+}
+
 private func find(_ name: String, destination: String) throws(ProgramError) -> String {
     for directory in HookEnvironment.path.split(separator: ":") {
         let path = "\(directory)/\(name)"
@@ -41,19 +59,26 @@ private func find(_ name: String, destination: String) throws(ProgramError) -> S
     )
 }
 
-private func check(_ path: String, destination: String) throws(ProgramError) {
-    let tree = try PathWalk.physical(destination)
-    let real = try PathWalk.physical(path, outside: tree)
+@discardableResult
+private func check(
+    _ path: String,
+    role: String = "hook",
+    destination: String?
+) throws(ProgramError) -> String {
+    var tree: String?
+    if let destination { tree = try PathWalk.physical(destination) }
+    let real = try PathWalk.physical(path, role: role, outside: tree)
     var status = stat()
     guard stat(real, &status) == 0 else { throw .system("run", path, errno) }
     guard sa_file_kind(&status) == 0 else {
         throw ProgramError(
             code: .notAFile,
             subject: path,
-            message: "The hook '\(escaped(path))' is not a file."
+            message: "The \(role) '\(escaped(path))' is not a file."
         )
     }
     guard access(real, X_OK) == 0 else { throw .system("run", path, errno) }
+    return real
 }
 
 /// Follows a path component by component, as the kernel does. path_resolution(7).
@@ -62,23 +87,30 @@ private struct PathWalk {
     private var links = 0
     private let tree: String?
     private let origin: String
+    private let role: String
 
     /// The path without links, `.` and `..`; the part that does not exist is kept as it is.
     ///
     /// - Parameters:
     ///   - path: Absolute.
+    ///   - role: What messages call it.
     ///   - tree: Physical path of a directory below which no step may go.
     /// - Returns: The physical path.
     /// - Throws: ``ProgramError`` for a step below `tree`, or too many links.
-    static func physical(_ path: String, outside tree: String? = nil) throws(ProgramError) -> String {
-        var walk = PathWalk(tree: tree, origin: path)
+    static func physical(
+        _ path: String,
+        role: String = "hook",
+        outside tree: String? = nil
+    ) throws(ProgramError) -> String {
+        var walk = PathWalk(tree: tree, origin: path, role: role)
         try walk.follow(path)
         return walk.path
     }
 
-    private init(tree: String?, origin: String) {
+    private init(tree: String?, origin: String, role: String) {
         self.tree = tree
         self.origin = origin
+        self.role = role
     }
 
     private var path: String { "/" + place.joined(separator: "/") }
@@ -100,7 +132,7 @@ private struct PathWalk {
             throw ProgramError(
                 code: .insideDestination,
                 subject: origin,
-                message: "The hook '\(escaped(origin))' leads through the destination '\(escaped(tree))'; "
+                message: "The \(role) '\(escaped(origin))' leads through the destination '\(escaped(tree))'; "
                     + "a file that a pull can change never runs. Keep the program elsewhere."
             )
         }

@@ -16,6 +16,8 @@ private let allowedImports: [String: Set<String>] = [
     // GRDB takes and gives bytes as Foundation's Data.
     "SyncStore": ["SyncModel", "GRDB", "CPosix", "CSQLite", "Foundation"],
     "SyncHooks": ["SyncModel", "SyncPlugins", "Subprocess", "CPosix"],
+    // Starts programs as hooks are started; waits for answers with Dispatch's semaphore.
+    "SyncPluginProcess": ["SyncModel", "SyncPlugins", "SyncHooks", "CPosix", "Dispatch"],
     "SyncPublisher": [
         "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
     ],

@@ -1,0 +1,81 @@
+import SyncModel
+
+/// What a plugin writes. JSON-RPC 2.0, https://www.jsonrpc.org/specification.
+enum RPCMessage: Sendable, Equatable {
+    /// An answer to the request with this number.
+    case answer(Int64, RPCAnswer)
+    /// Something it tells by itself.
+    case notification(String, JSONValue)
+    /// Something it asks; the protocol has nothing of the kind.
+    case request(String)
+
+    /// Reads one line without its end; `nil` for anything but a JSON-RPC message. Batches are not taken.
+    init?(line: UnsafeRawBufferPointer) {
+        guard let value = JSONParser.parse(line), value["jsonrpc"]?.string == "2.0" else { return nil }
+        if let method = value["method"]?.string {
+            self = value["id"] == nil ? .notification(method, value["params"] ?? .null) : .request(method)
+            return
+        }
+        guard let id = value["id"]?.integer else { return nil }
+        switch (value["result"], value["error"]) {
+        case (let result?, nil): self = .answer(id, .result(result))
+        case (nil, let error?):
+            guard let code = error["code"]?.integer, let message = error["message"]?.string else {
+                return nil
+            }
+            self = .answer(id, .error(RPCError(code: code, message: message, data: error["data"] ?? .null)))
+        default: return nil
+        }
+    }
+}
+
+/// How a request was answered.
+package enum RPCAnswer: Sendable, Equatable {
+    case result(JSONValue)
+    case error(RPCError)
+}
+
+/// An answer that says no.
+package struct RPCError: Sendable, Equatable {
+    /// JSON-RPC 2.0, section 5.1: -32768 to -32000 are the protocol's own.
+    package var code: Int64
+    /// The plugin's own words.
+    package var message: String
+    /// Of any kind.
+    package var data: JSONValue
+
+    /// There is no such method.
+    static let methodNotFound: Int64 = -32601
+    /// The request was given up because it was asked to. As in the Language Server Protocol.
+    static let cancelled: Int64 = -32800
+
+    /// Fit for a terminal and not long.
+    package var text: String { escaped(String(message.prefix(500))) }
+}
+
+/// What is written to a plugin: one line each.
+enum RPCText {
+    static func request(_ id: Int64, _ method: String, _ parameters: JSONLine) -> [UInt8] {
+        JSONLine.object { line in
+            line.field("jsonrpc", "2.0")
+            line.field("id", id)
+            line.field("method", method)
+            line.key("params")
+            line.raw(parameters.text)
+        }.bytes + [0x0A]
+    }
+
+    static func notification(_ method: String, _ parameters: JSONLine) -> [UInt8] {
+        JSONLine.object { line in
+            line.field("jsonrpc", "2.0")
+            line.field("method", method)
+            line.key("params")
+            line.raw(parameters.text)
+        }.bytes + [0x0A]
+    }
+
+    /// Asks to give a request up; it is answered all the same.
+    static func cancel(_ id: Int64) -> [UInt8] {
+        notification("$/cancelRequest", JSONLine.object { $0.field("id", id) })
+    }
+}

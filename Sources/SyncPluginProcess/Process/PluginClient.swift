@@ -1,0 +1,166 @@
+import Dispatch
+package import SyncModel
+package import SyncPlugins
+import Synchronization
+
+/// A plugin that is a program of its own, for any thread.
+///
+/// 1. The program is started with the first request; standard input and output carry JSON-RPC 2.0, one message a line.
+/// 2. Requests are answered in any order; each has a deadline, and whoever waits longer gets ``PluginError``.
+/// 3. A plugin that ends is started again for the next request, later each time; one that ends too often, or speaks
+///    another version, is given up, and every request fails at once with `unavailable`.
+/// 4. A plugin that floods, writes garbage or answers nothing any more is ended with its whole process group.
+///
+/// One thread for each plugin, see ``PluginWorker``; it begins with the first request and ends with ``close()``.
+package final class PluginClient: Sendable {
+    /// Answered by this side, as soon as the plugin is ready.
+    static let describeMethod = "$/describe"
+
+    private struct State {
+        var isStarted = false
+        var isClosed = false
+    }
+
+    /// What it was made with.
+    package let configuration: PluginConfiguration
+    private let inbox = PluginInbox()
+    private let state = Mutex(State())
+    private let ended = DispatchGroup()
+
+    /// Makes a client; nothing is started yet.
+    package init(_ configuration: PluginConfiguration) { self.configuration = configuration }
+
+    deinit {
+        // The worker ends the program by itself.
+        inbox.post(.close)
+    }
+
+    /// The plugin's name.
+    package var name: String { configuration.program.name }
+
+    /// Starts a request. Its completion is called exactly once.
+    @discardableResult
+    package func start(_ request: PluginRequest) -> PluginRequest.ID {
+        let number = inbox.nextNumber()
+        let isTaken = state.withLock { state in
+            guard !state.isClosed else { return false }
+            if !state.isStarted { state.isStarted = startWorker() }
+            // Under the lock, so that nothing comes after the close.
+            if state.isStarted { inbox.post(.request(number, request)) }
+            return state.isStarted
+        }
+        if !isTaken { request.completion(.failure(failure(.cancelled, "it has been shut down"))) }
+        return PluginRequest.ID(number: number)
+    }
+
+    /// Gives a request up: it fails with `cancelled`, unless it has ended. The plugin is told.
+    package func cancel(_ id: PluginRequest.ID) { inbox.post(.cancel(id.number)) }
+
+    /// Sends a request and waits for its result.
+    ///
+    /// - Parameters:
+    ///   - method: Such as `resolver.resolve`.
+    ///   - timeout: To the answer; `nil` for the configured time.
+    ///   - isStopped: Asked several times a second; `true` gives the request up.
+    ///   - parameters: Fills a JSON object.
+    /// - Throws: ``PluginError``; `refused` when the plugin answered with an error.
+    package func call(
+        _ method: String,
+        timeout: Duration? = nil,
+        isStopped: (@Sendable () -> Bool)? = nil,
+        _ parameters: (inout JSONLine) -> Void
+    ) throws(PluginError) -> JSONValue {
+        let slot = AnswerSlot()
+        let id = start(
+            PluginRequest(
+                method: method,
+                parameters: JSONLine.object(parameters),
+                timeout: timeout ?? configuration.limits.request
+            ) { slot.fill($0) }
+        )
+        switch try slot.wait(isStopped, { cancel(id) }).get() {
+        case .result(let value): return value
+        case .error(let error): throw refusal(error, method)
+        }
+    }
+
+    /// Starts the plugin where it is not started, and says what it says of itself.
+    ///
+    /// - Throws: ``PluginError``.
+    package func describe() throws(PluginError) -> PluginDescription {
+        let answer = try call(
+            Self.describeMethod,
+            timeout: configuration.limits.start + configuration.limits.request
+        ) { _ in }
+        switch PluginProtocol.check(answer, for: configuration.point) {
+        case .success(let description): return description
+        case .failure(let fault): throw failure(.badAnswer, fault.message)
+        }
+    }
+
+    /// Ends the plugin: asks it to, then makes it. Waits until it has ended. Harmless a second time.
+    package func close() {
+        state.withLock { state in
+            state.isClosed = true
+            inbox.post(.close)
+        }
+        ended.wait()
+    }
+
+    /// What a bad answer means to a caller.
+    func failure(_ code: PluginError.Code, _ message: String) -> PluginError {
+        PluginError(plugin: name, code: code, message: message)
+    }
+
+    /// Tells people something about the plugin.
+    func warn(_ text: String) {
+        configuration.notice(PluginNotice(plugin: name, kind: .warning, text: text))
+    }
+
+    private func refusal(_ error: RPCError, _ method: String) -> PluginError {
+        switch error.code {
+        case RPCError.methodNotFound: failure(.badAnswer, "it does not know the method \(method)")
+        case RPCError.cancelled: failure(.cancelled, error.text)
+        default: failure(.refused, error.text)
+        }
+    }
+
+    private func startWorker() -> Bool {
+        ended.enter()
+        let isStarted = startThread("plugin-\(name)") { [configuration, inbox, ended] in
+            PluginWorker(configuration, inbox: inbox).run()
+            ended.leave()
+        }
+        if !isStarted { ended.leave() }
+        return isStarted
+    }
+}
+
+/// Where an answer comes to who waits for it.
+private final class AnswerSlot: Sendable {
+    private let answer = Mutex<Result<RPCAnswer, PluginError>?>(nil)
+    private let isFilled = DispatchSemaphore(value: 0)
+
+    func fill(_ result: Result<RPCAnswer, PluginError>) {
+        answer.withLock { $0 = result }
+        isFilled.signal()
+    }
+
+    /// Waits for the answer, which always comes; `cancel` is called once when the caller wants to stop.
+    func wait(_ isStopped: (@Sendable () -> Bool)?, _ cancel: () -> Void) -> Result<RPCAnswer, PluginError> {
+        var isCancelled = false
+        while true {
+            let mayStop = isStopped != nil && !isCancelled
+            if mayStop {
+                _ = isFilled.wait(timeout: .now() + .milliseconds(100))
+            } else {
+                isFilled.wait()
+            }
+            if let result = answer.withLock({ $0 }) { return result }
+            if let isStopped, isStopped() {
+                isCancelled = true
+                cancel()
+            }
+        }
+    }
+}

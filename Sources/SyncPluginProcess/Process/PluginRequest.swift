@@ -1,0 +1,120 @@
+package import SyncModel
+package import SyncPlugins
+
+/// One request to a plugin.
+package struct PluginRequest: Sendable {
+    /// Names a request for the life of its ``PluginClient``.
+    package struct ID: Hashable, Sendable {
+        let number: Int64
+    }
+
+    /// Such as `resolver.resolve`.
+    package var method: String
+    /// A JSON object.
+    package var parameters: JSONLine
+    /// From now to the answer; `nil` when the caller gives it up himself.
+    package var timeout: Duration?
+    /// Told of notifications about this request, on the plugin's thread; must not block.
+    package var notified: (@Sendable (String, JSONValue) -> Void)?
+    /// Called exactly once, on the plugin's thread or the caller's; must not block.
+    package var completion: @Sendable (Result<RPCAnswer, PluginError>) -> Void
+}
+
+/// Requests by number, those that were given up included. Confined to a plugin's thread.
+struct RequestTable {
+    /// A request without an answer yet.
+    struct Pending {
+        var request: PluginRequest
+        /// When it was written; `nil` while it waits.
+        var sent: Duration?
+        var isSent: Bool { sent != nil }
+        /// When it is given up; `nil` never.
+        var due: Duration?
+        /// ``due`` is never set beyond this.
+        var latest: Duration?
+        /// Notifications about it so far.
+        var notifications = 0
+    }
+
+    /// By number.
+    private(set) var pending: [Int64: Pending] = [:]
+    /// Numbers whose caller has gone, sent and not answered.
+    private(set) var abandoned: Set<Int64> = []
+
+    var count: Int { pending.count }
+    var hasSent: Bool { pending.values.contains { $0.isSent } }
+
+    mutating func add(_ number: Int64, _ entry: Pending) { pending[number] = entry }
+
+    /// Its time begins: the plugin has it from now on.
+    mutating func markSent(_ number: Int64, at now: Duration, progressFactor: Int) {
+        pending[number]?.sent = now
+        guard let time = pending[number]?.request.timeout else { return }
+        pending[number]?.due = now + time
+        pending[number]?.latest = now + time * progressFactor
+    }
+
+    /// Takes a request out; the number stays known until its answer comes, when it was sent.
+    mutating func abandon(_ number: Int64) -> Pending? {
+        guard let entry = pending.removeValue(forKey: number) else { return nil }
+        if entry.isSent { abandoned.insert(number) }
+        return entry
+    }
+
+    /// Whose answer this is.
+    enum Owner { case caller(PluginRequest), nobodyAnyMore, nobody }
+
+    mutating func answered(_ number: Int64) -> Owner {
+        if let entry = pending[number], entry.isSent {
+            pending[number] = nil
+            return .caller(entry.request)
+        }
+        return abandoned.remove(number) == nil ? .nobody : .nobodyAnyMore
+    }
+
+    /// Who is told of a notification about a request, and how many there were before.
+    mutating func notified(_ number: Int64) -> (told: @Sendable (String, JSONValue) -> Void, earlier: Int)? {
+        guard let entry = pending[number], entry.isSent, let told = entry.request.notified else { return nil }
+        pending[number]?.notifications += 1
+        return (told, entry.notifications)
+    }
+
+    /// Begins a request's time anew, within its bound.
+    mutating func extend(_ number: Int64, by time: Duration, at now: Duration) -> Bool {
+        guard let entry = pending[number], entry.isSent else { return abandoned.contains(number) }
+        if entry.due != nil { pending[number]?.due = min(now + time, entry.latest ?? now + time) }
+        return true
+    }
+
+    /// Numbers whose time is up.
+    func expired(at now: Duration) -> [Int64] {
+        pending.filter { $0.value.due.map { $0 <= now } ?? false }.keys.sorted()
+    }
+
+    /// When the next one's time is up.
+    var nextDue: Duration? { pending.values.compactMap(\.due).min() }
+
+    /// Numbers that wait to be sent, in order.
+    var unsent: [Int64] { pending.filter { !$0.value.isSent }.keys.sorted() }
+
+    /// Takes out what was sent: nobody will answer it. What was sent after `hang` waits to be sent again: a plugin that
+    /// hung by then has not begun with it.
+    mutating func removeSent(before hang: Duration?) -> [PluginRequest] {
+        for (number, entry) in pending {
+            if let hang, let sent = entry.sent, sent >= hang { pending[number]?.sent = nil }
+        }
+        let sent = pending.filter(\.value.isSent)
+        for number in sent.keys { pending[number] = nil }
+        abandoned.removeAll()
+        return sent.sorted { $0.key < $1.key }.map(\.value.request)
+    }
+
+    /// Takes out everything.
+    mutating func removeAll() -> [PluginRequest] {
+        defer {
+            pending = [:]
+            abandoned = []
+        }
+        return pending.sorted { $0.key < $1.key }.map(\.value.request)
+    }
+}

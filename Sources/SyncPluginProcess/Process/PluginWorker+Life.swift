@@ -1,0 +1,196 @@
+import CPosix
+import SyncHooks
+import SyncModel
+import SyncPlugins
+
+extension PluginWorker {
+    // MARK: Start
+
+    /// Starts the plugin when somebody asks for it and it may be started.
+    func startIfWanted() {
+        guard requests.count > 0, !isClosing, !restart.isGivenUp, restart.notBefore <= now else { return }
+        do throws(PluginError) {
+            try configuration.program.check(destination: configuration.destination)
+            let child = try begin()
+            self.child = child
+        } catch {
+            giveUp(error.message)
+            return
+        }
+        framing = LineFraming(limit: limits.line)
+        queue = []
+        queueStart = 0
+        garbage = 0
+        outputClosed = nil
+        errorIsClosed = false
+        unansweredSince = nil
+        hungSince = nil
+        endReason = nil
+        enter(.starting, for: limits.start)
+        ownNumber = inbox.nextNumber()
+        write(RPCText.request(ownNumber, "initialize", initialization))
+    }
+
+    private func begin() throws(PluginError) -> PluginChild {
+        let variables =
+            HookEnvironment.minimal(configuration.environment)
+            + ["SYNCAGENT_PLUGIN_PROTOCOL=\(PluginProtocol.version)"]
+        do throws(ProgramError) {
+            return try PluginChild(start: configuration.program.path, variables: variables, limits: limits)
+        } catch {
+            throw PluginError(plugin: configuration.program.name, code: .unavailable, message: error.message)
+        }
+    }
+
+    private var initialization: JSONLine {
+        JSONLine.object { line in
+            line.field("protocol", PluginProtocol.version)
+            line.field("version", configuration.version)
+            line.field("point", optional: configuration.point?.rawValue)
+            line.key("settings")
+            line.raw(configuration.settings)
+            line.field("max_line", limits.line)
+        }
+    }
+
+    /// `initialize` was answered.
+    func initialized(_ answer: RPCAnswer) {
+        switch answer {
+        case .error(let error):
+            giveUp("it refused to start: \(error.text)")
+        case .result(let result):
+            switch PluginProtocol.check(result, for: configuration.point) {
+            case .failure(let fault): giveUp(fault.message)
+            case .success:
+                description = result
+                enter(.ready, for: nil)
+            }
+        }
+    }
+
+    // MARK: Deadlines
+
+    func expire() {
+        let now = now
+        for number in requests.expired(at: now) {
+            guard let entry = requests.abandon(number) else { continue }
+            if entry.isSent {
+                write(RPCText.cancel(number))
+                unansweredSince = unansweredSince ?? now
+            }
+            let time = (entry.request.timeout ?? .zero).secondsValue
+            let message =
+                entry.isSent
+                ? "no answer to \(entry.request.method) within \(time) s"
+                : "it could not be started within \(time + limits.start.secondsValue) s"
+                    + (endReason.map { ": \($0)" } ?? "")
+            entry.request.completion(.failure(failure(.timedOut, message)))
+        }
+        if let since = unansweredSince, since + limits.grace <= now {
+            hungSince = since
+            makeEnd("it answers nothing any more")
+        } else if requests.abandoned.count > 256 {
+            makeEnd("it did not answer 256 requests that were cancelled")
+        }
+        guard let due = phaseDue, due <= now else { return }
+        switch phase {
+        case .absent, .ready: phaseDue = nil
+        case .starting: makeEnd("it did not answer initialize within \(limits.start.secondsValue) s")
+        case .ending(let stage): endFurther(stage)
+        }
+    }
+
+    func enter(_ next: Phase, for time: Duration?) {
+        phase = next
+        phaseDue = time.map { now + $0 }
+    }
+
+    // MARK: End
+
+    /// Ends the plugin at once; whoever waits for an answer gets none.
+    ///
+    /// - Parameter reason: What it did; `nil` when it did nothing.
+    func makeEnd(_ reason: String?) {
+        guard let child else { return }
+        if case .ending(.killed) = phase { return }
+        if let reason { endReason = reason }
+        unansweredSince = nil
+        child.signalGroup(SIGKILL)
+        enter(.ending(.killed), for: nil)
+    }
+
+    private func endFurther(_ stage: EndStage) {
+        guard let child else { return }
+        switch stage {
+        case .asked:
+            child.closeInput()
+            enter(.ending(.inputClosed), for: limits.shutdown)
+        case .inputClosed:
+            child.signalGroup(SIGTERM)
+            enter(.ending(.terminated), for: limits.shutdown)
+        case .terminated:
+            tell(.warning, "it did not end when it was asked to, and was killed")
+            child.signalGroup(SIGKILL)
+            enter(.ending(.killed), for: nil)
+        case .killed: phaseDue = nil
+        }
+    }
+
+    /// From the end of a plugin's output to its own end, when that is all it does.
+    private static let lastMoment = Duration.milliseconds(500)
+
+    /// Takes the plugin's end when it has come.
+    func lookForEnd(_ isTold: Bool) {
+        guard let child, isTold || child.ended < 0 || outputClosed != nil, child.hasEnded else {
+            if let closed = outputClosed, case .ready = phase, closed + Self.lastMoment <= now {
+                makeEnd("it closed its output")
+            }
+            return
+        }
+        // Its last answers may still be in the pipe.
+        readOutput()
+        readErrors()
+        if framing.hasPartialLine, endReason == nil { tell(.warning, "its last line has no end") }
+        let end = child.reap()
+        let reason = endReason.map { "\($0), and was ended" } ?? end
+        self.child = nil
+        phase = .absent
+        phaseDue = nil
+        unansweredSince = nil
+        let lost = requests.removeSent(before: hungSince)
+        if !isClosing {
+            endReason = reason
+            restart.ended(at: now)
+            tell(.ended, reason)
+        }
+        for request in lost { request.completion(.failure(unavailable("\(reason), before it answered"))) }
+        if restart.isGivenUp, !isClosing {
+            giveUp("it is not started again; the last time: \(reason)")
+        }
+    }
+
+    /// Starts it no more; everyone who waits is told.
+    func giveUp(_ reason: String) {
+        restart.giveUp()
+        if givenUpReason.isEmpty {
+            givenUpReason = reason
+            tell(.givenUp, reason)
+        }
+        for request in requests.removeAll() { request.completion(.failure(unavailable(givenUpReason))) }
+        makeEnd(reason)
+    }
+
+    // MARK: Words
+
+    func failure(_ code: PluginError.Code, _ message: String) -> PluginError {
+        PluginError(plugin: configuration.program.name, code: code, message: message)
+    }
+
+    func unavailable(_ message: String) -> PluginError { failure(.unavailable, message) }
+
+    var cancelled: PluginError { failure(.cancelled, "the request was cancelled") }
+
+    func tell(_ kind: PluginNotice.Kind, _ text: String) {
+        configuration.notice(PluginNotice(plugin: configuration.program.name, kind: kind, text: text))
+    }
+}

@@ -1,0 +1,212 @@
+import CPosix
+import SyncHooks
+import SyncModel
+import SyncPlugins
+
+/// Lives with one plugin: starts it, writes requests, reads answers, keeps deadlines, ends it, starts it again.
+///
+/// Confined to one thread; other threads reach it through its ``PluginInbox``. The loop is: take commands, act on what
+/// is due, wait in poll(2), read. Nothing in it waits for the plugin, so no plugin can hold up a deadline.
+final class PluginWorker {
+    enum Phase {
+        /// No process.
+        case absent
+        /// `initialize` was written.
+        case starting
+        /// It answers.
+        case ready
+        /// It has been asked to end, or made to.
+        case ending(EndStage)
+    }
+
+    /// The steps of an end, each for as long as ``PluginLimits/shutdown``.
+    enum EndStage {
+        case asked, inputClosed, terminated, killed
+    }
+
+    let configuration: PluginConfiguration
+    let inbox: PluginInbox
+    private let start = SuspendingClock().now
+
+    var requests = RequestTable()
+    var phase = Phase.absent
+    var child: PluginChild?
+    /// When ``phase`` is over, where it has a bound.
+    var phaseDue: Duration?
+    var restart: RestartPolicy
+    var isClosing = false
+    /// Why it was made to end.
+    var endReason: String?
+    /// Why it was given up.
+    var givenUpReason = ""
+
+    var framing: LineFraming
+    var errorLog: ErrorLog
+    var unasked: Allowance
+    var garbage = 0
+    /// Requests that ran out of time since the last message.
+    var unansweredSince: Duration?
+    /// Since when it answered nothing, when that was its end.
+    var hungSince: Duration?
+    /// What `initialize` was answered with.
+    var description = JSONValue.null
+    /// The number of the `initialize` or `shutdown` request of this process.
+    var ownNumber: Int64 = 0
+    /// Written and not yet taken by the pipe.
+    var queue: [UInt8] = []
+    var queueStart = 0
+    /// When the plugin closed its output.
+    var outputClosed: Duration?
+    var errorIsClosed = false
+
+    init(_ configuration: PluginConfiguration, inbox: PluginInbox) {
+        self.configuration = configuration
+        self.inbox = inbox
+        restart = configuration.restart
+        framing = LineFraming(limit: configuration.limits.line)
+        errorLog = ErrorLog(configuration.limits.errorLines)
+        unasked = Allowance(
+            most: configuration.limits.unasked.most,
+            perSecond: configuration.limits.unasked.perSecond
+        )
+    }
+
+    var limits: PluginLimits { configuration.limits }
+
+    /// Since the worker's start.
+    var now: Duration { SuspendingClock().now - start }
+
+    /// Works until it is closed and no process is left.
+    func run() {
+        while true {
+            for command in inbox.takeAll() { take(command) }
+            expire()
+            if isClosing, child == nil { break }
+            if child == nil { startIfWanted() }
+            if case .ready = phase { sendWaiting() }
+            flush()
+            wait()
+        }
+        for request in requests.removeAll() { request.completion(.failure(cancelled)) }
+    }
+
+    // MARK: Commands
+
+    private func take(_ command: PluginInbox.Command) {
+        switch command {
+        case .request(let number, let request): add(number, request)
+        case .cancel(let number):
+            guard let entry = requests.abandon(number) else { return }
+            if entry.isSent { write(RPCText.cancel(number)) }
+            entry.request.completion(.failure(cancelled))
+        case .close: close()
+        }
+    }
+
+    private func add(_ number: Int64, _ request: PluginRequest) {
+        if restart.isGivenUp || isClosing {
+            request.completion(.failure(isClosing ? cancelled : unavailable(givenUpReason)))
+        } else if requests.count >= limits.requests {
+            request.completion(.failure(unavailable("more than \(limits.requests) requests wait for it")))
+        } else {
+            // As long as it waits, also for the plugin's start.
+            let due = request.timeout.map { now + $0 + limits.start }
+            requests.add(number, RequestTable.Pending(request: request, due: due))
+        }
+    }
+
+    private func close() {
+        guard !isClosing else { return }
+        isClosing = true
+        for request in requests.removeAll() { request.completion(.failure(cancelled)) }
+        switch phase {
+        case .absent, .ending: break
+        case .starting: makeEnd(nil)
+        case .ready:
+            ownNumber = inbox.nextNumber()
+            write(RPCText.request(ownNumber, "shutdown", JSONLine.object { _ in }))
+            enter(.ending(.asked), for: limits.shutdown)
+        }
+    }
+
+    // MARK: Writing
+
+    func write(_ bytes: [UInt8]) { queue += bytes }
+
+    private func sendWaiting() {
+        for number in requests.unsent {
+            guard let request = requests.pending[number]?.request else { continue }
+            requests.markSent(number, at: now, progressFactor: limits.progressFactor)
+            if request.method == PluginClient.describeMethod {
+                _ = requests.answered(number)
+                request.completion(.success(.result(description)))
+                continue
+            }
+            let line = RPCText.request(number, request.method, request.parameters)
+            let waits = queue.count - queueStart
+            if line.count > limits.line || waits + line.count > limits.queue {
+                _ = requests.answered(number)
+                let reason =
+                    line.count > limits.line
+                    ? "a request of \(line.count) bytes; a line has at most \(limits.line)"
+                    : "it does not read its input; \(waits) bytes wait for it"
+                request.completion(.failure(unavailable(reason)))
+            } else {
+                write(line)
+            }
+        }
+    }
+
+    func flush() {
+        guard let child, child.input >= 0 else { return }
+        while queueStart < queue.count {
+            let count = queue[queueStart...].withUnsafeBytes { Self.put(child.input, $0) }
+            guard count > 0 else { break }
+            queueStart += count
+        }
+        if queueStart == queue.count {
+            queue.removeAll(keepingCapacity: queue.count <= 64 << 10)
+            queueStart = 0
+        }
+    }
+
+    private static func put(_ file: Int32, _ buffer: UnsafeRawBufferPointer) -> Int {
+        sa_write(file, buffer.baseAddress, buffer.count)
+    }
+
+    // MARK: Waiting
+
+    private func wait() {
+        let hasInput = queueStart < queue.count
+        var entries = [
+            pollfd(fd: inbox.pipe.reader, events: Int16(POLLIN), revents: 0),
+            // poll(2) ignores an entry with a negative descriptor.
+            pollfd(fd: hasInput ? child?.input ?? -1 : -1, events: Int16(POLLOUT), revents: 0),
+            pollfd(fd: child?.output ?? -1, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: child?.error ?? -1, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: child?.ended ?? -1, events: Int16(POLLIN), revents: 0),
+        ]
+        if errorIsClosed { entries[3].fd = -1 }
+        if outputClosed != nil { entries[2].fd = -1 }
+        guard poll(&entries, nfds_t(entries.count), timeToWait) > 0 else {
+            lookForEnd(false)
+            return
+        }
+        if entries[0].revents != 0 { inbox.pipe.drain() }
+        if entries[3].revents != 0 { readErrors() }
+        if entries[2].revents != 0 { readOutput() }
+        lookForEnd(entries[4].revents != 0)
+    }
+
+    private var timeToWait: Int32 {
+        let now = now
+        var due = [requests.nextDue, phaseDue].compactMap { $0 }
+        if child == nil, requests.count > 0 { due.append(restart.notBefore) }
+        if let since = unansweredSince { due.append(since + limits.grace) }
+        // Without pidfd_open(2), or when its output has been closed, its end is looked for.
+        if let child, child.ended < 0 || outputClosed != nil { due.append(now + .milliseconds(20)) }
+        guard let first = due.min() else { return -1 }
+        return first <= now ? 0 : (first - now).pollMilliseconds
+    }
+
+}

@@ -1,0 +1,33 @@
+/// When a plugin that ended is started again, and when no more. Pure; times are since any start.
+package struct RestartPolicy: Sendable {
+    /// Ends within ``window`` after which it is given up.
+    package var mostEnds = 5
+    /// How long an end counts.
+    package var window = Duration.seconds(300)
+    /// From the first end to the next start; doubled for each end that counts.
+    package var firstDelay = Duration.milliseconds(100)
+    /// The delay grows no further.
+    package var longestDelay = Duration.seconds(30)
+
+    private var ends: [Duration] = []
+    /// Not started before.
+    private(set) var notBefore = Duration.zero
+    /// It is not started again.
+    private(set) var isGivenUp = false
+
+    /// The usual numbers.
+    package init() {}
+
+    /// The plugin ended although nobody asked it to.
+    mutating func ended(at now: Duration) {
+        ends.removeAll { now - $0 > window }
+        ends.append(now)
+        if ends.count >= mostEnds { isGivenUp = true }
+        var delay = firstDelay
+        for _ in 1..<max(1, ends.count) { delay = min(longestDelay, delay * 2) }
+        notBefore = now + delay
+    }
+
+    /// It could never work: another protocol, no such program.
+    mutating func giveUp() { isGivenUp = true }
+}
