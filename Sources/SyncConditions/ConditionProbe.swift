@@ -1,19 +1,17 @@
 import Dispatch
+import Foundation
 import SyncPlugins
 import Synchronization
 
 /// Asks one condition, on a thread of its own, so that a condition that hangs holds up nobody.
 ///
-/// As long as a question is not answered no other is put: a condition that never answers costs one thread.
+/// As long as a question is not answered no other is put: a condition that never answers costs one thread. The thread
+/// is made for the question; a queue of libdispatch would leave threads behind that look at themselves all the time.
 final class ConditionProbe: Sendable {
     let condition: any Condition
-    private let lane: DispatchQueue
     private let isBusy = Mutex(false)
 
-    init(_ condition: any Condition) {
-        self.condition = condition
-        lane = DispatchQueue(label: "condition \(condition.name)")
-    }
+    init(_ condition: any Condition) { self.condition = condition }
 
     /// Puts the question; ``Answer/wait(until:)`` has the answer.
     func ask(_ context: ConditionContext) -> Answer {
@@ -26,7 +24,7 @@ final class ConditionProbe: Sendable {
             answer.give(.unknown(reason: "it still has not answered an earlier question"))
             return answer
         }
-        lane.async { [self] in
+        Thread.detachNewThread { [self] in
             let state = Self.state(of: condition, in: context)
             // Free before the answer is there: whoever has it may ask again.
             isBusy.withLock { $0 = false }

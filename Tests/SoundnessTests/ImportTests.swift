@@ -35,8 +35,8 @@ private let allowedImports: [String: Set<String>] = [
     "SyncControl": ["SyncModel", "Foundation"],
     // Time zones are Foundation's: their data and its forms are the system's matter.
     "SyncSchedule": ["SyncModel", "CPosix", "Foundation"],
-    // Threads with a deadline are Dispatch's; the calendar is SyncSchedule's.
-    "SyncConditions": ["SyncModel", "SyncPlugins", "SyncSchedule", "CPosix", "Dispatch"],
+    // Threads are Foundation's, waiting for one with a deadline is Dispatch's; the calendar is SyncSchedule's.
+    "SyncConditions": ["SyncModel", "SyncPlugins", "SyncSchedule", "CPosix", "Dispatch", "Foundation"],
     // Threads are Foundation's.
     "SyncDaemon": ["SyncModel", "SyncPlugins", "SyncControl", "SyncEngine", "SyncStore", "Foundation"],
     // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.
