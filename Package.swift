@@ -135,9 +135,10 @@ let package = Package(
             "SyncConditions", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit",
         ]),
         // The process that works on runs nobody waits for.
-        library("SyncDaemon", ["SyncModel", "SyncPlugins", "SyncControl", "SyncEngine", "SyncStore"]),
+        library("SyncDaemon", ["SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore"]),
         tests("SyncDaemonTests", [
-            "SyncDaemon", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks", "SyncTransfer", "SyncPlugins",
+            "SyncDaemon", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks", "SyncTransfer",
+            "SyncPlugins",
             "SyncModel", "SyncTestKit", database,
         ]),
         library("SyncControlServer", [

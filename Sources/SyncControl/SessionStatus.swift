@@ -14,6 +14,8 @@ public struct SessionStatus: Sendable, Equatable, Codable {
     public var reason: String?
     /// Until when it waits, as far as that is known (S53).
     public var until: WallTime?
+    /// Since when it waits for ``reason``.
+    public var since: WallTime?
     /// The process that works on it.
     public var holder: Int32?
     /// The open run, else the latest one.

@@ -123,6 +123,18 @@ extension Agent {
         options.terms.settings = request.settings
         options.terms.label = request.label
         options.terms.isPaused = request.paused
+        if !request.conditions.isEmpty {
+            let windows =
+                [request.conditions.window].compactMap(\.self) + request.conditions.rates.map(\.window)
+            guard windows.allSatisfy(\.isValid) else {
+                throw invalid("conditions: start_minute is 0 to 1439, length_minutes 1 to 1440")
+            }
+            _ = try environment.gate(request.conditions, [:]).get()
+            options.terms.conditions = String(
+                decoding: try ControlJSON.encode(request.conditions),
+                as: UTF8.self
+            )
+        }
         return options
     }
 }

@@ -1,4 +1,6 @@
+import SyncConditions
 import SyncControl
+import SyncEngine
 import SyncModel
 import SyncStore
 
@@ -157,6 +159,18 @@ extension Agent {
             let end = await onThread { work.run() }
             self.ended(job, end)
         }
+        guard run?.conditions != nil else { return }
+        Task { await self.watch(job) }
+    }
+
+    /// Looks every few seconds whether a run may still go on, and stops it at a checkpoint when it may not (S133).
+    private func watch(_ job: Job) async {
+        while !job.isOver, (try? await environment.sleep(environment.lookInterval)) != nil, !job.isOver {
+            guard let gate = job.gate else { continue }
+            gate.holdRate()
+            let mayGoOn = await onThread { gate.look() }
+            if !mayGoOn { return job.stop.stop(.policy) }
+        }
     }
 
     private func ended(_ job: Job, _ end: JobWork.End) {
@@ -166,6 +180,7 @@ extension Agent {
             switch end {
             case .done: setbacks[run] = nil
             case .notYet(let reason, let error): hold(run, job.session, reason, error)
+            case .blocked(let report): hold(run, job, report)
             }
         }
         job.end()
@@ -181,23 +196,48 @@ extension Agent {
         do throws(StoreError) {
             let stored = try store.run(run)
             guard stored.state == .waiting else { return }
-            if let deadline = stored.deadline, deadline <= now {
-                _ = try store.take(run: run, now: now)
-                let text = "the deadline has passed" + (error.map { "; last: \($0)" } ?? "")
-                try store.finish(
-                    run: run,
-                    result: "failed",
-                    counts: stored.counts,
-                    error: text,
-                    exitStatus: ExitStatus.unavailable.rawValue,
-                    now: now
-                )
-                return
-            }
+            if try isGivenUp(stored, last: error, now: now) { return }
             try store.hold(run: run, reason: reason, error: error, due: now + seconds * 1_000)
             if let error { environment.log("\(escaped(session)): \(error); again in \(seconds) s") }
         } catch {
             environment.log("\(error)")
         }
+    }
+
+    /// A run whose conditions do not hold: looked at again when they may.
+    private func hold(_ run: String, _ job: Job, _ report: GateReport) {
+        let now = environment.now()
+        do throws(StoreError) {
+            let stored = try store.run(run)
+            guard stored.state == .waiting else { return }
+            if try isGivenUp(stored, last: report.reason, now: now) { return }
+            try store.hold(
+                run: run,
+                reason: report.condition,
+                error: report.reason,
+                due: job.gate?.nextLook(report) ?? now + environment.blockedInterval,
+                since: report.since
+            )
+            if stored.reason != report.condition {
+                environment.log("\(escaped(job.session)): waits, \(escaped(report.reason ?? ""))")
+            }
+        } catch {
+            environment.log("\(error)")
+        }
+    }
+
+    /// Gives a run up whose deadline has passed.
+    private func isGivenUp(_ run: StoredRun, last: String?, now: Int64) throws(StoreError) -> Bool {
+        guard let deadline = run.deadline, deadline <= now else { return false }
+        _ = try store.take(run: run.identifier, now: now)
+        try store.finish(
+            run: run.identifier,
+            result: "failed",
+            counts: run.counts,
+            error: "the deadline has passed" + (last.map { "; last: \($0)" } ?? ""),
+            exitStatus: ExitStatus.unavailable.rawValue,
+            now: now
+        )
+        return true
     }
 }

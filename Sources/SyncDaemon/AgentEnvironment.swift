@@ -1,5 +1,8 @@
+package import SyncConditions
 package import SyncControl
 package import SyncEngine
+package import SyncModel
+import SyncPlugins
 package import SyncStore
 
 /// What the agent is given from outside: the store, the clock, how to make an engine.
@@ -27,6 +30,22 @@ package struct AgentEnvironment: Sendable {
         @Sendable (_ settings: String?) -> Result<[String: HookSpecification], ControlError> = { _ in
             .success([:])
         }
+    /// Makes what tells whether a run may go on, with since when conditions block already.
+    package var gate: @Sendable (RunConditions, [String: Int64]) -> Result<ConditionGate, ControlError> = {
+        wanted,
+        since in
+        do throws(PluginError) {
+            return .success(try ConditionGate(wanted, on: MachinePlaces(), blockedSince: since))
+        } catch {
+            return .failure(ControlError(.invalid, "\(error)", exitStatus: .configuration))
+        }
+    }
+    /// The calendar, for rates by time of day.
+    package var windowClock: WindowClock = wallClock
+    /// Between looks at the conditions of a run that is worked on.
+    package var lookInterval: Duration = .seconds(5)
+    /// Between looks at those of one that waits for them, in **milliseconds**.
+    package var blockedInterval: Int64 = 30_000
     /// One line for the log.
     package var log: @Sendable (String) -> Void
 
@@ -85,6 +104,10 @@ package struct EngineHandle: Sendable {
     package let engine: PullEngine
     /// Ends its transports; blocks for a moment.
     package let end: @Sendable () -> Void
+    /// Changes the limit on its rate, in body **bytes** a second; `nil` for none.
+    package var setRateLimit: @Sendable (UInt64?) -> Void = { _ in }
+    /// Body **bytes** it has received so far.
+    package var received: @Sendable () -> UInt64 = { 0 }
 
     /// See the properties.
     package init(engine: PullEngine, end: @escaping @Sendable () -> Void) {

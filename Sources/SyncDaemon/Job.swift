@@ -9,6 +9,7 @@ final class Job: Sendable {
         var progress: PullProgress?
         var waits: [String] = []
         var isOver = false
+        var gate: RunGate?
         var listeners: [CheckedContinuation<Void, Never>] = []
     }
 
@@ -40,6 +41,14 @@ final class Job: Sendable {
 
     /// What its transfers wait for.
     var waits: [String] { state.withLock(\.waits) }
+
+    /// Whether it may go on; `nil` before that is known, and when it waits for nothing.
+    var gate: RunGate? {
+        get { state.withLock(\.gate) }
+        set { state.withLock { $0.gate = newValue } }
+    }
+
+    var isOver: Bool { state.withLock(\.isOver) }
 
     func note(_ progress: PullProgress) {
         state.withLock { state in

@@ -1,3 +1,4 @@
+import SyncConditions
 import SyncControl
 import SyncEngine
 import SyncModel
@@ -12,6 +13,8 @@ struct JobWork: Sendable {
         case done
         /// It could not be begun; the reason is a word for `status`, the error a line for people.
         case notYet(reason: String, error: String?)
+        /// A condition does not hold; what has come stays.
+        case blocked(GateReport)
     }
 
     let environment: AgentEnvironment
@@ -38,12 +41,35 @@ struct JobWork: Sendable {
             try asking { () throws(StoreError) in
                 _ = try store.recover(session: job.session, now: environment.now())
             }
-            try settle()
+            let block = try look()
+            // An engine is not made for a look at the conditions.
+            let isOwing = try owesHooks()
+            if block == nil || isOwing { try settle() }
+            if let block { return .blocked(block) }
             guard let identifier = job.run, !job.stop.isStopped else { return .done }
             return try work(identifier)
         } catch {
             return .notYet(reason: "error", error: error.message)
         }
+    }
+
+    /// Looks whether the run's conditions hold.
+    ///
+    /// - Returns: What blocks it.
+    private func look() throws(ControlError) -> GateReport? {
+        guard let identifier = job.run else { return nil }
+        let (run, session) = try asking { () throws(StoreError) in
+            (try store.run(identifier), try store.session(job.session))
+        }
+        guard let session, run.state == .waiting else { return nil }
+        let gate = try RunGate(run, destination: session.destination, environment)
+        job.gate = gate
+        guard let gate, !gate.look() else { return nil }
+        return gate.block
+    }
+
+    private func owesHooks() throws(ControlError) -> Bool {
+        try asking { () throws(StoreError) in try !store.owedHooks(session: job.session).isEmpty }
     }
 
     private func settle() throws(ControlError) {
@@ -79,12 +105,14 @@ struct JobWork: Sendable {
         (needs.connections, needs.rateLimit) = PullEngine.limits(of: run)
         let handle = try environment.engine(watched(needs)).get()
         defer { handle.end() }
+        job.gate?.opened(handle)
         do throws(EngineError) {
             let report = try handle.engine.work(on: run, stateDirectory: environment.stateDirectory)
             environment.log(
                 "\(escaped(job.session)): \(report.result.rawValue), \(report.files.total) files, "
                     + "\(report.changed) changed, \(ByteCount(report.bytes.received)) in \(report.requests) requests"
             )
+            if job.stop.reason == .policy, let block = job.gate?.block { return .blocked(block) }
             return .done
         } catch {
             return after(error, identifier)

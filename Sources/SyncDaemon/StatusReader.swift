@@ -64,6 +64,7 @@ package struct StatusReader: Sendable {
             let start = max(open.notBefore ?? 0, open.due ?? 0)
             if let notBefore = open.notBefore, notBefore > now { status.reason = "not_before" }
             if start > now { status.until = WallTime(milliseconds: start) }
+            status.since = open.waitingSince.map(WallTime.init)
         }
         status.holder = store.holder(of: session.identifier)
         return status

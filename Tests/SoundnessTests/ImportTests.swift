@@ -38,7 +38,7 @@ private let allowedImports: [String: Set<String>] = [
     // Threads are Foundation's, waiting for one with a deadline is Dispatch's; the calendar is SyncSchedule's.
     "SyncConditions": ["SyncModel", "SyncPlugins", "SyncSchedule", "CPosix", "Dispatch", "Foundation"],
     // Threads are Foundation's.
-    "SyncDaemon": ["SyncModel", "SyncPlugins", "SyncControl", "SyncEngine", "SyncStore", "Foundation"],
+    "SyncDaemon": ["SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "Foundation"],
     // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.
     "SyncControlServer": [
         "SyncModel", "SyncControl", "CPosix", "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore",

@@ -127,7 +127,12 @@ final class AgentBench: Sendable {
         Int64((Date().timeIntervalSince1970 * 1000).rounded()) + shift.withLock { $0 }
     }
 
-    func agent(onDemand: Bool = false, jobs: Int = 2, process: Int32 = 1) -> Agent {
+    func agent(
+        onDemand: Bool = false,
+        jobs: Int = 2,
+        process: Int32 = 1,
+        _ change: (inout AgentEnvironment) -> Void = { _ in }
+    ) -> Agent {
         var environment = AgentEnvironment(
             store: store,
             stateDirectory: root.path("state"),
@@ -142,6 +147,7 @@ final class AgentBench: Sendable {
         environment.isOnDemand = onDemand
         environment.maximumRuns = jobs
         environment.idleTime = .milliseconds(50)
+        change(&environment)
         return Agent(environment)
     }
 
@@ -181,7 +187,10 @@ final class AgentBench: Sendable {
             environment.isDurable = false
             environment.patience = needs.patience
             environment.hookRetryWait = { _ in .zero }
-            return .success(EngineHandle(engine: PullEngine(environment)) { transport.shutdown() })
+            var handle = EngineHandle(engine: PullEngine(environment)) { transport.shutdown() }
+            handle.setRateLimit = { transport.setRateLimit($0) }
+            handle.received = { transport.totals.bytesReceived }
+            return .success(handle)
         } catch {
             return .failure(ControlError(.internal, "\(error)", exitStatus: .internalError))
         }

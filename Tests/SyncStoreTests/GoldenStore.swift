@@ -121,7 +121,13 @@ enum GoldenStore {
             try store.begin(start, now: time, isHeld: state != .waiting)
             switch state {
             case .waiting:
-                try store.hold(run: start.run, reason: "connectivity", error: "no route", due: time + 9, since: time + 4)
+                try store.hold(
+                    run: start.run,
+                    reason: "connectivity",
+                    error: "no route",
+                    due: time + 9,
+                    since: time + 4
+                )
             case .running:
                 _ = try store.recover(session: start.session.identifier, now: time + 5)
                 _ = try store.take(run: start.run, now: time + 6)

@@ -1,6 +1,6 @@
 import Glibc
-import SyncTestKit
 import SyncPlugins
+import SyncTestKit
 import SyncTransfer
 import Testing
 

@@ -1,0 +1,113 @@
+import SyncConditions
+import SyncControl
+import SyncEngine
+import SyncModel
+import SyncPlugins
+import SyncStore
+import Synchronization
+
+/// Whether one run may go on, and how fast: looked at before it starts and every few seconds while it runs (S133).
+final class RunGate: Sendable {
+    private struct State: Sendable {
+        var handle: EngineHandle?
+        var report: GateReport?
+        var rate: HeldRate?
+    }
+
+    private let wanted: RunConditions
+    private let gate: ConditionGate
+    private let environment: AgentEnvironment
+    private let session: String
+    private let run: String
+    private let destination: String
+    /// Body **bytes** that earlier attempts have received.
+    private let earlier: UInt64
+    private let usualRate: UInt64?
+    private let state = Mutex(State())
+
+    /// The gate of a run; `nil` for one that waits for nothing.
+    ///
+    /// - Throws: ``ControlError`` for conditions that cannot be read, or a plugin that is not there.
+    init?(_ run: StoredRun, destination: String, _ environment: AgentEnvironment) throws(ControlError) {
+        guard let text = run.conditions else { return nil }
+        wanted = try ControlJSON.decode(RunConditions.self, from: Array(text.utf8))
+        var since: [String: Int64] = [:]
+        if let reason = run.reason, let start = run.waitingSince { since[reason] = start }
+        gate = try environment.gate(wanted, since).get()
+        self.environment = environment
+        session = run.session
+        self.run = run.identifier
+        self.destination = destination
+        earlier = run.counts.bytesReceived
+        usualRate = PullEngine.limits(of: run).rateLimit
+    }
+
+    /// What blocked when it was looked at last.
+    var block: GateReport? {
+        state.withLock(\.report).flatMap { $0.isBlocked ? $0 : nil }
+    }
+
+    /// Work has begun with this engine.
+    func opened(_ handle: EngineHandle) {
+        state.withLock { $0.handle = handle }
+        holdRate()
+    }
+
+    /// Asks all conditions and records what has changed; blocks for seconds at most.
+    ///
+    /// - Returns: Whether the run may go on.
+    func look() -> Bool {
+        let received = state.withLock { $0.handle?.received() ?? 0 }
+        let now = environment.now()
+        let report = gate.look(
+            ConditionContext(destination: destination, receivedBytes: earlier &+ received, now: now)
+        )
+        state.withLock { $0.report = report }
+        for warning in report.warnings { environment.log("\(escaped(session)): \(warning)") }
+        record(report.changes, now)
+        return !report.isBlocked
+    }
+
+    /// Sets the limit on the rate that holds at this time of day.
+    func holdRate() {
+        guard !wanted.rates.isEmpty else { return }
+        let now = environment.now()
+        let held = rate(at: now, of: wanted.rates, usual: usualRate, clock: environment.windowClock)
+        let handle = state.withLock { state -> EngineHandle? in
+            defer { state.rate = held }
+            return state.rate?.limit == held.limit && state.rate != nil ? nil : state.handle
+        }
+        handle?.setRateLimit(held.limit)
+    }
+
+    /// When to look again while it is blocked, **milliseconds** since 1970.
+    func nextLook(_ report: GateReport) -> Int64 {
+        report.nextLook(after: environment.now(), every: environment.blockedInterval)
+    }
+
+    private func record(_ changes: [GateReport.Change], _ now: Int64) {
+        guard !changes.isEmpty else { return }
+        let lines = changes.map { change in
+            let event =
+                switch change {
+                case .blocked(let condition, let reason, let until):
+                    SyncEvent("condition.blocked", time: now) {
+                        $0.field("condition", condition)
+                        $0.field("detail", reason)
+                        $0.field("until", optional: until.map { timestamp(milliseconds: $0) })
+                    }
+                case .cleared(let condition, let after):
+                    SyncEvent("condition.cleared", time: now) {
+                        $0.field("condition", condition)
+                        $0.field("after_ms", after)
+                    }
+                }
+            return event.of(session: session, run: run).json.bytes
+        }
+        do throws(StoreError) {
+            try environment.store.append(lines, to: session, time: now)
+        } catch {
+            environment.log("\(escaped(session)): \(error)")
+        }
+    }
+}

@@ -1,0 +1,191 @@
+import Foundation
+import SyncConditions
+import SyncControl
+import SyncDaemon
+import SyncEngine
+import SyncModel
+import SyncPlugins
+import SyncTestKit
+import Synchronization
+import Testing
+
+/// A condition that is as the test says.
+private final class Switch: Condition {
+    let name: String
+    private let state: Mutex<ConditionState>
+    private let looks = Mutex<[ConditionContext]>([])
+
+    init(_ name: String = "power", _ state: ConditionState = .ok) {
+        self.name = name
+        self.state = Mutex(state)
+    }
+
+    func set(_ state: ConditionState) { self.state.withLock { $0 = state } }
+
+    var contexts: [ConditionContext] { looks.withLock { $0 } }
+
+    func state(in context: ConditionContext) -> ConditionState {
+        looks.withLock { $0.append(context) }
+        return state.withLock { $0 }
+    }
+}
+
+@Suite("Runs wait for their conditions", .timeLimit(.minutes(3)))
+struct ConditionTests {
+    private let session = "com.example.tower"
+
+    private func agent(_ bench: AgentBench, _ conditions: [any Condition]) -> Agent {
+        bench.agent {
+            $0.gate = { _, since in .success(ConditionGate(conditions, blockedSince: since)) }
+            $0.lookInterval = .milliseconds(10)
+            $0.blockedInterval = 20
+        }
+    }
+
+    private func request(_ bench: AgentBench) -> EnqueueRequest {
+        var request = bench.request()
+        request.conditions.power = true
+        return request
+    }
+
+    @Test("Blocked, nothing is asked for, and status says by what, why, since when and until when [S49 S53]")
+    func blockedAtStart() async throws {
+        let bench = try AgentBench()
+        let until = bench.now() + 3_600_000
+        let power = Switch("power", .blocked(reason: "on battery", until: until))
+        let agent = agent(bench, [power])
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(request(bench))
+            let requests = bench.server.log.requests.count
+            var status = try await agent.session(session)
+            for _ in 0..<1_000 where status.reason != "power" {
+                try await Task.sleep(for: .milliseconds(5))
+                status = try await agent.session(session)
+            }
+            #expect(status.state == "waiting" && status.reason == "power")
+            #expect(status.run?.error == "on battery" && status.until?.milliseconds == until)
+            #expect((status.since?.milliseconds ?? 0) > 0)
+            #expect(bench.server.log.requests.count == requests)
+            power.set(.ok)
+            _ = try await agent.resume(session)
+            try await bench.until(.finished)
+        }
+        let names = try bench.eventNames().filter { $0.hasPrefix("condition.") }
+        #expect(names.first == "condition.blocked" && names.last == "condition.cleared")
+        #expect(bench.tree.problems(in: bench.destination) == [])
+        #expect(try bench.disorder() == [])
+    }
+
+    @Test(
+        "A flip in the middle stops at a checkpoint, and nothing is fetched again afterwards [S52 S133 S134]"
+    )
+    func flip() async throws {
+        let bench = try AgentBench(files: 4, large: 3_000_000)
+        bench.stall()
+        let power = Switch()
+        let agent = agent(bench, [power])
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(request(bench))
+            try await bench.until(.running)
+            for _ in 0..<1_000 where bench.server.log.bytesSent(to: "/tower/large") < 1_500_000 {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            power.set(.blocked(reason: "on battery"))
+            try await bench.until(.waiting)
+            bench.free()
+            let sent = bench.server.log.bytesSent(to: "/tower/large")
+            try await Task.sleep(for: .milliseconds(100))
+            #expect(bench.server.log.bytesSent(to: "/tower/large") == sent, "blocked, and yet it asks")
+            power.set(.ok)
+            try await bench.until(.finished)
+        }
+        #expect(bench.tree.problems(in: bench.destination) == [])
+        #expect(bench.server.log.bytesSent(to: "/tower/large") <= 3_000_000 + 300_000)
+        let stopped = try bench.events().first { $0["event"] as? String == "run.stopped" }
+        #expect(stopped?["reason"] as? String == "policy")
+        #expect(power.contexts.contains { $0.receivedBytes > 0 }, "a budget needs to know what has come")
+        #expect(try bench.disorder() == [])
+    }
+
+    @Test("What cannot be told counts as met [S49]")
+    func unknown() async throws {
+        let bench = try AgentBench()
+        let agent = agent(bench, [Switch("metered", .unknown(reason: "no bus"))])
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(request(bench))
+            try await bench.until(.finished)
+        }
+        #expect(bench.tree.problems(in: bench.destination) == [])
+    }
+
+    @Test("A deadline that passes while a condition blocks ends the run [S57]")
+    func deadline() async throws {
+        let bench = try AgentBench()
+        let agent = agent(bench, [Switch("power", .blocked(reason: "on battery"))])
+        try await whileRunning(agent) {
+            var request = request(bench)
+            request.deadlineSeconds = 60
+            let reply = try await agent.enqueue(request)
+            try await bench.until(.waiting)
+            bench.advance(.seconds(61))
+            try await bench.until(.finished)
+            let run = try bench.store.run(reply.run)
+            #expect(run.result == "failed" && run.error?.contains("on battery") == true)
+            #expect(run.exitStatus == 69)
+        }
+    }
+
+    @Test("Killed while it is blocked, the next agent waits on and knows since when [S49 S53 G1]")
+    func restart() async throws {
+        let bench = try AgentBench()
+        let power = Switch("power", .blocked(reason: "on battery"))
+        let first = agent(bench, [power])
+        let running = Task { await first.run() }
+        _ = try await first.enqueue(request(bench))
+        for _ in 0..<1_000 where try bench.store.runs().first?.reason != "power" {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        let since = try bench.store.runs().first?.waitingSince
+        try await bench.kill(first, running)
+        bench.advance(.seconds(60))
+        let next = agent(bench, [power])
+        try await whileRunning(next) {
+            for _ in 0..<1_000 where power.contexts.count < 3 {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            #expect(try await next.session(session).since?.milliseconds == since)
+            power.set(.ok)
+            try await bench.until(.finished)
+        }
+    }
+
+    @Test(
+        "Asked for again by a schedule, it takes the new conditions and stays paused for a person [S24 S134]"
+    )
+    func schedule() async throws {
+        let bench = try AgentBench()
+        let power = Switch("power", .blocked(reason: "on battery"))
+        let agent = agent(bench, [power])
+        try await whileRunning(agent) {
+            var request = request(bench)
+            request.origin = .schedule
+            let first = try await agent.enqueue(request)
+            _ = try await agent.pause(session)
+            request.conditions.freeSpace = 1
+            let again = try await agent.enqueue(request)
+            #expect(again.run == first.run && again.state == "paused")
+            let text = try #require(try bench.store.run(first.run).conditions)
+            #expect(text.contains("\"free_space\":1") && text.contains("\"power\":true"))
+        }
+    }
+
+    @Test("Windows that no clock has are refused", arguments: [(-1, 60), (1_440, 60), (0, 0), (0, 1_441)])
+    func badWindow(start: Int, length: Int) async throws {
+        let bench = try AgentBench()
+        var request = bench.request()
+        request.conditions.window = DailyWindow(startMinute: start, lengthMinutes: length)
+        let agent = bench.agent()
+        let refusal = await #expect(throws: ControlError.self) { try await agent.enqueue(request) }
+        #expect(refusal?.exitStatus == .usage)
+    }
+}
