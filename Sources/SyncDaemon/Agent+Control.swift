@@ -73,7 +73,7 @@ extension Agent: AgentControl {
                 if run.state == .paused {
                     try store.apply(.resumed, to: run.identifier, now: environment.now())
                 } else if run.state == .waiting {
-                    try store.hold(run: run.identifier, reason: nil, due: nil)
+                    try store.hold(run: run.identifier, reason: run.reason, due: nil)
                 }
             }
         }

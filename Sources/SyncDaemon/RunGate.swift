@@ -105,6 +105,8 @@ final class RunGate: Sendable {
             return event.of(session: session, run: run).json.bytes
         }
         do throws(StoreError) {
+            // A look may end after the run has.
+            guard try environment.store.run(run).result == nil else { return }
             try environment.store.append(lines, to: session, time: now)
         } catch {
             environment.log("\(escaped(session)): \(error)")

@@ -5,6 +5,7 @@ import SyncDaemon
 import SyncEngine
 import SyncModel
 import SyncPlugins
+import SyncStore
 import SyncTestKit
 import Synchronization
 import Testing
@@ -56,7 +57,7 @@ struct ConditionTests {
         let agent = agent(bench, [power])
         try await whileRunning(agent) {
             _ = try await agent.enqueue(request(bench))
-            let requests = bench.server.log.requests.count
+            let requests = bench.server.log.entries.count
             var status = try await agent.session(session)
             for _ in 0..<1_000 where status.reason != "power" {
                 try await Task.sleep(for: .milliseconds(5))
@@ -65,7 +66,7 @@ struct ConditionTests {
             #expect(status.state == "waiting" && status.reason == "power")
             #expect(status.run?.error == "on battery" && status.until?.milliseconds == until)
             #expect((status.since?.milliseconds ?? 0) > 0)
-            #expect(bench.server.log.requests.count == requests)
+            #expect(bench.server.log.entries.count == requests)
             power.set(.ok)
             _ = try await agent.resume(session)
             try await bench.until(.finished)
@@ -73,7 +74,8 @@ struct ConditionTests {
         let names = try bench.eventNames().filter { $0.hasPrefix("condition.") }
         #expect(names.first == "condition.blocked" && names.last == "condition.cleared")
         #expect(bench.tree.problems(in: bench.destination) == [])
-        #expect(try bench.disorder() == [])
+        let (disorder, all) = try (bench.disorder(), bench.eventNames())
+        #expect(disorder == [], "\(all)")
     }
 
     @Test(

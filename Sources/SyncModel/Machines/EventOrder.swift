@@ -1,7 +1,7 @@
 /// Checks that the events of runs come in the promised order (S29–S31, S33). Fed one event at a time.
 ///
 /// 1. `run.started` comes before everything else of its run, once for each process that works on it; only
-///    `run.stopped` may come before, of a run that was stopped while it waited.
+///    `run.stopped` and `condition.…` may come before, of a run that waits.
 /// 2. A task goes `downloaded → verified → installed` or `failed`, each at most once, and says nothing after it
 ///    has ended; one that has failed is tried again by the process that takes the run up.
 /// 3. `group.completed` comes once for each group; after that of `all` no task says anything.
@@ -81,7 +81,8 @@ package struct EventOrder: Sendable {
             return nil
         }
         guard var run = runs[event.run] else {
-            return event.name == "run.stopped" ? nil : "run.started has not come"
+            let isOfWaiting = event.name == "run.stopped" || event.name.hasPrefix("condition.")
+            return isOfWaiting ? nil : "run.started has not come"
         }
         defer { runs[event.run] = run }
         switch event.name {
