@@ -87,6 +87,19 @@ final class PluginFixture: Sendable {
         return configuration
     }
 
+    /// A plugin of Examples, copied to where nobody else can change it, whatever the checkout's permissions are.
+    func example(_ name: String) throws -> PluginProgram {
+        let tree = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let file = tree.appendingPathComponent("Examples/plugins/\(PluginProgram.prefix)\(name)")
+        try root.write(
+            Array(try Data(contentsOf: file)),
+            to: "plugins/\(PluginProgram.prefix)\(name)",
+            executable: true
+        )
+        return try PluginProgram(name, directory: root.path("plugins"), destination: root.path("dest"))
+    }
+
     /// A client for a Python program; closed with the fixture.
     func client(
         _ body: String,

@@ -80,6 +80,7 @@ extension PluginWorker {
             let time = requests.pending[number]?.request.timeout ?? .zero
             if requests.extend(number, by: time, at: now) { unansweredSince = nil }
             useUnasked(size)
+            if let told = requests.pending[number]?.request.notified { told(method, parameters) }
         } else if let (told, earlier) = requests.notified(number) {
             // A few belong to every request; more cost something.
             if earlier >= Self.freeNotifications { useUnasked(size) }

@@ -1,0 +1,83 @@
+import SyncPlugins
+
+/// One transfer through a plugin. Confined to the pump's thread.
+final class PluginTransfer {
+    typealias Completion = @Sendable (Result<TransferReport, TransferError>) -> Void
+
+    let request: TransferRequest
+    let sink: any TransferSink
+    let completion: Completion
+
+    /// Offset in the object of the next byte the sink wants; `nil` before it was asked.
+    var wanted: UInt64?
+    /// The attempt that runs.
+    var attempt: TransferAttempt?
+    /// Attempts that have failed.
+    var failures = 0
+    /// Not tried again before.
+    var notBefore = Duration.zero
+    /// Requests sent, as the plugin tells.
+    var requests = 0
+    /// Body **bytes** received.
+    var received: UInt64 = 0
+    /// By index of the URL: failures that another attempt may cure.
+    var failuresOfSource: [Int: Int] = [:]
+    /// Indices of URLs that have failed for good.
+    var deadSources: Set<Int> = []
+    /// What the last good answer said of the object's version.
+    var validator: Validator?
+    /// The URL asked last, by index.
+    var lastSource: Int?
+
+    init(_ request: TransferRequest, _ sink: any TransferSink, _ completion: @escaping Completion) {
+        self.request = request
+        self.sink = sink
+        self.completion = completion
+    }
+
+    /// The URL to ask next; `nil` when all have failed for good.
+    func nextSource(isBlamed: (String) -> Bool) -> Int? {
+        request.urls.indices.filter { !deadSources.contains($0) }.min { a, b in
+            let left = (isBlamed(request.urls[a]) ? 1 : 0, failuresOfSource[a] ?? 0, a)
+            let right = (isBlamed(request.urls[b]) ? 1 : 0, failuresOfSource[b] ?? 0, b)
+            return left < right
+        }
+    }
+
+    /// Where the next attempt begins.
+    var start: UInt64 { max(wanted ?? 0, request.range?.lowerBound ?? 0) }
+}
+
+/// One request to the plugin, and the pipe its body comes through.
+final class TransferAttempt {
+    /// Unique among the pump's attempts.
+    let number: Int
+    /// Index of its URL.
+    let source: Int
+    let pipe: BodyPipe
+    /// What the plugin knows the request by.
+    var id: PluginRequest.ID?
+    var head: ResponseHead?
+    /// Offset in the object of the next byte out of the pipe.
+    var position: UInt64 = 0
+    /// Where the wanted bytes end, where that is known.
+    var end: UInt64?
+    /// Body **bytes** that came out of the pipe.
+    var received: UInt64 = 0
+    /// Bytes that the sink did not take yet; they begin at ``position``.
+    var held: [UInt8] = []
+    var isPaused = false
+    /// Every wanted byte was delivered, or the pipe was closed by the plugin.
+    var isBodyOver = false
+    /// How the plugin answered.
+    var answer: Result<RPCAnswer, PluginError>?
+    /// When something happened last.
+    var lastSign: Duration
+
+    init(number: Int, source: Int, pipe: BodyPipe, at now: Duration) {
+        self.number = number
+        self.source = source
+        self.pipe = pipe
+        lastSign = now
+    }
+}

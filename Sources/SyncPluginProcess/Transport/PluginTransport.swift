@@ -1,0 +1,127 @@
+import Dispatch
+package import SyncPlugins
+import Synchronization
+
+/// Brings bytes through a plugin: method `transport.fetch`.
+///
+/// The plugin brings one body from one URL through a pipe; mirrors, retries, resumption, limits and back-pressure are
+/// here, in ``TransferPump``, on one thread that calls every sink. Nothing the plugin says about sizes is believed.
+package final class PluginTransport: Transport {
+    /// How often and when a transfer is tried again.
+    package struct Retries: Sendable {
+        /// Attempts of one transfer that may fail.
+        package var most = 5
+        /// Before the first repetition; doubled for each.
+        package var firstDelay = Duration.milliseconds(250)
+        /// The delay grows no further.
+        package var longestDelay = Duration.seconds(30)
+
+        /// The usual numbers.
+        package init() {}
+    }
+
+    private struct State {
+        var isStarted = false
+        var isClosed = false
+    }
+
+    private let client: PluginClient
+    private let inbox = PumpInbox()
+    private let retries: Retries
+    private let events: @Sendable (TransferEvent) -> Void
+    private let state = Mutex(State())
+    private let ended = DispatchGroup()
+
+    /// Fetches by the plugin of this client, which was made for ``PluginPoint/transport``.
+    ///
+    /// - Parameters:
+    ///   - client: Closed by ``shutdown()``.
+    ///   - retries: When a transfer is tried again.
+    ///   - events: Told of retries and mirrors, on the pump's thread.
+    package init(
+        _ client: PluginClient,
+        retries: Retries = Retries(),
+        events: @escaping @Sendable (TransferEvent) -> Void = { _ in }
+    ) {
+        self.client = client
+        self.retries = retries
+        self.events = events
+    }
+
+    deinit { inbox.post(.stop) }
+
+    package func start(
+        _ request: TransferRequest,
+        sink: any TransferSink,
+        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+    ) {
+        let isTaken = state.withLock { state in
+            guard !state.isClosed else { return false }
+            if !state.isStarted { state.isStarted = startPump() }
+            if state.isStarted { inbox.post(.start(request, sink, completion)) }
+            return state.isStarted
+        }
+        guard !isTaken else { return }
+        let url = request.urls.first ?? ""
+        completion(.failure(TransferError(code: .cancelled, url: url, detail: "the transport was shut down")))
+    }
+
+    package func resume(_ id: TransferID) { inbox.post(.resume(id)) }
+
+    package func cancel(_ id: TransferID) { inbox.post(.cancel(id)) }
+
+    package func blame(url: String, reason: String) { inbox.post(.blame(url)) }
+
+    package var totals: TransferTotals { inbox.totals.withLock { $0 } }
+
+    package func shutdown() {
+        state.withLock { state in
+            state.isClosed = true
+            inbox.post(.stop)
+        }
+        ended.wait()
+        client.close()
+    }
+
+    private func startPump() -> Bool {
+        ended.enter()
+        let isStarted = startThread("pump-\(client.name)") { [client, inbox, retries, events, ended] in
+            TransferPump(client, inbox: inbox, retries: retries, events: events).run()
+            ended.leave()
+        }
+        if !isStarted { ended.leave() }
+        return isStarted
+    }
+}
+
+/// What other threads tell a ``TransferPump``.
+final class PumpInbox: Sendable {
+    enum Command: Sendable {
+        case start(TransferRequest, any TransferSink, PluginTransfer.Completion)
+        case resume(TransferID)
+        case cancel(TransferID)
+        case blame(String)
+        case stop
+        /// The plugin tells something about an attempt.
+        case told(TransferID, attempt: Int, String, JSONValue)
+        case answered(TransferID, attempt: Int, Result<RPCAnswer, PluginError>)
+        /// How many transfers the plugin works on at a time.
+        case concurrency(Int)
+    }
+
+    let pipe = WakePipe()
+    let totals = Mutex(TransferTotals())
+    private let commands = Mutex<[Command]>([])
+
+    func post(_ command: Command) {
+        commands.withLock { $0.append(command) }
+        pipe.wake()
+    }
+
+    func takeAll() -> [Command] {
+        commands.withLock { commands in
+            defer { commands = [] }
+            return commands
+        }
+    }
+}

@@ -1,0 +1,275 @@
+import SyncModel
+import SyncPlugins
+import Synchronization
+
+extension TransferPump {
+    // MARK: Head
+
+    /// The plugin has told what comes.
+    func begin(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ value: JSONValue) {
+        guard attempt.head == nil else { return }
+        let request = transfer.request
+        let isPart = transfer.start > 0 || request.range != nil
+        func refuse(_ detail: String) { fail(transfer, attempt, .badAnswer, detail, requests: 1) }
+
+        guard let head = TransferAnswer.head(value) else {
+            return refuse("the plugin's transport.head is malformed")
+        }
+        if head.status == 304, isPart || request.knownValidator?.isEmpty ?? true {
+            return refuse("304 for a request that knows no version")
+        }
+        if head.status == 206, !isPart { return refuse("206 for a request of the whole object") }
+        if let told = head.objectSize, let expected = request.objectSize, told != expected {
+            return refuse("the object has \(told) bytes, expected \(expected)")
+        }
+        if head.bodyOffset > transfer.start {
+            return refuse("a part from byte \(head.bodyOffset) on, too late")
+        }
+        if head.status == 206, let before = transfer.validator?.etag, let tag = head.validator.etag,
+            before != tag
+        {
+            return refuse("a part of another version of the object")
+        }
+        attempt.head = head
+        if head.status != 304 { transfer.validator = head.validator.isEmpty ? nil : head.validator }
+        let wanted = transfer.sink.begin(head)
+        transfer.wanted = wanted
+        attempt.position = head.bodyOffset
+        attempt.end =
+            head.status == 304 ? 0 : request.range?.upperBound ?? head.objectSize ?? request.objectSize
+        if let size = head.objectSize, let end = attempt.end { attempt.end = min(end, size) }
+        guard wanted >= head.bodyOffset || head.status == 304 else {
+            // The sink has forgotten what it had.
+            return fail(transfer, attempt, .unreachable, "begun again from an earlier byte", requests: 1)
+        }
+        if let end = attempt.end, wanted >= end { attempt.isBodyOver = true }
+    }
+
+    // MARK: Body
+
+    /// Moves what the pipe holds to the sink, at most a few pieces, so that others have their turn.
+    func pump(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ buffer: UnsafeMutableRawBufferPointer)
+    {
+        for _ in 0..<16 {
+            guard transfer.attempt === attempt, !attempt.isPaused, !attempt.isBodyOver else { break }
+            switch attempt.pipe.read(into: buffer) {
+            case .nothing: return
+            case .end:
+                // Whoever had it open has closed it: poll(2) does not wake for a pipe that was never opened.
+                attempt.isBodyOver = true
+            case .bytes(let count):
+                attempt.lastSign = now
+                attempt.received += UInt64(count)
+                transfer.received += UInt64(count)
+                inbox.totals.withLock { $0.bytesReceived += UInt64(count) }
+                deliver(transfer, attempt, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            }
+        }
+        if transfer.attempt === attempt, attempt.isBodyOver { settle(transfer, attempt) }
+    }
+
+    /// Gives bytes at ``TransferAttempt/position`` to the sink: neither those it has, nor any beyond the end or limit.
+    private func deliver(
+        _ transfer: PluginTransfer,
+        _ attempt: TransferAttempt,
+        _ piece: UnsafeRawBufferPointer
+    ) {
+        var bytes = piece
+        let before = attempt.received - UInt64(piece.count)
+        let isTooMuch = attempt.received > transfer.request.limit
+        var isLast = false
+        if let end = attempt.end {
+            let room = end > attempt.position ? end - attempt.position : 0
+            if UInt64(bytes.count) >= room {
+                isLast = true
+                bytes = UnsafeRawBufferPointer(rebasing: bytes[..<Int(room)])
+            }
+        }
+        if isTooMuch, !isLast || before + UInt64(bytes.count) > transfer.request.limit {
+            let room = transfer.request.limit > before ? transfer.request.limit - before : 0
+            bytes = UnsafeRawBufferPointer(rebasing: bytes[..<min(bytes.count, Int(clamping: room))])
+            guard offer(transfer, attempt, bytes) else { return }
+            finish(transfer, .tooLarge, "more than \(transfer.request.limit) bytes")
+            return
+        }
+        if isLast { attempt.isBodyOver = true }
+        _ = offer(transfer, attempt, bytes)
+    }
+
+    /// Offers bytes at the attempt's position; `false` when the transfer ended. What is not taken is kept.
+    private func offer(
+        _ transfer: PluginTransfer,
+        _ attempt: TransferAttempt,
+        _ piece: UnsafeRawBufferPointer
+    ) -> Bool {
+        var bytes = piece
+        let wanted = transfer.wanted ?? attempt.position
+        if wanted > attempt.position {
+            let skipped = min(UInt64(bytes.count), wanted - attempt.position)
+            attempt.position += skipped
+            bytes = UnsafeRawBufferPointer(rebasing: bytes[Int(skipped)...])
+        }
+        guard !bytes.isEmpty else { return true }
+        switch transfer.sink.receive(bytes, at: attempt.position) {
+        case .taken:
+            attempt.position += UInt64(bytes.count)
+            transfer.wanted = attempt.position
+            return true
+        case .paused:
+            attempt.held = Array(bytes)
+            attempt.isPaused = true
+            return true
+        case .stop:
+            finish(transfer, .stoppedBySink, "the receiver wanted no more")
+            return false
+        }
+    }
+
+    /// Offers again what was not taken.
+    func offerHeld(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
+        let held = attempt.held
+        attempt.held = []
+        guard held.withUnsafeBytes({ offer(transfer, attempt, $0) }), !attempt.isPaused else { return }
+        if attempt.answer != nil || attempt.isBodyOver { settle(transfer, attempt) }
+    }
+
+    // MARK: End
+
+    /// Ends an attempt when its body is over and its answer is there.
+    func settle(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
+        guard !attempt.isPaused else { return }
+        if attempt.isBodyOver { attempt.pipe.close() }
+        guard let answer = attempt.answer else { return }
+        if !attempt.isBodyOver, attempt.head != nil { drain(transfer, attempt) }
+        guard transfer.attempt === attempt, !attempt.isPaused else { return }
+        let isComplete =
+            attempt.head.map { _ in attempt.end.map { attempt.position >= $0 } ?? false } ?? false
+        switch answer {
+        case .success(.result(let value)):
+            if attempt.head == nil {
+                fail(transfer, attempt, .badAnswer, "an answer without transport.head", requests: 1)
+            } else if !attempt.isBodyOver {
+                return  // Somebody still writes.
+            } else if attempt.end == nil || isComplete || isPastEnd(transfer, attempt) {
+                succeed(transfer, attempt, value)
+            } else {
+                let requests = TransferAnswer.requests(value) ?? 1
+                fail(
+                    transfer,
+                    attempt,
+                    .unreachable,
+                    "the body ends at byte \(attempt.position)",
+                    requests: requests
+                )
+            }
+        case .success(.error(let error)):
+            if isComplete || isPastEnd(transfer, attempt) {
+                succeed(transfer, attempt, error.data)
+            } else {
+                let requests = TransferAnswer.requests(error.data) ?? 1
+                fail(transfer, attempt, TransferAnswer.code(error), error.text, requests: requests)
+            }
+        case .failure(let error):
+            fail(
+                transfer,
+                attempt,
+                error.code == .timedOut ? .timedOut : .unreachable,
+                error.description,
+                requests: 0
+            )
+        }
+    }
+
+    /// Whether the sink has had everything before this attempt began.
+    private func isPastEnd(_ transfer: PluginTransfer, _ attempt: TransferAttempt) -> Bool {
+        guard attempt.head != nil, let end = attempt.end, let wanted = transfer.wanted else { return false }
+        return wanted >= end
+    }
+
+    /// Takes what is in the pipe after the answer.
+    private func drain(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
+        withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { buffer in
+            while transfer.attempt === attempt, !attempt.isPaused, !attempt.isBodyOver {
+                switch attempt.pipe.read(into: buffer) {
+                case .nothing: return
+                case .end: attempt.isBodyOver = true
+                case .bytes(let count):
+                    attempt.received += UInt64(count)
+                    transfer.received += UInt64(count)
+                    inbox.totals.withLock { $0.bytesReceived += UInt64(count) }
+                    deliver(transfer, attempt, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+                }
+            }
+        }
+    }
+
+    func succeed(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ value: JSONValue) {
+        guard let head = attempt.head else { return }
+        count(transfer, TransferAnswer.requests(value) ?? 1)
+        let url = transfer.request.urls[attempt.source]
+        let place = TransferAnswer.url(value) ?? url
+        remember(place, of: url)
+        leave(transfer, attempt)
+        transfers[transfer.request.id] = nil
+        transfer.completion(
+            .success(
+                TransferReport(
+                    response: head,
+                    sourceIndex: attempt.source,
+                    currentURL: place,
+                    requests: transfer.requests,
+                    bytesReceived: transfer.received
+                )
+            )
+        )
+    }
+
+    /// Ends an attempt without success: the transfer is tried again, or has failed.
+    func fail(
+        _ transfer: PluginTransfer,
+        _ attempt: TransferAttempt,
+        _ code: TransferError.Code,
+        _ detail: String,
+        requests: Int
+    ) {
+        count(transfer, requests)
+        leave(transfer, attempt)
+        transfer.failures += 1
+        let isTransient = TransferAnswer.isTransient(code)
+        if isTransient {
+            transfer.failuresOfSource[attempt.source, default: 0] += 1
+        } else {
+            transfer.deadSources.insert(attempt.source)
+        }
+        guard transfer.failures < retries.most, transfer.deadSources.count < transfer.request.urls.count
+        else {
+            finish(transfer, code, detail)
+            return
+        }
+        // Another source is asked at once; the same one after a while.
+        let hasOther = transfer.request.urls.indices.contains {
+            !transfer.deadSources.contains($0) && transfer.failuresOfSource[$0] == nil
+        }
+        var delay = Duration.zero
+        if !hasOther {
+            delay = retries.firstDelay
+            for _ in 1..<max(1, min(transfer.failures, 30)) { delay = min(retries.longestDelay, delay * 2) }
+        }
+        transfer.notBefore = now + delay
+        queue.append(transfer.request.id)
+        events(
+            .retrying(
+                transfer.request.id,
+                url: redacted(url: transfer.request.urls[attempt.source]),
+                reason: detail,
+                attempt: transfer.failures + 1,
+                after: delay
+            )
+        )
+    }
+
+    func count(_ transfer: PluginTransfer, _ requests: Int) {
+        transfer.requests += requests
+        inbox.totals.withLock { $0.requests += UInt64(requests) }
+    }
+}
