@@ -164,6 +164,7 @@ let package = Package(
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncSettings",
             "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer",
             "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncFiles", "SyncDigest", "CPosix",
+            "SyncConditions", "SyncPluginProcess",
             argumentParser, logging,
         ]),
         tests("SyncCommandsTests", [

@@ -14,6 +14,8 @@ struct EngineAssembly: Sendable {
     /// Where sessions, events and cached manifests are kept, absolute.
     let store: SyncStore
     let tuning: EngineTuning
+    /// Nothing below it is a plugin (V62); `nil` when nothing is pulled.
+    var destination: String?
     /// Told of every event.
     let listener: @Sendable (SyncEvent) -> Void
     /// Told how far things are.
@@ -22,15 +24,43 @@ struct EngineAssembly: Sendable {
     /// An engine and the transport that must be shut down after it.
     struct Parts: Sendable {
         let engine: PullEngine
-        let transport: CurlTransport
+        /// Everything that brings bytes.
+        let transport: any Transport
+        /// The one for http and https.
+        let web: CurlTransport
+        let plugins: PluginAssembly
+        let feeds: [ObserverFeed]
+
+        /// Body **bytes** received so far.
+        var received: UInt64 { transport.totals.bytesReceived }
+
+        /// Changes the limit of all transfers together, in **bytes** a second; `nil` for none.
+        func setRateLimit(_ rate: UInt64?) { web.setRateLimit(rate) }
     }
 
     /// Makes an engine that stops when `stop` says so.
     ///
     /// - Throws: ``CommandFailure`` with status 78 for settings that libcurl refuses.
     func parts(stop: StopRequest) throws(CommandFailure) -> Parts {
-        let events = EventRecorder(listener)
-        let transport = try transport(events)
+        let place = EnvironmentPaths.ofProcess.pluginPlace
+        let teller = PluginTeller(listener)
+        let plugins = try PluginAssembly(
+            tuning.plugins,
+            PluginAssembly.Context(place: place, destination: destination, notice: teller.tell)
+        )
+        let feeds = plugins.observers.map { entry in
+            ObserverFeed(entry.observer, names: entry.names, failed: teller.observerFailed)
+        }
+        let events = EventRecorder { [listener] event in
+            listener(event)
+            for feed in feeds { feed.tell(event) }
+        }
+        var configuration = try configuration(events)
+        configuration.resolvers = plugins.resolvers
+        configuration.credentialProviders = plugins.credentialProviders
+        let web = try Self.transport(configuration)
+        let transport: any Transport =
+            plugins.transports.isEmpty ? web : RoutedTransport(plugins.transports, others: web)
         let recent = Mutex(ContinuousClock.now)
         var environment = EngineEnvironment(
             transport: transport,
@@ -50,19 +80,46 @@ struct EngineAssembly: Sendable {
                 // Whoever follows sees events at most a second late. A failure is told at the end of the run.
                 if isDue { try? events.flush() }
             },
-            hooks: ProgramHook(environment: ProcessInfo.processInfo.environment),
+            hooks: Self.hooks(plugins, configuration),
             stop: stop
         )
         environment.isDurable = tuning.isDurable
         environment.patience = tuning.patience
-        return Parts(engine: PullEngine(environment), transport: transport)
+        environment.verifications = plugins.verifications
+        return Parts(
+            engine: PullEngine(environment),
+            transport: transport,
+            web: web,
+            plugins: plugins,
+            feeds: feeds
+        )
+    }
+
+    /// Programs by path, webhooks by URL, plugins by name.
+    private static func hooks(
+        _ plugins: PluginAssembly,
+        _ configuration: TransportConfiguration
+    ) -> any GroupHook {
+        let webhook = WebhookHook(configuration)
+        let named = NamedPluginHook(plugins.hooks)
+        return HookDispatch(
+            [
+                HookDispatch.Route(webhook) { WebhookHook.isFor($0) },
+                HookDispatch.Route(named) { hookPlugin($0) != nil },
+            ],
+            others: ProgramHook(environment: ProcessInfo.processInfo.environment)
+        )
     }
 
     /// Ends an engine's transport, and keeps what it has learnt about hosts for the next process. What cannot be
     /// kept is learnt again.
     func end(_ parts: Parts) {
-        defer { parts.transport.shutdown() }
-        for record in parts.transport.hostRecords {
+        defer {
+            for feed in parts.feeds { feed.close(patience: .seconds(5)) }
+            parts.transport.shutdown()
+            parts.plugins.close()
+        }
+        for record in parts.web.hostRecords {
             let memory = HostMemory(
                 connections: record.score.connections ?? 0,
                 firstByte: 0,
@@ -73,12 +130,12 @@ struct EngineAssembly: Sendable {
         }
     }
 
-    private func transport(_ events: EventRecorder) throws(CommandFailure) -> CurlTransport {
+    private func configuration(_ events: EventRecorder) throws(CommandFailure) -> TransportConfiguration {
         var configuration = try Self.configuration(tuning) { event in
             events.tell(transfer: SyncEvent(transfer: event, time: Self.milliseconds()))
         }
         configuration.hostRecords = hostRecords()
-        return try Self.transport(configuration)
+        return configuration
     }
 
     /// What a transport may do, as `tuning` says.
@@ -155,7 +212,7 @@ struct EngineAssembly: Sendable {
     /// **Milliseconds** since 1970.
     static func milliseconds() -> Int64 { Int64((Date().timeIntervalSince1970 * 1000).rounded()) }
 
-    private static var clock: TransportClock {
+    static var clock: TransportClock {
         let start = ContinuousClock.now
         return TransportClock(
             now: { ContinuousClock.now - start },

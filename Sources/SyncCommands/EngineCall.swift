@@ -82,6 +82,7 @@ struct EngineCall: Sendable {
         let assembly = EngineAssembly(
             store: store,
             tuning: tuning,
+            destination: options.destination,
             listener: { [self] in observe($0) },
             progress: { [display] in display.report(ProgressSnapshot($0)) }
         )

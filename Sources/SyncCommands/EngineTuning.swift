@@ -10,6 +10,8 @@ struct EngineTuning: Sendable {
     var patience: Duration? = .seconds(60)
     /// How to transfer.
     var transfer = TransferSettings()
+    /// Which plugins are used for what.
+    var plugins = PluginSettings()
     /// The manifest's origin when it comes from a server; see ``TransportConfiguration/homes``.
     var home: Origin?
 

@@ -11,6 +11,10 @@ struct LoadedSettings: Sendable {
     var effective: TransferSettings
     /// Hooks by the names that manifests use.
     var hooks: [String: HookSetting] = [:]
+    /// Which plugins are used for what.
+    var plugins = PluginSettings()
+    /// The configuration file that was named, absolute; `nil` for the usual one.
+    var file: String?
 
     /// Reads the configuration file and the environment.
     ///
@@ -33,10 +37,12 @@ struct LoadedSettings: Sendable {
                     throw SettingsError("\(path): there is no such configuration file")
                 }
                 file = found
+                self.file = path
             } else if !options.noConfigurationFile, let path = environment.configurationFile {
                 file = try ConfigurationFile.read(path, home: base.home) ?? file
             }
             hooks = file.hooks
+            plugins = file.plugins
             self.said = said
             effective = said.over(file.transfer).over(try environment.transferSettings())
         } catch {

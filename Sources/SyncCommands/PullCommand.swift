@@ -77,6 +77,7 @@ struct PullCommand: AsyncParsableCommand {
         let options = try pullOptions(environment: .ofProcess, settings)
         var tuning = EngineTuning()
         tuning.transfer = settings.effective
+        tuning.plugins = settings.plugins
         tuning.home = target.home
         let engine = EngineCall(reporting, on: output, tuning: tuning)
         if dryRun { return try await engine.plan(options) }

@@ -81,6 +81,8 @@ package struct EngineNeeds: Sendable {
     package var settings: String?
     /// Where the manifest is: headers and certificates are for its origin. `nil` when nothing is fetched.
     package var manifest: String?
+    /// Where files go; `nil` when none do.
+    package var destination: String?
     /// Longest time of a transfer, waiting included.
     package var deadline: Duration
     /// Longest time to wait for a server that cannot be reached; `nil` for as long as ``deadline``.

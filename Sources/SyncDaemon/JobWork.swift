@@ -102,6 +102,9 @@ struct JobWork: Sendable {
         var needs = EngineNeeds(deadline: left, patience: nil, stop: job.stop)
         needs.settings = run.settings
         needs.manifest = run.location
+        needs.destination = try asking { () throws(StoreError) in
+            try store.session(job.session)?.destination
+        }
         (needs.connections, needs.rateLimit) = PullEngine.limits(of: run)
         let handle = try environment.engine(watched(needs)).get()
         defer { handle.end() }

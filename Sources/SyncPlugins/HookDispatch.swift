@@ -1,15 +1,24 @@
 /// Runs each hook by what its first word is for: a webhook's URL, a plugin's name, a program's path.
 public struct HookDispatch: GroupHook {
-    private let routes: [(isFor: @Sendable (String) -> Bool, hook: any GroupHook)]
+    /// A hook, and the first words of argv that it is for.
+    public struct Route: Sendable {
+        let isFor: @Sendable (String) -> Bool
+        let hook: any GroupHook
+
+        /// Makes a route.
+        public init(_ hook: any GroupHook, isFor: @escaping @Sendable (String) -> Bool) {
+            self.isFor = isFor
+            self.hook = hook
+        }
+    }
+
+    private let routes: [Route]
     private let others: any GroupHook
 
     /// - Parameters:
     ///   - routes: Asked in this order with the first word of argv.
     ///   - others: For what no route is for.
-    public init(
-        _ routes: [(isFor: @Sendable (String) -> Bool, hook: any GroupHook)],
-        others: any GroupHook
-    ) {
+    public init(_ routes: [Route], others: any GroupHook) {
         self.routes = routes
         self.others = others
     }

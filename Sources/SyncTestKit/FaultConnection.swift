@@ -22,8 +22,9 @@ final class FaultConnection {
             let made = core.log.requestReceived { [id] ordinal in
                 ServedRequest(head: Substring(head), connection: id, ordinal: ordinal)
             }
-            guard let (request, entry) = made else { return }
-            guard discardBody(of: request) else {
+            guard let (read, entry) = made else { return }
+            var request = read
+            guard readBody(of: &request) else {
                 core.log.ended(entry, .abandoned)
                 return
             }
@@ -61,11 +62,15 @@ final class FaultConnection {
         }
     }
 
-    /// Reads over a request's body, which no script looks at.
-    private func discardBody(of request: ServedRequest) -> Bool {
+    /// Most **bytes** of a request's body that are kept.
+    private static let bodyLimit = 1 << 20
+
+    /// Reads a request's body; keeps its beginning for rules.
+    private func readBody(of request: inout ServedRequest) -> Bool {
         var left = request.header("content-length").flatMap { Int($0) } ?? 0
         while left > 0 {
             let taken = min(left, pending.count)
+            request.body += pending.prefix(min(taken, Self.bodyLimit - request.body.count))
             pending.removeFirst(taken)
             left -= taken
             if left > 0, !readMore() { return false }

@@ -12,6 +12,8 @@ public struct ServedRequest: Sendable {
     public let ordinal: Int
     /// Number of this request among those to its path; the first is 1.
     public internal(set) var ordinalAtPath = 1
+    /// The beginning of its body, at most 1 MiB; for rules, the log does not have it.
+    public internal(set) var body: [UInt8] = []
     /// HTTP version the client spoke: `1.0`, `1.1` or `2`.
     public let version: String
 

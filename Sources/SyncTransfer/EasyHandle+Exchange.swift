@@ -62,7 +62,8 @@ extension EasyHandle {
             try set(CURLOPT_HTTPAUTH, sa_curl_auth_basic())
             try set(CURLOPT_USERNAME, user)
             try set(CURLOPT_PASSWORD, password)
-        case .bearer, .headers: break  // Headers of each request: libcurl's own option follows redirects (V20).
+        // Headers of each request: libcurl's own option follows redirects (V20).
+        case .bearer, .headers: break
         case .sigV4(let accessKey, let secretKey, _, let region, let service):
             try set(CURLOPT_AWS_SIGV4, "aws:amz:\(region):\(service)")
             try set(CURLOPT_USERNAME, accessKey)

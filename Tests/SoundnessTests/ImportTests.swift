@@ -38,7 +38,9 @@ private let allowedImports: [String: Set<String>] = [
     // Threads are Foundation's, waiting for one with a deadline is Dispatch's; the calendar is SyncSchedule's.
     "SyncConditions": ["SyncModel", "SyncPlugins", "SyncSchedule", "CPosix", "Dispatch", "Foundation"],
     // Threads are Foundation's.
-    "SyncDaemon": ["SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "Foundation"],
+    "SyncDaemon": [
+        "SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "Foundation",
+    ],
     // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.
     "SyncControlServer": [
         "SyncModel", "SyncControl", "CPosix", "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore",
@@ -51,8 +53,8 @@ private let allowedImports: [String: Set<String>] = [
         "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",
         "SyncSettings", "SyncStore", "SyncCompression", "SyncDigest", "SyncFiles", "SyncPublisher",
         "SyncServer",
-        "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "CPosix", "ArgumentParser", "Logging",
-        "Foundation",
+        "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncConditions", "SyncPluginProcess",
+        "CPosix", "ArgumentParser", "Logging", "Foundation",
     ],
     "syncagent": ["SyncCommands"],
     "SyncTestKit": [

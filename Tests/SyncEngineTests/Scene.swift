@@ -102,7 +102,8 @@ final class Scene: Sendable {
         _ ear: Ear = Ear(),
         hooks: (any GroupHook)? = nil,
         stop: StopRequest = StopRequest(),
-        store: SyncStore? = nil
+        store: SyncStore? = nil,
+        verifications: [FileVerification] = []
     ) -> PullEngine {
         var environment = EngineEnvironment(
             transport: transport,
@@ -118,6 +119,7 @@ final class Scene: Sendable {
             stop: stop
         )
         environment.isDurable = false
+        environment.verifications = verifications
         environment.hookRetryWait = { _ in .zero }
         return PullEngine(environment)
     }
@@ -128,13 +130,14 @@ final class Scene: Sendable {
         stop: StopRequest = StopRequest(),
         store: SyncStore? = nil,
         manifest: String = Scene.base + "manifest.json",
+        verifications: [FileVerification] = [],
         location: SourceLocation = #_sourceLocation,
         _ configure: (inout PullOptions) -> Void = { _ in }
     ) throws -> Outcome {
         var options = options(manifest)
         configure(&options)
         let ear = Ear()
-        let engine = engine(ear, hooks: hooks, stop: stop, store: store)
+        let engine = engine(ear, hooks: hooks, stop: stop, store: store, verifications: verifications)
         transport.forget()
         let before = transport.totals.bytesReceived
         var outcome = Outcome(events: [], progress: [], requests: [], manifestRequests: 0, received: 0)

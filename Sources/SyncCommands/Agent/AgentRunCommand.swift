@@ -158,11 +158,15 @@ extension AgentRunCommand {
                     let assembly = EngineAssembly(
                         store: store,
                         tuning: try BackgroundSettings.tuning(needs, environment: .ofProcess),
+                        destination: needs.destination,
                         listener: needs.listener,
                         progress: needs.progress
                     )
                     let parts = try assembly.parts(stop: needs.stop)
-                    return .success(EngineHandle(engine: parts.engine) { assembly.end(parts) })
+                    var handle = EngineHandle(engine: parts.engine) { assembly.end(parts) }
+                    handle.setRateLimit = { parts.setRateLimit($0) }
+                    handle.received = { parts.received }
+                    return .success(handle)
                 } catch {
                     return .failure(ControlError(.failed, error.message, exitStatus: error.status))
                 }
@@ -174,6 +178,24 @@ extension AgentRunCommand {
                 return .success(try BackgroundSettings.hooks(settings, environment: .ofProcess))
             } catch {
                 return .failure(ControlError(.failed, error.message, exitStatus: error.status))
+            }
+        }
+        let conditions = ConditionPlugins(
+            place: EnvironmentPaths.ofProcess.pluginPlace,
+            settings: {
+                do throws(CommandFailure) {
+                    return .success(try BackgroundSettings.plugins(.ofProcess))
+                } catch {
+                    return .failure(error)
+                }
+            },
+            notice: { logger.info("\(PluginTeller.line($0))") }
+        )
+        environment.gate = { wanted, since in
+            do throws(ControlError) {
+                return .success(try conditions.gate(wanted, blockedSince: since))
+            } catch {
+                return .failure(error)
             }
         }
         environment.isOnDemand = isOnDemand

@@ -14,12 +14,16 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
     var isWhole: Bool
     /// What the names of hooks in manifests stand for, where ``isWhole``; otherwise the agent's own file says it.
     var hooks: [String: HookSetting]?
+    /// The configuration file that says which plugins are used, where the client named one. Its text is not kept:
+    /// settings of plugins may be secrets.
+    var file: String?
 
     /// The settings of a client's command.
     init(_ settings: LoadedSettings, isWhole: Bool) {
         transfer = isWhole ? settings.effective : settings.said
         self.isWhole = isWhole
         hooks = isWhole ? settings.hooks : nil
+        file = settings.file
     }
 
     /// What the names of hooks in manifests stand for, for a client with these settings.
@@ -38,6 +42,15 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
         }
     }
 
+    /// The plugins of the agent's own configuration file.
+    static func plugins(_ environment: EnvironmentPaths) throws(CommandFailure) -> PluginSettings {
+        do throws(SettingsError) {
+            return try file(environment).plugins
+        } catch {
+            throw CommandFailure(.configuration, error.description)
+        }
+    }
+
     private static func decode(_ text: String?) throws(CommandFailure) -> BackgroundSettings? {
         guard let text else { return nil }
         do {
@@ -48,8 +61,11 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
     }
 
     /// The agent's own configuration file.
-    private static func file(_ environment: EnvironmentPaths) throws(SettingsError) -> ConfigurationFile {
-        guard let path = environment.configurationFile else { return ConfigurationFile() }
+    private static func file(
+        _ environment: EnvironmentPaths,
+        named name: String? = nil
+    ) throws(SettingsError) -> ConfigurationFile {
+        guard let path = name ?? environment.configurationFile else { return ConfigurationFile() }
         return try ConfigurationFile.read(path, home: environment.pathBase.home) ?? ConfigurationFile()
     }
 
@@ -78,6 +94,14 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
         tuning.patience = needs.patience
         let kept = try decode(needs.settings)
         tuning.transfer = kept?.transfer ?? TransferSettings()
+        do throws(SettingsError) {
+            // A client that wants no configuration file wants none of its plugins.
+            if kept?.isWhole != true || kept?.file != nil {
+                tuning.plugins = try file(environment, named: kept?.file).plugins
+            }
+        } catch {
+            throw CommandFailure(.configuration, error.description)
+        }
         if kept?.isWhole != true {
             do throws(SettingsError) {
                 tuning.transfer = tuning.transfer.over(try file(environment).transfer)

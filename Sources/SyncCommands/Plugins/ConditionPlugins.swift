@@ -1,0 +1,75 @@
+import SyncConditions
+import SyncControl
+import SyncModel
+import SyncPluginProcess
+import SyncPlugins
+import SyncSettings
+import Synchronization
+
+/// The condition plugins of an agent: each is made once and lives as long as the agent does, so that one that is a
+/// program is not started for every look.
+final class ConditionPlugins: Sendable {
+    private let place: PluginPlace
+    private let settings: @Sendable () -> Result<PluginSettings, CommandFailure>
+    private let notice: @Sendable (PluginNotice) -> Void
+    private let made = Mutex<[String: any Condition]>([:])
+
+    /// - Parameters:
+    ///   - place: Where programs are.
+    ///   - settings: The agent's configuration, as it is now.
+    ///   - notice: Told of what happens to programs.
+    init(
+        place: PluginPlace,
+        settings: @escaping @Sendable () -> Result<PluginSettings, CommandFailure>,
+        notice: @escaping @Sendable (PluginNotice) -> Void
+    ) {
+        self.place = place
+        self.settings = settings
+        self.notice = notice
+    }
+
+    /// What tells whether a run may go on.
+    ///
+    /// - Throws: ``ControlError`` for a plugin that cannot be had; it lists the built-in ones.
+    func gate(_ wanted: RunConditions, blockedSince: [String: Int64]) throws(ControlError) -> ConditionGate {
+        do throws(PluginError) {
+            var plugins: [any Condition] = []
+            for name in wanted.plugins { plugins.append(try condition(name, wanted)) }
+            return try ConditionGate(
+                wanted,
+                on: MachinePlaces(),
+                plugins: plugins,
+                blockedSince: blockedSince
+            )
+        } catch {
+            throw ControlError(.invalid, "\(error)", exitStatus: .configuration)
+        }
+    }
+
+    private func condition(_ name: String, _ wanted: RunConditions) throws(PluginError) -> any Condition {
+        if builtInConditions.names.contains(name) {
+            return try builtInConditions.make(name, ConditionSettings(wanted, on: MachinePlaces()))
+        }
+        if let known = made.withLock({ $0[name] }) { return known }
+        let settings: PluginSettings
+        do throws(CommandFailure) {
+            settings = try self.settings().get()
+        } catch {
+            throw PluginError(plugin: name, code: .unavailable, message: error.message)
+        }
+        let use =
+            settings.uses(of: .condition).first { $0.name == name }
+            ?? PluginSettings.Use(plugin: name, point: .condition)
+        let client: PluginClient
+        do throws(PluginError) {
+            client = try place.client(use, in: settings, destination: nil, notice: notice)
+        } catch {
+            let known = builtInConditions.names.joined(separator: ", ")
+            let text = "\(error.message); built in: \(known)"
+            throw PluginError(plugin: error.plugin, code: error.code, message: text)
+        }
+        let condition = PluginCondition(client, name: name)
+        made.withLock { $0[name] = condition }
+        return condition
+    }
+}

@@ -1,0 +1,145 @@
+import Foundation
+import SyncConditions
+import SyncEngine
+import SyncManifest
+import SyncModel
+import SyncPluginProcess
+import SyncPlugins
+import SyncSettings
+import SyncTransfer
+
+/// The plugins of one engine, made as the configuration says: built-ins by name, others as programs.
+///
+/// Making them starts nothing: a program is started by the first question to it.
+struct PluginAssembly: Sendable {
+    private(set) var resolvers: [ConfiguredResolver] = []
+    private(set) var credentialProviders: [ConfiguredCredentialProvider] = []
+    private(set) var verifications: [FileVerification] = []
+    private(set) var transports: [(scope: URLScope, transport: any Transport)] = []
+    private(set) var hooks: [String: any GroupHook] = [:]
+    private(set) var observers: [(observer: any EventObserver, names: Set<String>)] = []
+    private var clients: [PluginClient] = []
+
+    /// What plugins are made with.
+    struct Context: Sendable {
+        var place: PluginPlace
+        /// Nothing below it is a plugin; `nil` when nothing is pulled.
+        var destination: String?
+        /// Told of what happens to programs.
+        var notice: @Sendable (PluginNotice) -> Void
+    }
+
+    /// - Throws: ``CommandFailure`` with status 78 for a plugin that cannot be had.
+    init(_ settings: PluginSettings, _ context: Context) throws(CommandFailure) {
+        do throws(PluginError) {
+            for use in settings.uses { try add(use, settings, context) }
+        } catch {
+            throw CommandFailure(.configuration, "\(error)")
+        }
+    }
+
+    private mutating func add(
+        _ use: PluginSettings.Use,
+        _ settings: PluginSettings,
+        _ context: Context
+    ) throws(PluginError) {
+        let scope = URLScope(use.prefixes)
+        switch use.point {
+        case .condition: break  // Asked for by runs, not by engines: see ConditionPlugins.
+        case .resolver:
+            let resolver: any RequestResolver =
+                if use.plugin == "rewrite" { try BuiltInPlugins.rewrite(use) } else {
+                    PluginResolver(try client(use, settings, context))
+                }
+            resolvers.append(ConfiguredResolver(name: use.name, resolver: resolver, scope: scope))
+        case .credential:
+            let provider: any CredentialProvider =
+                if use.plugin == "file" { try BuiltInPlugins.credentialsFile(use) } else {
+                    PluginCredentials(try client(use, settings, context))
+                }
+            credentialProviders.append(
+                ConfiguredCredentialProvider(name: use.name, provider: provider, scope: scope)
+            )
+        case .verifier:
+            let verifier = PluginVerifier(try client(use, settings, context))
+            let include = use.include.map { Glob($0) }
+            verifications.append(FileVerification(name: use.name, verifier: verifier, include: include))
+        case .observer:
+            let observer: any EventObserver =
+                if use.plugin == "webhook" { try BuiltInPlugins.webhook(use) } else {
+                    PluginObserver(try client(use, settings, context))
+                }
+            observers.append((observer, Set(use.events)))
+        case .hook: hooks[use.name] = PluginHook(try client(use, settings, context))
+        case .transport: transports.append((scope, PluginTransport(try client(use, settings, context))))
+        }
+    }
+
+    private mutating func client(
+        _ use: PluginSettings.Use,
+        _ settings: PluginSettings,
+        _ context: Context
+    ) throws(PluginError) -> PluginClient {
+        let client = try context.place.client(
+            use,
+            in: settings,
+            destination: context.destination,
+            notice: context.notice
+        )
+        clients.append(client)
+        return client
+    }
+
+    /// Ends the programs; waits until they have ended, for seconds at most.
+    func close() {
+        for client in clients { client.close() }
+    }
+}
+
+/// Where programs of plugins are, and what they are given.
+struct PluginPlace: Sendable {
+    /// Where they are looked for, unless the configuration says another place.
+    var directory: String
+    /// Where they get a private directory.
+    var runtimeDirectory: String
+    /// This process's variables.
+    var environment: [String: String]
+
+    func client(
+        _ use: PluginSettings.Use,
+        in settings: PluginSettings,
+        destination: String?,
+        notice: @escaping @Sendable (PluginNotice) -> Void
+    ) throws(PluginError) -> PluginClient {
+        let program = try PluginProgram(
+            use.plugin,
+            directory: settings.directory ?? directory,
+            destination: destination
+        )
+        var configuration = PluginConfiguration(
+            program: program,
+            point: use.point,
+            environment: environment,
+            version: syncagentVersion,
+            notice: notice
+        )
+        configuration.settings = use.settings
+        configuration.destination = destination
+        configuration.runtimeDirectory = runtimeDirectory
+        if let timeout = use.timeout { configuration.limits.request = .seconds(timeout) }
+        return PluginClient(configuration)
+    }
+}
+
+extension EnvironmentPaths {
+    /// Where plugins are: `$XDG_CONFIG_HOME/syncagent/plugins`, and their pipes below the runtime directory.
+    var pluginPlace: PluginPlace {
+        let file = configurationFile ?? "/etc/syncagent/config.json"
+        let directory = file.split(separator: "/").dropLast().map { "/" + $0 }.joined()
+        return PluginPlace(
+            directory: directory + "/plugins",
+            runtimeDirectory: lookup("XDG_RUNTIME_DIR").flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp",
+            environment: ProcessInfo.processInfo.environment
+        )
+    }
+}

@@ -1,0 +1,112 @@
+package import SyncPlugins
+import Synchronization
+
+/// Hands each transfer to the transport that its URLs are for; those of others are asked when that one fails.
+package final class RoutedTransport: Transport {
+    private let routes: [(scope: URLScope, transport: any Transport)]
+    private let others: any Transport
+    /// Who has which transfer.
+    private let owners = Mutex<[TransferID: Int]>([:])
+
+    /// - Parameters:
+    ///   - routes: Asked in this order; a scope without prefixes is for all URLs.
+    ///   - others: For URLs that no route is for.
+    package init(_ routes: [(scope: URLScope, transport: any Transport)], others: any Transport) {
+        self.routes = routes
+        self.others = others
+    }
+
+    /// The place of the route for a URL; as many as there are routes for the others.
+    private func route(of url: String) -> Int {
+        routes.firstIndex { $0.scope.covers(url) } ?? routes.count
+    }
+
+    private func transport(_ place: Int) -> any Transport {
+        place < routes.count ? routes[place].transport : others
+    }
+
+    /// The places of a request's URLs by route, in the order in which routes come first.
+    private func legs(of request: TransferRequest) -> [(route: Int, places: [Int])] {
+        var legs: [(route: Int, places: [Int])] = []
+        for (place, url) in request.urls.enumerated() {
+            let route = route(of: url)
+            if let index = legs.firstIndex(where: { $0.route == route }) {
+                legs[index].places.append(place)
+            } else {
+                legs.append((route, [place]))
+            }
+        }
+        return legs
+    }
+
+    package func start(
+        _ request: TransferRequest,
+        sink: any TransferSink,
+        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+    ) {
+        let legs = legs(of: request)
+        guard !legs.isEmpty else { return others.start(request, sink: sink, completion: completion) }
+        start(request, legs: legs[...], spent: 0, sink: sink, completion: completion)
+    }
+
+    private func start(
+        _ request: TransferRequest,
+        legs: ArraySlice<(route: Int, places: [Int])>,
+        spent: Int,
+        sink: any TransferSink,
+        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+    ) {
+        guard let leg = legs.first else { return }
+        let id = request.id
+        owners.withLock { $0[id] = leg.route }
+        var part = request
+        part.urls = leg.places.map { request.urls[$0] }
+        transport(leg.route).start(part, sink: sink) { [self] result in
+            switch result {
+            case .success(var report):
+                owners.withLock { $0[id] = nil }
+                report.requests += spent
+                if leg.places.indices.contains(report.sourceIndex) {
+                    report.sourceIndex = leg.places[report.sourceIndex]
+                }
+                completion(.success(report))
+            case .failure(var error):
+                if legs.count > 1, error.code != .cancelled, error.code != .stoppedBySink {
+                    let rest = legs.dropFirst()
+                    let sum = spent + error.requests
+                    return start(request, legs: rest, spent: sum, sink: sink, completion: completion)
+                }
+                owners.withLock { $0[id] = nil }
+                error.requests += spent
+                completion(.failure(error))
+            }
+        }
+    }
+
+    package func resume(_ id: TransferID) { owner(of: id).resume(id) }
+
+    package func cancel(_ id: TransferID) { owner(of: id).cancel(id) }
+
+    private func owner(of id: TransferID) -> any Transport {
+        transport(owners.withLock { $0[id] } ?? routes.count)
+    }
+
+    package func blame(url: String, reason: String) {
+        transport(route(of: url)).blame(url: url, reason: reason)
+    }
+
+    package var totals: TransferTotals {
+        var sum = others.totals
+        for route in routes {
+            let part = route.transport.totals
+            sum.requests &+= part.requests
+            sum.bytesReceived &+= part.bytesReceived
+        }
+        return sum
+    }
+
+    package func shutdown() {
+        for route in routes { route.transport.shutdown() }
+        others.shutdown()
+    }
+}

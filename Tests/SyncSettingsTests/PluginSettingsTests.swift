@@ -1,0 +1,69 @@
+import SyncPlugins
+import SyncSettings
+import Testing
+
+@Suite("Plugins in a configuration file", .timeLimit(.minutes(1)))
+struct PluginSettingsTests {
+    @Test("Every key reaches the settings")
+    func everyKey() throws {
+        let plugins = try parse(
+            """
+            { plugins: {
+                directory: "plugins",
+                use: [
+                  { plugin: "presign", point: "resolver", for: ["https://a.example/"], timeout: "5s",
+                    settings: { key: "k", list: [1, 2.5, true, null], text: 'a"b' } },
+                  { plugin: "/opt/syncagent-plugin-png", point: "verifier", include: ["**/*.png"] },
+                  { plugin: "chat", point: "observer", events: ["pull.finished"] },
+                  { plugin: "vpn", point: "condition" },
+                ],
+            } }
+            """
+        ).plugins
+        #expect(plugins.directory == "/etc/x/plugins")
+        #expect(plugins.uses.map(\.point) == [.resolver, .verifier, .observer, .condition])
+        #expect(plugins.uses.map(\.name) == ["presign", "png", "chat", "vpn"])
+        #expect(plugins.uses[0].prefixes == ["https://a.example/"] && plugins.uses[0].timeout == 5)
+        #expect(
+            plugins.uses[0].settings
+                == "{\"key\":\"k\",\"list\":[1,2.5,true,null],\"text\":\"a\\\"b\"}"
+        )
+        #expect(plugins.uses[1].include == ["**/*.png"] && plugins.uses[1].settings == "{}")
+        #expect(plugins.uses(of: .observer).first?.events == ["pull.finished"])
+    }
+
+    @Test(
+        "What is wrong is named with its line [V55 V62]",
+        arguments: [
+            ("{ point: 'resolver' }", "plugins.use[0].plugin: missing"),
+            ("{ plugin: 'a' }", "plugins.use[0].point: missing; one of transport, resolver"),
+            ("{ plugin: './a', point: 'resolver' }", "neither a name nor an absolute path"),
+            ("{ plugin: '../a', point: 'resolver' }", "neither a name nor an absolute path"),
+            ("{ plugin: 'a', point: 'resolvr' }", "is wanted"),
+            ("{ plugin: 'a', point: 'resolver', include: ['x'] }", "include: means nothing for a resolver"),
+            ("{ plugin: 'a', point: 'verifier', for: ['x'] }", "for: means nothing for a verifier"),
+            ("{ plugin: 'a', point: 'hook', events: ['x'] }", "events: means nothing for a hook"),
+            ("{ plugin: 'a', point: 'transport' }", "plugins.use[0].for: missing"),
+            ("{ plugin: 'a', point: 'hook', settings: [] }", "settings: an object"),
+            ("{ plugin: 'a', point: 'hook', settings: { a: Infinity } }", "what JSON has"),
+            ("{ plugin: 'a', point: 'hook', setting: {} }", "did you mean “settings”?"),
+            ("[]", "an object { … } is wanted"),
+        ]
+    )
+    func refused(use: String, complaint: String) throws {
+        let error = #expect(throws: SettingsError.self) { try parse("{ plugins: { use: [\n\(use)\n] } }") }
+        let text = try #require(error?.description)
+        #expect(text.hasPrefix("c.json:2: plugins.use[0]") && text.contains(complaint), "\(text)")
+    }
+
+    @Test("Hooks may be programs, webhooks and plugins; nothing else")
+    func hookPrograms() throws {
+        let words = ["/opt/a", "https://chat.example/x", "http://10.0.0.1/", "plugin:reindex"]
+        for word in words {
+            #expect(try parse("{ hooks: { a: { program: '\(word)' } } }").hooks["a"]?.program == word)
+        }
+        for word in ["a", "./a", "plugin:", "ftp://a", ""] {
+            #expect(throws: SettingsError.self) { try parse("{ hooks: { a: { program: '\(word)' } } }") }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+import SyncPlugins
+import SyncTestKit
+import SyncTransfer
+import Testing
+
+@Suite("Transfers go to the transport their URLs are for", .timeLimit(.minutes(1)))
+struct RoutedTransportTests {
+    static let shared = ServedObject.patterned(size: 50_000)
+    var object: ServedObject { Self.shared }
+
+    private func run(_ urls: [String], on transport: some Transport) -> TransferRun {
+        let request = TransferRequest(
+            id: TransferID(rawValue: 1),
+            urls: urls,
+            objectSize: UInt64(object.bytes.count),
+            limit: UInt64(object.bytes.count)
+        )
+        return TransferRun(request, on: transport, sink: CollectingSink())
+    }
+
+    @Test("By the beginning of the URL; others go where all else goes")
+    func routes() async throws {
+        let (near, far) = (try Bench(), try Bench())
+        near.server.serve(object, at: "/a")
+        far.server.serve(object, at: "/a")
+        let scope = URLScope([near.server.url("/")])
+        let routed = RoutedTransport([(scope, near.transport)], others: far.transport)
+        _ = try await run([near.server.url("/a")], on: routed).end().get()
+        #expect(near.transport.totals.requests == 1 && far.transport.totals.requests == 0)
+        _ = try await run([far.server.url("/a")], on: routed).end().get()
+        #expect(near.transport.totals.requests == 1 && far.transport.totals.requests == 1)
+        #expect(routed.totals.requests == 2 && routed.totals.bytesReceived == 100_000)
+    }
+
+    @Test("When one fails, the URLs of the other are asked, and the report says which")
+    func falls() async throws {
+        let (near, far) = (try Bench(), try Bench())
+        far.server.serve(object, at: "/a")
+        let scope = URLScope([near.server.url("/")])
+        let routed = RoutedTransport([(scope, near.transport)], others: far.transport)
+        let transfer = run([near.server.url("/a"), far.server.url("/a")], on: routed)
+        let report = try await transfer.end().get()
+        #expect(report.sourceIndex == 1 && report.requests == 2)
+        #expect(isSame(transfer.sink.bytes, object.bytes[...]))
+    }
+
+    @Test("A cancel reaches whoever has it, and nobody else is asked then")
+    func cancels() async throws {
+        let (near, far) = (try Bench(), try Bench())
+        near.server.script("/a", .object(object).stalling(at: 10))
+        far.server.serve(object, at: "/a")
+        let routed = RoutedTransport(
+            [(URLScope([near.server.url("/")]), near.transport)],
+            others: far.transport
+        )
+        let transfer = run([near.server.url("/a"), far.server.url("/a")], on: routed)
+        while near.server.log.requests(to: "/a").isEmpty { try await Task.sleep(for: .milliseconds(2)) }
+        routed.cancel(TransferID(rawValue: 1))
+        guard case .failure(let error) = try await transfer.end() else {
+            Issue.record("it was not cancelled")
+            return
+        }
+        #expect(error.code == .cancelled && far.server.log.requests(to: "/a").isEmpty)
+        near.server.releaseStalls()
+    }
+
+    @Test("Rewriting rules are a resolver like others")
+    func rules() throws {
+        let rules = try [RewriteRule("https://a.example/ https://b.example/")]
+        let answers = RewriteResolver(rules).resolve(
+            ["https://a.example/x", "https://c.example/x", "no URL"].map {
+                ResolverRequest(url: $0, original: $0)
+            }
+        )
+        #expect(answers == [.replace(url: "https://b.example/x", headers: []), .proceed, .proceed])
+    }
+}

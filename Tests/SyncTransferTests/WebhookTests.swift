@@ -1,0 +1,102 @@
+import SyncPlugins
+import SyncTestKit
+import SyncTransfer
+import Synchronization
+import Testing
+
+@Suite("Webhooks", .timeLimit(.minutes(1)))
+struct WebhookTests {
+    private let server: FaultServer
+    private let hook: WebhookHook
+
+    init() throws {
+        server = try FaultServer()
+        hook = WebhookHook(TransportConfiguration(clock: systemClock, random: { 0 }))
+    }
+
+    private func call(
+        _ url: String? = nil,
+        input: [UInt8] = Array("{\"a\":1}".utf8),
+        timeout: Int = 20,
+        isStopped: @escaping @Sendable () -> Bool = { false }
+    ) -> HookOutcome {
+        hook.run(
+            HookInvocation(
+                arguments: [url ?? server.url("/hook")],
+                directory: "/",
+                environment: [
+                    "SYNCAGENT_RUN_ID": "run-1", "SYNCAGENT_GROUP": "all", "SYNCAGENT_RESULT": "ok",
+                    "SYNCAGENT_ATTEMPT": "2", "SYNCAGENT_SESSION": "tower\r\nX-Evil: 1",
+                ],
+                input: input,
+                timeout: timeout,
+                isStopped: isStopped
+            )
+        )
+    }
+
+    @Test("The report is posted with what tells a repetition, and nothing can add a header [V27]")
+    func posts() throws {
+        let seen = Mutex<[ServedRequest]>([])
+        server.respond(to: "/hook") { request in
+            seen.withLock { $0.append(request) }
+            return .status(204)
+        }
+        let report = (0..<200_000).map { UInt8($0 % 251) }
+        #expect(call(input: report).succeeded)
+        let request = try #require(seen.withLock { $0.first })
+        #expect(request.method == "POST" && request.body == report)
+        #expect(request.header("content-type") == "application/json")
+        #expect(
+            request.header("idempotency-key") == "run-1/all" && request.header("syncagent-attempt") == "2"
+        )
+        #expect(request.header("x-evil") == nil)
+        #expect(request.header("authorization") == nil && request.header("cookie") == nil)
+    }
+
+    @Test(
+        "What an answer means",
+        arguments: [
+            (200, 0, false), (204, 0, false), (302, 1, false), (400, 1, false), (404, 1, false),
+            (408, 75, true), (429, 75, true), (500, 75, true), (503, 75, true),
+        ]
+    )
+    func answers(status: Int, exit: Int32, isTransient: Bool) {
+        server.script("/hook", .status(status, text: "because").setting("Location", server.url("/other")))
+        let outcome = call()
+        #expect(outcome.end == .exited(exit) && outcome.isTransient == isTransient)
+        #expect(outcome.output.hasPrefix("HTTP \(status)"))
+        #expect(server.log.requests(to: "/other").isEmpty, "no redirect is followed")
+    }
+
+    @Test("A server that is not there asks to be called again")
+    func unreachable() throws {
+        try server.closePort()
+        let outcome = call()
+        #expect(outcome.end == .exited(75) && outcome.isTransient)
+        #expect(outcome.output.contains("127.0.0.1"))
+    }
+
+    @Test("A deadline and a stop end it [S20]")
+    func ends() {
+        server.script("/hook", .status(200, text: "slow").stalling(at: 1))
+        #expect(call(timeout: 1).end == .timedOut)
+        #expect(call(isStopped: { true }).end == .stopped)
+        server.releaseStalls()
+    }
+
+    @Test("What is no URL is said", arguments: ["", "ftp://a/", "http://"])
+    func noURL(text: String) {
+        guard case .notStarted = call(text).end else {
+            Issue.record("\(text) was called")
+            return
+        }
+    }
+
+    @Test("Logs show of a webhook only where it is [V64]")
+    func shown() {
+        #expect(shownHookProgram("https://u:p@chat.example:8443/secret?t=1") == "https://chat.example:8443/…")
+        #expect(shownHookProgram("/opt/http://x") == "/opt/http://x")
+        #expect(shownHookProgram("plugin:reindex") == "plugin:reindex")
+    }
+}
