@@ -5,7 +5,12 @@ import SyncUnpack
 /// What the engine is given from outside: how to move bytes, what time it is, who listens.
 package struct EngineEnvironment: Sendable {
     /// For http and https.
-    package var transport: any Transport
+    package var transport: any Transport {
+        get { ledger }
+        set { ledger = OriginLedger(newValue) }
+    }
+    /// Counts what each server delivers through ``transport``.
+    private(set) var ledger: OriginLedger
     /// For `file:` URLs of packs beside a local manifest.
     package var localTransport: any Transport
     /// **Milliseconds** since 1970.
@@ -49,7 +54,7 @@ package struct EngineEnvironment: Sendable {
         hooks: (any GroupHook)? = nil,
         stop: StopRequest = StopRequest()
     ) {
-        self.transport = transport
+        ledger = OriginLedger(transport)
         self.localTransport = localTransport
         self.now = now
         self.random = random

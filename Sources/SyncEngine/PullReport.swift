@@ -30,6 +30,8 @@ package struct PullReport: Sendable {
     /// Every HTTP request sent.
     package var requests: UInt64 = 0
     package var elapsedMilliseconds: Int64 = 0
+    /// Where files were put.
+    var directories = DirectoryCounts()
     /// What the process should exit with.
     package var status = ExitStatus.done
 

@@ -35,9 +35,11 @@ extension PullRun {
         report.status = error.status
         do throws(EngineError) {
             if let reason = environment.stop.reason {
+                journal.summary(report, stopped: reason)
                 journal.stopped(report, error: error.message, reason)
                 try record.rest(reason, report)
             } else {
+                journal.summary(report, stopped: nil)
                 try record.finish(report, error: error.message)
             }
         } catch {
@@ -82,6 +84,7 @@ extension PullRun {
         report.files.reused = states.count(.reused)
         report.files.unchanged = states.count(.unchanged)
         report.files.failed = states.count(.failed)
+        report.directories = DirectoryCounts(manifest, states)
         let pending = states.count(.pending)
         if report.files.failed + pending > 0 {
             report.result = report.files.total == report.files.failed + pending ? .failed : .partial
@@ -89,6 +92,7 @@ extension PullRun {
         }
         if let reason = environment.stop.reason, pending > 0 {
             count()
+            journal.summary(report, stopped: reason)
             journal.stopped(report, reason)
             try record.rest(reason, report)
             return report
@@ -107,6 +111,7 @@ extension PullRun {
         if let reason = environment.stop.reason, try isCutShort(by: reason, haveHooksSucceeded) {
             // A hook was stopped: it is called again by whoever takes the run up.
             count()
+            journal.summary(report, stopped: reason)
             journal.stopped(report, reason)
             try record.rest(reason, report)
             return report
@@ -132,6 +137,7 @@ extension PullRun {
 
     mutating func finished(_ record: RunRecord) throws(EngineError) -> PullReport {
         count()
+        journal.summary(report, stopped: nil)
         try record.finish(report)
         return report
     }

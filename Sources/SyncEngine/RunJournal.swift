@@ -121,6 +121,48 @@ struct RunJournal: Sendable {
         }
     }
 
+    /// What this process did for the run, whether it ends with it or is stopped: what the morning report adds up.
+    func summary(_ report: PullReport, stopped: StopReason?) {
+        let (origins, otherBytes) = environment.ledger.entries
+        tell("run.summary") { line in
+            line.field("elapsed_ms", report.elapsedMilliseconds)
+            line.field("requests", report.requests)
+            line.field("received", report.bytes.received)
+            line.field("reused", report.bytes.reused)
+            line.field("stopped", optional: stopped?.rawValue)
+            line.key("files")
+            line.object {
+                $0.field("installed", report.files.installed)
+                $0.field("reused", report.files.reused)
+                $0.field("removed", report.files.removed)
+                $0.field("failed", report.files.failed)
+            }
+            line.key("origins")
+            line.array { array in
+                for (origin, entry) in origins.sorted(by: { $0.key < $1.key }) {
+                    array.object {
+                        $0.field("origin", origin)
+                        $0.field("requests", entry.requests)
+                        $0.field("bytes", entry.bytes)
+                        $0.field("transfers", entry.transfers)
+                        $0.field("failed", entry.failed)
+                    }
+                }
+            }
+            if otherBytes > 0 { line.field("other_bytes", otherBytes) }
+            line.key("directories")
+            line.array { array in
+                for count in report.directories.counts {
+                    array.object {
+                        $0.field("path", optional: count.path)
+                        $0.field("files", count.files)
+                        $0.field("bytes", count.bytes)
+                    }
+                }
+            }
+        }
+    }
+
     /// The last event, recorded by the caller in one transaction with the run's end and all that came before, then
     /// told.
     ///

@@ -1,0 +1,100 @@
+import SyncModel
+import SyncPlugins
+import Synchronization
+
+/// Stands before a run's transport and counts what each server delivered, for the run's summary.
+///
+/// Requests and bytes of a transfer are those of the server that delivered in the end, with the redirects and retries on
+/// the way. How many bytes a transfer brought before it failed is not known: they are in ``Transport/totals`` only.
+final class OriginLedger: Transport {
+    /// What one server did.
+    struct Entry: Sendable, Equatable {
+        var requests: UInt64 = 0
+        /// Body **bytes**.
+        var bytes: UInt64 = 0
+        /// Transfers that it delivered.
+        var transfers = 0
+        /// Transfers that ended at it without success, cancelled ones left out.
+        var failed = 0
+    }
+
+    private let transport: any Transport
+    private let state = Mutex<[String: Entry]>([:])
+
+    /// A run of many mirrors is told by those that are asked first.
+    private static let limit = 256
+
+    init(_ transport: any Transport) { self.transport = transport }
+
+    /// By origin, `https://host:port`, with all bytes where only one server was asked.
+    var entries: (origins: [String: Entry], otherBytes: UInt64) {
+        var entries = state.withLock { $0 }
+        let known = entries.values.reduce(UInt64(0)) { $0 &+ $1.bytes }
+        let all = transport.totals.bytesReceived
+        let rest = all > known ? all - known : 0
+        if rest > 0, entries.count == 1, let only = entries.keys.first {
+            entries[only]?.bytes = all
+            return (entries, 0)
+        }
+        return (entries, rest)
+    }
+
+    private func note(_ result: Result<TransferReport, TransferError>) {
+        let url: String
+        var entry = Entry()
+        switch result {
+        case .success(let report):
+            url = report.currentURL
+            entry.requests = UInt64(max(0, report.requests))
+            entry.bytes = report.bytesReceived
+            entry.transfers = 1
+        case .failure(let error):
+            url = error.url
+            entry.requests = UInt64(max(0, error.requests))
+            entry.failed = error.code == .cancelled || error.code == .stoppedBySink ? 0 : 1
+        }
+        guard let origin = Self.origin(url) else { return }
+        state.withLock { [entry] state in
+            guard state.count < Self.limit || state[origin] != nil else { return }
+            var sum = state[origin] ?? Entry()
+            sum.requests &+= entry.requests
+            sum.bytes &+= entry.bytes
+            sum.transfers += entry.transfers
+            sum.failed += entry.failed
+            state[origin] = sum
+        }
+    }
+
+    /// Scheme, host and port of an http URL, without user and password.
+    static func origin(_ url: String) -> String? {
+        for scheme in ["https://", "http://"] where url.lowercased().hasPrefix(scheme) {
+            let authority = url.dropFirst(scheme.count).prefix { !"/?#".contains($0) }
+            let host = authority.split(separator: "@", omittingEmptySubsequences: false).last ?? ""
+            return host.isEmpty ? nil : scheme + escaped(host.lowercased())
+        }
+        return nil
+    }
+
+    // MARK: The transport's own
+
+    func start(
+        _ request: TransferRequest,
+        sink: any TransferSink,
+        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+    ) {
+        transport.start(request, sink: sink) { [self] result in
+            note(result)
+            completion(result)
+        }
+    }
+
+    func resume(_ id: TransferID) { transport.resume(id) }
+
+    func cancel(_ id: TransferID) { transport.cancel(id) }
+
+    func blame(url: String, reason: String) { transport.blame(url: url, reason: reason) }
+
+    var totals: TransferTotals { transport.totals }
+
+    func shutdown() { transport.shutdown() }
+}
