@@ -91,6 +91,9 @@ let package = Package(
         library("SyncUnpack", ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"]),
         tests("SyncUnpackTests", ["SyncUnpack", "SyncPlanner", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncStore", ["SyncModel", "CPosix", "CSQLite", database]),
+        // What sessions did, for people, programs and Prometheus.
+        library("SyncReport", ["SyncModel", "SyncStore"]),
+        tests("SyncReportTests", ["SyncReport", "SyncStore", "SyncModel"]),
         library("SyncHooks", ["SyncModel", "SyncPlugins", "CPosix"]),
         // Plugins that are programs of their own.
         library("SyncPluginProcess", ["SyncModel", "SyncPlugins", "SyncHooks", "CPosix"]),

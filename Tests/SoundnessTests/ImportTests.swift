@@ -15,6 +15,8 @@ private let allowedImports: [String: Set<String>] = [
     "SyncUnpack": ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"],
     // GRDB takes and gives bytes as Foundation's Data.
     "SyncStore": ["SyncModel", "GRDB", "CPosix", "CSQLite", "Foundation"],
+    // Reads the store, shows and tells; events are JSON, which is Foundation's to parse.
+    "SyncReport": ["SyncModel", "SyncStore", "Foundation"],
     "SyncHooks": ["SyncModel", "SyncPlugins", "Subprocess", "CPosix"],
     // Starts programs as hooks are started; waits for answers with Dispatch's semaphore.
     "SyncPluginProcess": ["SyncModel", "SyncPlugins", "SyncHooks", "CPosix", "Dispatch"],

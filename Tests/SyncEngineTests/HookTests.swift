@@ -49,7 +49,7 @@ struct HookTests {
         #expect(call.environment["SYNCAGENT_SESSION"] == "com.example.tower")
         #expect(call.environment["SYNCAGENT_RUN_ID"] == outcome.report?.run)
         let names = outcome.events.compactMap { $0["event"] as? String }
-        #expect(names.suffix(3) == ["hook.started", "hook.finished", "pull.finished"])
+        #expect(names.suffix(4) == ["hook.started", "hook.finished", "run.summary", "pull.finished"])
     }
 
     @Test("The report names every file and what became of it")

@@ -1,0 +1,170 @@
+import SyncModel
+
+/// Bars over nights, as an inline SVG that reads without colours and without a pointer.
+struct BarChart {
+    /// One night.
+    struct Bar {
+        var label: String
+        var value: Double
+        /// For the tooltip: `Nov 21: 356 MiB`.
+        var title: String
+        /// Whether something of the night is worth a look: drawn in another colour and with a mark.
+        var isMarked: Bool
+        /// Whether nothing was done in it: drawn as a gap on the line.
+        var isEmpty: Bool
+    }
+
+    let bars: [Bar]
+    /// What is said aloud.
+    let title: String
+    let description: String
+    /// Unique in the page.
+    let identifier: String
+    /// The value of the highest line, and what is written at it and at half of it.
+    let scale: ChartScale
+
+    private static let width = 336.0
+    private static let height = 128.0
+    private static let left = 54.0
+    private static let right = 6.0
+    private static let top = 14.0
+    private static let bottom = 20.0
+    /// Fewer nights leave room on the left.
+    private static let fewest = 6
+    private static let widest = 30.0
+
+    private var base: Double { Self.height - Self.bottom }
+    private var slot: Double { (Self.width - Self.left - Self.right) / Double(max(bars.count, Self.fewest)) }
+
+    var html: HTML {
+        let grid: [HTML] = [
+            line(at: scale.top, scale.topLabel),
+            line(at: scale.top / 2, scale.halfLabel),
+            "<line class=\"axis\" x1=\"\(at: Self.left)\" x2=\"\(at: Self.width - Self.right)\" "
+                + "y1=\"\(at: base)\" y2=\"\(at: base)\"/>",
+        ]
+        return """
+            <svg viewBox="0 0 \(at: Self.width) \(at: Self.height)" role="img" \
+            aria-labelledby="\(identifier)-t \(identifier)-d">\
+            <title id="\(identifier)-t">\(title)</title><desc id="\(identifier)-d">\(description)</desc>\
+            \(grid)\(bars.indices.map(bar))\(labels)</svg>
+            """
+    }
+
+    private func center(_ index: Int) -> Double {
+        Self.width - Self.right - (Double(bars.count - index) - 0.5) * slot
+    }
+
+    private func y(_ value: Double) -> Double {
+        guard scale.top > 0 else { return base }
+        return base - (base - Self.top) * min(1, max(0, value / scale.top))
+    }
+
+    private func line(at value: Double, _ label: String) -> HTML {
+        """
+        <line class="grid" x1="\(at: Self.left)" x2="\(at: Self.width - Self.right)" y1="\(at: y(value))" \
+        y2="\(at: y(value))"/>\
+        <text class="scale" x="\(at: Self.left - 6)" y="\(at: y(value) + 3.5)">\(label)</text>
+        """
+    }
+
+    private func bar(_ index: Int) -> HTML {
+        let bar = bars[index]
+        let width = min(slot * 0.72, Self.widest)
+        let x = center(index) - width / 2
+        if bar.isEmpty {
+            return """
+                <g><title>\(bar.title)</title><circle class="none" cx="\(at: center(index))" \
+                cy="\(at: base - 4)" r="1.6"/></g>
+                """
+        }
+        // What is not nothing is seen.
+        let top = min(y(bar.value), bar.value > 0 ? base - 1.5 : base)
+        let kind: HTML = bar.isMarked ? "bar marked" : index == bars.count - 1 ? "bar last" : "bar"
+        let rect: HTML = """
+            <rect class="\(kind)" x="\(at: x)" y="\(at: top)" width="\(at: width)" height="\(at: base - top)" \
+            rx="\(at: min(2, width / 4))"/>
+            """
+        return "<g><title>\(bar.title)</title>\(rect)\(bar.isMarked ? mark(center(index), top - 4) : "")</g>"
+    }
+
+    private func mark(_ x: Double, _ y: Double) -> HTML {
+        """
+        <path class="mark" d="M\(at: x - 3.6) \(at: y)L\(at: x + 3.6) \(at: y)L\(at: x) \(at: y - 6.2)Z"/>
+        """
+    }
+
+    /// Six dates at most, the last one always.
+    private var labels: [HTML] {
+        let step = max(1, (bars.count + 5) / 6, Int((40 / slot).rounded(.up)))
+        return bars.indices.reversed().enumerated().compactMap { place, index in
+            guard place % step == 0 else { return nil }
+            // The last one ends with the drawing, the others are centred.
+            let isLast = place == 0
+            let x = isLast ? min(center(index) + 17, Self.width - 1) : center(index)
+            let anchor: HTML = isLast ? "end" : "middle"
+            return """
+                <text class="date" text-anchor="\(anchor)" x="\(at: x)" y="\(at: Self.height - 5)">\
+                \(bars[index].label)</text>
+                """
+        }
+    }
+}
+
+/// The highest line of a chart: a number that reads well, not much above the largest value.
+struct ChartScale: Equatable {
+    var top: Double
+    var topLabel: String
+    var halfLabel: String
+
+    /// **Bytes**, in binary units.
+    static func bytes(_ largest: UInt64) -> ChartScale {
+        var unit = 1.0
+        while Double(largest) / unit > 1_000, unit < 0x1p50 { unit *= 1_024 }
+        let top = decimal(Double(max(largest, 1)) / unit) * unit
+        func label(_ value: Double) -> String {
+            let names = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
+            var (value, place) = (value, 0)
+            while value >= 1_000, place + 1 < names.count { (value, place) = (value / 1_024, place + 1) }
+            return "\(number(value)) \(names[place])"
+        }
+        return ChartScale(top: top, topLabel: label(top), halfLabel: label(top / 2))
+    }
+
+    /// Whole things.
+    static func count(_ largest: UInt64) -> ChartScale {
+        let top = max(2, decimal(Double(max(largest, 2))))
+        return ChartScale(top: top, topLabel: grouped(top), halfLabel: grouped(top / 2))
+    }
+
+    /// **Milliseconds**.
+    static func period(_ largest: Int64) -> ChartScale {
+        let steps: [Double] = [
+            2, 4, 10, 20, 40, 60, 120, 240, 600, 1_200, 2_400, 3_600, 7_200, 14_400, 28_800, 43_200,
+        ]
+        let seconds = Double(max(largest, 1)) / 1_000
+        let top = steps.first { $0 >= seconds } ?? (seconds / 86_400).rounded(.up) * 86_400
+        func label(_ seconds: Double) -> String {
+            if seconds < 60 { return "\(number(seconds)) s" }
+            if seconds < 3_600 { return "\(number(seconds / 60)) min" }
+            return "\(number(seconds / 3_600)) h"
+        }
+        return ChartScale(top: top * 1_000, topLabel: label(top), halfLabel: label(top / 2))
+    }
+
+    /// The next of 1, 2, 4, 5, 8 times a power of ten: its half is a short number, too.
+    private static func decimal(_ value: Double) -> Double {
+        var power = 1.0
+        while power * 10 <= value { power *= 10 }
+        return [1.0, 2, 4, 5, 8, 10].map { $0 * power }.first { $0 >= value } ?? value
+    }
+
+    private static func number(_ value: Double) -> String {
+        let tenths = Int((value * 10).rounded())
+        return tenths % 10 == 0 ? String(tenths / 10) : "\(tenths / 10).\(tenths % 10)"
+    }
+
+    private static func grouped(_ value: Double) -> String {
+        value >= 10 ? Figures.grouped(Int(value.rounded())) : number(value)
+    }
+}

@@ -1,0 +1,248 @@
+import Foundation
+import SyncModel
+
+/// What the events of one session say about a time, gathered one line at a time.
+struct EventFacts {
+    /// Of each run: what processes did for it, in order.
+    private(set) var work: [String: [WorkPiece]] = [:]
+    private(set) var problems: [Problem] = []
+    private(set) var waits: [Wait] = []
+    private(set) var origins: [String: OriginAmount] = [:]
+    private(set) var directories: [String?: DirectoryAmount] = [:]
+    private(set) var otherBytes: UInt64 = 0
+
+    /// Only what is later, **milliseconds** since 1970, counts for anything but ``work``.
+    private let since: Int64
+    private var failures: [String: Int] = [:]
+    private var open: [String: Int] = [:]
+    private var delays: [String: Int] = [:]
+
+    /// What is kept of each kind: a run that fails in a hundred thousand ways is told in some of them.
+    private static let limit = 200
+    private static let examples = 3
+
+    init(since: Int64) { self.since = since }
+
+    /// The names whose lines matter; the others, one for every file, are not even parsed.
+    private static let wanted: Set<String> = [
+        "run.summary", "task.failed", "task.redirected", "transfer.retrying", "transfer.waiting",
+        "condition.blocked", "condition.cleared", "schedule.failed",
+    ]
+
+    /// Takes the next line. What is no event of ours is left alone.
+    mutating func take(_ line: [UInt8]) {
+        guard let name = Self.name(line), Self.wanted.contains(name) else { return }
+        let parsed = try? JSONSerialization.jsonObject(with: Data(line))
+        guard let fields = parsed as? [String: Any], let time = Self.time(fields["time"]) else { return }
+        take(name, EventFields(fields), time)
+    }
+
+    /// `{"event":"NAME"` begins every line (``SyncEvent``).
+    private static func name(_ line: [UInt8]) -> String? {
+        let head = Array("{\"event\":\"".utf8)
+        guard line.starts(with: head) else { return nil }
+        let rest = line[head.count...]
+        return rest.firstIndex(of: 0x22).map { String(decoding: rest[..<$0], as: UTF8.self) }
+    }
+
+    /// RFC 3339 in UTC with milliseconds, as events have it.
+    private static func time(_ value: Any?) -> Int64? {
+        guard let text = value as? String else { return nil }
+        return parseTimestamp(text)
+    }
+
+    private mutating func take(_ name: String, _ fields: EventFields, _ time: Int64) {
+        switch name {
+        case "run.summary": summary(fields, time)
+        // What blocks since earlier counts, too.
+        case "condition.blocked": blocked(fields, time)
+        case "condition.cleared": cleared(fields, time)
+        case _ where time < since: break
+        case "task.failed": failed(fields, time)
+        case "task.redirected": redirected(fields)
+        case "transfer.retrying": delayed("retry", fields, time)
+        case "transfer.waiting": delayed("connectivity", fields, time)
+        case "schedule.failed":
+            let detail = fields.text("reason") ?? fields.text("detail") ?? "the schedule could not start it"
+            problems.append(Problem(kind: FailureKind(of: detail), detail: detail, time: time))
+        default: break
+        }
+    }
+
+    private mutating func summary(_ fields: EventFields, _ time: Int64) {
+        var amounts = Amounts()
+        let files = fields.object("files")
+        amounts.installed = files.int("installed")
+        amounts.reused = files.int("reused")
+        amounts.removed = files.int("removed")
+        amounts.failed = files.int("failed")
+        amounts.received = fields.unsigned("received")
+        amounts.reusedBytes = fields.unsigned("reused")
+        amounts.requests = fields.unsigned("requests")
+        amounts.elapsed = Int64(fields.int("elapsed_ms"))
+        var piece = WorkPiece(ended: time, amounts: amounts)
+        piece.stop = fields.text("stopped")
+        work[fields.text("run") ?? "", default: []].append(piece)
+        guard time >= since else { return }
+        for entry in fields.list("origins").prefix(Self.limit) {
+            guard let name = entry.text("origin") else { continue }
+            var origin = origins[name] ?? OriginAmount(origin: name)
+            origin.requests += entry.unsigned("requests")
+            origin.bytes = origin.bytes.addingReportingOverflow(entry.unsigned("bytes")).partialValue
+            origin.transfers += entry.int("transfers")
+            origin.failed += entry.int("failed")
+            origins[name] = origin
+        }
+        otherBytes = otherBytes.addingReportingOverflow(fields.unsigned("other_bytes")).partialValue
+        for entry in fields.list("directories").prefix(Self.limit) {
+            let path = entry.text("path")
+            var directory = directories[path] ?? DirectoryAmount(path: path, files: 0, bytes: 0)
+            directory.files += entry.int("files")
+            directory.bytes = directory.bytes.addingReportingOverflow(entry.unsigned("bytes")).partialValue
+            directories[path] = directory
+        }
+    }
+
+    private mutating func failed(_ fields: EventFields, _ time: Int64) {
+        let reason = fields.text("reason") ?? "no reason is given"
+        let (place, words) = Self.split(reason)
+        let key = "\(fields.text("run") ?? "")\n\(place)\n\(words)"
+        let index: Int
+        if let known = failures[key] {
+            index = known
+        } else {
+            guard problems.count < Self.limit else { return }
+            index = problems.count
+            failures[key] = index
+            let detail = place.isEmpty ? words : "\(place): \(words)"
+            problems.append(Problem(kind: FailureKind(of: reason), detail: detail, time: time))
+        }
+        problems[index].files += 1
+        problems[index].time = time
+        if problems[index].examples.count < Self.examples, let path = fields.text("path") {
+            problems[index].examples.append(path)
+        }
+    }
+
+    /// What failed in the same way at the same server is one problem: `https://host/a/b.png: status 404; …` is
+    /// `https://host` and `status 404`. What to do comes from the kind.
+    static func split(_ reason: String) -> (place: String, words: String) {
+        guard let origin = Origin.of(reason), reason.hasPrefix(origin),
+            let end = reason.firstIndex(of: " ")
+        else {
+            let words = reason.split(separator: ";", maxSplits: 1).first.map(String.init) ?? reason
+            return ("", words)
+        }
+        let rest = reason[reason.index(after: end)...]
+        return (origin, rest.split(separator: ";", maxSplits: 1).first.map(String.init) ?? String(rest))
+    }
+
+    private mutating func redirected(_ fields: EventFields) {
+        guard let from = fields.text("from").flatMap(Origin.of),
+            let to = fields.text("to").flatMap(Origin.of),
+            from != to, origins.count < Self.limit
+        else { return }
+        var origin = origins[to] ?? OriginAmount(origin: to)
+        if !origin.via.contains(from), origin.via.count < 8 { origin.via.append(from) }
+        origins[to] = origin
+    }
+
+    // MARK: Waiting
+
+    private mutating func delayed(_ cause: String, _ fields: EventFields, _ time: Int64) {
+        let origin = fields.text("url").flatMap(Origin.of) ?? ""
+        let reason = fields.text("reason") ?? ""
+        let elapsed = Int64(fields.int("wait_ms"))
+        let key = "\(cause) \(origin)"
+        guard let index = delays[key] else {
+            guard waits.count < Self.limit else { return }
+            delays[key] = waits.count
+            let detail = origin.isEmpty ? reason : "\(origin): \(reason)"
+            let wait = Wait(
+                cause: cause,
+                detail: detail,
+                from: time,
+                to: time + elapsed,
+                count: 1,
+                elapsed: elapsed
+            )
+            return waits.append(wait)
+        }
+        waits[index].count += 1
+        waits[index].elapsed += elapsed
+        waits[index].to = time + elapsed
+    }
+
+    private mutating func blocked(_ fields: EventFields, _ time: Int64) {
+        let cause = fields.text("condition") ?? "condition"
+        let detail = fields.text("detail") ?? fields.text("reason") ?? ""
+        if let index = open[cause] {
+            // The same one says more.
+            if !detail.isEmpty { waits[index].detail = detail }
+            return
+        }
+        guard waits.count < Self.limit else { return }
+        open[cause] = waits.count
+        waits.append(Wait(cause: cause, detail: detail, from: time, to: nil, count: 1, elapsed: 0))
+    }
+
+    private mutating func cleared(_ fields: EventFields, _ time: Int64) {
+        let names = fields.text("condition").map { [$0] } ?? Array(open.keys)
+        for name in names {
+            guard let index = open.removeValue(forKey: name) else { continue }
+            waits[index].to = time
+            waits[index].elapsed = max(0, time - waits[index].from)
+        }
+    }
+
+    /// Measures what lasts up to the report, and forgets what was over before its time.
+    ///
+    /// - Parameter isWaiting: Whether the session waits at present: else nothing can block it any more.
+    mutating func close(now: Int64, isWaiting: Bool) {
+        for index in open.values {
+            waits[index].elapsed = max(0, now - waits[index].from)
+            if !isWaiting { waits[index].to = now }
+        }
+        open = [:]
+        delays = [:]
+        waits.removeAll { wait in wait.to.map { $0 < since } ?? false }
+    }
+}
+
+/// The fields of an event, whatever they are.
+struct EventFields {
+    private let fields: [String: Any]
+
+    init(_ fields: [String: Any]) { self.fields = fields }
+
+    func text(_ name: String) -> String? { fields[name] as? String }
+
+    /// 0 when it is missing, negative or not whole.
+    func unsigned(_ name: String) -> UInt64 {
+        (fields[name] as? NSNumber).flatMap { UInt64(exactly: $0.doubleValue.rounded()) } ?? 0
+    }
+
+    func int(_ name: String) -> Int { Int(clamping: unsigned(name)) }
+
+    func object(_ name: String) -> EventFields { EventFields(fields[name] as? [String: Any] ?? [:]) }
+
+    func list(_ name: String) -> [EventFields] {
+        (fields[name] as? [Any] ?? []).compactMap { ($0 as? [String: Any]).map(EventFields.init) }
+    }
+}
+
+/// Scheme, host and port of URLs.
+enum Origin {
+    /// `https://host:port` of a text that begins with a URL; `nil` for all others.
+    static func of(_ text: String) -> String? {
+        for scheme in ["https://", "http://"] where text.lowercased().hasPrefix(scheme) {
+            let rest = text.dropFirst(scheme.count)
+            let authority = rest.prefix { !"/?# ".contains($0) }
+            let host = authority.split(separator: "@", omittingEmptySubsequences: false).last ?? ""
+            // `host:` before a message is no port.
+            let plain = host.last == ":" ? host.dropLast() : host
+            return plain.isEmpty ? nil : scheme + plain.lowercased()
+        }
+        return nil
+    }
+}

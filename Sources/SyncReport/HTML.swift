@@ -1,0 +1,64 @@
+import SyncModel
+
+/// A piece of an HTML page. What is interpolated as a string is escaped, so that only literals of this program are markup.
+///
+/// ```
+/// let row: HTML = "<td>\(name)</td>"
+/// ```
+struct HTML: Sendable, ExpressibleByStringInterpolation {
+    private(set) var text: String
+
+    init(stringLiteral value: String) { text = value }
+
+    init(stringInterpolation: StringInterpolation) { text = stringInterpolation.text }
+
+    /// Pieces one after the other.
+    init(_ pieces: [HTML], separator: HTML = "") {
+        text = pieces.map(\.text).joined(separator: separator.text)
+    }
+
+    static func + (a: HTML, b: HTML) -> HTML { HTML([a, b]) }
+
+    static func += (a: inout HTML, b: HTML) { a.text += b.text }
+
+    struct StringInterpolation: StringInterpolationProtocol {
+        fileprivate var text = ""
+
+        init(literalCapacity: Int, interpolationCount: Int) { text.reserveCapacity(literalCapacity) }
+
+        mutating func appendLiteral(_ literal: String) { text += literal }
+
+        mutating func appendInterpolation(_ plain: String) { text += HTML.escape(plain) }
+
+        mutating func appendInterpolation(_ number: some BinaryInteger) { text += String(number) }
+
+        mutating func appendInterpolation(_ html: HTML) { text += html.text }
+
+        mutating func appendInterpolation(_ pieces: [HTML]) {
+            for piece in pieces { text += piece.text }
+        }
+
+        /// A coordinate: at most one decimal.
+        mutating func appendInterpolation(at coordinate: Double) {
+            let tenths = Int((coordinate * 10).rounded())
+            text += tenths % 10 == 0 ? String(tenths / 10) : "\(tenths / 10).\(abs(tenths % 10))"
+        }
+    }
+
+    /// Text as it is shown, in an element or in a quoted attribute: HTML's own characters as references, control and
+    /// bidirectional characters visible (V63). https://html.spec.whatwg.org/#escapingString
+    static func escape(_ plain: String) -> String {
+        var result = ""
+        for character in escaped(plain).unicodeScalars {
+            switch character {
+            case "&": result += "&amp;"
+            case "<": result += "&lt;"
+            case ">": result += "&gt;"
+            case "\"": result += "&quot;"
+            case "'": result += "&#39;"
+            default: result.unicodeScalars.append(character)
+            }
+        }
+        return result
+    }
+}

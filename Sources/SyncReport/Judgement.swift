@@ -1,0 +1,98 @@
+import SyncModel
+import SyncStore
+
+/// What is to be thought of a session, and says it in one line.
+struct Judgement {
+    let report: SessionReport
+    /// All that are on record, oldest first.
+    let runs: [StoredRun]
+    let clock: ReportClock
+
+    private var last: StoredRun? { runs.last }
+
+    /// The last run of the time that has come to an end.
+    private var ended: RunReport? { report.runs.last { $0.result != nil } }
+
+    private var openProblems: [Problem] { report.problems.filter { !$0.isOver } }
+
+    var verdict: Verdict {
+        let isOpen = last?.state.isOpen == true
+        if !isOpen, ended?.result == "failed" { return .failed }
+        // A run that is under way makes up for what an earlier one lacked; what it waits for itself counts.
+        let serious = openProblems.filter { problem in
+            !isOpen || problem.kind.needsPerson
+        }
+        if !serious.isEmpty || report.state == "paused" { return .attention }
+        if !isOpen, let result = ended?.result, result != "ok" { return .attention }
+        if isOpen { return .working }
+        return report.runs.isEmpty ? .quiet : .ok
+    }
+
+    var headline: String {
+        if let last, last.state.isOpen { return underWay(last) }
+        guard let ended else {
+            if let last = report.runs.last { return closed(last) }
+            guard let success = report.lastSuccess else { return "nothing has run" }
+            let wasOn = "everything was in place on \(clock.moment(success))"
+            return report.problems.contains { $0.kind == .notRun }
+                ? "did not run; \(wasOn)" : "nothing has run in this time; \(wasOn)"
+        }
+        let missing = ended.filesFailed
+        switch ended.result {
+        case "ok": return came
+        case "partial":
+            return
+                "\(Figures.grouped(missing)) of \(Figures.count(ended.filesTotal, "file")) are missing; \(came)"
+        default:
+            return missing > 0 && missing == ended.filesTotal
+                ? "none of \(Figures.count(missing, "file")) could be brought" : "it failed"
+        }
+    }
+
+    private var came: String {
+        let amounts = report.amounts
+        if amounts.placed == 0, amounts.removed == 0 { return "nothing had to come" }
+        var parts: [String] = []
+        if amounts.placed > 0 { parts.append("\(Figures.count(amounts.placed, "file")) put in place") }
+        if amounts.removed > 0 { parts.append("\(Figures.count(amounts.removed, "file")) removed") }
+        parts.append("\(ByteCount(amounts.received)) received")
+        return parts.joined(separator: ", ")
+    }
+
+    private func underWay(_ run: StoredRun) -> String {
+        let sofar = report.amounts.received > 0 ? "; \(came) so far" : ""
+        switch run.state {
+        case .paused:
+            return run.reason == "quarantined" ? "put aside\(sofar)" : "paused\(sofar)"
+        case .running: return "is at work\(sofar)"
+        default: break
+        }
+        if let block = report.waits.last(where: { $0.to == nil }) {
+            let why = block.detail.isEmpty ? "" : " (\(block.detail))"
+            return "blocked by \(block.cause)\(why) since \(clock.moment(block.from))\(sofar)"
+        }
+        if report.runs.last?.work.last?.stop == "policy" {
+            return "stopped by its conditions, goes on when they clear\(sofar)"
+        }
+        let until = report.until.map { ", not before \(clock.moment($0))" } ?? ""
+        return "waits to go on\(until)\(sofar)"
+    }
+
+    private func closed(_ run: RunReport) -> String {
+        switch run.state {
+        case "cancelled": "given up"
+        case "superseded": "a newer manifest took its place"
+        default: run.state
+        }
+    }
+}
+
+extension FailureKind {
+    /// Whether waiting and trying again will not mend it.
+    var needsPerson: Bool {
+        switch self {
+        case .serverTrouble, .unreachable, .late, .busy, .wrongBytes, .notThere: false
+        default: true
+        }
+    }
+}

@@ -1,0 +1,52 @@
+import SyncModel
+
+/// Writes the text format of Prometheus, version 0.0.4: families with their help, type and samples.
+struct MetricPage {
+    enum Kind: String {
+        case gauge, counter
+    }
+
+    private(set) var text = ""
+    private var name = ""
+
+    /// Begins a family; its samples follow.
+    mutating func family(_ name: String, _ kind: Kind, _ help: String) {
+        self.name = name
+        text += "# HELP \(name) \(Self.escape(help, quotes: false))\n# TYPE \(name) \(kind.rawValue)\n"
+    }
+
+    /// A sample of the family, its labels in the order of their names.
+    mutating func sample(_ labels: [String: String], _ value: Double) {
+        text += name
+        if !labels.isEmpty {
+            let pairs = labels.sorted { $0.key < $1.key }.map {
+                "\($0.key)=\"\(Self.escape($0.value, quotes: true))\""
+            }
+            text += "{\(pairs.joined(separator: ","))}"
+        }
+        text += " \(Self.number(value))\n"
+    }
+
+    /// Backslash and newline, in label values quotes, too. Other control characters are allowed there, but they end
+    /// up on somebody's terminal: they become `\u{…}` before (V63).
+    static func escape(_ plain: String, quotes: Bool) -> String {
+        var result = ""
+        for scalar in plain.unicodeScalars {
+            switch scalar {
+            case "\\": result += "\\\\"
+            case "\n": result += "\\n"
+            case "\"" where quotes: result += "\\\""
+            case _ where isUnsafeOnTerminal(scalar): result += "\\\\u{\(String(scalar.value, radix: 16))}"
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
+    }
+
+    /// As Go's ParseFloat reads it; whole numbers without a point.
+    static func number(_ value: Double) -> String {
+        guard value.isFinite else { return value.isNaN ? "NaN" : value < 0 ? "-Inf" : "+Inf" }
+        if let whole = Int64(exactly: value) { return String(whole) }
+        return "\(value)"
+    }
+}

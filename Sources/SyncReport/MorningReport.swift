@@ -1,0 +1,273 @@
+/// What sessions did since some time: everything a person or a program is told in the morning.
+///
+/// All text in it that came from outside is as it came, except URLs, which are without user, password and query:
+/// whoever shows it escapes it. Times are **milliseconds** since 1970.
+package struct MorningReport: Sendable, Equatable {
+    /// Of the program.
+    package var version: String
+    /// The machine's name; `nil` when it does not matter.
+    package var host: String?
+    package var generated: Int64
+    /// What happened earlier is only in ``SessionReport/nights``.
+    package var since: Int64
+    /// Those that need somebody first, then by name.
+    package var sessions: [SessionReport]
+
+    package init(version: String, host: String?, generated: Int64, since: Int64, sessions: [SessionReport]) {
+        self.version = version
+        self.host = host
+        self.generated = generated
+        self.since = since
+        self.sessions = sessions.sorted { ($0.verdict, $0.session) < ($1.verdict, $1.session) }
+    }
+
+    /// The sessions that need somebody.
+    package var needy: Int { sessions.count { $0.verdict.needsSomebody } }
+}
+
+/// What is to be thought of a session; the worst first.
+package enum Verdict: Int, Sendable, Comparable, CaseIterable {
+    /// Nothing was brought in place.
+    case failed
+    /// Something is missing, stopped or late.
+    case attention
+    /// It is under way, or waits for what will come by itself.
+    case working
+    /// Everything is in place.
+    case ok
+    /// Nothing has happened.
+    case quiet
+
+    package static func < (a: Verdict, b: Verdict) -> Bool { a.rawValue < b.rawValue }
+
+    /// Whether it is worth getting up for.
+    package var needsSomebody: Bool { self == .failed || self == .attention }
+
+    /// The word for programs.
+    package var word: String { "\(self)" }
+}
+
+/// One session.
+package struct SessionReport: Sendable, Equatable {
+    package var session: String
+    package var label: String?
+    package var project: String
+    /// Absolute.
+    package var destination: String
+    package var verdict: Verdict
+    /// One line: what it came to.
+    package var headline: String
+    /// `idle`, `waiting`, `running` or `paused`.
+    package var state: String
+    /// Why it waits or is paused.
+    package var reason: String?
+    /// Not to go on earlier.
+    package var until: Int64?
+    /// When it will run next by its schedule.
+    package var next: Int64?
+    /// When every file was in place last.
+    package var lastSuccess: Int64?
+    /// Runs that did something since ``MorningReport/since``, oldest first.
+    package var runs: [RunReport] = []
+    /// Sums of ``runs``, as far as it lies in the time.
+    package var amounts = Amounts()
+    /// Who sent the bytes, most first.
+    package var origins: [OriginAmount] = []
+    /// **Bytes** of transfers that were cut off, where several servers took part.
+    package var otherBytes: UInt64 = 0
+    /// Where files were put in place: first parts of paths, most bytes first.
+    package var directories: [DirectoryAmount] = []
+    /// Groups of the latest run, `all` left out.
+    package var groups: [GroupEnd] = []
+    package var problems: [Problem] = []
+    package var waits: [Wait] = []
+    package var hooks: [HookEnd] = []
+    /// Up to thirty, oldest first; nights in which nothing happened between others are there with zeros.
+    package var nights: [Night] = []
+    /// Whether events of the time are no longer kept, so that details may be missing.
+    package var isIncomplete = false
+
+    package init(session: String, project: String, destination: String) {
+        self.session = session
+        self.project = project
+        self.destination = destination
+        verdict = .quiet
+        headline = ""
+        state = "idle"
+    }
+
+    /// Files of the last manifest that were right before anything was done in the time of the report.
+    package var filesHere: Int {
+        guard let last = runs.last(where: { $0.result != nil }) else { return 0 }
+        return max(0, min(last.filesUnchanged, last.filesTotal - amounts.placed - last.filesFailed))
+    }
+}
+
+/// Sums over some work.
+package struct Amounts: Sendable, Equatable {
+    package var installed = 0
+    package var reused = 0
+    package var removed = 0
+    package var failed = 0
+    /// **Bytes**.
+    package var received: UInt64 = 0
+    /// **Bytes** that were taken from what was here.
+    package var reusedBytes: UInt64 = 0
+    package var requests: UInt64 = 0
+    /// **Milliseconds** of work, waiting for the network included.
+    package var elapsed: Int64 = 0
+
+    package init() {}
+
+    /// Files that were put in place.
+    package var placed: Int { installed + reused }
+
+    package static func += (a: inout Amounts, b: Amounts) {
+        a.installed += b.installed
+        a.reused += b.reused
+        a.removed += b.removed
+        a.failed += b.failed
+        a.received = a.received.addingReportingOverflow(b.received).partialValue
+        a.reusedBytes = a.reusedBytes.addingReportingOverflow(b.reusedBytes).partialValue
+        a.requests = a.requests.addingReportingOverflow(b.requests).partialValue
+        a.elapsed = a.elapsed.addingReportingOverflow(b.elapsed).partialValue
+    }
+}
+
+/// One run, as it is on record at the time of the report.
+package struct RunReport: Sendable, Equatable {
+    package var run: String
+    /// Who asked: `interactive`, `hook` or `schedule`.
+    package var origin: String
+    /// Path or URL, without secrets.
+    package var manifest: String
+    /// 64 digits.
+    package var manifestDigest: String
+    package var state: String
+    package var reason: String?
+    /// `ok`, `partial` or `failed`, once it is finished.
+    package var result: String?
+    package var error: String?
+    package var created: Int64
+    package var started: Int64?
+    package var finished: Int64?
+    /// Files that the manifest names, and those that were right already.
+    package var filesTotal: Int
+    package var filesUnchanged: Int
+    /// **Bytes** of all files that the manifest names.
+    package var bytesTotal: UInt64
+    /// Files that could not be brought by the end of its last work.
+    package var filesFailed: Int
+    /// What it did within the time of the report.
+    package var amounts = Amounts()
+    /// When work on it ended, within the time: several when it was stopped between.
+    package var work: [WorkPiece] = []
+}
+
+/// What one process did for a run, from taking it up to its end or a stop.
+package struct WorkPiece: Sendable, Equatable {
+    package var ended: Int64
+    package var amounts: Amounts
+    /// Why it stopped before the run's end: `policy`, `user_stop`, `agent_restart` …
+    package var stop: String?
+
+    package init(ended: Int64, amounts: Amounts) {
+        self.ended = ended
+        self.amounts = amounts
+    }
+
+    package var began: Int64 { ended - amounts.elapsed }
+}
+
+/// What one server sent.
+package struct OriginAmount: Sendable, Equatable {
+    /// `https://host:port`, no port when it is the scheme's own.
+    package var origin: String
+    package var requests: UInt64
+    /// **Bytes** of bodies.
+    package var bytes: UInt64
+    package var transfers: Int
+    package var failed: Int
+    /// The servers that led there, by redirects, rules or as its mirror.
+    package var via: [String] = []
+
+    package init(origin: String, requests: UInt64 = 0, bytes: UInt64 = 0, transfers: Int = 0, failed: Int = 0)
+    {
+        self.origin = origin
+        self.requests = requests
+        self.bytes = bytes
+        self.transfers = transfers
+        self.failed = failed
+    }
+}
+
+/// Files put in place below one directory.
+package struct DirectoryAmount: Sendable, Equatable {
+    /// The first part of their paths; `.` for files that are in none, `nil` for all the directories not listed.
+    package var path: String?
+    package var files: Int
+    /// **Bytes** of the files, unpacked.
+    package var bytes: UInt64
+
+    package init(path: String?, files: Int, bytes: UInt64) {
+        self.path = path
+        self.files = files
+        self.bytes = bytes
+    }
+}
+
+/// How a group ended.
+package struct GroupEnd: Sendable, Equatable {
+    package var name: String
+    /// `ok`, `partial` or `failed`; `nil` while it is open.
+    package var result: String?
+    /// Files that changed.
+    package var changed: Int
+}
+
+/// Time in which a run could not go on.
+package struct Wait: Sendable, Equatable {
+    /// The name of the condition that blocked, or `connectivity`, or `retry`.
+    package var cause: String
+    /// For people.
+    package var detail: String
+    package var from: Int64
+    /// `nil` while it lasts.
+    package var to: Int64?
+    /// How often; one for a condition.
+    package var count: Int
+    /// **Milliseconds** in all, up to the report.
+    package var elapsed: Int64
+}
+
+/// How a hook ended, or that it is still owed.
+package struct HookEnd: Sendable, Equatable {
+    package var number: Int64
+    package var run: String
+    package var group: String
+    /// The program, or a webhook's URL without secrets. Its arguments are not told.
+    package var program: String
+    /// `pending`, `running`, `done`, `failed` …
+    package var state: String
+    /// `exit 3`, `timeout` …; `nil` before the first end.
+    package var ended: String?
+    package var attempt: Int
+    package var finished: Int64?
+    /// **Milliseconds** that the last attempt took.
+    package var elapsed: Int64?
+    /// The end of what a failed one wrote: for a terminal of its own machine only.
+    package var output: String?
+}
+
+/// One night, all its runs together.
+package struct Night: Sendable, Equatable {
+    /// The date of its morning: `2026-11-21`.
+    package var date: String
+    /// `Nov 21`.
+    package var label: String
+    /// Runs that were worked on.
+    package var runs: Int
+    /// The worst result of runs that ended; `stopped` when none did; `nil` when nothing was done.
+    package var result: String?
+    package var amounts: Amounts
+}

@@ -1,0 +1,125 @@
+import SyncModel
+
+/// Bytes, requests and time over the nights, as charts and as the table they are drawn from.
+struct NightCharts {
+    private let session: SessionReport
+    private let anchor: String
+
+    init(_ session: SessionReport, anchor: String) {
+        self.session = session
+        self.anchor = anchor
+    }
+
+    private var nights: [Night] { session.nights }
+
+    var html: HTML {
+        guard nights.contains(where: { $0.runs > 0 }) else { return "" }
+        let legend: HTML =
+            nights.contains(where: isMarked)
+            ? """
+            <p class="legend small soft"><span class="mark" aria-hidden="true">&#9652;</span> \
+            a night that ended incomplete, failed or was stopped</p>
+
+            """ : ""
+        return """
+            <div class="charts">\(bytes)\(requests)\(time)</div>
+            \(legend)\(table)
+            """
+    }
+
+    private func isMarked(_ night: Night) -> Bool { night.result.map { $0 != "ok" } ?? false }
+
+    private var bytes: HTML {
+        let largest = nights.map(\.amounts.received).max() ?? 0
+        return figure("Received", "b", .bytes(largest), { Double($0.amounts.received) }) {
+            ByteCount($0.amounts.received).description
+        }
+    }
+
+    private var requests: HTML {
+        let largest = nights.map(\.amounts.requests).max() ?? 0
+        return figure("Requests", "r", .count(largest), { Double($0.amounts.requests) }) {
+            Figures.grouped($0.amounts.requests)
+        }
+    }
+
+    private var time: HTML {
+        let largest = nights.map(\.amounts.elapsed).max() ?? 0
+        return figure("Time", "t", .period(largest), { Double($0.amounts.elapsed) }) {
+            Figures.period($0.amounts.elapsed)
+        }
+    }
+
+    private func figure(
+        _ name: String,
+        _ suffix: String,
+        _ scale: ChartScale,
+        _ value: (Night) -> Double,
+        _ words: (Night) -> String
+    ) -> HTML {
+        let bars = nights.map { night in
+            BarChart.Bar(
+                label: night.label,
+                value: value(night),
+                title: "\(night.label): \(night.runs == 0 ? "no run" : words(night))\(remark(night))",
+                isMarked: isMarked(night),
+                isEmpty: night.runs == 0
+            )
+        }
+        let worked = nights.filter { $0.runs > 0 }
+        let last = worked.last.map { "\($0.label): \(words($0))" } ?? ""
+        let largest = worked.max { value($0) < value($1) }.map { "; most \(words($0)) on \($0.label)" } ?? ""
+        let chart = BarChart(
+            bars: bars,
+            title: "\(name) per night of \(session.session)",
+            description:
+                "\(Figures.count(nights.count, "night")); \(last)\(largest). The table below has all.",
+            identifier: "\(anchor)\(suffix)",
+            scale: scale
+        )
+        return """
+            <figure><figcaption><b>\(name)</b><span class="soft">\(last)</span></figcaption>\(chart.html)</figure>
+
+            """
+    }
+
+    private func remark(_ night: Night) -> String {
+        night.result.map { $0 == "ok" ? "" : ", \(Self.word($0))" } ?? ""
+    }
+
+    private static func word(_ result: String) -> String {
+        switch result {
+        case "partial": "incomplete"
+        case "stopped": "stopped, goes on"
+        default: result
+        }
+    }
+
+    /// The newest first, as it is read.
+    private var table: HTML {
+        let rows: [HTML] = nights.reversed().map { night in
+            guard night.runs > 0 else {
+                return """
+                    <tr><th scope="row" class="t">\(night.date)</th><td colspan="6" class="soft">no run</td></tr>
+                    """
+            }
+            let mark: HTML =
+                isMarked(night) ? "<span class=\"mark\" aria-hidden=\"true\">&#9652;</span> " : ""
+            return """
+                <tr><th scope="row" class="t">\(night.date)</th>\
+                <td class="legend">\(mark)\(Self.word(night.result ?? ""))</td>\
+                <td class="n">\(night.runs)</td><td class="n">\(Figures.grouped(night.amounts.placed))</td>\
+                <td class="n">\(ByteCount(night.amounts.received).description)</td>\
+                <td class="n">\(Figures.grouped(night.amounts.requests))</td>\
+                <td class="n">\(Figures.period(night.amounts.elapsed))</td></tr>
+                """
+        }
+        return """
+            <details><summary>Night by night</summary><div class="scroll"><table>\
+            <thead><tr><th scope="col">Night</th><th scope="col">Result</th>\
+            <th scope="col" class="n">Runs</th><th scope="col" class="n">Files</th>\
+            <th scope="col" class="n">Received</th><th scope="col" class="n">Requests</th>\
+            <th scope="col" class="n">Time</th></tr></thead><tbody>\(rows)</tbody></table></div></details>
+            """
+    }
+}

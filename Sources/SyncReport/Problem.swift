@@ -1,0 +1,142 @@
+/// Something that went wrong, for as many files as it did, and what to do about it.
+package struct Problem: Sendable, Equatable {
+    package var kind: FailureKind
+    /// What happened, once, in the words of whoever noticed.
+    package var detail: String
+    /// How many files; 0 when it was not about single files.
+    package var files: Int
+    /// Some of their paths.
+    package var examples: [String]
+    package var time: Int64
+    /// Whether a later run has come to a good end, so that nothing is left to do.
+    package var isOver: Bool
+
+    package init(kind: FailureKind, detail: String, time: Int64) {
+        self.kind = kind
+        self.detail = detail
+        self.time = time
+        files = 0
+        examples = []
+        isOver = false
+    }
+}
+
+/// What went wrong, as far as it matters for what to do.
+package enum FailureKind: String, Sendable, CaseIterable {
+    case notThere = "not_there"
+    case access
+    case serverTrouble = "server_trouble"
+    case unreachable
+    case trust
+    case loginPage = "login_page"
+    case refusedRedirect = "refused_redirect"
+    case wrongBytes = "wrong_bytes"
+    case diskFull = "disk_full"
+    case noPermission = "no_permission"
+    case diskTrouble = "disk_trouble"
+    case inTheWay = "in_the_way"
+    case pruneRefused = "prune_refused"
+    case badManifest = "bad_manifest"
+    case rejected
+    case late
+    case lostWorker = "lost_worker"
+    case stoppedByPerson = "stopped_by_person"
+    case busy
+    case hookFailed = "hook_failed"
+    case notRun = "not_run"
+    case configuration
+    case other
+
+    /// What to do about it: one sentence or two.
+    package var advice: String {
+        switch self {
+        case .notThere:
+            "Upload the whole set again, packs first and the manifest last, then pull again."
+        case .access:
+            "Name a credentials file (--credentials, or credentials_file in config.json), or renew an expired link."
+        case .serverTrouble:
+            "The server was overloaded or out of order; the next run asks again. If it lasts, tell its owner."
+        case .unreachable:
+            "Check network, name and port ('syncagent plan MANIFEST --explain'); the next run goes on where this one was."
+        case .trust:
+            "Check this machine's clock, and name your own authority with --cacert. Its owner renews an expired certificate."
+        case .loginPage: "Open any page of that host in a browser, log in, and pull again."
+        case .refusedRedirect:
+            "If that redirect is meant, allow it for this host: --allow-redirect-downgrade or --allow-private-redirect."
+        case .wrongBytes:
+            "The server, or a cache before it, has another version: purge the cache or upload the set again, then pull."
+        case .diskFull:
+            "Make room ('syncagent gc --dry-run' says what can go), then 'syncagent resume' or pull again."
+        case .noPermission: "Let the user of the run write there, or choose another directory with --into."
+        case .diskTrouble: "Look at the disk (dmesg, smartctl), then 'syncagent verify MANIFEST'."
+        case .inTheWay: "Move what is in the way, then pull again."
+        case .pruneRefused: "If the manifest is the right one, pull once with --force; nothing was changed."
+        case .badManifest: "Publish it again; what is in place stays."
+        case .rejected:
+            "A verifier refused these files; look at them at their source. They were not installed."
+        case .late: "The time was too short: give it a longer window, a higher rate, or start earlier."
+        case .lostWorker:
+            "Its process was killed again and again: look for the reason (dmesg, journalctl), then 'syncagent resume'."
+        case .stoppedByPerson: "'syncagent resume' lets it go on."
+        case .busy:
+            "Another process was at work in the destination; nothing needs to be done unless it happens again."
+        case .hookFailed:
+            "See what it wrote ('syncagent hooks list --output'), then 'syncagent hooks replay NUMBER'."
+        case .notRun:
+            "See 'systemctl --user list-timers', or whether the agent or cron is running; 'syncagent doctor' helps."
+        case .configuration: "Mend the configuration where the message points to, then pull again."
+        case .other: "'syncagent events' has every step; 'syncagent doctor' looks for what is wrong here."
+        }
+    }
+
+    /// The kind that a message tells of: the first line of the table that has one of its words.
+    package init(of message: String) {
+        let text = message.lowercased()
+        let row = Self.table.first { row in row.words.contains { text.contains($0) } }
+        self = row?.kind ?? .other
+    }
+
+    /// In the words of transports, of the engine, of the system (strerror(3)) and of libcurl (curl_easy_strerror(3)).
+    private static let table: [(kind: FailureKind, words: [String])] = [
+        (.loginPage, ["network log-in", "a web page in place"]),
+        (.pruneRefused, ["--prune would remove"]),
+        (.diskFull, ["no space left", "are free; nothing was fetched", "disk quota"]),
+        (.noPermission, ["permission denied", "read-only file system", "operation not permitted"]),
+        (.diskTrouble, ["input/output error", "structure needs cleaning"]),
+        (.rejected, ["verifier"]),
+        (
+            .badManifest,
+            ["another manifest by now", "no manifest there", "manifest's numbers", "in the manifest"]
+        ),
+        (.notThere, ["status 404", "status 410"]),
+        (.access, ["status 401", "status 403", "407", "asks for credentials"]),
+        (.serverTrouble, ["status 429", "status 5", "status 408", "status 425"]),
+        (.refusedRedirect, ["redirect", "private address"]),
+        (
+            .wrongBytes,
+            [
+                "sha-256", "bytes, where the object has", "more than the object's", "ended early",
+                "end too early",
+                "other bytes", "more bytes", "206", "416", "content-encoding", "content-length",
+                "ignores ranges",
+                "multipart", "wrong bytes",
+            ]
+        ),
+        (.late, ["deadline"]),
+        (.trust, ["certificate", "ssl", "tls"]),
+        (
+            .unreachable,
+            [
+                "resolve", "connect", "timed out", "timeout", "unreachable", "no route", "connection",
+                "reset",
+                "recv failure", "no byte",
+            ]
+        ),
+        (
+            .inTheWay,
+            ["is a directory", "not a directory", "file exists", "in the way", "symbolic link", "too long"]
+        ),
+        (.busy, ["another syncagent", "is busy"]),
+        (.configuration, ["config", "unknown key", "credentials file"]),
+    ]
+}

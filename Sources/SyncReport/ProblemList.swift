@@ -1,0 +1,76 @@
+import SyncModel
+import SyncStore
+
+/// Everything that went wrong since some time, the worst first, and whether it still matters.
+struct ProblemList {
+    let stored: [StoredRun]
+    let events: EventFacts
+    let schedule: ReportReader.Schedule?
+    let since: Int64
+    let now: Int64
+
+    /// **Milliseconds** that a scheduled run may be late before it is missed: timers, jitter, a busy machine.
+    private static let grace: Int64 = 3_600_000
+
+    func problems(of report: SessionReport) -> [Problem] {
+        // Whatever was wrong before everything was in place is over.
+        let success = stored.last { $0.result == "ok" }?.finished ?? .min
+        var all = events.problems.map { problem in
+            var problem = problem
+            problem.isOver = problem.time < success
+            return problem
+        }
+        all += report.runs.compactMap { run in problem(of: run, success, among: all) }
+        all += report.hooks.compactMap { problem(of: $0, in: report) }
+        if let missed = missed(report) { all.append(missed) }
+        // Stable: in the order of time where they weigh the same.
+        return all.enumerated().sorted { a, b in
+            let (left, right) = (Self.weight(a.element), Self.weight(b.element))
+            return left == right ? a.offset < b.offset : left > right
+        }.map(\.element)
+    }
+
+    private static func weight(_ problem: Problem) -> Int {
+        if problem.isOver { return -1 }
+        if problem.kind == .hookFailed { return 0 }
+        return problem.files == 0 ? .max : problem.files
+    }
+
+    private func problem(of run: RunReport, _ success: Int64, among others: [Problem]) -> Problem? {
+        let time = run.finished ?? run.work.last?.ended ?? run.created
+        func made(_ kind: FailureKind, _ detail: String) -> Problem {
+            var problem = Problem(kind: kind, detail: detail, time: time)
+            problem.isOver = time < success
+            return problem
+        }
+        switch (run.state, run.reason) {
+        case ("paused", "quarantined"): return made(.lostWorker, "its process was lost again and again")
+        case ("paused", "user_stop"): return made(.stoppedByPerson, "somebody has paused it")
+        default: break
+        }
+        guard let error = run.error, run.state == "finished" || run.state == "waiting" else { return nil }
+        // The sum of single failures is told already.
+        guard !others.contains(where: { error.contains($0.detail) }) else { return nil }
+        return made(FailureKind(of: error), error)
+    }
+
+    private func problem(of hook: HookEnd, in report: SessionReport) -> Problem? {
+        guard hook.state == "failed" else { return nil }
+        let name = hook.group == "all" ? "" : " of group \(hook.group)"
+        let detail = "hook \(hook.number)\(name), \(hook.program): \(hook.ended ?? "failed")"
+        var problem = Problem(kind: .hookFailed, detail: detail, time: hook.finished ?? now)
+        // The same program has done its work for the same group later.
+        problem.isOver = report.hooks.contains {
+            $0.state == "done" && $0.program == hook.program && $0.group == hook.group
+                && ($0.finished ?? 0) > (hook.finished ?? 0)
+        }
+        return problem
+    }
+
+    private func missed(_ report: SessionReport) -> Problem? {
+        guard let due = schedule?.lastDue, due >= since, due + Self.grace < now,
+            !stored.contains(where: { $0.created >= due || ($0.finished ?? 0) >= due || $0.state.isOpen })
+        else { return nil }
+        return Problem(kind: .notRun, detail: "its schedule was due and nothing has run since", time: due)
+    }
+}

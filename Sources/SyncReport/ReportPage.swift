@@ -1,0 +1,85 @@
+import SyncModel
+
+/// A report as one HTML page: no script, no request to anywhere, light and dark.
+package struct ReportPage: Sendable {
+    private let report: MorningReport
+    private let clock: ReportClock
+
+    /// - Parameters:
+    ///   - report: What to tell, with nights.
+    ///   - clock: The time of the report, and where it is read.
+    package init(_ report: MorningReport, clock: ReportClock) {
+        self.report = report
+        self.clock = clock
+    }
+
+    /// `text/html; charset=utf-8`.
+    package static let contentType = "text/html; charset=utf-8"
+
+    /// The page.
+    package var text: String { page.text }
+
+    private var page: HTML {
+        """
+        <!doctype html>
+        <html lang="en">
+        <head>
+        <meta charset="utf-8">
+        <meta name="viewport" content="width=device-width, initial-scale=1">
+        <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+        <meta name="color-scheme" content="light dark">
+        <meta name="generator" content="syncagent \(report.version)">
+        <title>Sync report\(host), \(clock.date(report.generated))</title>
+        <style>
+        \(PageStyle.css)
+        </style>
+        </head>
+        <body>
+        <main>
+        <header>
+        <h1>Sync report\(host)</h1>
+        <p class="soft">\(clock.span(report.since, report.generated))</p>
+        <p class="sum \(report.needy == 0 ? "good" : "warn")">\(summary)</p>
+        </header>
+        \(overview)\(report.sessions.enumerated().map { SessionSection($1, number: $0 + 1, clock: clock).html })
+        <footer>syncagent \(report.version). Bytes are those received, requests every one sent; a night goes from \
+        noon to noon and bears the date of its morning.</footer>
+        </main>
+        </body>
+        </html>
+
+        """
+    }
+
+    private var host: HTML { report.host.map { ", \($0)" } ?? "" }
+
+    private var summary: HTML {
+        let sessions = Figures.count(report.sessions.count, "session")
+        switch report.needy {
+        case 0 where report.sessions.isEmpty: return "No sessions."
+        case 0: return "\(sessions), nothing needs you."
+        case 1: return "\(sessions), 1 needs you."
+        default: return "\(sessions), \(report.needy) need you."
+        }
+    }
+
+    /// A table of all, where there are several.
+    private var overview: HTML {
+        guard report.sessions.count > 1 else { return "" }
+        let rows: [HTML] = report.sessions.enumerated().map { index, session in
+            """
+            <tr><td><a href="#s\(index + 1)"><bdi>\(session.session)</bdi></a></td>\
+            <td>\(SessionSection.badge(session.verdict))</td>\
+            <td>\(session.headline)</td>\
+            <td class="n">\(ByteCount(session.amounts.received).description)</td></tr>
+            """
+        }
+        return """
+            <section class="all"><div class="scroll"><table>\
+            <caption>All sessions, those that need you first</caption>\
+            <thead><tr><th scope="col">Session</th><th scope="col">State</th><th scope="col">What it came to</th>\
+            <th scope="col" class="n">Received</th></tr></thead><tbody>\(rows)</tbody></table></div></section>
+
+            """
+    }
+}

@@ -1,0 +1,157 @@
+package import SyncModel
+
+/// A report as one JSON object: what `report --json` prints and what a webhook is sent.
+///
+/// It is described in Manifests/REPORT.md. Nothing that a hook wrote is in it, and no argument of one: secrets could be.
+package enum ReportPayload {
+    /// `application/json`.
+    package static let contentType = "application/json"
+
+    /// The object on one line, without a newline.
+    package static func json(_ report: MorningReport) -> JSONLine {
+        JSONLine.object { line in
+            line.field("report", 1)
+            line.field("version", report.version)
+            line.field("host", optional: report.host)
+            line.field("generated", timestamp(milliseconds: report.generated))
+            line.field("since", timestamp(milliseconds: report.since))
+            line.field("needs_attention", report.needy)
+            line.key("sessions")
+            line.array { array in
+                for session in report.sessions { array.object { write(session, to: &$0) } }
+            }
+        }
+    }
+
+    private static func write(_ session: SessionReport, to line: inout JSONLine) {
+        line.field("session", session.session)
+        line.field("label", optional: session.label)
+        line.field("project", session.project)
+        line.field("destination", session.destination)
+        line.field("verdict", session.verdict.word)
+        line.field("headline", session.headline)
+        line.field("state", session.state)
+        line.field("reason", optional: session.reason)
+        line.time("until", session.until)
+        line.time("next", session.next)
+        line.time("last_success", session.lastSuccess)
+        if session.isIncomplete { line.field("is_incomplete", true) }
+        write(session.amounts, to: &line)
+        line.list("origins", session.origins) { origin, line in
+            line.field("origin", origin.origin)
+            line.field("requests", origin.requests)
+            line.field("bytes", origin.bytes)
+            line.field("transfers", origin.transfers)
+            line.field("failed", origin.failed)
+            guard !origin.via.isEmpty else { return }
+            line.key("via")
+            line.array { array in for via in origin.via { array.value(via) } }
+        }
+        if session.otherBytes > 0 { line.field("other_bytes", session.otherBytes) }
+        line.list("directories", session.directories) { directory, line in
+            line.field("path", optional: directory.path)
+            line.field("files", directory.files)
+            line.field("bytes", directory.bytes)
+        }
+        line.list("groups", session.groups) { group, line in
+            line.field("group", group.name)
+            line.field("result", optional: group.result)
+            line.field("changed", group.changed)
+        }
+        line.list("runs", session.runs) { write($0, to: &$1) }
+        line.list("problems", session.problems) { problem, line in
+            line.field("kind", problem.kind.rawValue)
+            line.field("detail", problem.detail)
+            line.field("files", problem.files)
+            line.key("examples")
+            line.array { array in for path in problem.examples { array.value(path) } }
+            line.time("time", problem.time)
+            line.field("is_over", problem.isOver)
+            line.field("advice", problem.kind.advice)
+        }
+        line.list("waits", session.waits) { wait, line in
+            line.field("cause", wait.cause)
+            line.field("detail", wait.detail)
+            line.time("from", wait.from)
+            line.time("to", wait.to)
+            line.field("count", wait.count)
+            line.field("elapsed_ms", wait.elapsed)
+        }
+        line.list("hooks", session.hooks) { hook, line in
+            line.field("number", hook.number)
+            line.field("run", hook.run)
+            line.field("group", hook.group)
+            line.field("program", hook.program)
+            line.field("state", hook.state)
+            line.field("ended", optional: hook.ended)
+            line.field("attempt", hook.attempt)
+            line.time("finished", hook.finished)
+            line.field("elapsed_ms", optional: hook.elapsed)
+        }
+        line.list("nights", session.nights) { night, line in
+            line.field("night", night.date)
+            line.field("runs", night.runs)
+            line.field("result", optional: night.result)
+            write(night.amounts, to: &line)
+        }
+    }
+
+    private static func write(_ run: RunReport, to line: inout JSONLine) {
+        line.field("run", run.run)
+        line.field("origin", run.origin)
+        line.field("manifest", run.manifest)
+        line.field("manifest_sha256", run.manifestDigest)
+        line.field("state", run.state)
+        line.field("reason", optional: run.reason)
+        line.field("result", optional: run.result)
+        line.field("error", optional: run.error)
+        line.time("created", run.created)
+        line.time("started", run.started)
+        line.time("finished", run.finished)
+        line.field("files_total", run.filesTotal)
+        line.field("files_unchanged", run.filesUnchanged)
+        line.field("bytes_total", run.bytesTotal)
+        write(run.amounts, to: &line)
+        line.list("work", run.work) { piece, line in
+            line.time("ended", piece.ended)
+            line.field("stopped", optional: piece.stop)
+            write(piece.amounts, to: &line)
+        }
+    }
+
+    private static func write(_ amounts: Amounts, to line: inout JSONLine) {
+        line.key("files")
+        line.object {
+            $0.field("installed", amounts.installed)
+            $0.field("reused", amounts.reused)
+            $0.field("removed", amounts.removed)
+            $0.field("failed", amounts.failed)
+        }
+        line.key("bytes")
+        line.object {
+            $0.field("received", amounts.received)
+            $0.field("reused", amounts.reusedBytes)
+        }
+        line.field("requests", amounts.requests)
+        line.field("elapsed_ms", amounts.elapsed)
+    }
+}
+
+extension JSONLine {
+    /// Adds a key with a time, RFC 3339 in UTC, unless it is missing.
+    fileprivate mutating func time(_ name: String, _ milliseconds: Int64?) {
+        if let milliseconds { field(name, timestamp(milliseconds: milliseconds)) }
+    }
+
+    /// Adds a key with a list of objects.
+    fileprivate mutating func list<Element>(
+        _ name: String,
+        _ elements: [Element],
+        _ write: (Element, inout JSONLine) -> Void
+    ) {
+        key(name)
+        array { array in
+            for element in elements { array.object { write(element, &$0) } }
+        }
+    }
+}

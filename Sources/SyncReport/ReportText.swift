@@ -1,0 +1,275 @@
+import SyncModel
+
+/// A report for a terminal: what needs somebody first, a few lines a session, foreign text escaped.
+package struct ReportText: Sendable {
+    private let report: MorningReport
+    private let clock: ReportClock
+
+    /// Width of the names on the left.
+    private static let nameWidth = 10
+    /// Origins and problems that are told one by one.
+    private static let listed = 4
+
+    /// - Parameters:
+    ///   - report: What to tell.
+    ///   - clock: The time of the report, and where it is read.
+    package init(_ report: MorningReport, clock: ReportClock) {
+        self.report = report
+        self.clock = clock
+    }
+
+    /// The lines, without newlines.
+    package var lines: [String] {
+        let host = report.host.map { "\(escaped($0)): " } ?? ""
+        let span = clock.span(report.since, report.generated)
+        guard !report.sessions.isEmpty else { return ["\(host)no sessions; \(span)"] }
+        var lines = ["\(host)\(summary); \(span)"]
+        for session in report.sessions {
+            // A session with nothing to tell is one line below those that have something.
+            if session.verdict != .quiet || lines.count < 2 || session.verdict.needsSomebody {
+                lines.append("")
+            }
+            lines += self.lines(of: session)
+        }
+        return lines
+    }
+
+    private var summary: String {
+        let all = Figures.count(report.sessions.count, "session")
+        let bytes = ByteCount(report.sessions.reduce(0) { $0 &+ $1.amounts.received })
+        let state =
+            report.needy == 0
+            ? "nothing needs you"
+            : report.needy == 1 ? "1 needs you" : "\(Figures.grouped(report.needy)) need you"
+        return "\(all), \(state); \(bytes) received"
+    }
+
+    private static func mark(_ verdict: Verdict) -> String {
+        switch verdict {
+        case .failed: "FAILED "
+        case .attention: "LOOK   "
+        case .working: "..     "
+        case .ok: "ok     "
+        case .quiet: "-      "
+        }
+    }
+
+    private func lines(of session: SessionReport) -> [String] {
+        let label = session.label.map { " (\(escaped($0)))" } ?? ""
+        var lines = [
+            "\(Self.mark(session.verdict))\(escaped(session.session))\(label): \(escaped(session.headline))"
+        ]
+        guard session.verdict != .quiet else {
+            if let next = session.next { lines.append(row("next", clock.moment(next))) }
+            return lines
+        }
+        lines += problems(session)
+        lines += came(session)
+        lines += from(session)
+        if let reused = reused(session) { lines.append(row("reused", reused)) }
+        lines += waits(session)
+        lines += hooks(session)
+        lines += runs(session)
+        if let next = session.next { lines.append(row("next", clock.moment(next))) }
+        if session.isIncomplete {
+            lines.append(row("note", "older events are no longer kept; details may be missing"))
+        }
+        return lines
+    }
+
+    private func row(_ name: String, _ text: String) -> String {
+        let space = String(repeating: " ", count: max(1, Self.nameWidth - name.count))
+        return "       \(name)\(space)\(text)"
+    }
+
+    private func problems(_ session: SessionReport) -> [String] {
+        let shown = session.problems.prefix(Self.listed)
+        var lines: [String] = []
+        for problem in shown {
+            let files = problem.files > 0 ? "\(Figures.count(problem.files, "file")): " : ""
+            let name = problem.isOver ? "earlier" : lines.isEmpty ? "problem" : ""
+            lines.append(row(name, files + escaped(problem.detail)))
+            if problem.isOver { continue }
+            if !problem.examples.isEmpty {
+                let more = problem.files - problem.examples.count
+                let rest = more > 0 ? " and \(Figures.grouped(more)) more" : ""
+                lines.append(row("", "  \(problem.examples.map(escaped).joined(separator: ", "))\(rest)"))
+            }
+            if problem.kind == .hookFailed, let last = Self.lastWords(problem, session) {
+                lines.append(row("", "  \(last)"))
+            }
+            lines.append(row("", "-> \(problem.kind.advice)"))
+        }
+        let more = session.problems.count - shown.count
+        if more > 0 { lines.append(row("", "and \(Figures.count(more, "more problem")); --json lists them")) }
+        return lines
+    }
+
+    /// The last line that a failed hook wrote.
+    private static func lastWords(_ problem: Problem, _ session: SessionReport) -> String? {
+        let hook = session.hooks.first { problem.detail.hasPrefix("hook \($0.number)") }
+        let line = hook?.output?.split(separator: "\n").last { !$0.allSatisfy(\.isWhitespace) }
+        return line.map { "it wrote: \(escaped(String($0.prefix(200))))" }
+    }
+
+    private func came(_ session: SessionReport) -> [String] {
+        let amounts = session.amounts
+        guard amounts.placed + amounts.removed > 0 || amounts.received > 0 else { return [] }
+        var parts: [String] = []
+        if amounts.installed > 0 { parts.append("\(Figures.count(amounts.installed, "file")) fetched") }
+        if amounts.reused > 0 { parts.append("\(Figures.grouped(amounts.reused)) made from what was here") }
+        if amounts.removed > 0 { parts.append("\(Figures.grouped(amounts.removed)) removed") }
+        parts.append("\(ByteCount(amounts.received)) in \(Figures.count(amounts.requests, "request"))")
+        let rate = Figures.rate(amounts.received, amounts.elapsed).map { ", \($0)" } ?? ""
+        var lines = [
+            row("came", parts.joined(separator: ", ") + "; \(Figures.period(amounts.elapsed))\(rate)")
+        ]
+        let named = session.directories.prefix(5).map { directory in
+            let name = directory.path.map { $0 == "." ? "the top" : escaped($0) } ?? "others"
+            return "\(name) \(Figures.grouped(directory.files)) (\(ByteCount(directory.bytes)))"
+        }
+        let more = session.directories.count > 5 ? ", \(session.directories.count - 5) more" : ""
+        if !named.isEmpty { lines.append(row("into", named.joined(separator: ", ") + more)) }
+        let groups = session.groups.filter { $0.changed > 0 || $0.result != "ok" }.prefix(6).map { group in
+            let result = group.result.map { $0 == "ok" ? "" : ", \(escaped($0))" } ?? ", not complete"
+            return "\(escaped(group.name)) \(Figures.count(group.changed, "file"))\(result)"
+        }
+        if !groups.isEmpty { lines.append(row("groups", groups.joined(separator: "; "))) }
+        return lines
+    }
+
+    private func from(_ session: SessionReport) -> [String] {
+        let width = session.origins.prefix(Self.listed).map { escaped($0.origin).count }.max() ?? 0
+        var lines: [String] = []
+        for origin in session.origins.prefix(Self.listed) {
+            let name = escaped(origin.origin)
+            let space = String(repeating: " ", count: width - name.count + 2)
+            var text =
+                "\(name)\(space)\(ByteCount(origin.bytes)) in \(Figures.count(origin.requests, "request"))"
+            if origin.failed > 0 { text += ", \(Figures.count(origin.failed, "transfer")) failed" }
+            if !origin.via.isEmpty {
+                text += ", sent there by \(origin.via.map(escaped).joined(separator: ", "))"
+            }
+            lines.append(row(lines.isEmpty ? "from" : "", text))
+        }
+        let more = session.origins.count - Self.listed
+        if more > 0 { lines.append(row("", "and \(Figures.count(more, "more server"))")) }
+        if session.otherBytes > 0 {
+            lines.append(row("", "\(ByteCount(session.otherBytes)) in transfers that were cut off"))
+        }
+        return lines
+    }
+
+    /// What was here already, and why nothing had to come.
+    private func reused(_ session: SessionReport) -> String? {
+        guard let last = session.runs.last(where: { $0.result != nil }) else {
+            return session.amounts.reusedBytes > 0
+                ? "\(ByteCount(session.amounts.reusedBytes)) from what was here" : nil
+        }
+        if session.amounts.placed == 0, last.result == "ok" {
+            let all = Figures.count(last.filesTotal, "file")
+            return "all of \(all) (\(ByteCount(last.bytesTotal))) are as the manifest names them"
+        }
+        var parts: [String] = []
+        if session.filesHere > 0 {
+            parts.append(
+                "\(Figures.grouped(session.filesHere)) of \(Figures.count(last.filesTotal, "file")) were right"
+            )
+        }
+        if session.amounts.reusedBytes > 0 {
+            parts.append(
+                "\(ByteCount(session.amounts.reusedBytes)) from older versions, other files and parts"
+            )
+        }
+        return parts.isEmpty ? nil : parts.joined(separator: "; ")
+    }
+
+    private func waits(_ session: SessionReport) -> [String] {
+        var lines: [String] = []
+        for wait in session.waits.suffix(Self.listed + 1) {
+            let detail = wait.detail.isEmpty ? "" : ": \(escaped(wait.detail))"
+            let text: String
+            switch wait.cause {
+            case "connectivity":
+                text = "for the network, \(Figures.period(wait.elapsed)) in all\(detail)"
+            case "retry":
+                // What passes within a few seconds is nobody's concern.
+                guard wait.elapsed >= 5_000 || wait.count >= 10 else { continue }
+                text = "to try again, \(Figures.count(wait.count, "time"))\(detail)"
+            default:
+                let time =
+                    wait.to.map { clock.span(wait.from, $0) } ?? "since \(clock.moment(wait.from)), still"
+                text = "for \(escaped(wait.cause)), \(Figures.period(wait.elapsed)), \(time)\(detail)"
+            }
+            lines.append(row(lines.isEmpty ? "waited" : "", text))
+        }
+        return lines
+    }
+
+    private func hooks(_ session: SessionReport) -> [String] {
+        var lines: [String] = []
+        for hook in session.hooks.suffix(Self.listed) {
+            let group = hook.group == "all" ? "" : " (group \(escaped(hook.group)))"
+            let elapsed = hook.elapsed.map { " in \(Figures.period($0))" } ?? ""
+            let attempt = hook.attempt > 1 ? ", attempt \(hook.attempt)" : ""
+            let state = hook.ended.map(escaped) ?? (hook.state == "running" ? "running" : "still owed")
+            let line = "\(escaped(hook.program))\(group): \(state)\(elapsed)\(attempt)"
+            lines.append(row(lines.isEmpty ? "hooks" : "", line))
+        }
+        return lines
+    }
+
+    /// Several runs, or one that was worked on several times: each with its time.
+    private func runs(_ session: SessionReport) -> [String] {
+        guard session.runs.count + session.runs.reduce(0, { $0 + max(0, $1.work.count - 1) }) > 1 else {
+            return []
+        }
+        var entries: [(time: Int64, text: String)] = []
+        for run in session.runs {
+            for piece in run.work {
+                let end = piece.stop.map { RunWords.stop($0) } ?? RunWords.end(run)
+                let amount =
+                    "\(ByteCount(piece.amounts.received)) in \(Figures.period(piece.amounts.elapsed))"
+                entries.append((piece.began, "\(end), \(amount)"))
+            }
+            if run.work.isEmpty { entries.append((run.started ?? run.created, RunWords.end(run))) }
+        }
+        entries.sort { $0.time < $1.time }
+        let shown = entries.suffix(6)
+        var lines = shown.enumerated().map { place, entry in
+            row(place == 0 ? "runs" : "", "\(clock.moment(entry.time))  \(entry.text)")
+        }
+        let more = entries.count - shown.count
+        if more > 0 { lines.append(row("", "and \(Figures.count(more, "earlier one"))")) }
+        return lines
+    }
+}
+
+/// How runs and pieces of work ended, in words.
+enum RunWords {
+    static func stop(_ reason: String) -> String {
+        switch reason {
+        case "policy": "stopped by its conditions"
+        case "user_stop": "stopped by a person"
+        case "agent_restart": "interrupted"
+        case "user_cancel": "given up"
+        default: "stopped (\(escaped(reason)))"
+        }
+    }
+
+    static func end(_ run: RunReport) -> String {
+        switch run.state {
+        case "finished":
+            switch run.result {
+            case "ok": return run.amounts.placed + run.amounts.removed == 0 ? "ok, nothing had to come" : "ok"
+            case "partial": return "incomplete"
+            default: return "failed"
+            }
+        case "superseded": return "replaced by a newer manifest"
+        case "cancelled": return "given up"
+        case "paused": return "paused"
+        case "running": return "at work"
+        default: return "waits to go on"
+        }
+    }
+}

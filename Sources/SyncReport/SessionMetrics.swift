@@ -1,0 +1,140 @@
+import SyncModel
+import SyncStore
+
+/// One metric of every session.
+struct SessionMetrics {
+    /// What is known of a session.
+    struct Facts {
+        let session: String
+        /// Oldest first.
+        let runs: [StoredRun]
+        let failedHooks: Int
+        let owedHooks: Int
+        let next: Int64?
+
+        var last: StoredRun? { runs.last }
+        /// The last run that was worked on to its end.
+        var ended: StoredRun? { runs.last { $0.result != nil } }
+        var success: StoredRun? { runs.last { $0.result == "ok" } }
+    }
+
+    private typealias Samples = [(labels: [String: String], value: Double)]
+
+    private let name: String
+    private let help: String
+    private let read: (Facts) -> [(labels: [String: String], value: Double)]
+    private var samples: [(labels: [String: String], value: Double)] = []
+
+    private init(
+        _ name: String,
+        _ help: String,
+        _ read: @escaping (Facts) -> [(labels: [String: String], value: Double)]
+    ) {
+        self.name = "syncagent_" + name
+        self.help = help
+        self.read = read
+    }
+
+    /// One number a session, unless it is not known.
+    private static func one(_ name: String, _ help: String, _ read: @escaping (Facts) -> Double?)
+        -> SessionMetrics
+    {
+        SessionMetrics(name, help) { facts in read(facts).map { [([:], $0)] } ?? [] }
+    }
+
+    /// 1 for the state that is, 0 for the others.
+    private static func states(
+        _ name: String,
+        _ label: String,
+        _ all: [String],
+        _ help: String,
+        _ read: @escaping (Facts) -> String?
+    ) -> SessionMetrics {
+        SessionMetrics(name, help) { facts in
+            guard let state = read(facts) else { return [] }
+            return all.map { ([label: $0], $0 == state ? 1 : 0) }
+        }
+    }
+
+    mutating func add(_ facts: Facts) {
+        for sample in read(facts) {
+            samples.append(
+                (sample.labels.merging(["session": facts.session]) { first, _ in first }, sample.value)
+            )
+        }
+    }
+
+    func write(to page: inout MetricPage) {
+        guard !samples.isEmpty else { return }
+        page.family(name, .gauge, help)
+        for sample in samples { page.sample(sample.labels, sample.value) }
+    }
+
+    private static func seconds(_ milliseconds: Int64?) -> Double? { milliseconds.map { Double($0) / 1_000 } }
+
+    /// In the order in which they are told.
+    static var families: [SessionMetrics] {
+        [
+            states(
+                "session_state",
+                "state",
+                ["idle", "waiting", "running", "paused"],
+                "What the session does: 1 for its state."
+            ) { facts in facts.last.map { $0.state.isOpen ? $0.state.rawValue : "idle" } ?? "idle" },
+            states(
+                "last_run_result",
+                "result",
+                ["ok", "partial", "failed"],
+                "How the last run that came to an end did: 1 for its result."
+            ) { $0.ended?.result },
+            one(
+                "last_success_timestamp_seconds",
+                "When every file was in place last, in seconds since 1970."
+            ) { seconds($0.success?.finished) },
+            one("last_run_start_timestamp_seconds", "When that run was begun, in seconds since 1970.") {
+                seconds($0.ended?.started)
+            },
+            one("last_run_end_timestamp_seconds", "When that run came to its end, in seconds since 1970.") {
+                seconds($0.ended?.finished)
+            },
+            one("last_run_duration_seconds", "From its first beginning to its end, stops included.") {
+                facts in
+                guard let run = facts.ended, let started = run.started, let finished = run.finished else {
+                    return nil
+                }
+                return Double(max(0, finished - started)) / 1_000
+            },
+            SessionMetrics("last_run_files", "Files of that run, by what became of them.") { facts in
+                guard let counts = facts.ended?.counts else { return [] }
+                return [
+                    (["outcome": "installed"], Double(counts.filesInstalled)),
+                    (["outcome": "reused"], Double(counts.filesReused)),
+                    (["outcome": "unchanged"], Double(counts.filesUnchanged)),
+                    (["outcome": "removed"], Double(counts.filesRemoved)),
+                    (["outcome": "failed"], Double(counts.filesFailed)),
+                ]
+            },
+            one("last_run_received_bytes", "Body bytes that its last piece of work received.") {
+                $0.ended.map { Double($0.counts.bytesReceived) }
+            },
+            one("last_run_reused_bytes", "Bytes that it took from what was here.") {
+                $0.ended.map { Double($0.counts.bytesReused) }
+            },
+            one("last_run_size_bytes", "Bytes of all files that its manifest names.") {
+                $0.ended.map { Double($0.counts.bytesTotal) }
+            },
+            one("last_run_requests", "HTTP requests that its last piece of work sent.") {
+                $0.ended.map { Double($0.counts.requests) }
+            },
+            one("last_run_failed_hooks", "Hooks of the latest run that have failed.") {
+                $0.last == nil ? nil : Double($0.failedHooks)
+            },
+            one("owed_hooks", "Hooks whose group is complete and that have not ended.") {
+                Double($0.owedHooks)
+            },
+            one("next_run_timestamp_seconds", "When its schedule runs it next, in seconds since 1970.") {
+                seconds($0.next)
+            },
+        ]
+    }
+}

@@ -1,0 +1,233 @@
+import SyncModel
+
+/// One session of a page.
+struct SessionSection {
+    let session: SessionReport
+    let clock: ReportClock
+    private let anchor: String
+
+    init(_ session: SessionReport, number: Int, clock: ReportClock) {
+        self.session = session
+        self.clock = clock
+        anchor = "s\(number)"
+    }
+
+    static func badge(_ verdict: Verdict) -> HTML {
+        let word: HTML =
+            switch verdict {
+            case .failed: "failed"
+            case .attention: "needs you"
+            case .working: "under way"
+            case .ok: "ok"
+            case .quiet: "nothing new"
+            }
+        return "<span class=\"badge \(verdict.word)\">\(word)</span>"
+    }
+
+    var html: HTML {
+        let label: HTML = session.label.map { "<span class=\"soft\"><bdi>\($0)</bdi></span>" } ?? ""
+        return """
+            <section id="\(anchor)" aria-labelledby="\(anchor)-h">
+            <div class="head"><h2 id="\(anchor)-h"><bdi>\(session.session)</bdi></h2>\
+            \(Self.badge(session.verdict))\(label)</div>
+            <p class="line">\(Self.sentence(session.headline))</p>
+            <p class="where soft small">into <code>\(session.destination)</code>\(next)</p>
+            \(session.problems.prefix(8).map(problem))\(moreProblems)\(tiles)\(NightCharts(session, anchor: anchor).html)\(lists)
+            </section>
+
+            """
+    }
+
+    /// The first letter large, a stop at the end.
+    private static func sentence(_ text: String) -> String {
+        text.prefix(1).uppercased() + text.dropFirst() + "."
+    }
+
+    private var next: HTML { session.next.map { "; next run \(clock.moment($0))" } ?? "" }
+
+    private func problem(_ problem: Problem) -> HTML {
+        let kind: HTML = problem.isOver ? " over" : session.verdict == .failed ? " bad" : ""
+        let files: HTML = problem.files > 0 ? "\(Figures.count(problem.files, "file")): " : ""
+        guard !problem.isOver else {
+            return """
+                <div class="problem over small"><p>Earlier, and over: \(files)\(problem.detail) \
+                (\(clock.moment(problem.time)))</p></div>
+
+                """
+        }
+        let more = problem.files - problem.examples.count
+        let rest: HTML = more > 0 ? " and \(Figures.grouped(more)) more" : ""
+        let paths = HTML(problem.examples.map { "<code>\($0)</code>" }, separator: ", ")
+        let examples: HTML = problem.examples.isEmpty ? "" : "<p class=\"small\">\(paths)\(rest)</p>"
+        return """
+            <div class="problem\(kind)"><p><b>\(files)\(problem.detail)</b></p>\(examples)\
+            <p class="small">\(problem.kind.advice)</p></div>
+
+            """
+    }
+
+    private var moreProblems: HTML {
+        let more = session.problems.count - 8
+        return more > 0 ? "<p class=\"small soft\">and \(Figures.count(more, "more problem"))</p>" : ""
+    }
+
+    // MARK: Numbers
+
+    private var tiles: HTML {
+        guard session.verdict != .quiet else { return "" }
+        let amounts = session.amounts
+        let last = session.runs.last { $0.result != nil }
+        let here: String =
+            if let last, last.filesTotal > 0 {
+                "of \(Figures.count(last.filesTotal, "file"))"
+                    + (session.filesHere > 0 ? "; \(Figures.grouped(session.filesHere)) were right" : "")
+            } else {
+                "so far"
+            }
+        let rate = Figures.rate(amounts.received, amounts.elapsed)
+        let pieces = session.runs.reduce(0) { $0 + $1.work.count }
+        let reused = "\(Figures.count(amounts.reused, "file")) without a request"
+        return """
+            <dl class="tiles">\
+            \(tile("Received", ByteCount(amounts.received).description, "in \(Figures.count(amounts.requests, "request"))"))\
+            \(tile("Files put in place", Figures.grouped(amounts.placed), here))\
+            \(tile("Time", Figures.period(amounts.elapsed), rate ?? "\(Figures.count(pieces, "piece")) of work"))\
+            \(tile("Reused from here", ByteCount(amounts.reusedBytes).description, reused))\
+            </dl>
+
+            """
+    }
+
+    private func tile(_ name: HTML, _ value: String, _ note: String) -> HTML {
+        """
+        <div><dt>\(name)</dt><dd><div class="value">\(value)</div><div class="soft small">\(note)</div></dd></div>
+        """
+    }
+
+    // MARK: Lists
+
+    private var lists: HTML {
+        let tables = [origins, directories, groups, waits, hooks, runs].compactMap { $0 }
+        guard !tables.isEmpty else { return "" }
+        return "<div class=\"lists\">\(tables.map { "<div>\($0)</div>" as HTML })</div>"
+    }
+
+    private func table(_ caption: HTML, _ heads: [HTML], numbers: Int, _ rows: [[HTML]]) -> HTML? {
+        guard !rows.isEmpty else { return nil }
+        let first = heads.count - numbers
+        func kind(_ column: Int) -> HTML { column >= first ? " class=\"n\"" : "" }
+        let head: [HTML] = heads.enumerated().map { "<th scope=\"col\"\(kind($0))>\($1)</th>" }
+        let body = rows.map { row -> HTML in
+            let cells = row.enumerated().map { place, cell -> HTML in
+                place == 0 ? "<th scope=\"row\">\(cell)</th>" : "<td\(kind(place))>\(cell)</td>"
+            }
+            return "<tr>\(cells)</tr>"
+        }
+        return """
+            <div class="scroll"><table><caption>\(caption)</caption><thead><tr>\(head)</tr></thead>\
+            <tbody>\(body)</tbody></table></div>
+            """
+    }
+
+    private var origins: HTML? {
+        var rows: [[HTML]] = session.origins.prefix(10).map { origin in
+            let failed: HTML =
+                origin.failed > 0
+                ? "<br><span class=\"soft small\">\(Figures.count(origin.failed, "transfer")) failed</span>"
+                : ""
+            let names = HTML(origin.via.map { "\($0)" }, separator: ", ")
+            let via: HTML =
+                origin.via.isEmpty ? "" : "<br><span class=\"soft small\">sent there by \(names)</span>"
+            return [
+                "<code>\(origin.origin)</code>\(via)\(failed)",
+                "\(Figures.grouped(origin.requests))",
+                "\(ByteCount(origin.bytes).description)",
+            ]
+        }
+        if session.otherBytes > 0 {
+            rows.append(["transfers that were cut off", "", "\(ByteCount(session.otherBytes).description)"])
+        }
+        return table("Where it came from", ["Server", "Requests", "Bytes"], numbers: 2, rows)
+    }
+
+    private var directories: HTML? {
+        let rows: [[HTML]] = session.directories.prefix(10).map { directory in
+            let name: HTML = directory.path.map { $0 == "." ? "the top" : "<code>\($0)/</code>" } ?? "others"
+            return [
+                name, "\(Figures.grouped(directory.files))", "\(ByteCount(directory.bytes).description)",
+            ]
+        }
+        return table("Where files were put", ["Directory", "Files", "Size"], numbers: 2, rows)
+    }
+
+    private var groups: HTML? {
+        let rows: [[HTML]] = session.groups.prefix(12).map {
+            ["<bdi>\($0.name)</bdi>", "\($0.result ?? "not complete")", "\(Figures.grouped($0.changed))"]
+        }
+        return table("Groups", ["Group", "Result", "Files changed"], numbers: 1, rows)
+    }
+
+    private var waits: HTML? {
+        let rows: [[HTML]] = session.waits.suffix(10).map { wait in
+            let time: HTML =
+                wait.to.map { span(wait.from, $0) }
+                ?? "since <span class=\"t\">\(clock.moment(wait.from))</span>, still"
+            let detail: HTML =
+                wait.detail.isEmpty ? "" : "<br><span class=\"soft small\">\(wait.detail)</span>"
+            let name: HTML =
+                switch wait.cause {
+                case "connectivity": "the network"
+                case "retry": "another try (\(wait.count))"
+                default: "<bdi>\(wait.cause)</bdi>"
+                }
+            return ["\(name)\(detail)", time, "\(Figures.period(wait.elapsed))"]
+        }
+        return table("What it waited for", ["For", "When", "How long"], numbers: 1, rows)
+    }
+
+    /// Broken between date and time at most.
+    private func span(_ from: Int64, _ to: Int64) -> HTML {
+        let start: HTML = "<span class=\"t\">\(clock.moment(from))</span>"
+        let end = clock.date(from) == clock.date(to) ? clock.timeOfDay(to) : clock.moment(to)
+        return clock.moment(from) == clock.moment(to) ? start : "\(start) <span class=\"t\">to \(end)</span>"
+    }
+
+    private var hooks: HTML? {
+        let rows: [[HTML]] = session.hooks.suffix(10).map { hook in
+            let state: HTML =
+                hook.ended.map { "\($0)" } ?? (hook.state == "running" ? "running" : "still owed")
+            let attempt: HTML = hook.attempt > 1 ? ", attempt \(hook.attempt)" : ""
+            let group: HTML =
+                hook.group == "all" ? "" : "<br><span class=\"soft small\">group \(hook.group)</span>"
+            let elapsed: HTML = hook.elapsed.map { "\(Figures.period($0))" } ?? ""
+            return ["<code>\(hook.program)</code>\(group)", "\(state)\(attempt)", elapsed]
+        }
+        return table("Hooks", ["Program", "End", "Time"], numbers: 1, rows)
+    }
+
+    private var runs: HTML? {
+        var entries: [(time: Int64, cells: [HTML])] = []
+        for run in session.runs {
+            for piece in run.work {
+                let end: HTML = "\(piece.stop.map(RunWords.stop) ?? RunWords.end(run))"
+                let cells: [HTML] = [
+                    "<span class=\"t\">\(clock.moment(piece.began))</span>", end,
+                    "\(Figures.period(piece.amounts.elapsed))",
+                    "\(ByteCount(piece.amounts.received).description)",
+                ]
+                entries.append((piece.began, cells))
+            }
+            if run.work.isEmpty {
+                let time = run.started ?? run.created
+                entries.append((time, ["\(clock.moment(time))", "\(RunWords.end(run))", "", ""]))
+            }
+        }
+        entries.sort { $0.time < $1.time }
+        return table(
+            "Runs",
+            ["Began", "End", "Time", "Received"],
+            numbers: 2,
+            entries.suffix(12).map(\.cells)
+        )
+    }
+}

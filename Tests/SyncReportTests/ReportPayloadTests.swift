@@ -1,0 +1,181 @@
+import Foundation
+import SyncModel
+import SyncReport
+import SyncStore
+import Testing
+
+private let morning = november(21, 7, 30)
+
+@Suite("The report for programs", .timeLimit(.minutes(3)))
+struct ReportPayloadTests {
+    private func payload(_ store: SyncStore, since: Int64? = nil) throws -> [String: Any] {
+        let json = ReportPayload.json(try store.report(at: morning, since: since)).text
+        #expect(!json.contains("\n"))
+        return try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+    }
+
+    @Test("Three nights in JSON: sums, pieces of work, waits and nights [S134 S135]")
+    func threeNightsPayload() throws {
+        let object = try payload(threeNights(), since: november(18, 12))
+        #expect(object["report"] as? Int == 1 && object["needs_attention"] as? Int == 0)
+        #expect(object["generated"] as? String == "2026-11-21T07:30:00.000Z")
+        let session = try #require((object["sessions"] as? [[String: Any]])?.first)
+        #expect(session["verdict"] as? String == "ok" && session["requests"] as? Int == 70)
+        let bytes = try #require(session["bytes"] as? [String: Any])
+        #expect(bytes["received"] as? UInt64 == 824 * mebi && bytes["reused"] as? UInt64 == 24 * mebi)
+        let runs = try #require(session["runs"] as? [[String: Any]])
+        #expect(runs.map { $0["state"] as? String } == ["superseded", "finished"])
+        let work = runs.flatMap { $0["work"] as? [[String: Any]] ?? [] }
+        #expect(work.map { $0["stopped"] as? String } == ["policy", "policy", "policy", nil])
+        let waits = try #require(session["waits"] as? [[String: Any]])
+        #expect(waits.map { $0["cause"] as? String } == ["power"])
+        #expect(waits.first?["elapsed_ms"] as? Int == 3_000_000)
+        let nights = try #require(session["nights"] as? [[String: Any]])
+        #expect(nights.map { $0["night"] as? String } == ["2026-11-19", "2026-11-20", "2026-11-21"])
+        #expect(nights.map { $0["result"] as? String } == ["stopped", "stopped", "ok"])
+        let perNight = nights.compactMap { ($0["bytes"] as? [String: Any])?["received"] as? UInt64 }
+        #expect(perNight == [412 * mebi, 294 * mebi, 118 * mebi])
+    }
+
+    @Test("What went wrong is told with its kind, examples and advice")
+    func problems() throws {
+        let object = try payload(fortnight())
+        let sessions = try #require(object["sessions"] as? [[String: Any]])
+        #expect(
+            sessions.map { $0["verdict"] as? String } == ["attention", "working", "ok", "ok"]
+        )
+        let problems = try #require(sessions.first?["problems"] as? [[String: Any]])
+        #expect(problems.map { $0["kind"] as? String } == ["not_there", "disk_full", "hook_failed"])
+        #expect(problems.map { $0["files"] as? Int } == [12, 1, 0])
+        #expect((problems.first?["examples"] as? [String])?.count == 3)
+        #expect(problems.allSatisfy { ($0["advice"] as? String)?.isEmpty == false })
+        let hooks = try #require(sessions.first?["hooks"] as? [[String: Any]])
+        #expect(hooks.first?["program"] as? String == "https://chat.example.com/…")
+        #expect(hooks.first?["output"] == nil)
+    }
+
+    /// Keys in `code` at the beginning of rows of the document's tables, by the heading above them.
+    private func documented() throws -> [String: Set<String>] {
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let text = try String(contentsOf: root.appendingPathComponent("Manifests/REPORT.md"), encoding: .utf8)
+        var keys: [String: Set<String>] = [:]
+        var heading = ""
+        for line in text.split(separator: "\n") {
+            if line.hasPrefix("#") { heading = line.drop { $0 == "#" || $0 == " " }.lowercased() }
+            guard line.hasPrefix("| `") else { continue }
+            let cell = line.dropFirst(2).prefix { $0 != "|" }
+            for (place, word) in cell.split(separator: "`", omittingEmptySubsequences: false).enumerated()
+            where place % 2 == 1 {
+                keys[heading, default: []].insert(String(word))
+            }
+        }
+        return keys
+    }
+
+    @Test("Every key is described in Manifests/REPORT.md, and nothing else is")
+    func document() throws {
+        var found: [String: Set<String>] = [:]
+        func walk(_ value: Any, _ name: String) {
+            if let list = value as? [Any] { for element in list { walk(element, name) } }
+            guard let object = value as? [String: Any] else { return }
+            found[name, default: []].formUnion(object.keys)
+            for (key, inner) in object { walk(inner, key) }
+        }
+        let due = [
+            "com.example.tower": ReportReader.Schedule(next: november(22, 2)),
+            "film/harbour-dailies": ReportReader.Schedule(next: november(22, 2)),
+        ]
+        let store = try fortnight()
+        try store.hold(run: "weights-21", reason: "metered", error: "x", due: november(21, 8))
+        let labelled = StoreStory("labelled", in: store)
+        try labelled.begin("l-1", at: november(21, 1), groups: ["all", "maps"])
+        try labelled.finish(
+            StoreStory.Work(otherBytes: 4),
+            "l-1",
+            at: november(21, 2),
+            total: 3,
+            result: "failed",
+            error: "no"
+        )
+        let report = try store.report(at: morning, schedules: due)
+        let json = ReportPayload.json(report).text
+        walk(try JSONSerialization.jsonObject(with: Data(json.utf8)), "report")
+        let described = try documented()
+        for (name, keys) in found where name != "via" && name != "examples" {
+            #expect(keys.subtracting(described[name] ?? []) == [], "\(name)")
+        }
+        // Seldom there: a label, lost events.
+        let seldom: Set<String> = ["label", "is_incomplete"]
+        for (name, keys) in described {
+            #expect(keys.subtracting(found[name] ?? []).subtracting(seldom) == [], "\(name)")
+        }
+    }
+}
+
+@Suite("What events are made of", .timeLimit(.minutes(3)))
+struct EventFactsTests {
+    @Test(
+        "Lines that are no events of ours, or lack what they should have, are left alone",
+        arguments: [
+            "", "{", "null", "{\"event\":\"run.summary\"", "{\"event\":\"run.summary\"}",
+            "{\"event\":\"run.summary\",\"time\":\"yesterday\"}",
+            "{\"event\":\"run.summary\",\"time\":\"2026-11-21T01:00:00.000Z\",\"received\":-1,\"requests\":1e400}",
+            "{\"event\":\"run.summary\",\"time\":\"2026-11-21T01:00:00.000Z\",\"received\":99999999999999999999,"
+                + "\"files\":[],\"origins\":{\"a\":1},\"directories\":[1,null,{\"files\":\"x\"}]}",
+            "{\"event\":\"task.failed\",\"time\":\"2026-13-41T99:00:00.000Z\"}",
+            "{\"event\":\"condition.cleared\",\"time\":\"2026-11-21T01:00:00.000Z\",\"condition\":7}",
+        ]
+    )
+    func garbage(line: String) throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        try story.begin("1", at: november(21, 1))
+        try store.append([Array(line.utf8)], to: "tower", time: november(21, 1))
+        try story.finish(StoreStory.Work(received: 5), "1", at: november(21, 2), total: 1)
+        let session = try #require(try store.report(at: morning).sessions.first)
+        #expect(session.verdict == .ok && session.amounts.received == 5)
+    }
+
+    @Test("A condition that blocks since before the report counts; one that was over before does not")
+    func conditions() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        try story.begin("1", at: november(19, 1), isHeld: false)
+        func condition(_ name: String, _ condition: String, _ time: Int64) throws {
+            try story.event(name, "1", at: time) {
+                $0.field("condition", condition)
+                $0.field("detail", "since \(timestamp(milliseconds: time))")
+            }
+        }
+        try condition("condition.blocked", "load", november(19, 9))
+        try condition("condition.cleared", "load", november(19, 10))
+        try condition("condition.blocked", "power", november(20, 1))
+        try condition("condition.blocked", "power", november(20, 2))
+        try condition("condition.blocked", "metered", november(20, 9))
+        try condition("condition.cleared", "metered", november(20, 10))
+        let session = try #require(try store.report(at: morning).sessions.first)
+        #expect(session.waits.map(\.cause) == ["power", "metered"])
+        #expect(session.waits.map(\.to) == [nil, november(20, 10)])
+        #expect(session.waits.map(\.from) == [november(20, 1), november(20, 9)])
+        #expect(session.verdict == .working && session.headline.hasPrefix("blocked by power"))
+    }
+
+    @Test("Runs whose events are gone are told from their numbers")
+    func withoutEvents() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        var start = RunStart(session: story.request, run: "1", manifest: .zero, location: "/m.json")
+        start.origin = "interactive"
+        try store.begin(start, now: november(21, 1))
+        var counts = RunCounts()
+        counts.filesTotal = 3
+        counts.filesInstalled = 3
+        counts.bytesReceived = 77
+        counts.requests = 2
+        try store.finish(run: "1", result: "ok", counts: counts, now: november(21, 1, 1))
+        let session = try #require(try store.report(at: morning).sessions.first)
+        #expect(session.amounts.received == 77 && session.amounts.elapsed == 60_000)
+        #expect(session.nights.map(\.amounts.received) == [77])
+    }
+}

@@ -1,0 +1,251 @@
+import SyncModel
+import SyncReport
+import SyncStore
+import Testing
+
+private let morning = november(21, 7, 30)
+
+@Suite("The report for a terminal", .timeLimit(.minutes(3)))
+struct ReportTextTests {
+    @Test("Three nights: window too short, newer manifest on battery, whole [S132 S134 S135]")
+    func threeNightsText() throws {
+        let schedule = ["com.example.tower": ReportReader.Schedule(next: november(22, 2))]
+        let text = try threeNights().text(at: morning, since: november(18, 12), schedules: schedule)
+        #expect(
+            text == """
+                render-07: 1 session, nothing needs you; 824 MiB received; 2026-11-18 12:00 to 2026-11-21 07:30
+
+                ok     com.example.tower: 9,560 files put in place, 824 MiB received
+                       came      9,524 files fetched, 36 made from what was here, 824 MiB in 70 requests; 3 h 34 min, 65.6 KiB/s
+                       into      textures 8,340 (1.24 GiB), maps 1,220 (191 MiB)
+                       from      https://cdn.example.com  699 MiB in 60 requests
+                                 http://mirror.lan        109 MiB in 10 requests, sent there by https://cdn.example.com
+                                 16.0 MiB in transfers that were cut off
+                       reused    24.0 MiB from older versions, other files and parts
+                       waited    for power, 50 min, 2026-11-20 02:10 to 03:00: on battery, 61 %
+                       hooks     /usr/local/lib/syncagent/reindex: exit 0 in 12 s
+                       runs      2026-11-19 02:00  stopped by its conditions, 412 MiB in 2 h
+                                 2026-11-20 02:00  stopped by its conditions, 64.0 MiB in 10 min
+                                 2026-11-20 03:00  stopped by its conditions, 230 MiB in 1 h
+                                 2026-11-21 02:00  ok, 118 MiB in 24 min 15 s
+                       next      2026-11-22 02:00
+                """
+        )
+    }
+
+    @Test("The last night alone has only what came in it")
+    func lastNight() throws {
+        let text = try threeNights().text(at: morning)
+        #expect(
+            text == """
+                render-07: 1 session, nothing needs you; 118 MiB received; 2026-11-20 07:30 to 2026-11-21 07:30
+
+                ok     com.example.tower: 1,240 files put in place, 118 MiB received
+                       came      1,204 files fetched, 36 made from what was here, 118 MiB in 14 requests; 24 min 15 s, 83.0 KiB/s
+                       into      maps 900 (130 MiB), textures 340 (77.0 MiB)
+                       from      http://mirror.lan        109 MiB in 10 requests, sent there by https://cdn.example.com
+                                 https://cdn.example.com  9.00 MiB in 4 requests
+                       reused    8,320 of 9,560 files were right; 24.0 MiB from older versions, other files and parts
+                       hooks     /usr/local/lib/syncagent/reindex: exit 0 in 12 s
+                """
+        )
+    }
+
+    @Test("What needs somebody comes first, with what to do; foreign text is harmless [V63]")
+    func fortnightText() throws {
+        let text = try fortnight().text(at: morning)
+        #expect(
+            text == """
+                render-07: 4 sessions, 1 needs you; 3.52 GiB received; 2026-11-20 07:30 to 2026-11-21 07:30
+
+                LOOK   film/harbour-dailies: 13 of 4,210 files are missing; 44 files put in place, 301 MiB received
+                       problem   12 files: https://assets.example.com: status 404
+                                   shots/010/plate.exr, shots/010/<script>alert(1)</script>.exr, shots/020/\\u{1b}[31mred.exr and 9 more
+                                 -> Upload the whole set again, packs first and the manifest last, then pull again.
+                                 1 file: cannot write shots/040/a: No space left on device
+                                   shots/040/a\\u{202e}gpj.exr
+                                 -> Make room ('syncagent gc --dry-run' says what can go), then 'syncagent resume' or pull again.
+                                 hook 14, https://chat.example.com/…: exit 1
+                                   it wrote: the channel is gone, CANARY-OUTPUT
+                                 -> See what it wrote ('syncagent hooks list --output'), then 'syncagent hooks replay NUMBER'.
+                       came      44 files fetched, 301 MiB in 22 requests; 9 min, 571 KiB/s
+                       into      shots 44 (300 MiB)
+                       from      https://assets.example.com  301 MiB in 22 requests, 2 transfers failed
+                       reused    4,153 of 4,210 files were right
+                       waited    to try again, 4 times: https://assets.example.com: status 503
+                       hooks     https://chat.example.com/…: exit 1 in 30 s
+
+                ..     lab-weights: blocked by metered (the connection 'Phone' is metered) since 2026-11-21 01:30; 3 files put in place, 2.88 GiB received so far
+                       came      3 files fetched, 2.88 GiB in 24 requests; 30 min, 1.64 MiB/s
+                       into      base 3 (2.88 GiB)
+                       from      https://weights.example.net  2.88 GiB in 24 requests
+                       waited    for metered, 6 h, since 2026-11-21 01:30, still: the connection 'Phone' is metered
+
+                ok     com.example.tower: 1,103 files put in place, 356 MiB received
+                       came      1,068 files fetched, 35 made from what was here, 356 MiB in 40 requests; 3 min 12 s, 1.85 MiB/s
+                       into      textures 712 (356 MiB), maps 267 (178 MiB), sounds 89 (44.0 MiB), the top 2 (4.00 KiB)
+                       groups    maps 1,068 files
+                       from      http://mirror.lan        285 MiB in 29 requests, sent there by https://cdn.example.com
+                                 https://cdn.example.com  71.4 MiB in 9 requests
+                       reused    18,897 of 20,000 files were right; 25.0 MiB from older versions, other files and parts
+                       hooks     /usr/local/lib/syncagent/reindex: exit 0 in 9.3 s
+
+                ok     org.example.icons: nothing had to come
+                       reused    all of 57,894 files (114 MiB) are as the manifest names them
+                """
+        )
+    }
+
+    @Test("A night in which nothing ran is told, and a schedule that was due is looked into [S132]")
+    func nothingRan() throws {
+        let store = try threeNights()
+        let quiet = try store.text(at: november(25, 8))
+        #expect(
+            quiet == """
+                render-07: 1 session, nothing needs you; 0 B received; 2026-11-24 08:00 to 2026-11-25 08:00
+
+                -      com.example.tower: nothing has run in this time; everything was in place on 2026-11-21 02:24
+                """
+        )
+        let due = ["com.example.tower": ReportReader.Schedule(next: nil, lastDue: november(25, 2))]
+        let missed = try store.text(at: november(25, 8), schedules: due)
+        #expect(
+            missed.contains("LOOK   com.example.tower: did not run; everything was in place on 2026-11-21")
+        )
+        #expect(missed.contains("its schedule was due and nothing has run since"))
+        #expect(missed.contains("-> See 'systemctl --user list-timers'"))
+        // Within the hour it may still come.
+        let soon = try store.text(at: november(25, 2, 30), schedules: due)
+        #expect(!soon.contains("LOOK"))
+    }
+
+    @Test("No session, no store to speak of: one line")
+    func empty() throws {
+        let text = try SyncStore.inMemory().text(at: morning)
+        #expect(text == "render-07: no sessions; 2026-11-20 07:30 to 2026-11-21 07:30")
+    }
+
+    @Test("A run that failed and then succeeded needs nobody; one that failed last does")
+    func order() throws {
+        let store = try SyncStore.inMemory()
+        let tower = StoreStory("tower", in: store)
+        func run(_ name: String, _ hour: Int, _ result: String, error: String? = nil) throws {
+            try tower.begin(name, at: november(21, hour))
+            try tower.finish(
+                StoreStory.Work(),
+                name,
+                at: november(21, hour, 1),
+                total: 10,
+                unchanged: result == "ok" ? 10 : 0,
+                result: result,
+                error: error
+            )
+        }
+        let error = "https://cdn.example.com/m.json: Could not resolve host: cdn.example.com"
+        try run("1", 1, "failed", error: error)
+        var session = try #require(try store.report(at: morning).sessions.first)
+        #expect(session.verdict == .failed && session.headline == "it failed")
+        #expect(session.problems.map(\.kind) == [.unreachable])
+        try run("2", 3, "ok")
+        session = try #require(try store.report(at: morning).sessions.first)
+        #expect(session.verdict == .ok)
+        #expect(session.problems.map(\.isOver) == [true])
+        let text = try store.text(at: morning)
+        #expect(text.contains("earlier   https://cdn.example.com/m.json: Could not resolve host"))
+        #expect(!text.contains("->"))
+    }
+
+    @Test(
+        "Who has stopped it, and what to do, is said",
+        arguments: [
+            ("user_stop", Verdict.attention, "paused", FailureKind.stoppedByPerson),
+            ("quarantined", .attention, "put aside", .lostWorker),
+        ]
+    )
+    func paused(reason: String, verdict: Verdict, headline: String, kind: FailureKind) throws {
+        let store = try SyncStore.inMemory()
+        let tower = StoreStory("tower", in: store)
+        try tower.begin("1", at: november(21, 1))
+        try store.apply(.paused, to: "1", reason: reason, now: november(21, 2))
+        let session = try #require(try store.report(at: morning).sessions.first)
+        #expect(session.verdict == verdict && session.headline == headline)
+        #expect(session.problems.map(\.kind) == [kind])
+    }
+}
+
+@Suite("What a failure is and what to do about it", .timeLimit(.minutes(3)))
+struct FailureKindTests {
+    @Test(
+        "Messages of transports, the engine and the system have their kinds",
+        arguments: [
+            (
+                "https://a.example/x: status 404; it is not there: was all of the set uploaded?",
+                FailureKind.notThere
+            ),
+            ("https://a.example/x: status 403; it refuses access", .access),
+            ("the proxy asks for other credentials (407)", .access),
+            ("https://a.example/x: status 503; the server is overloaded", .serverTrouble),
+            ("https://a.example/x: Could not resolve host: a.example", .unreachable),
+            ("Failed to connect to a.example port 443 after 3 ms: Couldn't connect to server", .unreachable),
+            ("https://a.example/x: SSL certificate problem: certificate has expired", .trust),
+            ("a web page in place of the file; is there a network log-in?", .loginPage),
+            ("a redirect from https to http, https://a.example/x to http://b.example/x", .refusedRedirect),
+            ("b.example has a private address, and a public server led there", .refusedRedirect),
+            ("the bytes have SHA-256 00, not 11, from https://a.example/x", .wrongBytes),
+            ("12 bytes, where the object has 13", .wrongBytes),
+            ("cannot write maps/a: No space left on device", .diskFull),
+            ("/srv/x: needs 2.00 GiB, 1.00 GiB are free; nothing was fetched", .diskFull),
+            ("cannot create maps: Permission denied", .noPermission),
+            ("cannot sync maps/a: Input/output error", .diskTrouble),
+            ("--prune would remove 9 of 10 installed files from /srv/x, more than half", .pruneRefused),
+            ("https://a.example/m.json: there is another manifest by now; pull it again", .badManifest),
+            ("the deadline has passed; last: unreachable", .late),
+            ("cannot rename maps: Is a directory", .inTheWay),
+            ("/srv/x: another syncagent is at work there (process 7); wait for it", .busy),
+            ("png-check, a verifier, refuses it: bad magic", .rejected),
+            ("something new", .other),
+        ]
+    )
+    func kinds(message: String, kind: FailureKind) {
+        #expect(FailureKind(of: message) == kind)
+    }
+
+    @Test("Every kind has advice that is a sentence", arguments: FailureKind.allCases)
+    func advice(kind: FailureKind) {
+        #expect(kind.advice.count > 20 && kind.advice.count < 160)
+        #expect(kind.advice.hasSuffix("."))
+    }
+}
+
+@Suite("Times and figures of reports", .timeLimit(.minutes(3)))
+struct FigureTests {
+    @Test(
+        "Numbers read well",
+        arguments: [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567"), (-1_000, "-1,000")]
+    )
+    func grouped(number: Int, text: String) { #expect(Figures.grouped(number) == text) }
+
+    @Test(
+        "Periods have the units people use",
+        arguments: [
+            (0, "0.0 s"), (630, "0.6 s"), (12_400, "12 s"), (192_000, "3 min 12 s"), (600_000, "10 min"),
+            (7_200_000, "2 h"), (12_870_000, "3 h 34 min"), (183_600_000, "2 d 3 h"), (-5, "0.0 s"),
+        ] as [(Int64, String)]
+    )
+    func period(milliseconds: Int64, text: String) { #expect(Figures.period(milliseconds) == text) }
+
+    @Test("A night goes from noon to noon of local time, whatever the clock did in it [S132]")
+    func nights() {
+        // Central Europe: one hour ahead of UTC, two until 2026-10-25 01:00 UTC.
+        let change: Int64 = 1_792_890_000_000
+        let zone = ReportClock(now: november(21), offset: { $0 < change ? 7_200 : 3_600 })
+        #expect(ReportClock.date(night: zone.night(of: november(21, 2))) == "2026-11-21")
+        #expect(ReportClock.date(night: zone.night(of: november(20, 11))) == "2026-11-21")
+        #expect(ReportClock.date(night: zone.night(of: november(20, 10, 59))) == "2026-11-20")
+        #expect(ReportClock.date(night: zone.night(of: change - 1)) == "2026-10-25")
+        #expect(ReportClock.date(night: zone.night(of: change)) == "2026-10-25")
+        #expect(zone.timeOfDay(change - 1) == "02:59" && zone.timeOfDay(change) == "02:00")
+        #expect(ReportClock.shortDate(night: zone.night(of: november(21, 2))) == "Nov 21")
+        #expect(ReportClock.date(night: zone.night(of: -1)) == "1970-01-01")
+    }
+}
