@@ -138,7 +138,9 @@ let package = Package(
             "SyncConditions", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit",
         ]),
         // The process that works on runs nobody waits for.
-        library("SyncDaemon", ["SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore"]),
+        library("SyncDaemon", [
+            "SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncReport",
+        ]),
         tests("SyncDaemonTests", [
             "SyncDaemon", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks", "SyncTransfer",
             "SyncPlugins",
@@ -167,7 +169,7 @@ let package = Package(
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncSettings",
             "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer",
             "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncFiles", "SyncDigest", "CPosix",
-            "SyncConditions", "SyncPluginProcess",
+            "SyncConditions", "SyncPluginProcess", "SyncReport",
             argumentParser, logging,
         ]),
         tests("SyncCommandsTests", [

@@ -46,6 +46,9 @@ public protocol AgentControl: Sendable {
         progress: Bool
     ) async throws(ControlError) -> AsyncThrowingStream<String, any Error>
 
+    /// What Prometheus is told, in its text format 0.0.4.
+    func metrics() async throws(ControlError) -> String
+
     /// Stops the agent; returns when it has begun to.
     func stop(_ mode: AgentStop) async
 }

@@ -93,6 +93,13 @@ struct ControlResponder: Sendable {
             return try Self.json(HooksAnswer(await control.hooks(session: session)))
         case .replay(let number):
             return try Self.json(await control.replay(hook: number))
+        case .metrics:
+            let text = try await control.metrics()
+            return Response(
+                status: .ok,
+                headers: [.contentType: "text/plain; version=0.0.4; charset=utf-8"],
+                body: ResponseBody(byteBuffer: ByteBuffer(string: text))
+            )
         case .events(let name, let since, let follow, let progress):
             let lines = try await control.events(of: name, since: since, follow: follow, progress: progress)
             let buffer = try streams.open()

@@ -15,6 +15,7 @@ enum Route: Equatable, Sendable {
     case events(String, since: Int64, follow: Bool, progress: Bool)
     case hooks(session: String?)
     case replay(Int64)
+    case metrics
 
     /// Why there is no route.
     enum Refusal: Error, Equatable, Sendable {
@@ -50,6 +51,9 @@ enum Route: Equatable, Sendable {
         case (1, "runs", _):
             try Self.check(method, "POST")
             self = .enqueue
+        case (1, "metrics", _):
+            try Self.check(method, "GET")
+            self = .metrics
         case (1, "hooks", _):
             try Self.check(method, "GET")
             self = .hooks(session: query.text("session"))

@@ -1,6 +1,7 @@
 package import SyncControl
 import SyncEngine
 import SyncModel
+import SyncReport
 import SyncStore
 
 extension Agent: AgentControl {
@@ -16,6 +17,16 @@ extension Agent: AgentControl {
             sessions: (try? store.sessions().count) ?? 0,
             onDemand: environment.isOnDemand
         )
+    }
+
+    package func metrics() throws(ControlError) -> String {
+        let facts = Metrics.AgentFacts(
+            started: started,
+            runningRuns: jobs.count,
+            maximumRuns: environment.maximumRuns
+        )
+        let metrics = Metrics(store: store, version: environment.version, agent: facts)
+        return try asking { () throws(StoreError) in try metrics.text() }
     }
 
     package func sessions() throws(ControlError) -> [SessionStatus] {

@@ -41,7 +41,8 @@ private let allowedImports: [String: Set<String>] = [
     "SyncConditions": ["SyncModel", "SyncPlugins", "SyncSchedule", "CPosix", "Dispatch", "Foundation"],
     // Threads are Foundation's.
     "SyncDaemon": [
-        "SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "Foundation",
+        "SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncReport",
+        "Foundation",
     ],
     // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.
     "SyncControlServer": [
@@ -56,7 +57,7 @@ private let allowedImports: [String: Set<String>] = [
         "SyncSettings", "SyncStore", "SyncCompression", "SyncDigest", "SyncFiles", "SyncPublisher",
         "SyncServer",
         "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncConditions", "SyncPluginProcess",
-        "CPosix", "ArgumentParser", "Logging", "Foundation",
+        "SyncReport", "CPosix", "ArgumentParser", "Logging", "Foundation",
     ],
     "syncagent": ["SyncCommands"],
     "SyncTestKit": [

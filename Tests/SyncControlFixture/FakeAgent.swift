@@ -65,6 +65,11 @@ package actor FakeAgent: AgentControl {
         )
     }
 
+    package func metrics() throws(ControlError) -> String {
+        try ask("metrics")
+        return "# HELP up Always 1.\n# TYPE up gauge\nup 1\n"
+    }
+
     package func sessions() throws(ControlError) -> [SessionStatus] {
         try ask("sessions")
         return [Self.session]

@@ -45,6 +45,16 @@ struct ControlServerTests {
         #expect(await agent.asked == [asked])
     }
 
+    @Test("Metrics are text in the format that Prometheus reads", needsCurl)
+    func metrics() async throws {
+        let agent = FakeAgent()
+        let answer = try await withServer(of: agent) { socket in try await Curl(socket).run([], "/v1/metrics")
+        }
+        #expect(answer.status == 200 && answer.body == "# HELP up Always 1.\n# TYPE up gauge\nup 1\n")
+        #expect(answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8")
+        #expect(await agent.asked == ["metrics"])
+    }
+
     @Test("The agent, sessions and hooks are listed; a hook is replayed", needsCurl)
     func lists() async throws {
         let agent = FakeAgent()

@@ -25,6 +25,7 @@ struct RouteTests {
                 "GET", "/v1/sessions/a/events?since=7&follow=1&progress=1",
                 .events("a", since: 7, follow: true, progress: true)
             ),
+            ("GET", "/v1/metrics", .metrics),
             ("GET", "/v1/hooks", .hooks(session: nil)),
             ("GET", "/v1/hooks?session=a%20b", .hooks(session: "a b")),
             ("POST", "/v1/hooks/12/replay", .replay(12)),

@@ -129,7 +129,7 @@ struct MetricsTests {
     @Test("Every number is the store's")
     func values() throws {
         let read = Exposition(try Metrics(store: fortnight(), version: "0.1.0").text())
-        let film = "session=film/harbour-dailies"
+        let film = "session=film.harbour-dailies"
         #expect(read.values["syncagent_sessions"] == 4)
         #expect(read.values["syncagent_build_info version=0.1.0"] == 1)
         #expect(read.values["syncagent_last_run_result result=partial \(film)"] == 1)

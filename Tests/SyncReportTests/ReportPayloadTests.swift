@@ -84,7 +84,7 @@ struct ReportPayloadTests {
         }
         let due = [
             "com.example.tower": ReportReader.Schedule(next: november(22, 2)),
-            "film/harbour-dailies": ReportReader.Schedule(next: november(22, 2)),
+            "film.harbour-dailies": ReportReader.Schedule(next: november(22, 2)),
         ]
         let store = try fortnight()
         try store.hold(run: "weights-21", reason: "metered", error: "x", due: november(21, 8))

@@ -58,7 +58,7 @@ struct ReportTextTests {
             text == """
                 render-07: 4 sessions, 1 needs you; 3.52 GiB received; 2026-11-20 07:30 to 2026-11-21 07:30
 
-                LOOK   film/harbour-dailies: 13 of 4,210 files are missing; 44 files put in place, 301 MiB received
+                LOOK   film.harbour-dailies: 13 of 4,210 files are missing; 44 files put in place, 301 MiB received
                        problem   12 files: https://assets.example.com: status 404
                                    shots/010/plate.exr, shots/010/<script>alert(1)</script>.exr, shots/020/\\u{1b}[31mred.exr and 9 more
                                  -> Upload the whole set again, packs first and the manifest last, then pull again.

@@ -93,7 +93,7 @@ func threeNights() throws -> SyncStore {
 func fortnight() throws -> SyncStore {
     let store = try SyncStore.inMemory()
     try steadyNights(of: StoreStory("com.example.tower", in: store, destination: "/srv/tower"))
-    try troubledNights(of: StoreStory("film/harbour-dailies", in: store, destination: "/mnt/assets/harbour"))
+    try troubledNights(of: StoreStory("film.harbour-dailies", in: store, destination: "/mnt/assets/harbour"))
     let icons = StoreStory("org.example.icons", in: store, destination: "/usr/local/share/icons")
     for day in 15...21 {
         let run = "icons-\(day)"

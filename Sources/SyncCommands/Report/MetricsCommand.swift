@@ -1,0 +1,68 @@
+import ArgumentParser
+import Foundation
+import SyncModel
+import SyncReport
+import SyncStore
+
+/// `syncagent metrics`: what Prometheus wants to know, for node_exporter's textfile collector.
+struct MetricsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "metrics",
+        abstract: "Print metrics of all sessions in the text format of Prometheus.",
+        discussion: """
+            Needs no agent. A running agent tells the same at GET /v1/metrics on its socket. With `metrics` in the \
+            configuration file, {"metrics": {"textfile": "/path/syncagent.prom"}}, the file is written anew at the \
+            end of every run.
+            """
+    )
+
+    @Option(
+        help: ArgumentHelp(
+            "Put them into this file, as a whole: a name that ends in .prom, where node_exporter's textfile "
+                + "collector looks.",
+            valueName: "file.prom"
+        ),
+        completion: .file(extensions: ["prom"])
+    )
+    var textfile: String?
+
+    func validate() throws {
+        if let textfile, !MetricsFile.isName(textfile) {
+            throw ValidationError("--textfile wants a name that ends in .prom, not '\(escaped(textfile))'.")
+        }
+    }
+
+    func run() async throws {
+        let output = Output()
+        let state = try StateAccess(output: output)
+        let store = try state.existingStore()
+        guard let textfile else {
+            guard let store else { return output.message("No sessions.") }
+            var text = try MetricsFile.text(store)
+            // A line brings its own newline.
+            text.removeLast()
+            return output.line(text)
+        }
+        guard let store else { throw StateAccess.noSessions }
+        try MetricsFile(path: textfile).write(store)
+    }
+}
+
+/// The file that node_exporter reads.
+struct MetricsFile: Sendable {
+    let path: String
+
+    /// node_exporter leaves every other file alone.
+    static func isName(_ path: String) -> Bool { path.hasSuffix(".prom") && !path.hasSuffix("/.prom") }
+
+    static func text(_ store: SyncStore) throws(CommandFailure) -> String {
+        try asking { () throws(StoreError) in try Metrics(store: store, version: syncagentVersion).text() }
+    }
+
+    /// Replaces the file by what the store says now.
+    ///
+    /// - Throws: ``CommandFailure`` with status 73 or 74.
+    func write(_ store: SyncStore) throws(CommandFailure) {
+        try ReplacedFile(path: path, mode: 0o644).write(Self.text(store))
+    }
+}

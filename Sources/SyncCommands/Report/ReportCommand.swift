@@ -1,0 +1,166 @@
+import ArgumentParser
+import Foundation
+import SyncModel
+import SyncReport
+import SyncStore
+
+/// `syncagent report`: what sessions did, for people and for programs.
+struct ReportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "report",
+        abstract: "Say what came, from where, how long it took, what failed and what to do about it.",
+        discussion: """
+            Tells of all sessions, or of one, since the same time yesterday or since --since. Needs no agent and \
+            starts none. The HTML page is one file with charts of up to 30 nights; it loads nothing from anywhere. \
+            Manifests/REPORT.md describes the JSON.
+            """
+    )
+
+    @OptionGroup
+    var session: ReportSession
+
+    @Option(
+        help: ArgumentHelp(
+            "What happened since: a number of days, 90m, 12h, 7d, 2026-11-20, or 2026-11-20T02:00.  (default: 24h)",
+            valueName: "time|days"
+        )
+    )
+    var since: String?
+
+    @Flag(help: "Print one JSON object.")
+    var json = false
+
+    @Flag(help: "Print a page for a browser.")
+    var html = false
+
+    @Option(
+        help: ArgumentHelp("Write it to this file instead of standard output.", valueName: "file"),
+        completion: .file()
+    )
+    var output: String?
+
+    func validate() throws {
+        if json, html { throw ValidationError("--json and --html do not go together.") }
+        if output == "" { throw ValidationError("--output wants a file, not an empty text.") }
+        _ = try start(now: EngineAssembly.milliseconds())
+    }
+
+    private func start(now: Int64) throws -> Int64 {
+        guard let since else { return now - 86_400_000 }
+        guard let start = ReportStart.parse(since, now: now, zone: .current) else {
+            throw ValidationError(
+                "--since '\(escaped(since))' is neither a number of days nor a time such as 12h, 7d, 2026-11-20 or "
+                    + "2026-11-20T02:00."
+            )
+        }
+        guard start < now else { throw ValidationError("--since '\(escaped(since))' is in the future.") }
+        return start
+    }
+
+    func run() async throws {
+        let terminal = Output()
+        let state = try StateAccess(output: terminal)
+        let clock = ReportClock.here(EngineAssembly.milliseconds())
+        var report = MorningReport(
+            version: syncagentVersion,
+            host: HostName.own,
+            generated: clock.now,
+            since: try start(now: clock.now),
+            sessions: []
+        )
+        if let store = try state.existingStore() {
+            var names: [String]?
+            if let name = session.session { names = [try StateAccess.session(name, in: store)] }
+            let reader = ReportReader(
+                store: store,
+                clock: clock,
+                version: report.version,
+                host: report.host,
+                schedules: [:]
+            )
+            report = try asking { [names, since = report.since] () throws(StoreError) in
+                try reader.report(of: names, since: since, hasNights: json || html)
+            }
+        } else if session.session != nil {
+            throw StateAccess.noSessions
+        }
+        let text: String
+        if json {
+            text = ReportPayload.json(report).text
+        } else if html {
+            text = ReportPage(report, clock: clock).text
+        } else {
+            text = ReportText(report, clock: clock).lines.joined(separator: "\n")
+        }
+        guard let output else { return terminal.line(text) }
+        try ReplacedFile(path: output, mode: 0o644).write(text.hasSuffix("\n") ? text : text + "\n")
+    }
+}
+
+/// Which session a report is about.
+struct ReportSession: ParsableArguments {
+    @Argument(help: ArgumentHelp("Only this session.  (default: all)", valueName: "session"))
+    var session: String?
+
+    func validate() throws {
+        if session == "" { throw ValidationError("SESSION wants a name, not an empty text.") }
+    }
+}
+
+/// The machine's name, as it calls itself.
+enum HostName {
+    /// `nil` when it has none. gethostname(2).
+    static var own: String? {
+        var buffer = [CChar](repeating: 0, count: 256)
+        guard gethostname(&buffer, buffer.count - 1) == 0 else { return nil }
+        let name = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return name.isEmpty ? nil : name
+    }
+}
+
+extension ReportClock {
+    /// The machine's own time zone.
+    static func here(_ now: Int64) -> ReportClock {
+        let zone = TimeZone.current
+        return ReportClock(now: now) {
+            zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double($0) / 1_000))
+        }
+    }
+}
+
+/// The value of `--since`.
+enum ReportStart {
+    /// - Parameters:
+    ///   - text: A number of days; `90m`, `12h`, `7d`; a local date, at midnight; a local date and time; RFC 3339.
+    ///   - now: **Milliseconds** since 1970.
+    ///   - zone: For dates without an offset.
+    /// - Returns: **Milliseconds** since 1970; `nil` for any other text.
+    static func parse(_ text: String, now: Int64, zone: TimeZone) -> Int64? {
+        let isNumber = !text.isEmpty && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
+        if let period = try? duration(isNumber ? text + "d" : text) {
+            return now - Int64(period / .milliseconds(1))
+        }
+        guard !isNumber else { return nil }
+        var style = Date.ISO8601FormatStyle(timeZone: zone).year().month().day()
+        if let date = exactly(text, 10, style) { return date }
+        style = style.dateTimeSeparator(.standard)
+        let plain = text.replacing(" ", with: "T", maxReplacements: 1)
+        if plain.utf8.count == 16,
+            let date = exactly(plain + ":00", 19, style.time(includingFractionalSeconds: false))
+        {
+            return date
+        }
+        if let date = exactly(plain, 19, style.time(includingFractionalSeconds: false)) { return date }
+        let full = [Date.ISO8601FormatStyle(), Date.ISO8601FormatStyle(includingFractionalSeconds: true)]
+        return full.lazy.compactMap { try? $0.parse(plain) }.first.flatMap(milliseconds)
+    }
+
+    private static func exactly(_ text: String, _ length: Int, _ style: Date.ISO8601FormatStyle) -> Int64? {
+        guard text.utf8.count == length else { return nil }
+        return (try? style.parse(text)).flatMap(milliseconds)
+    }
+
+    private static func milliseconds(_ date: Date) -> Int64? {
+        Int64(exactly: (date.timeIntervalSince1970 * 1_000).rounded())
+    }
+}

@@ -1,0 +1,77 @@
+import Foundation
+import Testing
+
+@testable import SyncCommands
+
+@Suite("Options of the report", .timeLimit(.minutes(3)))
+struct ReportCommandTests {
+    /// 2026-11-21 07:30 UTC.
+    private let now: Int64 = 1_795_246_200_000
+    private let berlin = TimeZone(identifier: "Europe/Berlin") ?? .gmt
+
+    @Test(
+        "--since takes days, periods, local dates and times, and RFC 3339",
+        arguments: [
+            ("1", 1_795_159_800_000), ("7", 1_794_641_400_000), ("12h", 1_795_203_000_000),
+            ("90m", 1_795_240_800_000), ("7d", 1_794_641_400_000),
+            ("2026-11-20", 1_795_129_200_000), ("2026-11-20T02:00", 1_795_136_400_000),
+            ("2026-11-20 02:00", 1_795_136_400_000), ("2026-11-20T02:00:30", 1_795_136_430_000),
+            ("2026-11-20T02:00:00Z", 1_795_140_000_000), ("2026-11-20T02:00:00.500Z", 1_795_140_000_500),
+            ("2026-11-20T02:00:00+05:00", 1_795_122_000_000),
+            // Summer time.
+            ("2026-07-01", 1_782_856_800_000),
+        ] as [(String, Int64)]
+    )
+    func since(text: String, start: Int64) {
+        #expect(ReportStart.parse(text, now: now, zone: berlin) == start)
+    }
+
+    @Test(
+        "--since refuses what is none of them",
+        arguments: [
+            "", "0", "-1", "yesterday", "2026-13-01", "2026-11-20T25:00", "2026-11-2", "1.5d",
+            "99999999999999",
+        ]
+    )
+    func refused(text: String) {
+        #expect(ReportStart.parse(text, now: now, zone: berlin) == nil)
+    }
+
+    @Test(
+        "Options that would be ignored are refused",
+        arguments: [
+            ["--json", "--html"], ["--since", "soon"], ["--since", "2096-01-01"], ["--output", ""], [""],
+        ]
+    )
+    func validation(arguments: [String]) {
+        #expect(throws: (any Error).self) { try ReportCommand.parse(arguments) }
+    }
+
+    @Test(
+        "A textfile ends in .prom",
+        arguments: [("/x/syncagent.prom", true), ("a.prom", true), ("/x/.prom", false), ("a.txt", false)]
+    )
+    func textfile(name: String, isFine: Bool) {
+        #expect(MetricsFile.isName(name) == isFine)
+        #expect((try? MetricsCommand.parse(["--textfile", name])) != nil == isFine)
+    }
+
+    @Test("A file is replaced as a whole, readable for others; where it cannot be, the old one stays")
+    func replaced() throws {
+        let directory = FileManager.default.temporaryDirectory.path + "/report-" + UUID().uuidString
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let file = ReplacedFile(path: directory + "/m.prom", mode: 0o644)
+        try file.write("one\n")
+        try file.write("two\n")
+        #expect(try String(contentsOfFile: file.path, encoding: .utf8) == "two\n")
+        let mode = try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions] as? Int
+        #expect(mode == 0o644)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory) == ["m.prom"])
+        let failure = #expect(throws: CommandFailure.self) {
+            try ReplacedFile(path: directory + "/none/m.prom", mode: 0o644).write("three\n")
+        }
+        #expect(failure?.status == .cannotCreate)
+        #expect(failure?.message.contains("No such file or directory") == true)
+    }
+}
