@@ -145,6 +145,8 @@ enum ReportStart {
         if let date = exactly(text, 10, style) { return date }
         style = style.dateTimeSeparator(.standard)
         let plain = text.replacing(" ", with: "T", maxReplacements: 1)
+        // Foundation takes 25:00 for the next day.
+        guard let hour = Int(plain.dropFirst(11).prefix(2)), hour < 24 else { return nil }
         if plain.utf8.count == 16,
             let date = exactly(plain + ":00", 19, style.time(includingFractionalSeconds: false))
         {
