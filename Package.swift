@@ -97,7 +97,11 @@ let package = Package(
         library("SyncHooks", ["SyncModel", "SyncPlugins", "CPosix"]),
         // Plugins that are programs of their own.
         library("SyncPluginProcess", ["SyncModel", "SyncPlugins", "SyncHooks", "CPosix"]),
-        tests("SyncPluginProcessTests", ["SyncPluginProcess", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+        // What every plugin must do, for people who write one and for tests.
+        library("SyncPluginChecks", ["SyncPlugins"]),
+        tests("SyncPluginProcessTests", [
+            "SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncTestKit",
+        ]),
         library("SyncPublisher", [
             "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
         ]),
@@ -169,7 +173,7 @@ let package = Package(
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncSettings",
             "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer",
             "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncFiles", "SyncDigest", "CPosix",
-            "SyncConditions", "SyncPluginProcess", "SyncReport",
+            "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport",
             argumentParser, logging,
         ]),
         tests("SyncCommandsTests", [

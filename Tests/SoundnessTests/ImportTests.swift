@@ -20,6 +20,8 @@ private let allowedImports: [String: Set<String>] = [
     "SyncHooks": ["SyncModel", "SyncPlugins", "Subprocess", "CPosix"],
     // Starts programs as hooks are started; waits for answers with Dispatch's semaphore.
     "SyncPluginProcess": ["SyncModel", "SyncPlugins", "SyncHooks", "CPosix", "Dispatch"],
+    // Asks plugins from several threads at once.
+    "SyncPluginChecks": ["SyncPlugins", "Dispatch"],
     "SyncPublisher": [
         "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
     ],
@@ -57,6 +59,7 @@ private let allowedImports: [String: Set<String>] = [
         "SyncSettings", "SyncStore", "SyncCompression", "SyncDigest", "SyncFiles", "SyncPublisher",
         "SyncServer",
         "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncConditions", "SyncPluginProcess",
+        "SyncPluginChecks",
         "SyncReport", "CPosix", "ArgumentParser", "Logging", "Foundation",
     ],
     "syncagent": ["SyncCommands"],

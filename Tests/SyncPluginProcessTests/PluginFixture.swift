@@ -87,11 +87,14 @@ final class PluginFixture: Sendable {
         return configuration
     }
 
+    /// The directory of the example plugins.
+    static let examples = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent()
+        .deletingLastPathComponent().appendingPathComponent("Examples/plugins").path
+
     /// A plugin of Examples, copied to where nobody else can change it, whatever the checkout's permissions are.
     func example(_ name: String) throws -> PluginProgram {
-        let tree = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
-        let file = tree.appendingPathComponent("Examples/plugins/\(PluginProgram.prefix)\(name)")
+        let file = URL(fileURLWithPath: "\(Self.examples)/\(PluginProgram.prefix)\(name)")
         try root.write(
             Array(try Data(contentsOf: file)),
             to: "plugins/\(PluginProgram.prefix)\(name)",
@@ -166,4 +169,13 @@ func isAlive(_ process: Int32) -> Bool {
 /// Waits until something is so; a test fails by its time limit otherwise.
 func wait(until isSo: () -> Bool) async throws {
     while !isSo() { try await Task.sleep(for: .milliseconds(5)) }
+}
+
+/// A result of a call that throws.
+func outcome<R: Sendable>(_ body: @escaping @Sendable () throws -> R) async -> Result<R, PluginError> {
+    await blocking {
+        do { return .success(try body()) } catch let error as PluginError { return .failure(error) } catch {
+            return .failure(PluginError(plugin: "?", code: .refused, message: "\(error)"))
+        }
+    }
 }

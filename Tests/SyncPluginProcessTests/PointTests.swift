@@ -5,16 +5,6 @@ import SyncTestKit
 import Synchronization
 import Testing
 
-/// A result of a call that throws.
-private func outcome<R: Sendable>(_ body: @escaping @Sendable () throws -> R) async -> Result<R, PluginError>
-{
-    await blocking {
-        do { return .success(try body()) } catch let error as PluginError { return .failure(error) } catch {
-            return .failure(PluginError(plugin: "?", code: .refused, message: "\(error)"))
-        }
-    }
-}
-
 @Suite(.timeLimit(.minutes(1)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
 struct PointTests {
     // MARK: Credentials

@@ -1,0 +1,50 @@
+import SyncPlugins
+
+/// What came of one rule of a contract.
+package struct CheckResult: Sendable, Equatable {
+    /// What a good plugin does.
+    package var rule: String
+    /// What this one did instead; `nil` when it kept the rule.
+    package var failure: String?
+    /// What its author can do about it.
+    package var advice: String
+
+    /// Whether the rule was kept.
+    package var passed: Bool { failure == nil }
+}
+
+extension [CheckResult] {
+    /// The rules that were not kept, one line each; for tests.
+    package var failures: [String] { compactMap { result in result.failure.map { "\(result.rule): \($0)" } } }
+}
+
+/// Runs rules one after another and keeps what came of them.
+struct RuleBook {
+    private(set) var results: [CheckResult] = []
+
+    /// Runs one rule; `body` says what was wrong, or nothing.
+    mutating func rule(_ rule: String, _ advice: String, _ body: () -> String?) {
+        results.append(CheckResult(rule: rule, failure: body(), advice: advice))
+    }
+}
+
+/// Calls something that may fail, and says what came of it.
+func attempt<R>(_ body: () throws(PluginError) -> R) -> Result<R, PluginError> {
+    do throws(PluginError) { return .success(try body()) } catch { return .failure(error) }
+}
+
+/// What is wrong with a text that goes into one line of a request; `nil` for nothing.
+func lineFault(_ text: String, _ what: String) -> String? {
+    text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } ? nil : "\(what) has a control character in it"
+}
+
+/// What is wrong with headers that a plugin sets.
+func headerFault(_ fields: [HeaderField]) -> String? {
+    for field in fields {
+        guard !field.name.isEmpty, field.name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != 0x3A }) else {
+            return "a header's name is no token (RFC 9110, section 5.6.2)"
+        }
+        if let fault = lineFault(field.value, "the header \(field.name)") { return fault }
+    }
+    return nil
+}

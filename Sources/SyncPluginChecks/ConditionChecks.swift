@@ -1,0 +1,69 @@
+package import SyncPlugins
+
+/// Checks a condition.
+///
+/// - Parameters:
+///   - condition: In whatever state it is.
+///   - destination: A directory, absolute.
+///   - now: **Milliseconds** since 1970.
+package func check(
+    condition: any Condition,
+    destination: String = "/tmp",
+    now: Int64
+) -> [CheckResult] {
+    var book = RuleBook()
+    let context = ConditionContext(destination: destination, now: now)
+
+    book.rule(
+        "Its name is lower case, words joined by _ or -",
+        "The name stands in status and events, where scripts look for it."
+    ) {
+        let isGood = condition.name.utf8.allSatisfy { byte in
+            (0x61...0x7A).contains(byte) || (0x30...0x39).contains(byte) || byte == 0x5F || byte == 0x2D
+        }
+        return isGood && !condition.name.isEmpty ? nil : "it is called '\(condition.name)'"
+    }
+    book.rule(
+        "It answers ok, blocked with a reason, or unknown with a reason",
+        "People read the reason in status: say what blocks in a few words."
+    ) { fault(of: condition, context) }
+    book.rule(
+        "When it tells until when it blocks, that is to come",
+        "'until' is in milliseconds since 1970; leave it out when it is not known."
+    ) {
+        let result = attempt { () throws(PluginError) in try condition.state(in: context) }
+        guard case .success(.blocked(_, .some(let until))) = result, until <= now else { return nil }
+        return "until is \(now - until) ms ago" + (until < now / 500 ? "; is it in seconds?" : "")
+    }
+    book.rule(
+        "A destination that does not exist, and many bytes, do it no harm",
+        "Answer unknown for what cannot be looked at."
+    ) {
+        fault(
+            of: condition,
+            ConditionContext(destination: "/nonexistent/\u{1F5BC} x", receivedBytes: 1 << 50, now: now)
+        )
+    }
+    book.rule(
+        "Ten questions in a row are answered",
+        "It is asked every few seconds for as long as a run lasts."
+    ) {
+        for _ in 0..<10 {
+            if let fault = fault(of: condition, context) { return fault }
+        }
+        return nil
+    }
+    book.rule("Four callers at a time all get answers", "Requests come before others are answered.") {
+        together(4) { _ in fault(of: condition, context) }
+    }
+    return book.results
+}
+
+private func fault(of condition: any Condition, _ context: ConditionContext) -> String? {
+    switch attempt({ () throws(PluginError) in try condition.state(in: context) }) {
+    case .failure(let error): "it failed: \(error.message)"
+    case .success(.ok): nil
+    case .success(.blocked(let reason, _)): reason.isEmpty ? "blocked without a reason" : nil
+    case .success(.unknown(let reason)): reason.isEmpty ? "unknown without a reason" : nil
+    }
+}

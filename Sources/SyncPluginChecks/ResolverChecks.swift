@@ -1,0 +1,122 @@
+import Dispatch
+package import SyncPlugins
+import Synchronization
+
+/// Checks a resolver: what it answers is well formed, whole and in order, whoever asks and however often.
+///
+/// - Parameters:
+///   - resolver: It may replace and cancel as it likes.
+///   - url: A URL that it is for, where it is for certain ones only.
+package func check(
+    resolver: any RequestResolver,
+    url: String = "https://assets.example.com/files/a.bin"
+) -> [CheckResult] {
+    var book = RuleBook()
+    let one = ResolverRequest(url: url, original: url)
+
+    book.rule("One request gets one disposition", "Answer with a list as long as the list of requests.") {
+        fault(of: attempt { () throws(PluginError) in try resolver.resolve([one]) }, count: 1)
+    }
+    book.rule("No requests get no dispositions", "Answer an empty list with an empty list.") {
+        fault(of: attempt { () throws(PluginError) in try resolver.resolve([]) }, count: 0)
+    }
+    book.rule(
+        "Each reason gets a disposition: a start, a redirect, an expired link",
+        "Do not rely on fields that a reason does not have; answer continue to what is not yours."
+    ) {
+        let requests = [
+            one,
+            ResolverRequest(url: url + "?x=1", original: url, reason: .redirect(status: 302)),
+            ResolverRequest(url: url + "?x=1", original: url, range: 10..<20, reason: .expired(status: 403)),
+        ]
+        return fault(of: attempt { () throws(PluginError) in try resolver.resolve(requests) }, count: 3)
+    }
+    book.rule(
+        "A thousand requests get a thousand dispositions, in their order",
+        "Answer in the order of the requests; do not leave out those that are not yours."
+    ) {
+        let requests = (0..<1_000).map {
+            ResolverRequest(url: "\(url)/\($0 % 7)", original: "\(url)/\($0 % 7)")
+        }
+        let result = attempt { () throws(PluginError) in try resolver.resolve(requests) }
+        if let fault = fault(of: result, count: 1_000) { return fault }
+        guard case .success(let answers) = result else { return nil }
+        for index in 7..<1_000 where answers[index].kind != answers[index % 7].kind {
+            return "equal requests got '\(answers[index % 7].kind)' and '\(answers[index].kind)'"
+        }
+        return nil
+    }
+    book.rule(
+        "The same question again gets the same kind of disposition",
+        "Questions come again after a retry or a crash; keep no count of them."
+    ) {
+        let results = (0..<3).map { _ in attempt { () throws(PluginError) in try resolver.resolve([one]) } }
+        for result in results {
+            if let fault = fault(of: result, count: 1) { return fault }
+        }
+        let kinds = Set(results.compactMap { try? $0.get().first?.kind })
+        return kinds.count > 1 ? "it answered \(kinds.sorted().joined(separator: " and "))" : nil
+    }
+    book.rule(
+        "Odd requests do it no harm: a long URL, an empty range, escapes, another scheme's case",
+        "Parse URLs with a library; answer continue to what cannot be parsed."
+    ) {
+        let urls = [
+            url + "?" + String(repeating: "a", count: 8_000), url + "/%00%ff%2e%2e", "HTTPS://EXAMPLE.COM",
+            url + "/%F0%9F%96%BC",
+        ]
+        let requests = urls.map { ResolverRequest(url: $0, original: $0, range: 5..<5) }
+        return fault(
+            of: attempt { () throws(PluginError) in try resolver.resolve(requests) },
+            count: urls.count
+        )
+    }
+    book.rule("Eight callers at a time all get answers", "Requests come before others are answered.") {
+        together(8) { number in
+            let mine = ResolverRequest(url: "\(url)/\(number)", original: "\(url)/\(number)")
+            return fault(of: attempt { () throws(PluginError) in try resolver.resolve([mine]) }, count: 1)
+        }
+    }
+    return book.results
+}
+
+private func fault(of result: Result<[RequestDisposition], PluginError>, count: Int) -> String? {
+    switch result {
+    case .failure(let error): return "it failed: \(error.message)"
+    case .success(let answers):
+        guard answers.count == count else { return "\(answers.count) dispositions for \(count) requests" }
+        return answers.compactMap(\.fault).first
+    }
+}
+
+extension RequestDisposition {
+    fileprivate var kind: String {
+        switch self {
+        case .proceed: "continue"
+        case .replace: "replace"
+        case .cancel: "cancel"
+        }
+    }
+
+    fileprivate var fault: String? {
+        switch self {
+        case .proceed: return nil
+        case .cancel(let reason): return reason.isEmpty ? "a cancel without a reason" : nil
+        case .replace(let url, let headers):
+            let low = url.lowercased()
+            guard low.hasPrefix("https://") || low.hasPrefix("http://") else {
+                return "a replacement that is no http or https URL"
+            }
+            return lineFault(url, "a replacement") ?? headerFault(headers)
+        }
+    }
+}
+
+/// Runs something on several threads at once; the first fault there was.
+func together(_ count: Int, _ body: @Sendable (Int) -> String?) -> String? {
+    let faults = Mutex<[String]>([])
+    DispatchQueue.concurrentPerform(iterations: count) { number in
+        if let fault = body(number) { faults.withLock { $0.append(fault) } }
+    }
+    return faults.withLock { $0.first }
+}

@@ -1,0 +1,85 @@
+package import SyncPlugins
+
+/// Checks a verifier over files that exist.
+///
+/// - Parameters:
+///   - verifier: It may accept and refuse as it likes.
+///   - files: At least one; their paths decide what a verifier looks at.
+///   - isUnchanged: Whether a file is still what it was.
+package func check(
+    verifier: any FileVerifier,
+    files: [StagedFile],
+    isUnchanged: (StagedFile) -> Bool
+) -> [CheckResult] {
+    var book = RuleBook()
+    func ask(_ files: [StagedFile]) -> Result<[FileVerdict], PluginError> {
+        attempt { () throws(PluginError) in try verifier.verify(files) }
+    }
+
+    book.rule("Each file gets one verdict", "Answer with a list as long as the list of files.") {
+        for file in files {
+            if let fault = fault(of: ask([file]), count: 1) { return fault }
+        }
+        return fault(of: ask(files), count: files.count)
+    }
+    book.rule("No files get no verdicts", "Answer an empty list with an empty list.") {
+        fault(of: ask([]), count: 0)
+    }
+    book.rule(
+        "Verdicts are in the order of the files",
+        "Do not sort, and do not answer as soon as one is done."
+    ) {
+        let alone = files.map { try? ask([$0]).get().first?.kind }
+        for order in [Array(files.indices), files.indices.reversed()] {
+            guard case .success(let verdicts) = ask(order.map { files[$0] }), verdicts.count == order.count
+            else {
+                return "it failed for several files together"
+            }
+            for (verdict, index) in zip(verdicts, order) where verdict.kind != alone[index] {
+                return
+                    "'\(files[index].path)' is \(alone[index] ?? "?") alone and \(verdict.kind) among others"
+            }
+        }
+        return nil
+    }
+    book.rule("Two hundred files at once get their verdicts", "Close each file before the next is opened.") {
+        let many = (0..<200).map { files[$0 % files.count] }
+        return fault(of: ask(many), count: 200)
+    }
+    book.rule("Files are not changed", "Open them for reading only; they are installed as they are.") {
+        files.first { !isUnchanged($0) }.map { "'\($0.path)' was changed" }
+    }
+    book.rule(
+        "A file that it refuses for its bytes is not accepted when it cannot be read",
+        "An accepted file is installed: when a file cannot be opened, answer refused with the reason."
+    ) {
+        for file in files where (try? ask([file]).get().first?.kind) == "refused" {
+            var gone = file
+            gone.stagedPath += ".gone"
+            if case .success([.accepted]) = ask([gone]) {
+                return "'\(gone.path)' is not there and was accepted"
+            }
+        }
+        return nil
+    }
+    book.rule("Four callers at a time all get answers", "Requests come before others are answered.") {
+        let first = Array(files.prefix(1))
+        return together(4) { _ in
+            fault(of: attempt { () throws(PluginError) in try verifier.verify(first) }, count: first.count)
+        }
+    }
+    return book.results
+}
+
+private func fault(of result: Result<[FileVerdict], PluginError>, count: Int) -> String? {
+    switch result {
+    case .failure(let error): return "it failed: \(error.message)"
+    case .success(let verdicts):
+        guard verdicts.count == count else { return "\(verdicts.count) verdicts for \(count) files" }
+        return verdicts.contains(.refused(reason: "")) ? "a refusal without a reason" : nil
+    }
+}
+
+extension FileVerdict {
+    fileprivate var kind: String { self == .accepted ? "accepted" : "refused" }
+}
