@@ -84,6 +84,16 @@ final class AgentBench: Sendable {
         }
     }
 
+    /// Where the large file is served.
+    static let largePath = "/tower/files/large"
+
+    /// Only the large file stops in the middle of each answer, until it is published again.
+    func stallLarge() {
+        let path = AgentBench.largePath
+        let object = objects[path] ?? ServedObject([])
+        server.respond(to: path) { _ in .object(object).stalling(at: Self.stallPoint(path)) }
+    }
+
     /// **Bytes** that come of an object before it stalls.
     static func stallPoint(_ path: String) -> Int { path.hasSuffix("large") ? 1_500_000 : 1_000 }
 

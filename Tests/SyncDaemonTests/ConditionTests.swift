@@ -89,20 +89,21 @@ struct ConditionTests {
         try await whileRunning(agent) {
             _ = try await agent.enqueue(request(bench))
             try await bench.until(.running)
-            for _ in 0..<1_000 where bench.server.log.bytesSent(to: "/tower/large") < 1_500_000 {
+            for _ in 0..<1_000 where bench.server.log.bytesSent(to: AgentBench.largePath) < 1_500_000 {
                 try await Task.sleep(for: .milliseconds(5))
             }
+            #expect(bench.server.log.bytesSent(to: AgentBench.largePath) >= 1_500_000)
             power.set(.blocked(reason: "on battery"))
             try await bench.until(.waiting)
             bench.free()
-            let sent = bench.server.log.bytesSent(to: "/tower/large")
+            let sent = bench.server.log.bytesSent(to: AgentBench.largePath)
             try await Task.sleep(for: .milliseconds(100))
-            #expect(bench.server.log.bytesSent(to: "/tower/large") == sent, "blocked, and yet it asks")
+            #expect(bench.server.log.bytesSent(to: AgentBench.largePath) == sent, "blocked, and yet it asks")
             power.set(.ok)
             try await bench.until(.finished)
         }
         #expect(bench.tree.problems(in: bench.destination) == [])
-        #expect(bench.server.log.bytesSent(to: "/tower/large") <= 3_000_000 + 300_000)
+        #expect(bench.server.log.bytesSent(to: AgentBench.largePath) <= 3_000_000 + 300_000)
         let stopped = try bench.events().first { $0["event"] as? String == "run.stopped" }
         #expect(stopped?["reason"] as? String == "policy")
         #expect(power.contexts.contains { $0.receivedBytes > 0 }, "a budget needs to know what has come")

@@ -1,0 +1,112 @@
+import Foundation
+import SyncConditions
+import SyncControl
+import SyncDaemon
+import SyncModel
+import SyncStore
+import SyncTestKit
+import Testing
+
+/// Nights from 02:00 to 06:00 UTC: the first is too short, the second brings a newer manifest, the third ends it.
+@Suite("Three nights", .timeLimit(.minutes(3)))
+struct ThreeNightsTests {
+    private let session = "com.example.tower"
+    private static let day: Int64 = 86_400_000
+    private static let largeSize = 6_000_000
+
+    private func agent(_ bench: AgentBench) -> Agent {
+        bench.agent {
+            $0.lookInterval = .milliseconds(10)
+            $0.blockedInterval = 100
+        }
+    }
+
+    /// Sets the clock to a time of the next day.
+    private func advance(_ bench: AgentBench, toHour hour: Int64) {
+        let time = bench.now() % Self.day
+        let wanted = hour * 3_600_000
+        bench.advance(.milliseconds(wanted > time ? wanted - time : wanted - time + Self.day))
+    }
+
+    private func request(_ bench: AgentBench) -> EnqueueRequest {
+        var request = bench.request()
+        request.origin = .schedule
+        request.conditions.window = DailyWindow(startMinute: 120, lengthMinutes: 240, timeZone: "UTC")
+        return request
+    }
+
+    private func until(_ bench: AgentBench, large bytes: Int) async throws {
+        for _ in 0..<4_000 where bench.server.log.bytesSent(to: AgentBench.largePath) < bytes {
+            try await Task.sleep(for: .milliseconds(2))
+        }
+        let run = try bench.store.runs().first
+        #expect(
+            bench.server.log.bytesSent(to: AgentBench.largePath) >= bytes,
+            "\(run.map { "\($0.state) \($0.reason ?? "") \($0.error ?? "")" } ?? "no run")"
+        )
+    }
+
+    /// Waits until the night's end has stopped the run.
+    private func untilStopped(_ bench: AgentBench, _ run: String) async throws {
+        for _ in 0..<4_000 where try bench.store.run(run).reason != "window" {
+            try await Task.sleep(for: .milliseconds(2))
+        }
+        #expect(try bench.store.run(run).state == .waiting && bench.store.run(run).reason == "window")
+    }
+
+    @Test("What is needed comes once, whatever the nights are like [S134 S135]")
+    func nights() async throws {
+        let bench = try AgentBench(files: 200, large: Self.largeSize)
+        let first = bench.tree
+        advance(bench, toHour: 2)
+        let agent = agent(bench)
+        try await whileRunning(agent) {
+            // The first: the large file stops in the middle, and the window ends.
+            bench.stallLarge()
+            let one = try await agent.enqueue(request(bench))
+            try await until(bench, large: 1_500_000)
+            advance(bench, toHour: 6)
+            try await untilStopped(bench, one.run)
+            let status = try await agent.session(session)
+            #expect(status.reason == "window")
+            let until = try #require(status.until?.milliseconds)
+            #expect(until % Self.day == 7_200_000, "\(until)")
+            let evening = bench.server.log.entries.count
+            advance(bench, toHour: 22)
+            try await Task.sleep(for: .milliseconds(150))
+            #expect(bench.server.log.entries.count == evening, "it asks outside its window")
+
+            // The second: some files are new, and the large one stops again.
+            var newer = first
+            for number in 0..<20 { newer.addFile("f/\(number)", size: 3_000, seed: UInt64(5_000 + number)) }
+            try bench.publish(newer, revision: 2)
+            bench.stallLarge()
+            advance(bench, toHour: 2)
+            let two = try await agent.enqueue(request(bench))
+            #expect(two.run == one.run || two.superseded == [one.run])
+            try await until(bench, large: 3_000_000)
+            advance(bench, toHour: 6)
+            try await untilStopped(bench, two.run)
+            #expect(try bench.store.run(one.run).state == .superseded)
+
+            // The third: nothing is in the way.
+            try bench.publish(newer, revision: 2)
+            bench.server.releaseStalls()
+            advance(bench, toHour: 2)
+            let three = try await agent.enqueue(request(bench))
+            #expect(three.run == two.run)
+            try await bench.until(.finished)
+            #expect(newer.problems(in: bench.destination) == [])
+            #expect(try bench.store.run(two.run).result == "ok")
+        }
+        let needed = 200 * 3_000 + 20 * 3_000 + Self.largeSize
+        let sent = bench.server.log.entries.filter { !$0.request.path.hasSuffix("manifest.json") }
+            .reduce(0) { $0 + $1.bytesSent }
+        #expect(Double(sent) <= 1.02 * Double(needed), "\(sent) bytes for \(needed)")
+        let names = try bench.eventNames().filter { $0.hasPrefix("condition.") }
+        #expect(
+            names == ["condition.blocked", "condition.cleared", "condition.blocked", "condition.cleared"]
+        )
+        #expect(try bench.disorder() == [])
+    }
+}
