@@ -108,6 +108,8 @@ final class RunGate: Sendable {
             // A look may end after the run has.
             guard try environment.store.run(run).result == nil else { return }
             try environment.store.append(lines, to: session, time: now)
+            // Told once: whoever looks next must not find what has been cleared.
+            if block == nil { try environment.store.hold(run: run, reason: nil, due: nil) }
         } catch {
             environment.log("\(escaped(session)): \(error)")
         }
