@@ -144,11 +144,12 @@ let package = Package(
         // The process that works on runs nobody waits for.
         library("SyncDaemon", [
             "SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncReport",
+            "SyncSchedule",
         ]),
         tests("SyncDaemonTests", [
             "SyncDaemon", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks", "SyncTransfer",
             "SyncPlugins",
-            "SyncModel", "SyncTestKit", database,
+            "SyncModel", "SyncSchedule", "SyncTestKit", database,
         ]),
         library("SyncControlServer", [
             "SyncControl", "SyncModel", "CPosix", logging,
@@ -172,7 +173,7 @@ let package = Package(
         library("SyncCommands", [
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncSettings",
             "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer",
-            "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncFiles", "SyncDigest", "CPosix",
+            "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles", "SyncDigest", "CPosix",
             "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport",
             argumentParser, logging,
         ]),

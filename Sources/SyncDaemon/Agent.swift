@@ -18,6 +18,8 @@ package actor Agent {
     /// How often in a row a run could not be begun, by run.
     var setbacks: [String: Int] = [:]
     var stopMode: AgentStop?
+    /// What it knows of its own schedules.
+    var nights = NightMemory()
     /// Since when there is nothing left to do.
     private var idleSince: Int64?
     private var alarm: Task<Void, Never>?
@@ -46,11 +48,15 @@ package actor Agent {
         } catch {
             environment.log("pruning: \(error)")
         }
+        countSchedules()
+        let schedules = Task { await self.followSchedules() }
         while stopMode == nil {
             let due = startWhatMay()
             if isIdle(), stopMode == nil { break }
             await rest(until: due)
         }
+        // A night that is being asked for at this moment is not waited for: the next agent asks again.
+        schedules.cancel()
         board.close()
         for job in jobs.values { await job.untilEnd() }
     }
@@ -84,7 +90,8 @@ package actor Agent {
     /// Whether an agent that was started on demand has been without work for long enough.
     private func isIdle() -> Bool {
         guard environment.isOnDemand else { return false }
-        let isBusy = !jobs.isEmpty || board.hasFollowers || hasWork()
+        // One with schedules of its own stays: there is nobody else to fire them.
+        let isBusy = !jobs.isEmpty || board.hasFollowers || nights.hasSchedules || hasWork()
         guard !isBusy else {
             idleSince = nil
             return false

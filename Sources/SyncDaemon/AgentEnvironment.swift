@@ -46,6 +46,8 @@ package struct AgentEnvironment: Sendable {
     package var lookInterval: Duration = .seconds(5)
     /// Between looks at those of one that waits for them, in **milliseconds**.
     package var blockedInterval: Int64 = 30_000
+    /// Schedules that it fires itself; `nil` for none.
+    package var schedules: AgentSchedules?
     /// One line for the log.
     package var log: @Sendable (String) -> Void
 

@@ -44,6 +44,7 @@ private let allowedImports: [String: Set<String>] = [
     // Threads are Foundation's.
     "SyncDaemon": [
         "SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncReport",
+        "SyncSchedule",
         "Foundation",
     ],
     // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.
@@ -58,7 +59,8 @@ private let allowedImports: [String: Set<String>] = [
         "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",
         "SyncSettings", "SyncStore", "SyncCompression", "SyncDigest", "SyncFiles", "SyncPublisher",
         "SyncServer",
-        "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncConditions", "SyncPluginProcess",
+        "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncConditions",
+        "SyncPluginProcess",
         "SyncPluginChecks",
         "SyncReport", "CPosix", "ArgumentParser", "Logging", "Foundation",
     ],

@@ -1,0 +1,93 @@
+import SyncControl
+import SyncModel
+import SyncSchedule
+
+/// What the agent keeps in mind about the nights it fires.
+struct NightMemory {
+    /// Whether there is any schedule to stay for.
+    var hasSchedules = false
+    /// Nights that were dealt with and could not be written down.
+    var handled: [String: CivilDay] = [:]
+    /// The last night of a schedule that was told as missed.
+    var missed: [String: CivilDay] = [:]
+    /// When a night that could not be enqueued is tried again, **milliseconds** since 1970, and how often it failed.
+    var setbacks: [String: (day: CivilDay, count: Int, due: Int64)] = [:]
+}
+
+extension Agent {
+    /// Longest time between two looks: clocks jump, and people add schedules.
+    private static let longestLook = Duration.seconds(30)
+
+    /// Fires the agent's own schedules until it is stopped or the task is cancelled (S132).
+    func followSchedules() async {
+        guard let schedules = environment.schedules else { return }
+        while stopMode == nil, !Task.isCancelled {
+            let next = await fireDue(schedules)
+            let wait = next.map { Duration.milliseconds(max(1, $0 - environment.now())) } ?? Self.longestLook
+            // Cancelled: the agent ends.
+            guard (try? await environment.sleep(min(wait, Self.longestLook))) != nil else { return }
+        }
+    }
+
+    /// Looks whether there are schedules to stay for.
+    func countSchedules() { nights.hasSchedules = environment.schedules?.load().isEmpty == false }
+
+    /// Enqueues every night that is due.
+    ///
+    /// - Returns: When to look again, **milliseconds** since 1970.
+    private func fireDue(_ schedules: AgentSchedules) async -> Int64? {
+        let entries = schedules.load()
+        nights.hasSchedules = !entries.isEmpty
+        var next: Int64?
+        func later(_ time: Int64?) {
+            if let time { next = min(next ?? time, time) }
+        }
+        for entry in entries where stopMode == nil {
+            let name = entry.name
+            let handled = nights.handled[name] ?? entry.handled
+            let outlook = entry.clock.outlook(at: environment.now(), handled: handled)
+            later(outlook.next)
+            if let night = outlook.missed, nights.missed[name] != night.day {
+                nights.missed[name] = night.day
+                environment.log("schedule \(name): the night of \(night.day) was missed and is over")
+            }
+            guard let night = outlook.due else { continue }
+            if let setback = nights.setbacks[name], setback.day == night.day, setback.due > environment.now()
+            {
+                later(setback.due)
+                continue
+            }
+            later(await fire(name, night, schedules))
+        }
+        return next
+    }
+
+    /// Enqueues a night's run. The same run that is open already goes on: there are never two (S106).
+    ///
+    /// - Returns: When to try again; `nil` when it is done.
+    private func fire(_ name: String, _ night: Night, _ schedules: AgentSchedules) async -> Int64? {
+        do throws(ControlError) {
+            let (request, reason) = try schedules.request(name, night).get()
+            let reply = try await enqueue(request)
+            if !schedules.remember(name, night, reply) { nights.handled[name] = night.day }
+            nights.setbacks[name] = nil
+            let why = reason.map { "; \($0)" } ?? ""
+            environment.log(
+                "schedule \(name), night of \(night.day): run \(reply.run)"
+                    + (reply.isNew ? "" : " goes on") + why
+            )
+            return nil
+        } catch {
+            var count = 1
+            if let before = nights.setbacks[name], before.day == night.day { count += before.count }
+            // 30 s, 1 min, 2 min … a quarter of an hour, as long as the night lasts.
+            let seconds = min(Int64(30) << Int64(min(count - 1, 5)), 900)
+            let due = environment.now() + seconds * 1_000
+            nights.setbacks[name] = (night.day, count, due)
+            environment.log(
+                "schedule \(name), night of \(night.day): \(escaped(error.message)); again in \(seconds) s"
+            )
+            return due
+        }
+    }
+}

@@ -1,0 +1,156 @@
+import Foundation
+import SyncControl
+import SyncDaemon
+import SyncModel
+import SyncSchedule
+import SyncStore
+import SyncTestKit
+import Synchronization
+import Testing
+
+/// One schedule, two hours from now in UTC, as the agent's files would have it.
+private final class Nights: Sendable {
+    let bench: AgentBench
+    let clock: ScheduleClock
+    let handled: Mutex<CivilDay?>
+    let remembered = Mutex<[CivilDay]>([])
+    let isGone = Mutex(false)
+    /// Whether what is remembered reaches the disk.
+    let keeps: Bool
+
+    init(_ bench: AgentBench, window: Int? = nil, keeps: Bool = true) throws {
+        self.bench = bench
+        self.keeps = keeps
+        var timing = ScheduleTiming(nightly: Int(bench.now() / 60_000 + 120) % 1_440)
+        timing.window = window
+        clock = ScheduleClock(timing, zone: try #require(Zone.named("UTC")), delay: 0)
+        handled = Mutex(clock.outlook(at: bench.now(), handled: nil).handled)
+    }
+
+    var schedules: AgentSchedules {
+        AgentSchedules(
+            load: { [self] in
+                guard !isGone.withLock({ $0 }) else { return [] }
+                return [.init(name: "tower", clock: clock, handled: handled.withLock { $0 })]
+            },
+            request: { [bench] _, night in
+                var request = bench.request()
+                request.origin = .schedule
+                request.notBefore = WallTime(milliseconds: night.fire)
+                return .success((request, nil))
+            },
+            remember: { [self] _, night, _ in
+                remembered.withLock { $0.append(night.day) }
+                if keeps { handled.withLock { $0 = night.day } }
+                return keeps
+            }
+        )
+    }
+
+    /// Waits until so many nights were fired.
+    func until(_ count: Int) async throws {
+        while remembered.withLock({ $0.count }) < count { try await Task.sleep(for: .milliseconds(10)) }
+    }
+}
+
+@Suite("The agent's own schedules", .timeLimit(.minutes(3)))
+struct AgentScheduleTests {
+    @Test(
+        "A night is fired when its time comes, once, and the next one a day later [S132 S46]",
+        arguments: [true, false]
+    )
+    func nights(keeps: Bool) async throws {
+        let bench = try AgentBench()
+        let nights = try Nights(bench, keeps: keeps)
+        let agent = bench.agent { $0.schedules = nights.schedules }
+        try await whileRunning(agent) {
+            bench.advance(.seconds(3_600))
+            try await Task.sleep(for: .milliseconds(100))
+            #expect(try bench.store.runs().isEmpty)
+            bench.advance(.seconds(3_600))
+            try await nights.until(1)
+            try await bench.until(.finished)
+            // A clock that is set back repeats nothing.
+            bench.advance(.seconds(-7_200))
+            try await Task.sleep(for: .milliseconds(100))
+            bench.advance(.seconds(7_200))
+            try await Task.sleep(for: .milliseconds(100))
+            #expect(nights.remembered.withLock { $0.count } == 1)
+            bench.advance(.seconds(86_400))
+            try await nights.until(2)
+            try await bench.until(.finished)
+        }
+        let runs = try bench.store.runs()
+        #expect(runs.count == 2)
+        #expect(runs.allSatisfy { $0.origin == "schedule" && ($0.started ?? 0) >= ($0.notBefore ?? .max) })
+        #expect(bench.tree.problems(in: bench.destination) == [])
+    }
+
+    @Test("A night that begins while the last run is still open goes on with it: never two [S132]")
+    func overlap() async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let nights = try Nights(bench)
+        try await whileRunning(bench.agent({ $0.schedules = nights.schedules })) {
+            bench.advance(.seconds(7_200))
+            try await nights.until(1)
+            try await bench.until(.running)
+            bench.advance(.seconds(86_400))
+            try await nights.until(2)
+            #expect(try bench.store.runs().count == 1)
+            bench.free()
+            try await bench.until(.finished)
+        }
+        #expect(try bench.store.runs().count == 1)
+    }
+
+    @Test("A manifest that cannot be had is asked for again, within the night [S51]")
+    func retries() async throws {
+        let bench = try AgentBench()
+        bench.server.respond(to: "/tower/manifest.json") { _ in .status(404, text: "not yet") }
+        let nights = try Nights(bench, window: 60)
+        try await whileRunning(bench.agent({ $0.schedules = nights.schedules })) {
+            bench.advance(.seconds(7_200))
+            try await Task.sleep(for: .milliseconds(300))
+            #expect(nights.remembered.withLock { $0.isEmpty })
+            try bench.publish(bench.tree)
+            bench.advance(.seconds(31))
+            try await nights.until(1)
+            try await bench.until(.finished)
+        }
+    }
+
+    @Test(
+        "An agent that wakes within a missed night catches up; after its window it does not [S132]",
+        arguments: [(3, 1), (5, 0)]
+    )
+    func missed(hours: Int, runs: Int) async throws {
+        let bench = try AgentBench()
+        let nights = try Nights(bench, window: 120)
+        // Two days off.
+        bench.advance(.seconds(2 * 86_400 + hours * 3_600))
+        try await whileRunning(bench.agent({ $0.schedules = nights.schedules })) {
+            if runs > 0 {
+                try await nights.until(1)
+                try await bench.until(.finished)
+            }
+            try await Task.sleep(for: .milliseconds(200))
+        }
+        #expect(try bench.store.runs().count == runs)
+    }
+
+    @Test("An agent on demand stays as long as it has schedules, and ends when the last one is gone")
+    func staying() async throws {
+        let bench = try AgentBench()
+        let nights = try Nights(bench)
+        let agent = bench.agent(onDemand: true) { $0.schedules = nights.schedules }
+        let running = Task { await agent.run() }
+        // Six times as long as it would stay without.
+        try await Task.sleep(for: .milliseconds(300))
+        bench.advance(.seconds(7_200))
+        try await nights.until(1)
+        nights.isGone.withLock { $0 = true }
+        await running.value
+        #expect(try bench.store.runs().first?.origin == "schedule")
+    }
+}
