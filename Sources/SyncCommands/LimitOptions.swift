@@ -13,6 +13,7 @@ struct LimitOptions: ParsableArguments {
     var connections: Int?
 
     @Option(
+        name: [.customLong("limit-rate"), .customLong("max-rate")],
         help: ArgumentHelp("Most bytes a second, such as 500K or 10MB.", valueName: "rate"),
         transform: positiveByteCount
     )

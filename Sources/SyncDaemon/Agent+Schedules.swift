@@ -16,7 +16,7 @@ struct NightMemory {
 
 extension Agent {
     /// Longest time between two looks: clocks jump, and people add schedules.
-    private static let longestLook = Duration.seconds(30)
+    private static let longestLook = Duration.seconds(60)
 
     /// Fires the agent's own schedules until it is stopped or the task is cancelled (S132).
     func followSchedules() async {

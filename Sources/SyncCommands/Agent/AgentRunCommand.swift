@@ -199,6 +199,7 @@ extension AgentRunCommand {
             }
         }
         environment.isOnDemand = isOnDemand
+        environment.schedules = AgentSchedules(try ScheduleRecords(), store: store) { logger.info("\($0)") }
         return Agent(environment)
     }
 }

@@ -36,7 +36,8 @@ struct BackgroundPull: Sendable {
         }
     }
 
-    private func request(_ environment: EnvironmentPaths) async throws -> EnqueueRequest {
+    /// What is asked of the agent.
+    func request(_ environment: EnvironmentPaths) async throws -> EnqueueRequest {
         let manifest = options.manifest.contains("://") ? options.manifest : Self.absolute(options.manifest)
         let text = try BackgroundSettings(settings, isWhole: hasOwnFile).text()
         var (options, project) = (options, String?.none)

@@ -1,0 +1,52 @@
+import SyncControl
+import SyncModel
+import SyncSchedule
+import SyncStore
+
+/// What is enqueued for a night: the schedule's request with the night's own times.
+struct NightRequest: Sendable {
+    let request: EnqueueRequest
+    /// When it starts, and why then; `nil` where nothing was worked out.
+    let plan: ReadyBy?
+
+    /// - Parameters:
+    ///   - record: The schedule.
+    ///   - night: The night.
+    ///   - history: Runs of its session that have ended, newest first.
+    ///   - now: **Milliseconds** since 1970.
+    init(_ record: ScheduleRecords.Record, _ night: Night, history: [NightRecord], now: Int64) {
+        plan = night.readyBy.map { ReadyBy.plan(night, ready: $0, history: history) }
+        let start = plan?.start ?? night.fire
+        var request = record.definition.request
+        request.origin = .schedule
+        if start > now { request.notBefore = WallTime(milliseconds: start) }
+        request.conditions.window = Self.window(record.clock)
+        self.request = request
+    }
+
+    /// The part of every day in which the agent works on it. It begins with this machine's own delay, so that a
+    /// fleet with work left from last night does not start as one either (S136).
+    static func window(_ clock: ScheduleClock) -> DailyWindow? {
+        let delay = clock.delay / 60
+        return clock.timing.window.map { length in
+            DailyWindow(
+                startMinute: (clock.timing.nightly + delay) % 1_440,
+                lengthMinutes: max(1, length - delay),
+                timeZone: clock.timing.timeZone
+            )
+        }
+    }
+
+    /// What the finished runs of a session tell about nights to come, newest first.
+    static func history(_ session: String?, in store: SyncStore?) -> [NightRecord] {
+        guard let session, let store else { return [] }
+        // Without a history the night starts with its window: early, never too late.
+        let runs = (try? store.runs(session: session, limit: 100)) ?? []
+        return runs.compactMap { run in
+            guard run.state == .finished, run.result == "ok" || run.result == "partial",
+                let started = run.started, let finished = run.finished
+            else { return nil }
+            return NightRecord(received: run.counts.bytesReceived, elapsed: finished - started)
+        }
+    }
+}

@@ -1,0 +1,205 @@
+import ArgumentParser
+import SyncControl
+import SyncModel
+import SyncSchedule
+import SyncStore
+
+/// `syncagent schedule list`.
+struct ScheduleListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "List schedules: when each runs next, and how its last run ended."
+    )
+
+    @Flag(help: "Print JSON, one object a line.")
+    var json = false
+
+    func run() async throws {
+        let output = Output()
+        let records = try ScheduleRecords()
+        let outlook = try ScheduleOutlook(output)
+        var rows = [["NAME", "NIGHTLY", "NEXT", "LAST", "BY"]]
+        var notes: [String] = []
+        for name in records.names {
+            do throws(ScheduleError) {
+                guard let record = try records.find(name) else { continue }
+                let view = outlook.view(record)
+                if json { output.event(view.json) }
+                rows.append(outlook.row(view))
+                notes += outlook.notes(view)
+            } catch {
+                output.warning("\(name): \(error)")
+            }
+        }
+        if json { return output.flush() }
+        guard rows.count > 1 else {
+            return output.message(
+                "There is no schedule. 'syncagent schedule add MANIFEST --nightly 02:00' makes one."
+            )
+        }
+        for line in TextTable.lines(rows) + notes { output.line(line) }
+    }
+}
+
+/// `syncagent schedule show`.
+struct ScheduleShowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Show everything about a schedule, and its next nights."
+    )
+
+    @OptionGroup
+    var schedule: ScheduleArgument
+
+    func run() async throws {
+        let output = Output()
+        let records = try ScheduleRecords()
+        let record = try scheduling { () throws(ScheduleError) in try records.get(schedule.name) }
+        for line in try ScheduleOutlook(output).details(record, file: records.path(record.name)) {
+            output.line(line)
+        }
+    }
+}
+
+/// What a schedule has come to and when it goes on.
+struct ScheduleOutlook: Sendable {
+    let now: Int64
+    private let store: SyncStore?
+    private let installation = ScheduleInstallation()
+    private var text: ScheduleText { ScheduleText(now: now) }
+
+    init(_ output: Output) throws(CommandFailure) {
+        now = EngineAssembly.milliseconds()
+        store = try StateAccess(output: output).existingStore()
+    }
+
+    /// A schedule as it is shown.
+    struct View: Sendable {
+        let record: ScheduleRecords.Record
+        let isActive: Bool
+        let next: Night?
+        let plan: ReadyBy?
+        let last: StoredRun?
+    }
+
+    func view(_ record: ScheduleRecords.Record) -> View {
+        let next = record.clock.next(after: now)
+        let session = record.memory.session ?? record.definition.request.session
+        let made = next.map {
+            NightRequest(record, $0, history: NightRequest.history(session, in: store), now: now)
+        }
+        return View(
+            record: record,
+            isActive: installation.isActive(record.name, on: record.definition.backend),
+            next: next,
+            plan: made?.plan,
+            // A run that was removed with its session has nothing to tell.
+            last: record.memory.run.flatMap { try? store?.run($0) }
+        )
+    }
+
+    func row(_ view: View) -> [String] {
+        let record = view.record
+        let days = record.timing.days.isEmpty ? "" : text.days(record.timing.days) + " "
+        let next = view.next.map { text.moment(view.plan?.start ?? $0.fire) } ?? "never"
+        return [
+            record.name, days + text.hours(record.timing), view.isActive ? next : "not in effect", last(view),
+            text.by(record.definition.backend),
+        ]
+    }
+
+    private func last(_ view: View) -> String {
+        guard let run = view.last else { return "-" }
+        switch run.state {
+        case .finished:
+            return "\(run.result ?? "finished"), \(ByteCount(run.counts.bytesReceived))"
+        case .waiting, .running, .paused, .cancelled, .superseded:
+            return run.state.rawValue + (run.reason.map { " (\(escaped($0)))" } ?? "")
+        }
+    }
+
+    func notes(_ view: View) -> [String] {
+        var notes: [String] = []
+        if let plan = view.plan {
+            notes.append("\(view.record.name): starts \(text.moment(plan.start)): \(plan)")
+        }
+        if !view.isActive {
+            notes.append(
+                "\(view.record.name): \(text.by(view.record.definition.backend)) does not have it; add it again."
+            )
+        }
+        return notes
+    }
+
+    func details(_ record: ScheduleRecords.Record, file: String) -> [String] {
+        let view = view(record)
+        let request = record.definition.request
+        var rows = [
+            ["schedule", record.name],
+            ["manifest", redacted(url: request.manifest)],
+            ["destination", escaped(request.destination)],
+            ["nights", text.nights(record.clock)],
+            [
+                "started by",
+                text.by(record.definition.backend) + (view.isActive ? "" : ", which does not have it"),
+            ],
+        ]
+        if record.timing.jitter > 0 {
+            let most = ScheduleTiming.length(seconds: record.timing.jitter)
+            rows.append(["delay", "\(ScheduleTiming.length(seconds: record.clock.delay)) of at most \(most)"])
+        }
+        if let rate = request.limitRate { rows.append(["most", "\(ByteCount(rate))/s"]) }
+        for hook in request.hooks {
+            rows.append(["hook", hook.arguments.map(escaped).joined(separator: " ")])
+        }
+        if let session = record.memory.session ?? request.session {
+            rows.append(["session", escaped(session)])
+        }
+        if let fired = record.memory.fired { rows.append(["fired last", text.moment(fired.milliseconds)]) }
+        if let run = record.memory.run { rows.append(["last run", "\(escaped(run)): \(last(view))"]) }
+        var (moment, nights) = (now, 0)
+        while nights < 3, let night = record.clock.next(after: moment) {
+            rows.append([nights == 0 ? "next" : "", text.moment(night.fire)])
+            (moment, nights) = (night.fire, nights + 1)
+        }
+        if let plan = view.plan { rows.append(["starts", "\(text.moment(plan.start)): \(plan)"]) }
+        rows.append(["file", escaped(file)])
+        return TextTable.lines(rows)
+    }
+}
+
+extension ScheduleOutlook.View {
+    /// The line of `list --json`.
+    var json: JSONLine {
+        let request = record.definition.request
+        return JSONLine.object { line in
+            line.field("name", record.name)
+            line.field("manifest", redacted(url: request.manifest))
+            line.field("destination", request.destination)
+            line.field("session", optional: record.memory.session ?? request.session)
+            line.field("nightly", record.definition.nightly)
+            line.key("days")
+            line.array { list in for day in record.definition.days { list.value(day.rawValue) } }
+            line.field("window_minutes", optional: record.timing.window)
+            line.field("ready_by", optional: record.definition.readyBy)
+            line.field("delay_seconds", record.clock.delay)
+            line.field("time_zone", optional: record.timing.timeZone)
+            line.field("backend", record.definition.backend.rawValue)
+            line.field("active", isActive)
+            line.field("next", optional: next.map { timestamp(milliseconds: $0.fire) })
+            if let plan {
+                line.field("starts", timestamp(milliseconds: plan.start))
+                line.field("expected_bytes", optional: plan.forecast?.bytes)
+                line.field("nights_known", plan.forecast?.nights ?? 0)
+                line.field("why", plan.description)
+            }
+            line.field(
+                "fired",
+                optional: record.memory.fired.map { timestamp(milliseconds: $0.milliseconds) }
+            )
+            line.field("run", optional: record.memory.run)
+            line.field("state", optional: last?.state.rawValue)
+            line.field("result", optional: last?.result)
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import SyncControl
+import SyncModel
+import SyncSchedule
+
+extension ScheduleRecords {
+    /// Puts a schedule into effect in the place of one of the same name. When that fails, everything is as it was.
+    ///
+    /// - Returns: Whether there was one.
+    /// - Throws: ``ScheduleError``.
+    func replace(
+        _ name: String,
+        _ definition: ScheduleDefinition,
+        _ clock: ScheduleClock,
+        output: Output
+    ) throws(ScheduleError) -> Bool {
+        let installation = ScheduleInstallation()
+        let now = EngineAssembly.milliseconds()
+        let before = try ScheduleFiles.read(path(name))
+        // One that cannot be understood is replaced, too; what started it is not known then.
+        let former = (try? find(name)) ?? nil
+        try put(definition, for: name)
+        do throws(ScheduleError) {
+            for note in try installation.install(name, clock, on: definition.backend, now: now) {
+                output.warning(note)
+            }
+        } catch {
+            // What is said is why it failed; a file that cannot be put back would only hide that.
+            if let before {
+                try? ScheduleFiles.write(before, to: path(name), mode: 0o600)
+            } else {
+                _ = try? remove(name)
+            }
+            throw error
+        }
+        var memory = former?.memory ?? ScheduleMemory()
+        // Nights that have begun are of the past: none is made up for a schedule that is new.
+        memory.handled = clock.latest(at: now)?.day
+        if former?.definition.request.session != definition.request.session { memory.session = nil }
+        try put(memory, for: name)
+        if let former, former.definition.backend != definition.backend {
+            do throws(ScheduleError) {
+                try installation.remove(name, from: former.definition.backend)
+            } catch {
+                output.warning(
+                    "\(name) may still be started by \(former.definition.backend.rawValue), too: \(error)"
+                )
+            }
+        }
+        return before != nil
+    }
+}

@@ -1,0 +1,96 @@
+import CPosix
+import Foundation
+import SyncSchedule
+
+/// Programs of the system that put schedules into effect.
+struct SystemCommands: Sendable {
+    let environment: EnvironmentPaths
+
+    /// Runs one to its end: messages in English, standard input from memory.
+    var run: CommandRunner {
+        { [self] arguments, input in
+            guard let name = arguments.first, let program = path(of: name) else {
+                return CommandOutcome(status: 127, errors: "\(arguments.first ?? "") is not installed")
+            }
+            let process = Process()
+            process.executableURL = URL(fileURLWithPath: program)
+            process.arguments = Array(arguments.dropFirst())
+            process.environment = variables
+            let files = (0..<3).map { _ in
+                FileHandle(fileDescriptor: sa_unnamed_file("schedule"), closeOnDealloc: true)
+            }
+            (process.standardInput, process.standardOutput, process.standardError) = (
+                files[0], files[1], files[2]
+            )
+            do {
+                try files[0].write(contentsOf: Data(input))
+                try files[0].seek(toOffset: 0)
+                try process.run()
+                process.waitUntilExit()
+                for file in files { try file.seek(toOffset: 0) }
+                let errors = try files[2].readToEnd() ?? Data()
+                return CommandOutcome(
+                    status: process.terminationReason == .exit ? process.terminationStatus : 128,
+                    output: Array(try files[1].readToEnd() ?? Data()),
+                    errors: String(decoding: errors, as: UTF8.self)
+                )
+            } catch {
+                return CommandOutcome(status: 126, errors: "\(program): \(error)")
+            }
+        }
+    }
+
+    /// What can start schedules here.
+    func abilities() -> MachineAbilities {
+        var abilities = MachineAbilities()
+        abilities.isRoot = geteuid() == 0
+        // sd_booted(3)
+        if access("/run/systemd/system", F_OK) == 0 {
+            abilities.hasSystemManager = SystemdBackend(.system, directory: "", run: run).isReachable
+        }
+        if !abilities.isRoot {
+            abilities.hasUserManager = SystemdBackend(.user, directory: "", run: run).isReachable
+        }
+        abilities.hasCrontab = path(of: "crontab") != nil
+        abilities.isCronRunning = Self.isRunning(["cron", "crond"])
+        return abilities
+    }
+
+    /// Whether the user's units go on when the user logs out. loginctl(1), "enable-linger"
+    var doesLinger: Bool { access("/var/lib/systemd/linger/\(userName)", F_OK) == 0 }
+
+    /// The user's name, or number.
+    var userName: String {
+        getpwuid(geteuid()).flatMap { $0.pointee.pw_name.map { String(cString: $0) } } ?? "\(geteuid())"
+    }
+
+    private func path(of name: String) -> String? {
+        if let found = environment.program(named: name) { return found }
+        // cron's PATH is short, and that of a user has no sbin.
+        return ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].map { "\($0)/\(name)" }.first {
+            access($0, X_OK) == 0
+        }
+    }
+
+    private var variables: [String: String] {
+        var variables = ProcessInfo.processInfo.environment
+        variables["LC_ALL"] = "C"
+        variables["SYSTEMD_PAGER"] = ""
+        // Lost by su(1) and sudo(8); the user's manager listens there all the same.
+        let runtime = "/run/user/\(geteuid())"
+        if variables["XDG_RUNTIME_DIR"] == nil, access(runtime, F_OK) == 0 {
+            variables["XDG_RUNTIME_DIR"] = runtime
+        }
+        return variables
+    }
+
+    /// Whether a process of one of these names runs. proc(5), /proc/pid/comm
+    private static func isRunning(_ names: Set<String>) -> Bool {
+        ScheduleFiles.names(in: "/proc").contains { entry in
+            guard entry.first?.isNumber == true else { return false }
+            // A process that has just ended.
+            guard let bytes = (try? ScheduleFiles.read("/proc/\(entry)/comm")) ?? nil else { return false }
+            return names.contains(String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self))
+        }
+    }
+}
