@@ -60,7 +60,21 @@ package struct CronBackend: Sendable {
     /// The user's crontab; empty when there is none.
     private func current() throws(ScheduleError) -> Crontab {
         let outcome = run(["crontab", "-l"], [])
-        if outcome.status == 0 { return Crontab(outcome.output) }
+        if outcome.status == 0 {
+            // Debian's cron prints a carriage return as these two characters: written back it would be another line.
+            guard
+                !outcome.output.split(separator: 0x0A).contains(where: {
+                    $0.suffix(2).elementsEqual("\\r".utf8)
+                })
+            else {
+                throw ScheduleError(
+                    .unavailable,
+                    "The crontab has lines that end with a carriage return, which 'crontab -l' does not give back as they "
+                        + "are. Remove them with 'crontab -e' first, or use --backend agent. Nothing has been changed."
+                )
+            }
+            return Crontab(outcome.output)
+        }
         // POSIX has no status of its own for that.
         guard outcome.status != 127, outcome.output.isEmpty, outcome.errors.contains("no crontab for") else {
             throw failure("reading the crontab", outcome)

@@ -68,9 +68,10 @@ package struct ScheduleTiming: Sendable, Equatable {
         "\(padded(minutes / 60 % 24, 2)):\(padded(minutes % 60, 2))"
     }
 
-    /// `4h`, `90m`, `45s`.
+    /// `4h`, `1h30m`, `17m24s`.
     package static func length(seconds: Int) -> String {
-        if seconds > 0, seconds % 3_600 == 0 { return "\(seconds / 3_600)h" }
-        return seconds % 60 == 0 ? "\(seconds / 60)m" : "\(seconds)s"
+        let parts = [(seconds / 3_600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")]
+        let text = parts.filter { $0.0 > 0 }.map { "\($0.0)\($0.1)" }.joined()
+        return text.isEmpty ? "0s" : text
     }
 }

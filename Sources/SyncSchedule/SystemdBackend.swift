@@ -118,7 +118,8 @@ package struct SystemdBackend: Sendable {
 
     static func failure(_ step: String, _ outcome: CommandOutcome) -> ScheduleError {
         let said = outcome.errors.split(separator: "\n").prefix(5).map { escaped(String($0)) }
-        let words = said.isEmpty ? "exit status \(outcome.status)" : said.joined(separator: "; ")
+        var words = said.isEmpty ? "exit status \(outcome.status)" : said.joined(separator: "; ")
+        while words.hasSuffix(".") { words.removeLast() }
         return ScheduleError(.unavailable, "\(step): \(words). Nothing has been changed.")
     }
 }

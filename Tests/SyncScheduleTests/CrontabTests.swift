@@ -120,6 +120,18 @@ struct CrontabTests {
         }
     }
 
+    @Test("A crontab whose carriage returns crontab -l has spelled out is left alone")
+    func carriageReturns() throws {
+        let spelled = Array("0 1 * * * grep '\\r' x\n0 2 * * * /bin/true\\r\n".utf8)
+        let crontab = FakeCrontab(spelled)
+        #expect(throws: ScheduleError.self) {
+            try CronBackend(run: crontab.run).install("tower", timing("02:00"), delay: 0, program: program())
+        }
+        #expect(crontab.table.withLock { $0 } == spelled)
+        let harmless = FakeCrontab(Array("0 1 * * * grep '\\r' x\n".utf8))
+        try CronBackend(run: harmless.run).install("tower", timing("02:00"), delay: 0, program: program())
+    }
+
     @Test(
         "The line has the machine's minute and day",
         arguments: [
