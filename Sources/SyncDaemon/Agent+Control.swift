@@ -57,51 +57,23 @@ extension Agent: AgentControl {
     // MARK: Commands
 
     package func pause(_ session: String) async throws(ControlError) -> SessionStatus {
-        try await atRest(session, .user) { store, run, now throws(StoreError) in
-            try store.apply(.paused, to: run, reason: StopReason.user.rawValue, now: now)
-        }
-    }
-
-    package func cancel(_ session: String) async throws(ControlError) -> SessionStatus {
-        let status = try await atRest(session, .cancelled) { store, run, now throws(StoreError) in
-            try store.apply(.cancelled, to: run, reason: StopReason.cancelled.rawValue, now: now)
-        }
-        // What was fetched for it and not placed goes.
-        _ = try await clear(session, files: false)
-        return status
+        try await wish(.paused, session)
     }
 
     package func resume(_ session: String) async throws(ControlError) -> SessionStatus {
-        resetLimiter(session)
-        await turns.enter(session)
-        let failure = failure { () throws(ControlError) in
-            try asking { () throws(StoreError) in
-                guard try store.session(session) != nil else { throw StoreError.noSession(session) }
-                guard let run = try store.runs(session: session, onlyOpen: true, limit: 1).first else {
-                    return
-                }
-                setbacks[run.identifier] = nil
-                if run.state == .paused {
-                    try store.apply(.resumed, to: run.identifier, now: environment.now())
-                } else if run.state == .waiting {
-                    try store.hold(run: run.identifier, reason: run.reason, due: nil)
-                }
-            }
-        }
-        await turns.leave(session)
-        if let failure { throw failure }
-        wake()
+        try await wish(.resumed, session)
+    }
+
+    package func cancel(_ session: String) async throws(ControlError) -> SessionStatus {
+        try await giveUp(session, clearing: false)
         return try self.session(session)
     }
 
     package func prioritize(_ session: String, paths: [String]) async throws(ControlError) -> SessionStatus {
-        await turns.enter(session)
+        await enter(session)
         let failure = failure { () throws(ControlError) in
             try asking { () throws(StoreError) in
-                guard try store.session(session) != nil else { throw StoreError.noSession(session) }
-                guard let run = try store.runs(session: session, onlyOpen: true, limit: 1).first else {
-                    throw StoreError.noOpenRun(session)
-                }
+                guard let run = try openRun(of: session) else { throw StoreError.noOpenRun(session) }
                 try store.prioritize(run: run.identifier, paths: paths)
             }
         }
@@ -110,20 +82,18 @@ extension Agent: AgentControl {
             job.stop.stop(.released)
             await job.untilEnd()
         }
-        await turns.leave(session)
+        leave(session)
         if let failure { throw failure }
-        wake()
         return try self.session(session)
     }
 
     package func remove(_ session: String, files: Bool) async throws(ControlError) {
-        _ = try await cancel(session)
-        if files { _ = try await clear(session, files: true) }
-        await turns.enter(session)
+        try await giveUp(session, clearing: files)
+        await enter(session)
         let failure = failure { () throws(ControlError) in
             try asking { () throws(StoreError) in try store.remove(session: session) }
         }
-        await turns.leave(session)
+        leave(session)
         if let failure { throw failure }
     }
 
@@ -153,11 +123,13 @@ extension Agent: AgentControl {
     private func pauseAll() {
         do throws(StoreError) {
             for run in try store.runs(onlyOpen: true, limit: 10_000) where run.state == .waiting {
-                let reason = StopReason.user
-                let now = environment.now()
-                if try store.apply(.paused, to: run.identifier, reason: reason.rawValue, now: now) {
-                    try tellStopped(run, reason)
-                }
+                try store.apply(
+                    .paused,
+                    to: run.identifier,
+                    reason: StopReason.user.rawValue,
+                    events: [stopped(run, .user)],
+                    now: environment.now()
+                )
             }
         } catch {
             environment.log("\(error)")
@@ -192,44 +164,33 @@ extension Agent: AgentControl {
 
     // MARK: Parts
 
-    /// Brings a session's open run to rest, then changes it.
-    private func atRest(
-        _ session: String,
-        _ reason: StopReason,
-        _ change: (SyncStore, String, Int64) throws(StoreError) -> Bool
-    ) async throws(ControlError) -> SessionStatus {
-        await turns.enter(session)
+    /// Cancels a session's open run and removes what was fetched for it and not placed.
+    ///
+    /// - Parameter clearing: Whether what is installed goes, too.
+    private func giveUp(_ session: String, clearing: Bool) async throws(ControlError) {
+        await enter(session)
         if let job = jobs[session] {
-            job.stop.stop(reason)
+            job.stop.stop(.cancelled)
             await job.untilEnd()
         }
-        let failure = failure { () throws(ControlError) in
+        var failure = failure { () throws(ControlError) in
             try asking { () throws(StoreError) in
-                guard try store.session(session) != nil else { throw StoreError.noSession(session) }
-                guard let run = try store.runs(session: session, onlyOpen: true, limit: 1).first else {
-                    return
-                }
-                // A command in the foreground has it; its own terminal stops it.
-                let lease = try store.lease(of: session, process: environment.process, now: environment.now())
-                if try change(store, run.identifier, environment.now()) { try tellStopped(run, reason) }
-                withExtendedLifetime(lease) {}
+                guard let run = try openRun(of: session) else { return }
+                try bring(run, .cancelled, .cancelled)
             }
         }
-        await turns.leave(session)
+        if failure == nil {
+            do throws(ControlError) {
+                try await clear(session, files: clearing)
+            } catch {
+                failure = error
+            }
+        }
+        leave(session)
         if let failure { throw failure }
-        wake()
-        return try self.session(session)
     }
 
-    /// A run that nobody works on is stopped: its readers hear it in the words of one that is worked on.
-    private func tellStopped(_ run: StoredRun, _ reason: StopReason) throws(StoreError) {
-        let now = environment.now()
-        let event = SyncEvent("run.stopped", time: now) { $0.field("reason", reason.rawValue) }
-        let line = event.of(session: run.session, run: run.identifier).json.bytes
-        try store.append([line], to: run.session, time: now)
-    }
-
-    private func clear(_ session: String, files: Bool) async throws(ControlError) -> Int {
+    private func clear(_ session: String, files: Bool) async throws(ControlError) {
         let found = try reader.session(session)
         let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(1), stop: StopRequest())
         let handle = try environment.engine(needs).get()
@@ -241,10 +202,7 @@ extension Agent: AgentControl {
                 return .failure(error)
             }
         }
-        switch result {
-        case .success(let count): return count
-        case .failure(let error): throw ControlError(error)
-        }
+        if case .failure(let error) = result { throw ControlError(error) }
     }
 
     /// A person is here (S60).

@@ -25,9 +25,9 @@ extension Agent {
         switch checked {
         case .failure(let error): reply = .failure(ControlError(error))
         case .success(let prepared):
-            await turns.enter(prepared.session)
+            await enter(prepared.session)
             reply = await record(prepared, request, handle)
-            await turns.leave(prepared.session)
+            leave(prepared.session)
         }
         await onThread { handle.end() }
         wake()

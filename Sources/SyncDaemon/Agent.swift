@@ -10,9 +10,14 @@ import SyncStore
 package actor Agent {
     let environment: AgentEnvironment
     let reader: StatusReader
-    let turns = Turns()
     let started: Int64
 
+    /// Sessions that a command is at work on, each with the commands that wait for it.
+    var turns: [String: [CheckedContinuation<Void, Never>]] = [:]
+    /// Commands to pause or resume that wait to be recorded together, by session.
+    var wishes: [String: [Wish]] = [:]
+    /// When a command changed a session's run last, **milliseconds** since 1970.
+    var changes: [String: Int64] = [:]
     /// Work under way, by session.
     var jobs: [String: Job] = [:]
     /// How often in a row a run could not be begun, by run.
@@ -30,6 +35,9 @@ package actor Agent {
 
     /// Longest sleep: wall clocks jump, and other processes leave runs behind (F099).
     private static let longestSleep = Duration.seconds(60)
+    /// So many **milliseconds** after a command changed a run it starts at the earliest: whoever pauses and resumes
+    /// at a high rate does not pay for a start each time.
+    private static let quietTime: Int64 = 20
 
     package init(_ environment: AgentEnvironment) {
         self.environment = environment
@@ -126,7 +134,14 @@ extension Agent {
         do throws(StoreError) {
             var open = try store.runs(onlyOpen: true, limit: 10_000)
             open.reverse()
-            for run in open where jobs[run.session] == nil {
+            for run in open where jobs[run.session] == nil && turns[run.session] == nil {
+                if let changed = changes[run.session] {
+                    if (0..<Self.quietTime).contains(now - changed) {
+                        later(changed + Self.quietTime)
+                        continue
+                    }
+                    changes[run.session] = nil
+                }
                 switch run.state {
                 case .waiting:
                     let start = max(run.notBefore ?? 0, run.due ?? 0)
@@ -142,7 +157,10 @@ extension Agent {
                 }
             }
             let paused = Set(open.filter { $0.state == .paused }.map(\.identifier))
-            for hook in try store.owedHooks() where jobs[hook.session] == nil && !paused.contains(hook.run) {
+            for hook in try store.owedHooks()
+            where jobs[hook.session] == nil && turns[hook.session] == nil
+                && !paused.contains(hook.run)
+            {
                 if let due = hook.due, due > now { later(due) } else { begin(hook.session, nil) }
             }
         } catch {

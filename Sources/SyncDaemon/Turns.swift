@@ -1,23 +1,117 @@
-/// Lets one command at a time work on a session, in the order they came.
-actor Turns {
-    private var waiting: [String: [CheckedContinuation<Void, Never>]] = [:]
-    private var taken: Set<String> = []
+import SyncControl
+import SyncEngine
+import SyncModel
+import SyncStore
 
+// One command at a time works on a session, in the order they came; while one does, no run of the session starts.
+extension Agent {
     /// Waits for the session's turn; ``leave(_:)`` must follow.
     func enter(_ session: String) async {
-        guard !taken.insert(session).inserted else { return }
-        await withCheckedContinuation { waiting[session, default: []].append($0) }
-    }
-
-    /// Gives the turn to the next one.
-    func leave(_ session: String) {
-        guard var others = waiting[session], !others.isEmpty else {
-            waiting[session] = nil
-            taken.remove(session)
+        guard turns[session] != nil else {
+            turns[session] = []
             return
         }
+        await withCheckedContinuation { turns[session, default: []].append($0) }
+    }
+
+    /// Gives the turn to the next one; when there is none, runs may start.
+    func leave(_ session: String) {
+        guard var others = turns[session], !others.isEmpty else {
+            turns[session] = nil
+            return wake()
+        }
         let next = others.removeFirst()
-        waiting[session] = others
+        turns[session] = others
         next.resume()
+    }
+}
+
+/// A command to pause or to resume that waits for the one before it to take its turn.
+struct Wish {
+    let input: RunInput
+    let granted: CheckedContinuation<Result<SessionStatus, ControlError>, Never>
+}
+
+extension Agent {
+    /// Pauses or resumes a session. Commands that wait for their turn together are recorded together: the last one
+    /// decides, in one transaction, and all are told what the session is then.
+    func wish(_ input: RunInput, _ session: String) async throws(ControlError) -> SessionStatus {
+        guard wishes[session] != nil else {
+            wishes[session] = []
+            return try await grant(input, session).get()
+        }
+        let result = await withCheckedContinuation { continuation in
+            wishes[session, default: []].append(Wish(input: input, granted: continuation))
+        }
+        return try result.get()
+    }
+
+    /// Takes the turn for the first command and for all that have come by then.
+    private func grant(_ first: RunInput, _ session: String) async -> Result<SessionStatus, ControlError> {
+        await enter(session)
+        // What comes from here on waits for the next turn.
+        let others = wishes.removeValue(forKey: session) ?? []
+        let last = others.last?.input ?? first
+        if last == .paused, let job = jobs[session] {
+            job.stop.stop(.user)
+            await job.untilEnd()
+        }
+        if first == .resumed || others.contains(where: { $0.input == .resumed }) { resetLimiter(session) }
+        let failure = failure { () throws(ControlError) in
+            try asking { () throws(StoreError) in try record(last, session) }
+        }
+        leave(session)
+        let status = Result { () throws(ControlError) in try self.session(session) }
+        /// Only who asked for what was refused hears of it.
+        func answer(_ input: RunInput) -> Result<SessionStatus, ControlError> {
+            guard input == last, let failure else { return status }
+            return .failure(failure)
+        }
+        for wish in others { wish.granted.resume(returning: answer(wish.input)) }
+        return answer(first)
+    }
+
+    private func record(_ input: RunInput, _ session: String) throws(StoreError) {
+        guard let run = try openRun(of: session) else { return }
+        if input == .paused {
+            try bring(run, .paused, .user)
+        } else {
+            setbacks[run.identifier] = nil
+            if run.state == .paused {
+                try store.apply(.resumed, to: run.identifier, now: environment.now())
+                changes[session] = environment.now()
+            } else if run.state == .waiting, run.due != nil {
+                try store.hold(run: run.identifier, reason: run.reason, due: nil)
+            }
+        }
+    }
+
+    /// The run of a session that can still come to something; `nil` when there is none.
+    ///
+    /// - Throws: ``StoreError`` with code `unknownSession`.
+    func openRun(of session: String) throws(StoreError) -> StoredRun? {
+        guard try store.session(session) != nil else { throw StoreError.noSession(session) }
+        return try store.runs(session: session, onlyOpen: true, limit: 1).first
+    }
+
+    /// Pauses or cancels a run that this agent does not work on. A command in the foreground may: its own terminal
+    /// stops it.
+    func bring(_ run: StoredRun, _ input: RunInput, _ reason: StopReason) throws(StoreError) {
+        let lease = try store.lease(of: run.session, process: environment.process, now: environment.now())
+        let isChanged = try store.apply(
+            input,
+            to: run.identifier,
+            reason: reason.rawValue,
+            events: [stopped(run, reason)],
+            now: environment.now()
+        )
+        if isChanged { changes[run.session] = environment.now() }
+        withExtendedLifetime(lease) {}
+    }
+
+    /// A run that nobody works on is stopped: its readers hear it in the words of one that is worked on.
+    func stopped(_ run: StoredRun, _ reason: StopReason) -> [UInt8] {
+        let event = SyncEvent("run.stopped", time: environment.now()) { $0.field("reason", reason.rawValue) }
+        return event.of(session: run.session, run: run.identifier).json.bytes
     }
 }

@@ -46,6 +46,7 @@ extension SyncStore {
     ///   - input: `released`, `paused`, `resumed` or `cancelled`.
     ///   - run: The run.
     ///   - reason: Why, for `status`: `user_stop`, `metered` … (S27).
+    ///   - events: Recorded in the same transaction when the state changes: JSON lines, UTF-8, without newlines.
     ///   - now: **Milliseconds** since 1970.
     /// - Returns: Whether the run's state changed; a command may be repeated (S106).
     /// - Throws: ``StoreError``; `refused` where the life cycle has no such step.
@@ -54,11 +55,15 @@ extension SyncStore {
         _ input: RunInput,
         to run: String,
         reason: String? = nil,
+        events: [[UInt8]] = [],
         now: Int64
     ) throws(StoreError) -> Bool {
         try write(.synced) { db in
             let found = try Self.run(run, db)
             guard try Self.move(found, input, reason: reason, db) else { return false }
+            if !events.isEmpty {
+                try self.append(events, to: Self.existing(found.session, db), time: now, db)
+            }
             try Self.keepPause(of: found, input, now: now, db)
             if input == .cancelled || input == .superseded { try Self.closeRun(found.number, now: now, db) }
             if input == .cancelled {

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The parts of agents.sh; started by it, which says what each shows."""
-import argparse, glob, json, os, random, shutil, signal, statistics, subprocess, sys, threading, time
-from collections import Counter
+import argparse, glob, json, os, random, shutil, signal, socket, statistics, subprocess, sys, threading, time
+from collections import Counter, deque
 import checks
 from agents import PATIENCE, Place, Story, UnixConnection
 
 MIB = 1 << 20
+STORM, TALKERS, WINDOW = 4000, 8, 16    # requests, connections, requests on their way on each
+RATE = int(os.environ.get("SYNCAGENT_STORM_RATE", "1000"))
 REST = 30               # seconds for which an agent at rest is looked at
 
 
@@ -138,36 +140,59 @@ class Parts(Place):
         answers, errors, lock = Counter(), [], threading.Lock()
         request = {"manifest": f"{self.a.url}/r1.json", "destination": self.into("storm"), "session": "storm", "prune": True}
 
+        def asked(verb, choose):
+            if verb == "enqueue":
+                body = dict(request, manifest=f"{self.a.url}/{choose.choice(['r1', 'r2'])}.json", limit_rate=500_000)
+                return "/v1/runs", json.dumps(body)
+            return f"/v1/sessions/storm/{verb}", "{}"
+
         def talk(number):
-            choose = random.Random(number)
-            connection = UnixConnection(self.socket)
-            for _ in range(125):
-                verb = choose.choices(["pause", "resume", "cancel", "enqueue"], [45, 45, 3, 7])[0]
-                try:
-                    if verb == "enqueue":
-                        body = dict(request, manifest=f"{self.a.url}/{choose.choice(['r1', 'r2'])}.json", limit_rate=500_000)
-                        status, reply = self.request(connection, "POST", "/v1/runs", body)
-                    else:
-                        status, reply = self.request(connection, "POST", f"/v1/sessions/storm/{verb}", {})
-                    with lock:
-                        answers[verb, status] += 1
-                        if status >= 400:
-                            errors.append((verb, status, (reply or {}).get("error", {}).get("message")))
-                except OSError as error:
-                    with lock:
-                        errors.append((verb, 0, str(error)))
-                    connection.close()
+            """One connection that stays open, with up to WINDOW requests on their way."""
+            choose, sent, rest = random.Random(number), deque(), STORM // TALKERS
+            try:
+                with socket.socket(socket.AF_UNIX) as s:
+                    s.settimeout(PATIENCE)
+                    s.connect(self.socket)
+                    reader = s.makefile("rb")
+                    while rest or sent:
+                        burst = b""
+                        while rest and len(sent) < WINDOW:
+                            verb = choose.choices(["pause", "resume", "cancel", "enqueue"], [47, 47, 3, 3])[0]
+                            target, body = asked(verb, choose)
+                            burst += (f"POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                                      f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
+                            sent.append(verb)
+                            rest -= 1
+                        if burst:
+                            s.sendall(burst)
+                        status, text = answer(reader)
+                        verb = sent.popleft()
+                        with lock:
+                            answers[verb, status] += 1
+                            if status >= 400:
+                                errors.append((verb, status, text.decode()[:300]))
+            except (OSError, ValueError) as error:
+                with lock:
+                    errors.append((sent[0] if sent else "connect", 0, str(error)))
+
+        def answer(reader):
+            status, length = int(reader.readline().split()[1]), 0
+            while (line := reader.readline()) not in (b"\r\n", b""):
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            return status, reader.read(length)
 
         begin = time.monotonic()
-        talkers = [threading.Thread(target=talk, args=(n,)) for n in range(8)]
+        talkers = [threading.Thread(target=talk, args=(n,)) for n in range(TALKERS)]
         for talker in talkers: talker.start()
         for talker in talkers: talker.join()
         took = time.monotonic() - begin
-        print(f"1000 requests in {took:.2f} s, {1000 / took:.0f} a second: {dict(sorted(answers.items()))}")
+        print(f"{STORM} requests on {TALKERS} connections in {took:.2f} s, {STORM / took:.0f} a second: {dict(sorted(answers.items()))}")
         for error in errors[:5]:
             print(f"  {error}")
         self.hold("every request was answered, and none with an internal error",
-                  sum(answers.values()) == 1000 and not any(status >= 500 for _, status in answers))
+                  sum(answers.values()) == STORM and not any(status >= 500 for _, status in answers))
+        self.hold(f"at least {RATE} a second", STORM / took >= RATE)
         self.broken += self.doctor()
         self.ask("resume", "storm")
         rest = self.until_rest()

@@ -1,0 +1,74 @@
+import SyncControl
+import SyncDaemon
+import SyncModel
+import SyncStore
+import SyncTestKit
+import Testing
+
+@Suite("A storm of commands", .timeLimit(.minutes(3)))
+struct StormTests {
+    private let session = "com.example.tower"
+
+    @Test("Every command is answered, every state is legal, and the next run ends well [S104 S105 S106]")
+    func storm() async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(bench.request())
+            try await bench.until(.running)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 0..<8 {
+                    group.addTask {
+                        for turn in 0..<60 {
+                            try await command(number &* 7 &+ turn &* 13, agent, bench)
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(try bench.store.findings() == [])
+            #expect(try bench.disorder() == [])
+            bench.free()
+            _ = try await agent.cancel(session)
+            _ = try await agent.enqueue(bench.request())
+            try await bench.until(.finished)
+        }
+        #expect(bench.tree.problems(in: bench.destination) == [])
+        #expect(try bench.disorder() == [])
+    }
+
+    private func command(_ dice: Int, _ agent: Agent, _ bench: AgentBench) async throws {
+        switch dice % 20 {
+        case 0: _ = try await agent.cancel(session)
+        case 1: _ = try await agent.enqueue(bench.request())
+        case 2..<11:
+            let status = try await agent.pause(session)
+            #expect(["paused", "waiting", "running", "idle"].contains(status.state))
+        default:
+            let status = try await agent.resume(session)
+            #expect(["paused", "waiting", "running", "idle"].contains(status.state))
+        }
+    }
+
+    @Test("Of commands that wait together the last one decides, and all are told what came of it [S106]")
+    func together() async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(bench.request())
+            try await bench.until(.running)
+            let states = try await withThrowingTaskGroup(of: String.self) { group in
+                for _ in 0..<20 { group.addTask { try await agent.pause(session).state } }
+                return try await group.reduce(into: Set()) { $0.insert($1) }
+            }
+            #expect(states == ["paused"])
+            let stops = try bench.eventNames().filter { $0 == "run.stopped" }
+            #expect(stops.count == 1)
+            await #expect(throws: ControlError.self) { try await agent.pause("nobody") }
+            await #expect(throws: ControlError.self) { try await agent.resume("nobody") }
+        }
+        bench.free()
+    }
+}
