@@ -34,7 +34,8 @@ extension ScheduleTiming {
             begin: begin * 1_000,
             fire: fire * 1_000,
             end: end.map { $0 * 1_000 },
-            readyBy: ready
+            // After the window nothing comes any more.
+            readyBy: ready.map { min($0, end.map { $0 * 1_000 } ?? .max) }
         )
     }
 }

@@ -6,7 +6,7 @@ package struct ScheduleTiming: Sendable, Equatable {
     package var days: Set<Weekday> = []
     /// **Minutes** from the beginning of the night after which nothing is transferred any more; `nil` without end.
     package var window: Int?
-    /// **Minutes** after midnight by which everything is to be in place.
+    /// **Minutes** after midnight by which everything is to be in place; a window that ends earlier counts.
     package var readyBy: Int?
     /// Most **seconds** that this machine may begin later than others.
     package var jitter: Int = 0
@@ -36,13 +36,7 @@ package struct ScheduleTiming: Sendable, Equatable {
             guard (0..<1440).contains(readyBy), readyBy != nightly else {
                 throw invalid("--ready-by takes 00:00 to 23:59, and another time than --nightly.")
             }
-            let span = untilReady(readyBy)
-            if let window, span > window {
-                throw invalid(
-                    "--ready-by \(Self.time(readyBy)) is after the window, which ends at "
-                        + "\(Self.time((nightly + window) % 1440)): give an earlier time or a longer --window."
-                )
-            }
+            let span = min(untilReady(readyBy), window ?? 1440)
             if jitter >= span * 60 {
                 throw invalid("--jitter leaves no time until --ready-by \(Self.time(readyBy)).")
             }

@@ -236,7 +236,7 @@ struct ClockTests {
         "What makes no sense is refused, and the option is named",
         arguments: [
             (60, 30, 0, nil, "--window"), (60, 60, 3_600, nil, "--jitter"),
-            (60, 120, 0, 4 * 60, "--ready-by"),
+            (60, 120, 7_200, 4 * 60, "--jitter"),
             (60, nil, 0, 60, "--ready-by"), (60, nil, 7_200, 3 * 60, "--jitter"),
             (60, nil, 50_000, nil, "--jitter"),
         ] as [(Int, Int?, Int, Int?, String)]
@@ -252,6 +252,17 @@ struct ClockTests {
         } catch {
             #expect(error.code == .invalid && error.description.contains(option), "\(error)")
         }
+    }
+
+    @Test("A window that ends before --ready-by is the end that counts")
+    func readyAfterWindow() throws {
+        var timing = ScheduleTiming(nightly: 120)
+        timing.window = 240
+        timing.readyBy = 420
+        try timing.check()
+        let utc = try Zone.of("UTC")
+        let night = try #require(timing.night(of: CivilDay(year: 2026, month: 11, day: 21), in: utc, delay: 0))
+        #expect(night.end == instant(utc, 2026, 11, 21, "06:00") && night.readyBy == night.end)
     }
 
     @Test(
