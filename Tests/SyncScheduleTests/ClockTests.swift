@@ -261,7 +261,9 @@ struct ClockTests {
         timing.readyBy = 420
         try timing.check()
         let utc = try Zone.of("UTC")
-        let night = try #require(timing.night(of: CivilDay(year: 2026, month: 11, day: 21), in: utc, delay: 0))
+        let night = try #require(
+            timing.night(of: CivilDay(year: 2026, month: 11, day: 21), in: utc, delay: 0)
+        )
         #expect(night.end == instant(utc, 2026, 11, 21, "06:00") && night.readyBy == night.end)
     }
 
