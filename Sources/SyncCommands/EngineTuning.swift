@@ -10,6 +10,8 @@ struct EngineTuning: Sendable {
     var patience: Duration? = .seconds(60)
     /// How to transfer.
     var transfer = TransferSettings()
+    /// Most connections, whatever ``transfer`` says; `nil` without a cap.
+    var connectionShare: Int?
     /// Which plugins are used for what.
     var plugins = PluginSettings()
     /// The manifest's origin when it comes from a server; see ``TransportConfiguration/homes``.
@@ -23,5 +25,9 @@ struct EngineTuning: Sendable {
         } catch {
             throw CommandFailure(.configuration, error.description)
         }
+        guard let connectionShare else { return }
+        configuration.connections = min(configuration.connections, connectionShare)
+        configuration.connectionsPerHost = min(configuration.connectionsPerHost, connectionShare)
+        configuration.initialConnections = min(configuration.initialConnections, connectionShare)
     }
 }

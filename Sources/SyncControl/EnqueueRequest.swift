@@ -88,6 +88,8 @@ public struct EnqueueReply: Sendable, Equatable, Codable {
     public var state: String
     /// When it may start, if not now.
     public var notBefore: WallTime?
+    /// What is odd about the request and does not keep it from being worked on, one line each; `nil` for nothing.
+    public var warnings: [String]?
 
     /// Puts a reply together; see the properties.
     public init(

@@ -125,6 +125,9 @@ public struct RunStatus: Sendable, Equatable, Codable {
     public var error: String?
     /// `ok`, `partial` or `failed`, once it has finished.
     public var result: String?
+    /// What a pull in the foreground would have exited with, once it has finished; `nil` when a program of an earlier
+    /// version finished it.
+    public var exitStatus: Int32?
     /// When it was asked for.
     public var created: WallTime
     /// When it was first taken up.

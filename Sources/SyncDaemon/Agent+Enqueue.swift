@@ -28,6 +28,7 @@ extension Agent {
             await enter(prepared.session)
             reply = await record(prepared, request, handle)
             leave(prepared.session)
+            if !prepared.warnings.isEmpty { reply = reply.map { warned($0, prepared.warnings) } }
         }
         await onThread { handle.end() }
         wake()
@@ -60,6 +61,14 @@ extension Agent {
         } catch {
             return .failure(ControlError(error))
         }
+    }
+
+    /// The client is told, and the log.
+    private func warned(_ reply: EnqueueReply, _ warnings: [String]) -> EnqueueReply {
+        for warning in warnings { environment.log("\(escaped(reply.session)): \(warning)") }
+        var reply = reply
+        reply.warnings = warnings
+        return reply
     }
 
     private func limiterStart(_ session: String) -> Int64? {

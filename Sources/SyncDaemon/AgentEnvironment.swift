@@ -15,6 +15,8 @@ package struct AgentEnvironment: Sendable {
     package var process: Int32
     /// Most runs at a time; others wait for their turn.
     package var maximumRuns = 2
+    /// Most connections of all runs together: more sessions get no more (S85).
+    package static let connectionCap = 64
     /// Whether a client started it: then it ends when there is nothing left to do.
     package var isOnDemand = false
     /// How long an agent that was started on demand waits for more work.
@@ -77,6 +79,8 @@ package struct AgentEnvironment: Sendable {
 package struct EngineNeeds: Sendable {
     /// Most connections; `nil` to adapt.
     package var connections: Int?
+    /// Most connections in any case, so that all runs together keep to the agent's cap; `nil` without one.
+    package var connectionShare: Int?
     /// Most body **bytes** a second; `nil` without limit.
     package var rateLimit: UInt64?
     /// The client's transfer settings as JSON text.

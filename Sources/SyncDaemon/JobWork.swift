@@ -106,6 +106,7 @@ struct JobWork: Sendable {
             try store.session(job.session)?.destination
         }
         (needs.connections, needs.rateLimit) = PullEngine.limits(of: run)
+        needs.connectionShare = share(for: needs.connections)
         let handle = try environment.engine(watched(needs)).get()
         defer { handle.end() }
         job.gate?.opened(handle)
@@ -120,6 +121,18 @@ struct JobWork: Sendable {
         } catch {
             return after(error, identifier)
         }
+    }
+
+    /// What a run may have at most: each of those that may work at a time gets the same (S85).
+    private func share(for wanted: Int?) -> Int {
+        let share = max(1, AgentEnvironment.connectionCap / max(1, environment.maximumRuns))
+        if let wanted, wanted > share {
+            environment.log(
+                "\(escaped(job.session)): \(share) connections, not \(wanted): \(AgentEnvironment.connectionCap)"
+                    + " in all are for \(environment.maximumRuns) runs"
+            )
+        }
+        return share
     }
 
     /// What was entered is on record; what was not waits, or fails for good where waiting cannot help.

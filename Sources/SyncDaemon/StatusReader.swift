@@ -84,6 +84,7 @@ extension RunStatus {
         reason = run.reason
         error = run.error
         result = run.result
+        exitStatus = run.exitStatus
         started = run.started.map(WallTime.init)
         finished = run.finished.map(WallTime.init)
         notBefore = run.notBefore.map(WallTime.init)

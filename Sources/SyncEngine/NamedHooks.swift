@@ -8,6 +8,12 @@ struct NamedHooks {
     struct Unknown: Equatable {
         let name: String
         let group: String
+
+        /// For people.
+        var note: String {
+            "the manifest's group '\(escaped(group))' names the hook '\(escaped(name))', which is not known here;"
+                + " say what it is in the configuration file: hooks: { \"\(escaped(name))\": { program: \"/…\" } }"
+        }
     }
 
     /// In the manifest's order.
@@ -35,12 +41,8 @@ struct NamedHooks {
     /// Says which names nothing is known of, each once.
     func tell(_ events: EventRecorder, session: String, run: String, time: Int64) {
         for hook in unknown {
-            let note =
-                "the manifest's group '\(escaped(hook.group))' names the hook '\(escaped(hook.name))', which is not"
-                + " known here; say what it is in the configuration file:"
-                + " hooks: { \"\(escaped(hook.name))\": { program: \"/…\" } }"
             events.tell(
-                SyncEvent("hook.unknown", time: time, note: note) {
+                SyncEvent("hook.unknown", time: time, note: hook.note) {
                     $0.field("group", hook.group)
                     $0.field("hook", hook.name)
                 }.of(session: session, run: run)

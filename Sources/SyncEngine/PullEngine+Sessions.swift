@@ -9,6 +9,8 @@ package struct PreparedRun: Sendable {
     let found: FoundManifest
     /// The groups that will complete.
     let groups: [String]
+    /// What is odd about it and does not keep it from being worked on, for people.
+    package var warnings: [String] = []
 
     /// The session's identifier.
     package var session: String { options.session ?? found.project }
@@ -31,7 +33,8 @@ extension PullEngine {
         let manifest = try found.decode()
         _ = try PullRun.selectedRows(manifest, options.groups)
         var options = options
-        options.hooks += NamedHooks(manifest, options).specifications
+        let named = NamedHooks(manifest, options)
+        options.hooks += named.specifications
         let groups = GroupCompletion.names(manifest.groups.map(\.name), options)
         if let hook = options.hooks.first(where: { !groups.contains($0.group) }) {
             throw EngineError(
@@ -40,7 +43,12 @@ extension PullEngine {
             )
         }
         source.keep(options.manifest, found.digest)
-        return PreparedRun(options: options, found: found, groups: groups)
+        return PreparedRun(
+            options: options,
+            found: found,
+            groups: groups,
+            warnings: named.unknown.map(\.note)
+        )
     }
 
     /// The open run that asks for the very same, if there is one.

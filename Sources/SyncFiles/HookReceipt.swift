@@ -50,4 +50,30 @@ package struct HookReceipt: Sendable, Equatable {
         guard fsync(directory.raw) == 0 else { throw .last("sync", path) }
         return true
     }
+
+    /// Removes receipts that nobody will ask for any more.
+    ///
+    /// - Parameters:
+    ///   - time: Those left before it go, **nanoseconds** since 1970.
+    ///   - runs: Runs whose hooks may still be called: theirs stay.
+    ///   - isDryRun: Only counts.
+    /// - Returns: How many went, or would.
+    package static func collect(
+        in destination: Destination,
+        before time: Int64,
+        keeping runs: Set<String>,
+        isDryRun: Bool = false
+    ) -> Int {
+        let raw = sa_openat(destination.state, "receipts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+        // No directory, no receipt.
+        guard destination.state >= 0, raw >= 0 else { return 0 }
+        let directory = Descriptor(owning: raw)
+        let kept = runs.map { fileName($0) + "." }
+        return directoryEntries(directory.raw).count { name in
+            guard case .success(let found?) = status(directory.raw, name), found.kind == .file,
+                found.modified < time, !kept.contains(where: name.hasPrefix)
+            else { return false }
+            return isDryRun || unlinkat(directory.raw, name, 0) == 0
+        }
+    }
 }

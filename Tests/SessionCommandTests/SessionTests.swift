@@ -130,7 +130,15 @@ struct SessionTests {
         }
         let staged = set.scratch.path + "/tower/.syncagent/staging/0/rubbish"
         try set.scratch.write(Data("x".utf8), to: "tower/.syncagent/staging/0/rubbish")
+        for (name, age) in [("old", 91.0), ("young", 89.0)] {
+            try set.scratch.write(Data(), to: "tower/.syncagent/receipts/\(name).all")
+            try FileManager.default.setAttributes(
+                [.modificationDate: Date(timeIntervalSinceNow: -age * 86_400)],
+                ofItemAtPath: set.scratch.path + "/tower/.syncagent/receipts/\(name).all"
+            )
+        }
         let dry = try set.tool.run(["gc", "--dry-run"])
+        #expect(dry.output.contains("receipts of hooks in"), "\(dry.output)")
         #expect(dry.status == 0, "\(dry.error)")
         #expect(dry.output.contains("cached manifests: 1 files, 2 B would go"), "\(dry.output)")
         #expect(FileManager.default.fileExists(atPath: old))
@@ -138,6 +146,8 @@ struct SessionTests {
         #expect(gone.output.contains("cached manifests: 1 files, 2 B gone"), "\(gone.output)")
         #expect(try FileManager.default.contentsOfDirectory(atPath: manifests).sorted() == kept)
         #expect(!FileManager.default.fileExists(atPath: staged))
+        let receipts = set.scratch.path + "/tower/.syncagent/receipts"
+        #expect(try FileManager.default.contentsOfDirectory(atPath: receipts) == ["young.all"])
         let again = try set.pull("--json").events().last
         #expect(again?["requests"] as? Int == 1)
     }

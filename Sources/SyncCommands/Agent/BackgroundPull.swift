@@ -22,6 +22,7 @@ struct BackgroundPull: Sendable {
         let state = try StateAccess(environment: environment, output: output)
         let request = try await request(environment)
         let reply = try await AgentReach(state: state).ask { try await $0.enqueue(request) }
+        for warning in reply.warnings ?? [] { output.warning(warning) }
         if engine.json { return output.event(Self.event(reply), flushing: true) }
         let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
         let name = escaped(reply.session)

@@ -118,6 +118,7 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
             tuning.transfer.connections = count
             tuning.transfer.connectionsPerHost = count
         }
+        tuning.connectionShare = needs.connectionShare
         tuning.transfer.deadline = needs.deadline
         tuning.home = needs.manifest.flatMap { (try? CurlURL($0))?.origin }
         return tuning

@@ -38,7 +38,8 @@ struct RunWatch: Sendable {
         case ("finished", "ok"): return .over(.done, "complete")
         case ("finished", let result):
             let error = run.error.map { ": \(escaped($0))" } ?? ""
-            return .over(.incomplete, (result ?? "without a result") + error)
+            let status = run.exitStatus.flatMap(ExitStatus.init) ?? .incomplete
+            return .over(status == .done ? .incomplete : status, (result ?? "without a result") + error)
         default: return .over(.incomplete, run.state + (run.reason.map { " (\(escaped($0)))" } ?? ""))
         }
     }

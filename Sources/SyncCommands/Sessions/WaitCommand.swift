@@ -10,8 +10,9 @@ struct WaitCommand: AsyncParsableCommand {
         commandName: "wait",
         abstract: "Wait until a session has no open run and owes no hook.",
         discussion: """
-            Exit status: 0 every file is in place and every hook has succeeded, 2 the run ended incomplete or was \
-            given up, 5 files are in place and a hook failed, 75 the time is over and the session still busy. \
+            Exit status: that of the pull, as if it had run in the foreground: 0 every file is in place and every \
+            hook has succeeded, 2 some are not, 5 files are in place and a hook failed, 65, 69, 74 … why it came to \
+            nothing; 2 also when it was given up, 75 when the time is over and the session still busy. \
             Waiting changes nothing: ending it leaves the run as it is.
             """
     )

@@ -12,8 +12,8 @@ struct GCCommand: AsyncParsableCommand {
         abstract: "Drop old history, cached manifests and unfinished files that nobody needs any more.",
         discussion: """
             Kept are: open runs and what they need, the latest 50 runs and 16 MiB of events of each session, and the \
-            manifest of each session's latest run. Unfinished files go where no run is open. Installed files are \
-            never touched. Needs no agent, and does no harm beside one.
+            manifest of each session's latest run. Unfinished files go where no run is open, receipts of hooks after 90 \
+            days. Installed files are never touched. Needs no agent, and does no harm beside one.
             """
     )
 
@@ -28,6 +28,7 @@ struct GCCommand: AsyncParsableCommand {
         try collection.history()
         try collection.manifests()
         try collection.staging()
+        try collection.receipts()
     }
 }
 
@@ -41,6 +42,8 @@ private struct GarbageCollection {
 
     /// A manifest is there a moment before its run is recorded: what is younger stays, in **seconds**.
     private static let grace: Int = 3_600
+    /// A receipt older than so many **milliseconds** goes, 90 days.
+    private static let receiptAge: Int64 = 90 * 86_400_000
 
     func history() throws(CommandFailure) {
         let found = try asking { () throws(StoreError) in
@@ -111,6 +114,31 @@ private struct GarbageCollection {
         }
         _ = consume lock
         tell("unfinished files in \(escaped(path))", count, "files", bytes)
+    }
+
+    /// A receipt keeps a hook from being called again after a crash: those of runs that owe one stay.
+    func receipts() throws(CommandFailure) {
+        let (sessions, needed) = try asking { () throws(StoreError) in
+            let open = try store.runs(onlyOpen: true, limit: 10_000).map(\.identifier)
+            return (try store.sessions(), Set(open + (try store.owedHooks().map(\.run))))
+        }
+        let oldest = (EngineAssembly.milliseconds() - Self.receiptAge) * 1_000_000
+        for path in Set(sessions.map(\.destination)).sorted() {
+            do throws(FileError) {
+                let destination = try Destination.open(path: path, create: false)
+                let count = HookReceipt.collect(
+                    in: destination,
+                    before: oldest,
+                    keeping: needed,
+                    isDryRun: isDryRun
+                )
+                tell("receipts of hooks in \(escaped(path))", count, "files", 0)
+            } catch {
+                // What is not there has none; a destination that cannot be read is the doctor's.
+                guard !error.isMissing else { continue }
+                state.output.warning("\(error)")
+            }
+        }
     }
 
     private func tell(_ what: String, _ count: Int, _ unit: String, _ bytes: UInt64) {

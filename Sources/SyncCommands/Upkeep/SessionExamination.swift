@@ -74,6 +74,19 @@ extension Examination {
         return stat(path, &status) == 0 && status.st_size > 256
     }
 
+    /// Whether a running run is without a worker, and still the same a moment later: each worker that takes one up
+    /// begins an epoch, and gives the session free only when its run is at rest.
+    private static func isAbandoned(_ session: String, _ store: SyncStore) throws(CommandFailure) -> Bool {
+        let before = try asking { () throws(StoreError) in
+            try store.runs(session: session, onlyOpen: true, limit: 1).first
+        }
+        guard store.holder(of: session) == nil else { return false }
+        let after = try asking { () throws(StoreError) in
+            try store.runs(session: session, onlyOpen: true, limit: 1).first
+        }
+        return after?.state == .running && after?.epoch == before?.epoch && store.holder(of: session) == nil
+    }
+
     private static func work(
         _ session: StoredSession,
         _ store: SyncStore,
@@ -87,7 +100,13 @@ extension Examination {
             throw CommandFailure(error)
         }
         let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
-        if status.state != "idle" {
+        if status.state == "running", status.holder == nil, try isAbandoned(session.identifier, store) {
+            findings.problem(
+                subject,
+                "its run is recorded as running, and nobody works on it",
+                "'syncagent resume \(escaped(session.identifier))' lets an agent go on with it, and so does pulling again"
+            )
+        } else if status.state != "idle" {
             findings.note(subject, "its run is \(status.state)" + (text.why(status).map { ": \($0)" } ?? ""))
         }
         if let holder = status.holder { findings.note(subject, "process \(holder) works on it") }

@@ -1,0 +1,88 @@
+import Foundation
+import Testing
+
+/// The machine goes down and comes up again: every process is gone, and so are sockets and locks. What an agent goes by
+/// afterwards is on the disk; it looks neither at process ids nor at a boot id. `agents.sh restart` does the same with
+/// a new boot id and process ids that begin anew.
+@Suite("After a restart of the machine", .timeLimit(.minutes(3)))
+struct RestartTests {
+    private func startAgent(_ set: PublishedSet) throws -> Process {
+        let agent = set.tool.process(["agent", "run"])
+        agent.standardOutput = FileHandle.nullDevice
+        agent.standardError = FileHandle.nullDevice
+        try agent.run()
+        return agent
+    }
+
+    /// States of all sessions by name, and the hooks that are owed.
+    private func states(_ set: PublishedSet) throws -> [String: String] {
+        Dictionary(
+            uniqueKeysWithValues: try set.tool.run(["status", "--json"]).objects().map { session in
+                let owed = session["owed_hooks"] as? Int ?? 0
+                return (
+                    session["session"] as? String ?? "",
+                    (session["state"] as? String ?? "") + (owed > 0 ? ", hook owed" : "")
+                )
+            }
+        )
+    }
+
+    private func until(_ expected: [String: String], _ set: PublishedSet) async throws {
+        var found: [String: String] = [:]
+        for _ in 0..<600 {
+            found = try states(set)
+            if found == expected { return }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        #expect(found == expected)
+    }
+
+    @Test("With nothing but 'agent run' everything goes on; what was paused stays so [S19 S23 S24 S26 F089]")
+    func restart() async throws {
+        let set = try PublishedSet()
+        try set.script(
+            "hook.sh",
+            """
+            echo $$ > ../hook-process
+            echo $SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT >> ../calls
+            [ $SYNCAGENT_ATTEMPT != 1 ] || exec sleep 60
+            """
+        )
+        let first = try startAgent(set)
+        func enqueue(_ name: String, _ arguments: String...) throws {
+            let outcome = try set.tool.run(
+                ["pull", set.url, "--session", name, "--into", name, "--background"] + arguments
+            )
+            #expect(outcome.status == 0, "\(outcome.error)")
+        }
+        try enqueue("in-hook", "--hook", "./hook.sh")
+        while !FileManager.default.fileExists(atPath: set.scratch.path + "/calls") {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        try enqueue("later", "--not-before", "2s")
+        try enqueue("paused", "--paused")
+
+        kill(first.processIdentifier, SIGKILL)
+        first.waitUntilExit()
+        // The hook is a process of the machine, too.
+        let hook = try #require(
+            Int32(set.text("hook-process").trimmingCharacters(in: .whitespacesAndNewlines))
+        )
+        kill(hook, SIGKILL)
+        let problems = try set.tool.run(["doctor"])
+        #expect(problems.output.contains("nobody works on it"), "\(problems.output)")
+        let socket = set.scratch.path + "/.local/state/syncagent/agent.sock"
+        try FileManager.default.removeItem(atPath: socket)
+        let second = try startAgent(set)
+        defer { second.terminate() }
+        try await until(["in-hook": "idle", "later": "idle", "paused": "paused"], set)
+
+        let calls = try set.text("calls").split(separator: "\n").map { $0.split(separator: " ") }
+        #expect(calls.map(\.last) == ["1", "2"] && Set(calls.map(\.first)).count == 1)
+        #expect(try set.text("in-hook/a.txt") == "one" && set.text("later/a.txt") == "one")
+        #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/paused/a.txt"))
+        for name in ["in-hook", "later"] { _ = try set.tool.run(["events", name, "--json"]).events() }
+        let doctor = try set.tool.run(["doctor", "--strict"])
+        #expect(doctor.status == 0, "\(doctor.output)")
+    }
+}

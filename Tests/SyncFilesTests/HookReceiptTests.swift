@@ -1,0 +1,37 @@
+import Foundation
+import SyncFiles
+import SyncTestKit
+import Testing
+
+@Suite("Receipts of hooks", .timeLimit(.minutes(1)))
+struct HookReceiptTests {
+    @Test("Of two that leave the same receipt one makes it; it is there from then on [S41]")
+    func leaving() throws {
+        let fixture = try FilesFixture()
+        let receipt = HookReceipt(run: "20261120T020000Z-1f0c9a37", group: "sheets/a")
+        #expect(!receipt.exists(in: fixture.destination))
+        #expect(try receipt.leave(in: fixture.destination))
+        #expect(try !receipt.leave(in: fixture.destination))
+        #expect(receipt.exists(in: fixture.destination))
+        #expect(!HookReceipt(run: "20261120T020000Z-1f0c9a37", group: "all").exists(in: fixture.destination))
+    }
+
+    @Test("Old receipts go, those of runs that owe a hook stay; what is no receipt is left alone")
+    func collecting() throws {
+        let fixture = try FilesFixture()
+        let now = Int64(Date().timeIntervalSince1970) * 1_000_000_000
+        func collect(before time: Int64, keeping runs: Set<String> = [], isDryRun: Bool = false) -> Int {
+            HookReceipt.collect(in: fixture.destination, before: time, keeping: runs, isDryRun: isDryRun)
+        }
+        #expect(collect(before: .max) == 0)
+        for run in ["r1", "r1.2", "r2"] {
+            #expect(try HookReceipt(run: run, group: "all").leave(in: fixture.destination))
+        }
+        mkdir(fixture.root.path(FilesFixture.state("receipts/directory")), 0o700)
+        #expect(collect(before: now - 60_000_000_000) == 0)
+        #expect(collect(before: .max, keeping: ["r1"], isDryRun: true) == 2)
+        #expect(collect(before: .max, keeping: ["r1"]) == 2)
+        #expect(HookReceipt(run: "r1", group: "all").exists(in: fixture.destination))
+        #expect(!HookReceipt(run: "r2", group: "all").exists(in: fixture.destination))
+    }
+}
