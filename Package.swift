@@ -98,7 +98,7 @@ let package = Package(
         // Plugins that are programs of their own.
         library("SyncPluginProcess", ["SyncModel", "SyncPlugins", "SyncHooks", "CPosix"]),
         // What every plugin must do, for people who write one and for tests.
-        library("SyncPluginChecks", ["SyncPlugins"]),
+        library("SyncPluginChecks", ["SyncPlugins", "SyncPluginProcess", "SyncModel"]),
         tests("SyncPluginProcessTests", [
             "SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncTestKit",
         ]),

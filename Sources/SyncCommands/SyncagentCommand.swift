@@ -17,9 +17,12 @@ struct SyncagentCommand: AsyncParsableCommand {
         version: syncagentVersion,
         subcommands: [
             PullCommand.self, PublishCommand.self, PlanCommand.self, VerifyCommand.self, ServeCommand.self,
-            StatusCommand.self, ReportCommand.self, MetricsCommand.self, EventsCommand.self, WaitCommand.self, AttachCommand.self, PauseCommand.self,
+            StatusCommand.self, ReportCommand.self, MetricsCommand.self, EventsCommand.self, WaitCommand.self,
+            AttachCommand.self, PauseCommand.self,
             ResumeCommand.self, CancelCommand.self, PrioritizeCommand.self, RemoveCommand.self,
-            HooksCommand.self, ScheduleCommand.self, AgentCommand.self, DoctorCommand.self, GCCommand.self,
+            HooksCommand.self, PluginsCommand.self, ScheduleCommand.self, AgentCommand.self,
+            DoctorCommand.self,
+            GCCommand.self,
         ]
     )
 

@@ -68,7 +68,8 @@ package final class FileTransport: Transport {
         }
         let head = ResponseHead(status: 200, objectSize: size)
         let end = min(request.range?.upperBound ?? size, size)
-        var offset = sink.begin(head)
+        let begin = sink.begin(head)
+        var offset = begin
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.step, alignment: 64)
         defer { buffer.deallocate() }
         while offset < end {
@@ -77,14 +78,19 @@ package final class FileTransport: Transport {
             guard let position = off_t(exactly: offset) else { return failed(.badAnswer, "too large") }
             let count = pread(raw, buffer.baseAddress, wanted, position)
             guard count > 0 else { return failed(.badAnswer, "ends at byte \(offset)") }
-            let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+            let taken = offset - begin
+            guard taken < request.limit else {
+                return failed(.tooLarge, "has more than \(request.limit) bytes")
+            }
+            let room = Int(clamping: request.limit - taken)
+            let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<min(count, room)])
             switch deliver(bytes, at: offset, of: request.id, to: sink) {
             case .taken: break
             case .stop: return failed(.stoppedBySink, "stopped")
             case .paused: return failed(.cancelled, "cancelled")
             }
-            offset += UInt64(count)
-            state.withLock { $0.bytesReceived += UInt64(count) }
+            offset += UInt64(bytes.count)
+            state.withLock { $0.bytesReceived += UInt64(bytes.count) }
         }
         let bytes = end &- (request.range?.lowerBound ?? 0)
         return .success(

@@ -20,8 +20,8 @@ private let allowedImports: [String: Set<String>] = [
     "SyncHooks": ["SyncModel", "SyncPlugins", "Subprocess", "CPosix"],
     // Starts programs as hooks are started; waits for answers with Dispatch's semaphore.
     "SyncPluginProcess": ["SyncModel", "SyncPlugins", "SyncHooks", "CPosix", "Dispatch"],
-    // Asks plugins from several threads at once.
-    "SyncPluginChecks": ["SyncPlugins", "Dispatch"],
+    // Asks plugins, those that are programs as well, from several threads at once.
+    "SyncPluginChecks": ["SyncPlugins", "SyncPluginProcess", "SyncModel", "Dispatch"],
     "SyncPublisher": [
         "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
     ],

@@ -1,5 +1,6 @@
 import Foundation
 import SyncPluginChecks
+import SyncPluginProcess
 import SyncPlugins
 import SyncTestKit
 import Synchronization
@@ -115,5 +116,39 @@ struct CheckTests {
             if events.isEmpty { throw PluginError(plugin: "fake", code: .refused, message: "nothing there") }
         }
         #expect(first(check(observer: fake)) == "No events are taken: it failed: nothing there")
+    }
+
+    @Test(
+        "What is wrong with a program is said in words",
+        .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"),
+        arguments: [
+            (
+                "os._exit(1)",
+                "It starts, and answers initialize with protocol, name and points: it is not started again"
+            ),
+            (
+                "print('starting', flush=True)\nserve(proceed)",
+                "Its standard output has nothing but messages: it wrote a line that is no JSON-RPC message: starting"
+            ),
+            (
+                "serve(lambda m: None)",
+                "A method that it does not know is answered with an error: no answer to check.unknown within 5.0 s"
+            ),
+            (
+                "serve(lambda m: send({'id': m.get('id'), 'error': {'code': 1, 'message': ''}}))\ntime.sleep(100)",
+                "It ends by itself when it is asked to shut down: it did not end by itself"
+            ),
+            (
+                "m = json.loads(sys.stdin.readline())\nm['params']['point']\nhello(m)\n"
+                    + "serve(lambda m: send({'id': m.get('id'), 'error': {'code': 1, 'message': ''}}))",
+                "Asked without a point and settings, it says what it can"
+            ),
+        ]
+    )
+    func programs(body: String, words: String) async throws {
+        let fixture = try PluginFixture()
+        let configuration = try fixture.configuration(body)
+        let failures = await blocking { check(process: configuration) }.failures
+        #expect(failures.contains { $0.hasPrefix(words) }, "\(failures)")
     }
 }

@@ -41,11 +41,12 @@ enum BuiltInPlugins {
             let text = "settings.url is an http or https URL"
             throw PluginError(plugin: use.name, code: .refused, message: text)
         }
-        let configuration = TransportConfiguration(
-            clock: EngineAssembly.clock,
-            random: { .random(in: .min ... .max) }
-        )
-        return WebhookObserver(url: settings.url, name: use.name, hook: WebhookHook(configuration))
+        return WebhookObserver(url: settings.url, name: use.name, hook: WebhookHook(plainConfiguration))
+    }
+
+    /// A transport's configuration without any settings.
+    static var plainConfiguration: TransportConfiguration {
+        TransportConfiguration(clock: EngineAssembly.clock, random: { .random(in: .min ... .max) })
     }
 
     private static func settings<Settings: Decodable>(

@@ -126,10 +126,11 @@ extension PluginWorker {
             child.closeInput()
             enter(.ending(.inputClosed), for: limits.shutdown)
         case .inputClosed:
+            tell(.warning, "it did not end by itself when it was asked to shut down")
             child.signalGroup(SIGTERM)
             enter(.ending(.terminated), for: limits.shutdown)
         case .terminated:
-            tell(.warning, "it did not end when it was asked to, and was killed")
+            tell(.warning, "it did not end with SIGTERM either, and was killed")
             child.signalGroup(SIGKILL)
             enter(.ending(.killed), for: nil)
         case .killed: phaseDue = nil

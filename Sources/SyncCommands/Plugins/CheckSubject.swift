@@ -1,0 +1,205 @@
+import Foundation
+import SyncConditions
+import SyncHooks
+import SyncModel
+import SyncPluginChecks
+import SyncPluginProcess
+import SyncPlugins
+import SyncSettings
+import SyncTransfer
+
+/// A plugin that is to be checked, and what it is checked with.
+struct CheckSubject: Sendable {
+    /// A built-in's name, a program's, or an absolute path.
+    let name: String
+    let settings: PluginSettings
+    let place: PluginPlace
+    let output: Output
+    var point: PluginPoint?
+    /// Settings that replace the configured ones.
+    var json: String?
+    var url: String?
+    var files: [String] = []
+    /// **Seconds** for one answer.
+    var timeout = 30
+    /// A directory of its own, absolute.
+    var scratch = "/tmp"
+
+    init(name: String, settings: PluginSettings, place: PluginPlace, output: Output) {
+        self.name = name
+        self.settings = settings
+        self.place = place
+        self.output = output
+    }
+
+    /// As titles have it.
+    var plainName: String { PluginSettings.Use(plugin: name, point: .hook).name }
+
+    private func isBuiltIn(_ point: PluginPoint) -> Bool { PluginNames.builtIn(point).contains(name) }
+
+    private var isBuiltIn: Bool { PluginPoint.allCases.contains(where: isBuiltIn) }
+
+    /// What it serves and is to be checked for.
+    ///
+    /// - Throws: ``PluginError`` when there is no such plugin, or it is not for the point that was asked for.
+    func points() throws(PluginError) -> [PluginPoint] {
+        let served: [PluginPoint]
+        if isBuiltIn {
+            served = PluginPoint.allCases.filter(isBuiltIn)
+        } else {
+            let client = PluginClient(try configuration(nil))
+            defer { client.close() }
+            served = try client.describe().points
+        }
+        guard let point else { return served }
+        guard served.contains(point) else {
+            let list = served.map(\.rawValue).joined(separator: ", ")
+            throw PluginError(
+                plugin: plainName,
+                code: .unavailable,
+                message: "it is no \(point.rawValue); it is: \(list.isEmpty ? "nothing" : list)"
+            )
+        }
+        return [point]
+    }
+
+    /// The configuration's words about it, or those of the command line.
+    private func use(_ point: PluginPoint) -> PluginSettings.Use {
+        var use =
+            settings.uses(of: point).first { $0.name == plainName || $0.plugin == name }
+            ?? PluginSettings.Use(plugin: name, point: point)
+        use.plugin = name
+        if let json { use.settings = json }
+        return use
+    }
+
+    private func configuration(_ point: PluginPoint?) throws(PluginError) -> PluginConfiguration {
+        let directory = settings.directory ?? place.directory
+        let program: PluginProgram
+        do throws(PluginError) {
+            program = try PluginProgram(name, directory: directory, destination: nil)
+        } catch {
+            let known = Set(PluginPoint.allCases.flatMap(PluginNames.builtIn)).sorted().joined(
+                separator: ", "
+            )
+            throw PluginError(
+                plugin: error.plugin,
+                code: error.code,
+                message: "\(error.message); built in: \(known)"
+            )
+        }
+        var configuration = PluginConfiguration(
+            program: program,
+            point: point,
+            environment: place.environment,
+            version: syncagentVersion,
+            notice: { [output] in output.message(PluginTeller.line($0)) }
+        )
+        if let point { configuration.settings = use(point).settings }
+        configuration.runtimeDirectory = scratch
+        configuration.limits.request = .seconds(timeout)
+        return configuration
+    }
+
+    /// The rules of the protocol, for a program.
+    func processReports(_ point: PluginPoint?) throws(PluginError) -> [PointReport] {
+        if isBuiltIn { return [] }
+        return [PointReport(plugin: plainName, point: nil, results: check(process: try configuration(point)))]
+    }
+
+    /// The rules of one point.
+    ///
+    /// - Parameter served: The URL of an object for transports.
+    func report(_ point: PluginPoint, served: String?) throws(PluginError) -> PointReport {
+        let client = isBuiltIn(point) ? nil : PluginClient(try configuration(point))
+        defer { client?.close() }
+        return PointReport(plugin: plainName, point: point, results: try results(point, client, served))
+    }
+
+    private func results(
+        _ point: PluginPoint,
+        _ client: PluginClient?,
+        _ served: String?
+    ) throws(PluginError) -> [CheckResult] {
+        let now = EngineAssembly.milliseconds()
+        switch point {
+        case .resolver:
+            let resolver: any RequestResolver =
+                if let client { PluginResolver(client) } else { try BuiltInPlugins.rewrite(use(point)) }
+            return url.map { check(resolver: resolver, url: $0) } ?? check(resolver: resolver)
+        case .credential:
+            let provider: any CredentialProvider =
+                if let client { PluginCredentials(client) } else {
+                    try BuiltInPlugins.credentialsFile(use(point))
+                }
+            return url.map { check(credentials: provider, origin: $0, now: now / 1_000) }
+                ?? check(credentials: provider, now: now / 1_000)
+        case .condition:
+            let condition: any Condition =
+                if let client { PluginCondition(client) } else {
+                    try builtInConditions.make(name, ConditionSettings(RunConditions(), on: MachinePlaces()))
+                }
+            return check(condition: condition, destination: scratch, now: now)
+        case .verifier:
+            guard let client else { return [] }
+            let samples = try SampleFiles(in: scratch, besides: files)
+            return check(
+                verifier: PluginVerifier(client),
+                files: samples.files,
+                isUnchanged: samples.isUnchanged
+            )
+        case .observer:
+            let observer: any EventObserver =
+                if let client { PluginObserver(client) } else { try BuiltInPlugins.webhook(use(point)) }
+            return check(observer: observer)
+        case .hook: return try hookResults(client)
+        case .transport: return try transportResults(served)
+        }
+    }
+
+    private func hookResults(_ client: PluginClient?) throws(PluginError) -> [CheckResult] {
+        var word = "plugin:\(plainName)"
+        let hook: any GroupHook
+        if let client {
+            hook = PluginHook(client)
+        } else if name == "webhook" {
+            guard let url, WebhookHook.isFor(url) else { throw wanting("--url https://… says whom to tell") }
+            word = url
+            hook = WebhookHook(BuiltInPlugins.plainConfiguration)
+        } else {
+            word = "/bin/true"
+            hook = ProgramHook(environment: place.environment)
+        }
+        return check(
+            hook: hook,
+            invocation: SampleFiles.invocation(word, directory: scratch, timeout: timeout)
+        )
+    }
+
+    private func transportResults(_ served: String?) throws(PluginError) -> [CheckResult] {
+        if name == "file" {
+            let path = try SampleFiles.object(in: scratch)
+            let subject = TransportSubject(url: "file://\(path)", missing: "file://\(path).none")
+            return check(transport: subject) { FileTransport() }
+        }
+        guard let url = url ?? served else { throw wanting("--url says what to fetch") }
+        let subject = TransportSubject(url: url, missing: served.map { $0 + ".none" })
+        if name == "http" {
+            let made: Result<CurlTransport, TransferError> = Result { () throws(TransferError) in
+                try CurlTransport(configuration: BuiltInPlugins.plainConfiguration)
+            }
+            guard case .success(let first) = made else { throw wanting("libcurl does not work here") }
+            first.shutdown()
+            // What could be made once can be made again; where it cannot, every rule says so.
+            return check(transport: subject) {
+                (try? CurlTransport(configuration: BuiltInPlugins.plainConfiguration)) ?? first
+            }
+        }
+        let configuration = try configuration(.transport)
+        return check(transport: subject) { PluginTransport(PluginClient(configuration)) }
+    }
+
+    private func wanting(_ text: String) -> PluginError {
+        PluginError(plugin: plainName, code: .unavailable, message: text)
+    }
+}

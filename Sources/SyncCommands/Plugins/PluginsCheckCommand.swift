@@ -1,0 +1,165 @@
+import ArgumentParser
+import Foundation
+import SyncModel
+import SyncPluginChecks
+import SyncPluginProcess
+import SyncPlugins
+import SyncServer
+import SyncSettings
+
+extension PluginPoint: ExpressibleByArgument {}
+
+/// `syncagent plugins check`.
+struct PluginsCheckCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "check",
+        abstract: "Check a plugin against the contract of its points, and explain what it does wrong.",
+        discussion: """
+            The plugin really runs: a hook is run several times with a made-up report, an observer is told made-up \
+            events. Settings are those of the configuration, unless --settings gives others. A transport fetches from a \
+            server of this command's own, unless --url names an object. Exit status: 0 every rule is kept, 2 some are \
+            not, 64 wrong arguments, 78 there is no such plugin.
+            """
+    )
+
+    @Argument(
+        help: ArgumentHelp(
+            "A built-in's name, NAME of a syncagent-plugin-NAME, or a path.",
+            valueName: "plugin"
+        )
+    )
+    var plugin: String
+
+    @Option(help: ArgumentHelp("Only this point; otherwise all that it serves.", valueName: "point"))
+    var point: PluginPoint?
+
+    @Option(help: ArgumentHelp("Its settings, a JSON object.", valueName: "json"))
+    var settings: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "What it is asked about: an object's URL for a transport or resolver, an origin for a credential, a webhook's URL.",
+            valueName: "url"
+        )
+    )
+    var url: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A file that a verifier looks at besides the usual ones; repeatable.",
+            valueName: "file"
+        )
+    )
+    var file: [String] = []
+
+    @Option(help: ArgumentHelp("Seconds for one answer.", valueName: "s"))
+    var timeout = 30
+
+    @OptionGroup(title: "Plugins")
+    var source: PluginSource
+
+    @Flag(help: "Print JSON, one object a line.")
+    var json = false
+
+    func validate() throws {
+        guard (1...3_600).contains(timeout) else { throw ValidationError("--timeout takes 1 to 3600.") }
+        if let settings {
+            guard case .object = JSONParser.parse(settings) else {
+                throw ValidationError("--settings wants a JSON object such as '{\"key\": 1}'.")
+            }
+        }
+    }
+
+    func run() async throws {
+        let output = Output()
+        let environment = EnvironmentPaths.ofProcess
+        var subject = CheckSubject(
+            name: plugin.contains("/") && !plugin.hasPrefix("/")
+                ? "\(FileManager.default.currentDirectoryPath)/\(plugin)" : plugin,
+            settings: try source.settings(environment),
+            place: environment.pluginPlace,
+            output: output
+        )
+        subject.point = point
+        subject.json = settings
+        subject.url = url
+        subject.files = file
+        subject.timeout = timeout
+        let scratch = try ScratchDirectory(in: environment.pluginPlace.runtimeDirectory)
+        defer { scratch.remove() }
+        subject.scratch = scratch.path
+        let reports: [PointReport]
+        do {
+            let points = try await BlockingCall.run { [subject] _ in Result { try subject.points() } }
+            if points.contains(.transport), url == nil, subject.name != "file" {
+                reports = try await CheckedServer(in: scratch.path).whileServed { [subject] url in
+                    try await Self.check(subject, points, url)
+                }
+            } else {
+                reports = try await Self.check(subject, points, nil)
+            }
+        } catch let error as PluginError {
+            throw CommandFailure(.configuration, "\(error)")
+        } catch let error as ServerError {
+            throw CommandFailure(error.status, error.message)
+        }
+        for report in reports { tell(report, output) }
+        if reports.contains(where: { !$0.results.allSatisfy(\.passed) }) { throw CommandFailure(.incomplete) }
+    }
+
+    private static func check(
+        _ subject: CheckSubject,
+        _ points: [PluginPoint],
+        _ served: String?
+    ) async throws -> [PointReport] {
+        try await BlockingCall.run { _ in
+            do throws(PluginError) {
+                var reports = try subject.processReports(points.first)
+                // A program that does not keep the protocol is not asked further.
+                guard reports.allSatisfy({ $0.results.allSatisfy(\.passed) }) else {
+                    return .success(reports)
+                }
+                for point in points { reports.append(try subject.report(point, served: served)) }
+                return .success(reports)
+            } catch {
+                return .failure(error)
+            }
+        }
+    }
+
+    private func tell(_ report: PointReport, _ output: Output) {
+        if json {
+            for result in report.results { output.line(report.json(result).text) }
+            return
+        }
+        output.line(report.title)
+        for result in report.results {
+            output.line("  \(result.passed ? "ok    " : "FAILED")  \(result.rule)")
+            guard let failure = result.failure else { continue }
+            output.line("          \(escaped(failure))")
+            output.line("          \(result.advice)")
+        }
+        output.line("  \(report.results.count(where: \.passed)) of \(report.results.count) rules kept.")
+    }
+}
+
+/// What came of one point's rules, or of the protocol's.
+struct PointReport: Sendable {
+    let plugin: String
+    /// `nil` for the protocol itself.
+    let point: PluginPoint?
+    let results: [CheckResult]
+
+    var title: String { "\(plugin): \(point?.rawValue ?? "protocol")" }
+
+    func json(_ result: CheckResult) -> JSONLine {
+        JSONLine.object { line in
+            line.field("plugin", plugin)
+            line.field("point", point?.rawValue ?? "protocol")
+            line.field("rule", result.rule)
+            line.field("passed", result.passed)
+            line.field("failure", optional: result.failure)
+            if !result.passed { line.field("advice", result.advice) }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+import ArgumentParser
+import Foundation
+import SyncConditions
+import SyncModel
+import SyncPluginProcess
+import SyncPlugins
+import SyncSettings
+
+/// `syncagent plugins`: what extends syncagent on this machine, and whether it is sound.
+struct PluginsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "plugins",
+        abstract: "List what extends syncagent here, or check a plugin against its contract.",
+        subcommands: [PluginsListCommand.self, PluginsCheckCommand.self]
+    )
+
+    func run() async throws { throw CommandFailure(.usage, PluginsCommand.helpMessage()) }
+}
+
+/// Where plugins are configured and looked for.
+struct PluginSource: ParsableArguments {
+    @Option(
+        name: .customLong("config"),
+        help: ArgumentHelp(
+            "The configuration file.  (default: $XDG_CONFIG_HOME/syncagent/config.json)",
+            valueName: "file"
+        ),
+        completion: .file(extensions: ["json", "json5"])
+    )
+    var configurationFile: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Where programs are looked for, in place of the configured directory.",
+            valueName: "dir"
+        ),
+        completion: .directory
+    )
+    var directory: String?
+
+    /// What the configuration says, with the directory where programs are.
+    func settings(_ environment: EnvironmentPaths) throws(CommandFailure) -> PluginSettings {
+        let base = environment.pathBase
+        do throws(SettingsError) {
+            var settings = PluginSettings()
+            if let configurationFile {
+                let path = try base.absolute(configurationFile)
+                guard let file = try ConfigurationFile.read(path, home: base.home) else {
+                    throw SettingsError("\(escaped(path)): there is no such configuration file")
+                }
+                settings = file.plugins
+            } else if let path = environment.configurationFile {
+                settings = try ConfigurationFile.read(path, home: base.home)?.plugins ?? settings
+            }
+            if let directory { settings.directory = try base.absolute(directory) }
+            settings.directory = settings.directory ?? environment.pluginPlace.directory
+            return settings
+        } catch {
+            throw CommandFailure(.configuration, error.description)
+        }
+    }
+}
+
+/// `syncagent plugins list`.
+struct PluginsListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract:
+            "List built-in plugins, and programs in the plugin directory with what they say of themselves.",
+        discussion: """
+            A program is started and asked for its name and points, without settings. One that cannot be used is listed \
+            with the reason. Exit status: 0.
+            """
+    )
+
+    @OptionGroup(title: "Plugins")
+    var source: PluginSource
+
+    @Flag(help: "Print JSON, one object a line.")
+    var json = false
+
+    func run() async throws {
+        let output = Output()
+        let environment = EnvironmentPaths.ofProcess
+        let settings = try source.settings(environment)
+        let place = environment.pluginPlace
+        let rows = try await BlockingCall.run { _ in .success(PluginRow.all(settings, place)) }
+        if json {
+            for row in rows { output.line(row.json.text) }
+            return
+        }
+        let table = [["NAME", "POINTS", "VERSION", "WHAT"]] + rows.map(\.cells)
+        for line in TextTable.lines(table) { output.line(line) }
+        let programs = rows.count { $0.path != nil }
+        if programs == 0 { output.message("No programs in \(escaped(settings.directory ?? "")).") }
+    }
+}
+
+/// One plugin of a list.
+struct PluginRow: Sendable {
+    var name: String
+    var points: [PluginPoint]
+    var version: String?
+    /// Absolute; `nil` for a built-in.
+    var path: String?
+    /// Why it cannot be used.
+    var fault: String?
+
+    var cells: [String] {
+        let what =
+            path == nil ? "built-in" : escaped(path ?? "") + (fault.map { ": cannot be used: \($0)" } ?? "")
+        return [name, points.map(\.rawValue).joined(separator: ","), version ?? "", what]
+    }
+
+    var json: JSONLine {
+        JSONLine.object { line in
+            line.field("name", name)
+            line.key("points")
+            line.array { line in for point in points { line.value(point.rawValue) } }
+            line.field("built_in", path == nil)
+            line.field("version", optional: version)
+            line.field("path", optional: path)
+            if path != nil, fault == nil { line.field("protocol", PluginProtocol.version) }
+            line.field("fault", optional: fault)
+        }
+    }
+
+    /// Built-ins by name, then the directory's programs, then programs that the configuration names by path.
+    static func all(_ settings: PluginSettings, _ place: PluginPlace) -> [PluginRow] {
+        var points: [String: [PluginPoint]] = [:]
+        for point in PluginPoint.allCases {
+            for name in PluginNames.builtIn(point) { points[name, default: []].append(point) }
+        }
+        let builtIn = points.sorted { $0.key < $1.key }.map { PluginRow(name: $0.key, points: $0.value) }
+        var programs = PluginProgram.all(in: settings.directory ?? place.directory)
+        var faults: [PluginRow] = []
+        let known = Set(programs.map(\.path))
+        for path in Set(settings.uses.map(\.plugin).filter { $0.hasPrefix("/") }).sorted()
+        where !known.contains(path) {
+            do throws(PluginError) {
+                programs.append(try PluginProgram(path, directory: "/", destination: nil))
+            } catch {
+                faults.append(PluginRow(name: error.plugin, points: [], path: path, fault: error.message))
+            }
+        }
+        return builtIn + programs.map { asked($0, place) } + faults
+    }
+
+    /// Starts a program and asks what it is.
+    private static func asked(_ program: PluginProgram, _ place: PluginPlace) -> PluginRow {
+        var configuration = PluginConfiguration(
+            program: program,
+            point: nil,
+            environment: place.environment,
+            version: syncagentVersion,
+            notice: { _ in }
+        )
+        configuration.restart.mostEnds = 1
+        configuration.limits.start = .seconds(5)
+        let client = PluginClient(configuration)
+        defer { client.close() }
+        var row = PluginRow(name: program.name, points: [], path: program.path)
+        do throws(PluginError) {
+            let description = try client.describe()
+            row.points = description.points
+            row.version = description.version
+        } catch {
+            row.fault = error.message
+        }
+        return row
+    }
+}
+
+/// Names of what is part of the program.
+enum PluginNames {
+    static func builtIn(_ point: PluginPoint) -> [String] {
+        point == .condition ? builtInConditions.names : BuiltInPlugins.names[point] ?? []
+    }
+}
