@@ -7,8 +7,6 @@ import SyncPlugins
 import SyncServer
 import SyncSettings
 
-extension PluginPoint: ExpressibleByArgument {}
-
 /// `syncagent plugins check`.
 struct PluginsCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -30,7 +28,10 @@ struct PluginsCheckCommand: AsyncParsableCommand {
     )
     var plugin: String
 
-    @Option(help: ArgumentHelp("Only this point; otherwise all that it serves.", valueName: "point"))
+    @Option(
+        help: ArgumentHelp("Only this point; otherwise all that it serves.", valueName: "point"),
+        transform: PluginsCheckCommand.point
+    )
     var point: PluginPoint?
 
     @Option(help: ArgumentHelp("Its settings, a JSON object.", valueName: "json"))
@@ -105,6 +106,14 @@ struct PluginsCheckCommand: AsyncParsableCommand {
         }
         for report in reports { tell(report, output) }
         if reports.contains(where: { !$0.results.allSatisfy(\.passed) }) { throw CommandFailure(.incomplete) }
+    }
+
+    private static func point(_ text: String) throws -> PluginPoint {
+        guard let point = PluginPoint(rawValue: text) else {
+            let known = PluginPoint.allCases.map(\.rawValue).joined(separator: ", ")
+            throw ValidationError("--point takes one of \(known), not '\(escaped(text))'.")
+        }
+        return point
     }
 
     private static func check(
