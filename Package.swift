@@ -102,6 +102,9 @@ let package = Package(
         tests("SyncPluginProcessTests", [
             "SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncTestKit",
         ]),
+        tests("PluginContractTests", [
+            "SyncPluginChecks", "SyncTransfer", "SyncConditions", "SyncHooks", "SyncPlugins", "SyncModel", "SyncTestKit",
+        ]),
         library("SyncPublisher", [
             "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
         ]),
