@@ -98,6 +98,12 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "its last line has no end"
         ),
         .atRequest(
+            "closes its input",
+            "os.close(0)\nproceed(message)\ntime.sleep(1000)",
+            nil,
+            "it closed its input"
+        ),
+        .atRequest(
             "closes its output",
             "os.close(1)\ntime.sleep(1000)",
             .unavailable,

@@ -42,7 +42,7 @@ struct LifeTests {
             """
         let client = try fixture.client(body) {
             $0.limits.request = .seconds(1)
-            $0.limits.grace = .seconds(2)
+            $0.limits.grace = .seconds(20)
         }
         async let slow = client.resolve("https://a.example/slow")
         for number in 0..<20 {
@@ -99,6 +99,21 @@ struct LifeTests {
         #expect(await client.resolve().code == .unavailable)
         #expect(fixture.text("starts") == "xxxx")
         #expect(fixture.notices(.ended).count == 4)
+    }
+
+    @Test("A plugin that outlives runs is tried again after a rest, others are not")
+    func rest() {
+        for (rest, second, isTriedAgain) in [
+            (Duration?.none, 10_000, false), (.seconds(600), 700, false), (.seconds(600), 703, true),
+        ] {
+            var policy = RestartPolicy()
+            policy.rest = rest
+            for _ in 0..<5 { policy.ended(at: .seconds(102)) }
+            #expect(policy.isGivenUp)
+            let hasRecovered = policy.recovered(at: .seconds(second))
+            #expect(hasRecovered == isTriedAgain)
+            #expect(policy.isGivenUp != isTriedAgain)
+        }
     }
 
     @Test("A plugin that never answers initialize is ended, and its requests fail in time")

@@ -21,7 +21,8 @@ extension PluginWorker {
         queue = []
         queueStart = 0
         garbage = 0
-        outputClosed = nil
+        broken = nil
+        outputIsClosed = false
         errorIsClosed = false
         unansweredSince = nil
         hungSince = nil
@@ -137,15 +138,14 @@ extension PluginWorker {
         }
     }
 
-    /// From the end of a plugin's output to its own end, when that is all it does.
+    /// From the end of a plugin's pipes to its own end, when that is all it does.
     private static let lastMoment = Duration.milliseconds(500)
 
     /// Takes the plugin's end when it has come.
     func lookForEnd(_ isTold: Bool) {
-        guard let child, isTold || child.ended < 0 || outputClosed != nil, child.hasEnded else {
-            if let closed = outputClosed, case .ready = phase, closed + Self.lastMoment <= now {
-                makeEnd("it closed its output")
-            }
+        guard let child, isTold || child.ended < 0 || broken != nil, child.hasEnded else {
+            // Whoever ends closes everything first: its end says more than its pipes.
+            if let broken, broken.since + Self.lastMoment <= now { breakOff(broken.reason) }
             return
         }
         // Its last answers may still be in the pipe.
@@ -170,9 +170,16 @@ extension PluginWorker {
         }
     }
 
+    private func breakOff(_ reason: String) {
+        switch phase {
+        case .starting, .ready: makeEnd(reason)
+        case .absent, .ending: break
+        }
+    }
+
     /// Starts it no more; everyone who waits is told.
     func giveUp(_ reason: String) {
-        restart.giveUp()
+        restart.giveUp(at: now)
         if givenUpReason.isEmpty {
             givenUpReason = reason
             tell(.givenUp, reason)

@@ -5,13 +5,14 @@ import SyncPlugins
 extension PluginWorker {
     /// Reads what is there, at most some pieces, so that a flood does not keep deadlines waiting.
     func readOutput() {
-        guard let child, outputClosed == nil else { return }
+        guard let child, !outputIsClosed else { return }
         withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { buffer in
             for _ in 0..<8 {
                 let count = read(child.output, buffer.baseAddress, buffer.count)
                 if count < 0, sa_errno() == EAGAIN || sa_errno() == EINTR { return }
                 guard count > 0 else {
-                    outputClosed = now
+                    outputIsClosed = true
+                    broken = broken ?? (now, "it closed its output")
                     return
                 }
                 let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])

@@ -55,8 +55,12 @@ final class PluginWorker {
     /// Written and not yet taken by the pipe.
     var queue: [UInt8] = []
     var queueStart = 0
-    /// When the plugin closed its output.
-    var outputClosed: Duration?
+    /// When the first of it was written.
+    var queueBegan = Duration.zero
+    /// Since when it cannot be talked to, and what it did.
+    var broken: (since: Duration, reason: String)?
+    /// Whether the plugin has closed these.
+    var outputIsClosed = false
     var errorIsClosed = false
 
     init(_ configuration: PluginConfiguration, inbox: PluginInbox) {
@@ -104,6 +108,7 @@ final class PluginWorker {
     }
 
     private func add(_ number: Int64, _ request: PluginRequest) {
+        if restart.recovered(at: now) { givenUpReason = "" }
         if restart.isGivenUp || isClosing {
             request.completion(.failure(isClosing ? cancelled : unavailable(givenUpReason)))
         } else if requests.count >= limits.requests {
@@ -134,6 +139,7 @@ final class PluginWorker {
     func write(_ bytes: [UInt8]) { queue += bytes }
 
     private func sendWaiting() {
+        if queue.isEmpty { queueBegan = now }
         for number in requests.unsent {
             guard let request = requests.pending[number]?.request else { continue }
             requests.markSent(number, at: now, progressFactor: limits.progressFactor)
@@ -161,7 +167,15 @@ final class PluginWorker {
         guard let child, child.input >= 0 else { return }
         while queueStart < queue.count {
             let count = queue[queueStart...].withUnsafeBytes { Self.put(child.input, $0) }
-            guard count > 0 else { break }
+            guard count > 0 else {
+                if count < 0, sa_errno() == EPIPE {
+                    child.closeInput()
+                    broken = broken ?? (now, "it closed its input")
+                    // It has not seen what waits here.
+                    hungSince = queueBegan
+                }
+                break
+            }
             queueStart += count
         }
         if queueStart == queue.count {
@@ -187,7 +201,7 @@ final class PluginWorker {
             pollfd(fd: child?.ended ?? -1, events: Int16(POLLIN), revents: 0),
         ]
         if errorIsClosed { entries[3].fd = -1 }
-        if outputClosed != nil { entries[2].fd = -1 }
+        if outputIsClosed { entries[2].fd = -1 }
         guard poll(&entries, nfds_t(entries.count), timeToWait) > 0 else {
             lookForEnd(false)
             return
@@ -203,8 +217,8 @@ final class PluginWorker {
         var due = [requests.nextDue, phaseDue].compactMap { $0 }
         if child == nil, requests.count > 0 { due.append(restart.notBefore) }
         if let since = unansweredSince { due.append(since + limits.grace) }
-        // Without pidfd_open(2), or when its output has been closed, its end is looked for.
-        if let child, child.ended < 0 || outputClosed != nil { due.append(now + .milliseconds(20)) }
+        // Without pidfd_open(2), or when it cannot be talked to, its end is looked for.
+        if let child, child.ended < 0 || broken != nil { due.append(now + .milliseconds(20)) }
         guard let first = due.min() else { return -1 }
         return first <= now ? 0 : (first - now).pollMilliseconds
     }

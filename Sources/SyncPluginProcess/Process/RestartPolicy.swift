@@ -8,12 +8,15 @@ package struct RestartPolicy: Sendable {
     package var firstDelay = Duration.milliseconds(100)
     /// The delay grows no further.
     package var longestDelay = Duration.seconds(30)
+    /// After this time one that was given up may be started again; `nil` never. For plugins that outlive a run.
+    package var rest: Duration?
 
     private var ends: [Duration] = []
     /// Not started before.
     private(set) var notBefore = Duration.zero
     /// It is not started again.
     private(set) var isGivenUp = false
+    private var givenUpAt = Duration.zero
 
     /// The usual numbers.
     package init() {}
@@ -22,12 +25,23 @@ package struct RestartPolicy: Sendable {
     mutating func ended(at now: Duration) {
         ends.removeAll { now - $0 > window }
         ends.append(now)
-        if ends.count >= mostEnds { isGivenUp = true }
+        if ends.count >= mostEnds { giveUp(at: now) }
         var delay = firstDelay
         for _ in 1..<max(1, ends.count) { delay = min(longestDelay, delay * 2) }
         notBefore = now + delay
     }
 
     /// It could never work: another protocol, no such program.
-    mutating func giveUp() { isGivenUp = true }
+    mutating func giveUp(at now: Duration) {
+        if !isGivenUp { givenUpAt = now }
+        isGivenUp = true
+    }
+
+    /// Forgets what was, when it has been given up for long enough; says whether it did.
+    mutating func recovered(at now: Duration) -> Bool {
+        guard isGivenUp, let rest, givenUpAt + rest <= now else { return false }
+        isGivenUp = false
+        ends = []
+        return true
+    }
 }

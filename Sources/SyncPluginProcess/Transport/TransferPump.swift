@@ -61,6 +61,7 @@ final class TransferPump {
             launch()
             if !isStopping { wait() }
         }
+        queue = []
         for transfer in transfers.values { finish(transfer, .cancelled, "the transport was shut down") }
     }
 
