@@ -11,8 +11,8 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         commandName: "add",
         abstract: "Pull a manifest every night.",
         discussion: """
-            Options about what is pulled, how and with which hooks are those of 'syncagent pull'. A schedule of the same \
-            name is replaced. With --dry-run the units or lines are printed and nothing is changed.
+            Options about what is pulled, how and with which hooks are as with 'syncagent pull'. A schedule of the same \
+            name is replaced.
 
             The night begins at --nightly, on the clock on the wall: where summer time leaves that time out, at the \
             first moment after it; where it comes twice, the first time. A machine that was off catches up one night, \
@@ -24,20 +24,65 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     var schedule: ScheduleOptions
 
     @OptionGroup
-    var pull: PullCommand
+    var target: TargetOptions
 
-    func validate() throws {
-        let given = [
-            ("--background", pull.later.background), ("--not-before", pull.later.notBefore != nil),
-            ("--paused", pull.later.paused),
-        ].first { $0.1 }
-        if let given {
-            throw ValidationError("\(given.0) is for a single pull; a schedule runs in the background.")
-        }
+    @Option(
+        name: .customLong("hook"),
+        help: ArgumentHelp(
+            "What to run, or tell, when a night's run has ended; repeatable.",
+            valueName: "program"
+        ),
+        completion: .file()
+    )
+    var hooks: [String] = []
+
+    @Option(
+        name: .customLong("group-hook"),
+        help: ArgumentHelp("What to run, or tell, when a group is in place.", valueName: "name=program")
+    )
+    var groupHooks: [String] = []
+
+    @OptionGroup(title: "Hooks")
+    var hookOptions: HookOptions
+
+    @Flag(help: "Remove files that an earlier pull installed and the manifest no longer names.")
+    var prune = false
+
+    @Flag(help: "Prune even if more than half of the installed files go.")
+    var force = false
+
+    @Flag(help: "Print what would be installed; change nothing.")
+    var dryRun = false
+
+    @OptionGroup(title: "Transfer")
+    var limits: LimitOptions
+
+    @OptionGroup(title: "Transfer")
+    var transfer: TransferOptions
+
+    @OptionGroup(title: "Output")
+    var reporting: ReportingOptions
+
+    func validate() throws { try pull().validate() }
+
+    /// The pull that every night is.
+    private func pull() throws -> PullCommand {
+        // The parser fills in what is not said here.
+        var pull = try PullCommand.parse([target.manifest])
+        pull.target = target
+        pull.hooks = hooks
+        pull.groupHooks = groupHooks
+        pull.hookOptions = hookOptions
+        pull.prune = prune
+        pull.force = force
+        pull.limits = limits
+        pull.transfer = transfer
+        pull.reporting = reporting
+        return pull
     }
 
     func run() async throws {
-        let output = pull.reporting.output()
+        let output = reporting.output()
         let environment = EnvironmentPaths.ofProcess
         let timing = try schedule.timing()
         let request = try await request(environment, output)
@@ -60,7 +105,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
             )
         }
         let definition = ScheduleDefinition(timing, backend: choice.backend, request: request)
-        if pull.dryRun { return try show(name, definition, clock, output) }
+        if dryRun { return try show(name, definition, clock, output) }
 
         let replaced = try scheduling { () throws(ScheduleError) in
             try records.replace(name, definition, clock, output: output)
@@ -73,17 +118,18 @@ struct ScheduleAddCommand: AsyncParsableCommand {
 
     /// What is enqueued every night.
     private func request(_ environment: EnvironmentPaths, _ output: Output) async throws -> EnqueueRequest {
+        let pull = try pull()
         let settings = try pull.settings(environment: environment)
         let options = try pull.pullOptions(environment: environment, settings)
         var tuning = EngineTuning()
         tuning.transfer = settings.effective
-        tuning.home = pull.target.home
+        tuning.home = target.home
         var request = try await BackgroundPull(
             options: options,
             background: pull.later,
             settings: settings,
-            hasOwnFile: pull.transfer.configurationFile != nil || pull.transfer.noConfigurationFile,
-            engine: EngineCall(pull.reporting, on: output, tuning: tuning)
+            hasOwnFile: transfer.configurationFile != nil || transfer.noConfigurationFile,
+            engine: EngineCall(reporting, on: output, tuning: tuning)
         ).request(environment)
         request.origin = .schedule
         if schedule.discretionary {
