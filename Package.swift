@@ -182,7 +182,7 @@ let package = Package(
         ]),
         tests("SyncCommandsTests", [
             "SyncCommands", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", "SyncSettings",
-            "SyncTransfer", "SyncDaemon", argumentParser,
+            "SyncTransfer", "SyncDaemon", "SyncControl", argumentParser,
         ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         tests("CommandTests", ["syncagent", "SyncTestKit"]),

@@ -1,4 +1,5 @@
 import ArgumentParser
+import SyncControl
 import SyncEngine
 import SyncModel
 import SyncSettings
@@ -57,6 +58,12 @@ struct PullCommand: AsyncParsableCommand {
     @OptionGroup(title: "Background")
     var later: BackgroundOptions
 
+    @OptionGroup(title: "When it may run, with --background")
+    var conditionOptions: ConditionOptions
+
+    @OptionGroup(title: "When it may run, with --background")
+    var windowOption: WindowOption
+
     @OptionGroup(title: "Output")
     var reporting: ReportingOptions
 
@@ -66,6 +73,14 @@ struct PullCommand: AsyncParsableCommand {
         }
         if dryRun, later.background {
             throw ValidationError("--dry-run and --background: print the plan, or hand it over; not both.")
+        }
+        // S45: only the agent can keep to them.
+        let condition = conditionOptions.given ?? windowOption.window.map { _ in "--window" }
+        if let condition, !later.background {
+            throw ValidationError(
+                "\(condition): conditions need the agent, which looks at them before and while a pull runs; "
+                    + "add --background."
+            )
         }
         try hookOptions.check(hasHooks: !hooks.isEmpty || !groupHooks.isEmpty)
         _ = try hookSpecifications(environment: .ofProcess)
@@ -92,7 +107,8 @@ struct PullCommand: AsyncParsableCommand {
                 background: later,
                 settings: settings,
                 hasOwnFile: transfer.configurationFile != nil || transfer.noConfigurationFile,
-                engine: engine
+                engine: engine,
+                conditions: conditions(environment: .ofProcess)
             ).run()
         }
         let report = try await engine.pull(options)
@@ -120,6 +136,14 @@ struct PullCommand: AsyncParsableCommand {
         options.force = force
         options.dryRun = dryRun
         return options
+    }
+
+    /// What must hold for a background run. What a hook asks for waits until it suits the machine (S50).
+    func conditions(environment: EnvironmentPaths) -> RunConditions {
+        let isOfHook = later.origin(environment) == .hook
+        var conditions = conditionOptions.conditions(isDiscretionary: isOfHook)
+        conditions.window = windowOption.window
+        return conditions
     }
 
     private func hookSpecifications(environment: EnvironmentPaths) throws -> [HookSpecification] {

@@ -28,6 +28,8 @@ struct UsageTests {
             (["pull", "m.json", "--hook-on", "ok"], "--hook-on"),
             (["pull", "m.json", "--background", "--dry-run"], "--dry-run"),
             (["pull", "m.json", "--background", "--not-before", "soon"], "soon"),
+            (["pull", "m.json", "--discretionary"], "add --background"),
+            (["pull", "m.json", "--background", "--window", "22:00"], "22:00-06:00"),
         ] as [([String], String)]
     )
     func usage(arguments: [String], words: String) throws {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncControl
 import SyncModel
 
 /// When a pull is handed to the agent instead of being run here.
@@ -19,14 +20,26 @@ struct BackgroundOptions: ParsableArguments {
     @Flag(help: "With --background: enqueue only; 'syncagent resume' starts it.")
     var paused = false
 
+    @Flag(
+        help:
+            "With --background, in a hook: as if a person asked, without waiting for what suits the machine."
+    )
+    var interactive = false
+
     @Option(help: ArgumentHelp("With --background: a note for 'syncagent status'.", valueName: "text"))
     var label: String?
+
+    /// Who asks: a hook unless it says that a person does (S50).
+    func origin(_ environment: EnvironmentPaths) -> EnqueueRequest.Origin {
+        environment.hookRun() == nil || interactive ? .interactive : .hook
+    }
 
     func validate() throws {
         // S45: what could not be kept is refused, not ignored.
         if !background {
             let given = [
                 ("--not-before", notBefore != nil), ("--paused", paused), ("--label", label != nil),
+                ("--interactive", interactive),
             ].first { $0.1 }
             if let given {
                 throw ValidationError(

@@ -14,6 +14,8 @@ struct BackgroundPull: Sendable {
     let hasOwnFile: Bool
     /// To look into the manifest when nobody says where files go.
     let engine: EngineCall
+    /// What must hold.
+    var conditions = RunConditions()
 
     private var output: Output { engine.output }
 
@@ -32,6 +34,9 @@ struct BackgroundPull: Sendable {
         if let start = reply.notBefore { words += ", not to start before \(text.moment(start))" }
         if reply.state == "paused" { words += "; 'syncagent resume \(name)' starts it" }
         output.message(words + ". 'syncagent status' and 'syncagent attach' show it.")
+        if !conditions.words.isEmpty {
+            output.message("It is worked on only \(conditions.words.joined(separator: ", ")).")
+        }
         if !reply.superseded.isEmpty {
             output.message("It takes the place of \(reply.superseded.joined(separator: ", ")).")
         }
@@ -70,7 +75,8 @@ struct BackgroundPull: Sendable {
         request.deadlineSeconds = settings.effective.deadline.map { Int64($0 / .seconds(1)) }
         request.paused = background.paused
         // Work that a hook asks for is held back when it asks again and again (S50).
-        request.origin = environment.hookRun() == nil ? .interactive : .hook
+        request.origin = background.origin(environment)
+        request.conditions = conditions
         request.settings = text
         request.label = background.label
         return request

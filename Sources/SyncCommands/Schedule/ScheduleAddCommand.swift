@@ -60,6 +60,9 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     @OptionGroup(title: "Transfer")
     var transfer: TransferOptions
 
+    @OptionGroup(title: "When it may run")
+    var conditionOptions: ConditionOptions
+
     @OptionGroup(title: "Output")
     var reporting: ReportingOptions
 
@@ -132,12 +135,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
             engine: EngineCall(reporting, on: output, tuning: tuning)
         ).request(environment)
         request.origin = .schedule
-        if schedule.discretionary {
-            let usual = RunConditions.discretionary
-            request.conditions.power = true
-            request.conditions.meteredBudget = request.conditions.meteredBudget ?? usual.meteredBudget
-            request.conditions.maximumLoad = request.conditions.maximumLoad ?? usual.maximumLoad
-        }
+        request.conditions = conditionOptions.conditions()
         return request
     }
 

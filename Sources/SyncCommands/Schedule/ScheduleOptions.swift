@@ -45,9 +45,6 @@ struct ScheduleOptions: ParsableArguments {
     )
     var timeZone: String?
 
-    @Flag(help: "Only on mains power, on a network that is not metered, while the machine has little to do.")
-    var discretionary = false
-
     @Option(
         help: ArgumentHelp(
             "The schedule's name.  (default: the session's, or the destination's)",

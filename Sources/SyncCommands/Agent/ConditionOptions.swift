@@ -1,0 +1,163 @@
+import ArgumentParser
+import SyncConditions
+import SyncModel
+import SyncPlugins
+import SyncSettings
+
+/// What must hold for a run to be worked on, besides the time of day: checked by the agent before it starts and while
+/// it runs.
+struct ConditionOptions: ParsableArguments {
+    @Flag(help: "Only when it suits the machine: --on-power --metered deny --max-load 1.")
+    var discretionary = false
+
+    @Flag(help: "Only on mains power; a machine without a battery always is.")
+    var onPower = false
+
+    @Option(
+        help: ArgumentHelp(
+            "On a metered network: allow, deny, or budget=500M for as many bytes of the run.  (default: allow)",
+            valueName: "policy"
+        ),
+        transform: { text in
+            MeteredPolicy(budget: try setting { () throws(SettingsError) in try SettingValue.metered(text) })
+        }
+    )
+    var metered: MeteredPolicy?
+
+    @Option(
+        help: ArgumentHelp("Only while others load each core less than this on average.", valueName: "n")
+    )
+    var maxLoad: Double?
+
+    @Option(
+        help: ArgumentHelp("Only when nobody has used the machine for this time: 10m.", valueName: "time"),
+        transform: duration
+    )
+    var idle: Duration?
+
+    @Option(
+        help: ArgumentHelp("Only while this much stays free at the destination: 5G.", valueName: "bytes"),
+        transform: positiveByteCount
+    )
+    var keepFree: ByteCount?
+
+    @Option(
+        name: .customLong("condition"),
+        help: ArgumentHelp("Only while this condition plugin allows it; repeatable.", valueName: "plugin")
+    )
+    var plugins: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Another --limit-rate at a time of day: 08:00-18:00=2M, or =none; repeatable, the first that fits counts.",
+            valueName: "times=rate"
+        ),
+        transform: { text in
+            let rate = try setting { () throws(SettingsError) in try SettingValue.rateWindow(text) }
+            try checkZone(of: rate.window)
+            return rate
+        }
+    )
+    var rateWindow: [RateWindow] = []
+
+    func validate() throws {
+        if let maxLoad, !(maxLoad > 0 && maxLoad <= 1_000) {
+            throw ValidationError("--max-load takes a number above 0 and up to 1000, such as 0.7.")
+        }
+        for plugin in plugins {
+            if builtInConditions.names.contains(plugin) {
+                throw ValidationError(
+                    "--condition names plugins; '\(plugin)' is built in and has an option of its own."
+                )
+            }
+            let isPath = plugin.hasPrefix("/")
+            guard isPath || TargetOptions.isIdentifier(plugin) else {
+                throw ValidationError(
+                    "--condition takes the name of a plugin or an absolute path, not '\(escaped(plugin))'."
+                )
+            }
+        }
+    }
+
+    /// The first of these options that was given; `nil` when none was.
+    var given: String? {
+        let all = [
+            ("--discretionary", discretionary), ("--on-power", onPower), ("--metered", metered != nil),
+            ("--max-load", maxLoad != nil), ("--idle", idle != nil), ("--keep-free", keepFree != nil),
+            ("--condition", !plugins.isEmpty), ("--rate-window", !rateWindow.isEmpty),
+        ]
+        return all.first { $0.1 }?.0
+    }
+
+    /// What must hold.
+    ///
+    /// - Parameter isDiscretionary: Whether the default set holds where nothing else is said, asked for or not: for
+    ///   work that a hook or a schedule asks for (S49, S50).
+    func conditions(isDiscretionary: Bool = false) -> RunConditions {
+        var conditions = discretionary || isDiscretionary ? RunConditions.discretionary : RunConditions()
+        if onPower { conditions.power = true }
+        if let metered { conditions.meteredBudget = metered.budget }
+        if let maxLoad { conditions.maximumLoad = maxLoad }
+        conditions.idleSeconds = idle.map { Int($0 / .seconds(1)) }
+        conditions.freeSpace = keepFree?.bytes
+        conditions.rates = rateWindow
+        conditions.plugins = plugins
+        return conditions
+    }
+}
+
+/// What a run may take on a metered network.
+struct MeteredPolicy: Sendable, Equatable {
+    /// **Bytes**; `nil` for any number.
+    var budget: UInt64?
+}
+
+/// The time of day at which a run is worked on.
+struct WindowOption: ParsableArguments {
+    @Option(
+        help: ArgumentHelp("Only at this time of day: 22:00-06:00 or 02:00+4h.", valueName: "times"),
+        transform: { text in
+            let window = try setting { () throws(SettingsError) in try SettingValue.window(text) }
+            try checkZone(of: window)
+            return window
+        }
+    )
+    var window: DailyWindow?
+}
+
+/// The same failure as the argument parser knows it.
+private func setting<Value>(_ read: () throws(SettingsError) -> Value) throws -> Value {
+    do throws(SettingsError) {
+        return try read()
+    } catch {
+        throw ValidationError("\(error.description).")
+    }
+}
+
+private func checkZone(of window: DailyWindow) throws {
+    guard wallClock(window, 0) == nil, let zone = window.timeZone else { return }
+    throw ValidationError(
+        "There is no time zone '\(escaped(zone))' on this machine; names are like Europe/Berlin."
+    )
+}
+
+extension RunConditions {
+    /// What must hold, for people; empty when nothing must.
+    var words: [String] {
+        var words: [String] = []
+        if let window { words.append("at \(window.text)") }
+        if power { words.append("on mains power") }
+        if let meteredBudget {
+            words.append(
+                meteredBudget == 0
+                    ? "on a network that is not metered"
+                    : "with at most \(ByteCount(meteredBudget)) on a metered network"
+            )
+        }
+        if let maximumLoad { words.append("while others load each core less than \(maximumLoad)") }
+        if let idleSeconds { words.append("when nobody has used the machine for \(idleSeconds) s") }
+        if let freeSpace { words.append("while \(ByteCount(freeSpace)) stay free") }
+        if !plugins.isEmpty { words.append("when \(escaped(plugins.joined(separator: " and "))) allows it") }
+        return words
+    }
+}
