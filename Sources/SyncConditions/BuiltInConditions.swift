@@ -22,11 +22,14 @@ package struct ConditionSettings: Sendable {
     package var wanted: RunConditions
     /// Where to look.
     package var machine: MachinePlaces
+    /// Names of conditions that blocked when they were looked at last.
+    package var blocked: Set<String>
 
     /// See the properties.
-    package init(_ wanted: RunConditions, on machine: MachinePlaces) {
+    package init(_ wanted: RunConditions, on machine: MachinePlaces, blocked: Set<String> = []) {
         self.wanted = wanted
         self.machine = machine
+        self.blocked = blocked
     }
 }
 
@@ -43,7 +46,9 @@ package let builtInConditions: PluginRegistry<any Condition, ConditionSettings> 
     registry.register("idle") {
         .success(IdleCondition(seconds: $0.wanted.idleSeconds ?? 600, bus: $0.machine.bus))
     }
-    registry.register("space") { .success(SpaceCondition(bytes: $0.wanted.freeSpace ?? 0)) }
+    registry.register("space") {
+        .success(SpaceCondition(bytes: $0.wanted.freeSpace ?? 0, wasBlocked: $0.blocked.contains("space")))
+    }
     registry.register("window") { settings in
         let window = settings.wanted.window ?? DailyWindow(startMinute: 0, lengthMinutes: 1_440)
         guard window.isValid else {
@@ -65,7 +70,8 @@ package let builtInConditions: PluginRegistry<any Condition, ConditionSettings> 
 /// - Throws: ``/SyncPlugins/PluginError`` of one that cannot be made.
 package func builtInConditions(
     for wanted: RunConditions,
-    on machine: MachinePlaces
+    on machine: MachinePlaces,
+    blocked: Set<String> = []
 ) throws(PluginError) -> [any Condition] {
     let names = [
         ("window", wanted.window != nil), ("space", wanted.freeSpace != nil), ("power", wanted.power),
@@ -73,8 +79,9 @@ package func builtInConditions(
         ("load", wanted.maximumLoad != nil),
     ]
     var conditions: [any Condition] = []
+    let settings = ConditionSettings(wanted, on: machine, blocked: blocked)
     for (name, isWanted) in names where isWanted {
-        conditions.append(try builtInConditions.make(name, ConditionSettings(wanted, on: machine)))
+        conditions.append(try builtInConditions.make(name, settings))
     }
     return conditions
 }

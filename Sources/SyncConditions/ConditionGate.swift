@@ -42,7 +42,7 @@ package final class ConditionGate: Sendable {
         blockedSince: [String: Int64] = [:]
     ) throws(PluginError) {
         self.init(
-            try builtInConditions(for: wanted, on: machine) + plugins,
+            try builtInConditions(for: wanted, on: machine, blocked: Set(blockedSince.keys)) + plugins,
             blockedSince: blockedSince
         )
     }

@@ -36,7 +36,7 @@ package struct GateReport: Sendable, Equatable {
     package var since: Int64?
     /// What has changed since the look before.
     package var changes: [Change] = []
-    /// What could not be told, once for each condition (S49).
+    /// What could not be told and so counts as met, once for each condition, once nothing else blocks (S49).
     package var warnings: [String] = []
 
     /// Whether the run has to wait.
@@ -83,11 +83,18 @@ package struct ConditionLedger: Sendable, Equatable {
                     report.changes.append(.cleared(condition: answer.name, after: max(0, now - since)))
                 }
             }
-            if case .unknown(let reason) = answer.state, warned.insert(answer.name).inserted {
-                report.warnings.append("condition \(answer.name) counts as met: \(reason)")
-            }
         }
+        if !report.isBlocked { warn(in: &report) }
         return report
+    }
+
+    private mutating func warn(in report: inout GateReport) {
+        for answer in report.answers {
+            guard case .unknown(let reason) = answer.state, warned.insert(answer.name).inserted else {
+                continue
+            }
+            report.warnings.append("condition \(answer.name) counts as met: \(reason)")
+        }
     }
 
     private mutating func note(

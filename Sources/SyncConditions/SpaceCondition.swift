@@ -11,10 +11,15 @@ import Synchronization
 package final class SpaceCondition: Condition {
     package let name = "space"
     private let wanted: UInt64
-    private let wasBlocked = Mutex(false)
+    private let wasBlocked: Mutex<Bool>
 
-    /// - Parameter bytes: That must stay free.
-    package init(bytes: UInt64) { wanted = bytes }
+    /// - Parameters:
+    ///   - bytes: That must stay free.
+    ///   - wasBlocked: Whether it has blocked before.
+    package init(bytes: UInt64, wasBlocked: Bool = false) {
+        wanted = bytes
+        self.wasBlocked = Mutex(wasBlocked)
+    }
 
     package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         guard let free = Self.free(at: context.destination) else {

@@ -182,6 +182,7 @@ extension AgentRunCommand {
         }
         let conditions = ConditionPlugins(
             place: EnvironmentPaths.ofProcess.pluginPlace,
+            machine: EnvironmentPaths.ofProcess.machinePlaces,
             settings: {
                 do throws(CommandFailure) {
                     return .success(try BackgroundSettings.plugins(.ofProcess))

@@ -1,4 +1,5 @@
 import SyncAgent
+import SyncConditions
 
 extension EnvironmentPaths {
     /// `$XDG_RUNTIME_DIR`; `nil` without one, and for a relative one, as the XDG specification says.
@@ -20,6 +21,13 @@ extension EnvironmentPaths {
     /// The destination of the run whose hook this process belongs to, if any.
     func hookDestination() -> String? {
         lookup("SYNCAGENT_DESTINATION").flatMap { $0.hasPrefix("/") ? $0 : nil }
+    }
+
+    /// Where conditions look: the system's bus is elsewhere where `DBUS_SYSTEM_BUS_ADDRESS` says so.
+    var machinePlaces: MachinePlaces {
+        var places = MachinePlaces()
+        places.bus = SystemBus(address: lookup("DBUS_SYSTEM_BUS_ADDRESS"))
+        return places
     }
 
     /// Where systemd listens. sd_notify(3)

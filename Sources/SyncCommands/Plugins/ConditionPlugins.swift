@@ -10,20 +10,24 @@ import Synchronization
 /// program is not started for every look.
 final class ConditionPlugins: Sendable {
     private let place: PluginPlace
+    private let machine: MachinePlaces
     private let settings: @Sendable () -> Result<PluginSettings, CommandFailure>
     private let notice: @Sendable (PluginNotice) -> Void
     private let made = Mutex<[String: any Condition]>([:])
 
     /// - Parameters:
     ///   - place: Where programs are.
+    ///   - machine: Where built-in conditions look.
     ///   - settings: The agent's configuration, as it is now.
     ///   - notice: Told of what happens to programs.
     init(
         place: PluginPlace,
+        machine: MachinePlaces,
         settings: @escaping @Sendable () -> Result<PluginSettings, CommandFailure>,
         notice: @escaping @Sendable (PluginNotice) -> Void
     ) {
         self.place = place
+        self.machine = machine
         self.settings = settings
         self.notice = notice
     }
@@ -37,7 +41,7 @@ final class ConditionPlugins: Sendable {
             for name in wanted.plugins { plugins.append(try condition(name, wanted)) }
             return try ConditionGate(
                 wanted,
-                on: MachinePlaces(),
+                on: machine,
                 plugins: plugins,
                 blockedSince: blockedSince
             )
@@ -48,7 +52,7 @@ final class ConditionPlugins: Sendable {
 
     private func condition(_ name: String, _ wanted: RunConditions) throws(PluginError) -> any Condition {
         if builtInConditions.names.contains(name) {
-            return try builtInConditions.make(name, ConditionSettings(wanted, on: MachinePlaces()))
+            return try builtInConditions.make(name, ConditionSettings(wanted, on: machine))
         }
         if let known = made.withLock({ $0[name] }) { return known }
         let settings: PluginSettings

@@ -1,12 +1,9 @@
-import Foundation
-import SyncConditions
-import SyncTestKit
-
 /// A D-Bus of a test's own, with a NetworkManager and a logind on it that say what the test has written.
 ///
 /// The daemon is the real one; the services are Python programs over the real libdbus.
-final class FakeBus: Sendable {
-    let address: String
+public final class FakeBus: Sendable {
+    /// As in `DBUS_SYSTEM_BUS_ADDRESS`.
+    public let address: String
     private let root: TemporaryRoot
     private let daemon: ChildProgram
     private let services: ChildProgram?
@@ -15,7 +12,7 @@ final class FakeBus: Sendable {
     private static let python = "/usr/bin/python3"
 
     /// What is missing to have one, for the line that says a test was skipped; `nil` when nothing is.
-    static let missing: String? = {
+    public static let missing: String? = {
         if ChildProgram.find("dbus-daemon") == nil { return "SKIPPED: no dbus-daemon; apt-get install dbus" }
         if ChildProgram.find("busctl") == nil { return "SKIPPED: no busctl; apt-get install systemd" }
         let modules = try? ChildProgram(python, ["-c", "import dbus.service, gi.repository.GLib"]).wait()
@@ -25,7 +22,7 @@ final class FakeBus: Sendable {
     /// Starts it.
     ///
     /// - Parameter hasServices: Without them the bus runs, and nobody is on it.
-    init(hasServices: Bool = true) throws {
+    public init(hasServices: Bool = true) throws(TestKitError) {
         root = try TemporaryRoot()
         address = "unix:path=\(root.path("bus"))"
         try root.write(Self.configuration(address), to: "bus.conf")
@@ -53,12 +50,14 @@ final class FakeBus: Sendable {
     }
 
     /// What a property has from now on; `hang` for no answer ever, `text` for one of the wrong type.
-    func set(_ property: String, _ value: String) throws { try root.write(value, to: property) }
+    public func set(_ property: String, _ value: String) throws(TestKitError) {
+        try root.write(value, to: property)
+    }
 
-    private static func wait(for word: String, from program: ChildProgram) throws {
+    private static func wait(for word: String, from program: ChildProgram) throws(TestKitError) {
         while program.isRunning {
             if program.output.contains(word) { return }
-            Thread.sleep(forTimeInterval: 0.01)
+            pauseThread(milliseconds: 10)
         }
         throw TestKitError("it ended: \(program.output)")
     }
