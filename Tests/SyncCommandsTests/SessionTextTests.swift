@@ -42,6 +42,26 @@ struct SessionTextTests {
     }
 
     @Test(
+        "A run that a condition blocks says which, since when, why, and when it is looked at again [S49 S53]"
+    )
+    func blocked() {
+        var session = Self.session(
+            "waiting",
+            reason: "power",
+            until: 25,
+            error: "the machine runs on its battery"
+        )
+        session.since = WallTime(milliseconds: Self.now - 200_000)
+        #expect(
+            Self.text().why(session)
+                == "blocked by power since 2026-11-20 11:56:40 (3 min ago): the machine runs on its battery; "
+                + "next look 2026-11-20 12:00:25 (in 25 s)"
+        )
+        session.reason = "connectivity"
+        #expect(Self.text().why(session)?.hasPrefix("waits (connectivity) until") == true)
+    }
+
+    @Test(
         "Whatever waits says why and until when, in plain words [S27 S53]",
         arguments: [
             (

@@ -103,6 +103,7 @@ struct SessionText: Sendable {
         case "paused":
             return "\(pauseReason(session.reason)); 'syncagent resume \(name)' lets it go on"
         case "waiting":
+            if let block = block(of: session) { return block }
             let reason = waitReason(session.reason)
             if session.until == nil, !hasAgent, session.holder == nil {
                 return "no agent is running; 'syncagent agent run' starts one"
@@ -116,6 +117,24 @@ struct SessionText: Sendable {
             guard session.owedHooks > 0 else { return nil }
             return session.owedHooks == 1 ? "a hook is owed" : "\(session.owedHooks) hooks are owed"
         }
+    }
+
+    /// Why a run waits that no condition blocks.
+    private static let otherReasons: Set<String> = [
+        "not_before", "agent_restart", "error", "state", "policy", "connectivity", "destination_busy",
+        "session_busy",
+        "resources",
+    ]
+
+    /// Which condition blocks, since when, and when it is looked at again; `nil` when none does.
+    private func block(of session: SessionStatus) -> String? {
+        guard let reason = session.reason, let since = session.since, !Self.otherReasons.contains(reason)
+        else {
+            return nil
+        }
+        let error = session.run?.error.map { ": \(escaped($0))" } ?? ""
+        let until = session.until.map { "; next look \(moment($0))" } ?? ""
+        return "blocked by \(escaped(reason)) since \(moment(since))\(error)\(until)"
     }
 
     private func pauseReason(_ reason: String?) -> String {
