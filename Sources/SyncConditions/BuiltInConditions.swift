@@ -51,19 +51,25 @@ package let builtInConditions: PluginRegistry<any Condition, ConditionSettings> 
     }
     registry.register("window") { settings in
         let window = settings.wanted.window ?? DailyWindow(startMinute: 0, lengthMinutes: 1_440)
-        guard window.isValid else {
-            return .failure(
-                PluginError(
-                    plugin: "window",
-                    code: .refused,
-                    message: "a window begins at minute 0 to 1439 and lasts 1 to 1440 minutes"
-                )
-            )
+        do throws(PluginError) {
+            try checkWindow(window)
+            return .success(WindowCondition(window, clock: settings.machine.clock))
+        } catch {
+            return .failure(error)
         }
-        return .success(WindowCondition(window, clock: settings.machine.clock))
     }
     return registry
 }()
+
+/// - Throws: ``/SyncPlugins/PluginError`` with code `refused` for a part of the day that is none.
+func checkWindow(_ window: DailyWindow) throws(PluginError) {
+    guard !window.isValid else { return }
+    throw PluginError(
+        plugin: "window",
+        code: .refused,
+        message: "a part of the day begins at minute 0 to 1439 and lasts 1 to 1440 minutes"
+    )
+}
 
 /// The built-in conditions that a run asks for; those that say until when they block come first.
 ///

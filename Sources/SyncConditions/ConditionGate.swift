@@ -41,6 +41,7 @@ package final class ConditionGate: Sendable {
         plugins: [any Condition] = [],
         blockedSince: [String: Int64] = [:]
     ) throws(PluginError) {
+        for rate in wanted.rates { try checkWindow(rate.window) }
         self.init(
             try builtInConditions(for: wanted, on: machine, blocked: Set(blockedSince.keys)) + plugins,
             blockedSince: blockedSince

@@ -8,7 +8,7 @@ import SyncSchedule
 @Sendable
 package func wallClock(_ window: DailyWindow, _ now: Int64) -> WindowTimes? {
     // The only failure is a name that this machine does not know.
-    guard let zone = try? Zone.of(window.timeZone) else { return nil }
+    guard window.isValid, let zone = try? Zone.of(window.timeZone) else { return nil }
     return times(of: window, at: now, in: zone)
 }
 

@@ -15,7 +15,8 @@ package struct WindowTimes: Sendable, Equatable {
     }
 }
 
-/// Finds a window in time, now in **milliseconds** since 1970; `nil` for a time zone that is not known here.
+/// Finds a window in time, now in **milliseconds** since 1970; `nil` for a window that makes no sense, or a time zone
+/// that is not known here.
 package typealias WindowClock = @Sendable (_ window: DailyWindow, _ now: Int64) -> WindowTimes?
 
 /// At the right time of day (S49, S134).

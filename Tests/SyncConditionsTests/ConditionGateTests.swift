@@ -175,6 +175,9 @@ struct ConditionGateTests {
         #expect(builtInConditions.names == ["idle", "load", "metered", "power", "space", "window"])
         wanted.window = DailyWindow(startMinute: 1_440, lengthMinutes: 0)
         #expect(throws: PluginError.self) { try ConditionGate(wanted, on: machine) }
+        wanted.window = nil
+        wanted.rates = [RateWindow(window: DailyWindow(startMinute: .max, lengthMinutes: .max), limit: 1)]
+        #expect(throws: PluginError.self) { try ConditionGate(wanted, on: machine) }
         #expect(throws: PluginError.self) {
             try builtInConditions.make("weather", ConditionSettings(wanted, on: machine))
         }

@@ -71,6 +71,12 @@ struct WindowTests {
         #expect(wallClock(window, change - 1)?.nextBegin == change + hour)
     }
 
+    @Test("A window that makes no sense is none", arguments: [-1, 1_441, Int.max, Int.min])
+    func noSense(minute: Int) {
+        #expect(wallClock(DailyWindow(startMinute: minute, lengthMinutes: 60), day) == nil)
+        #expect(wallClock(DailyWindow(startMinute: 0, lengthMinutes: minute), day) == nil)
+    }
+
     @Test(
         "A window of all day is always open, whatever the clock",
         arguments: Array(stride(from: 0, to: 48, by: 1))
