@@ -119,6 +119,7 @@ struct EngineAssembly: Sendable {
             parts.transport.shutdown()
             parts.plugins.close()
         }
+        keepMetrics()
         for record in parts.web.hostRecords {
             let memory = HostMemory(
                 connections: record.score.connections ?? 0,
@@ -127,6 +128,20 @@ struct EngineAssembly: Sendable {
             )
             guard memory.connections > 0 || memory.rate > 0 else { continue }
             try? store.remember(memory, of: record.origin, now: Self.milliseconds())
+        }
+    }
+
+    /// Puts metrics where they are wanted. That they cannot be written must not fail what was done.
+    private func keepMetrics() {
+        guard let path = tuning.metricsFile else { return }
+        do throws(CommandFailure) {
+            try MetricsFile(path: path).write(store)
+        } catch {
+            listener(
+                SyncEvent("metrics.failed", time: Self.milliseconds(), note: "metrics: \(error.message)") {
+                    $0.field("reason", error.message)
+                }
+            )
         }
     }
 

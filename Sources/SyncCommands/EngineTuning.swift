@@ -14,6 +14,8 @@ struct EngineTuning: Sendable {
     var connectionShare: Int?
     /// Which plugins are used for what.
     var plugins = PluginSettings()
+    /// Where metrics are put when the engine ends, absolute; `nil` for nowhere.
+    var metricsFile: String?
     /// The manifest's origin when it comes from a server; see ``TransportConfiguration/homes``.
     var home: Origin?
 

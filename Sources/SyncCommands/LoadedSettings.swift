@@ -13,6 +13,8 @@ struct LoadedSettings: Sendable {
     var hooks: [String: HookSetting] = [:]
     /// Which plugins are used for what.
     var plugins = PluginSettings()
+    /// Where metrics are put, absolute; `nil` for nowhere.
+    var metricsFile: String?
     /// The configuration file that was named, absolute; `nil` for the usual one.
     var file: String?
 
@@ -43,6 +45,7 @@ struct LoadedSettings: Sendable {
             }
             hooks = file.hooks
             plugins = file.plugins
+            metricsFile = file.metricsFile
             self.said = said
             effective = said.over(file.transfer).over(try environment.transferSettings())
         } catch {

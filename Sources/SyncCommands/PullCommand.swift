@@ -93,6 +93,7 @@ struct PullCommand: AsyncParsableCommand {
         var tuning = EngineTuning()
         tuning.transfer = settings.effective
         tuning.plugins = settings.plugins
+        tuning.metricsFile = settings.metricsFile
         tuning.home = target.home
         let engine = EngineCall(reporting, on: output, tuning: tuning)
         if dryRun { return try await engine.plan(options) }

@@ -148,6 +148,8 @@ package struct RunReport: Sendable, Equatable {
     /// `ok`, `partial` or `failed`, once it is finished.
     package var result: String?
     package var error: String?
+    /// What a command that waited for it exits with, once it is finished.
+    package var exitStatus: Int32?
     package var created: Int64
     package var started: Int64?
     package var finished: Int64?

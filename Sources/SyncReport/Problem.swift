@@ -1,3 +1,5 @@
+import SyncModel
+
 /// Something that went wrong, for as many files as it did, and what to do about it.
 package struct Problem: Sendable, Equatable {
     package var kind: FailureKind
@@ -94,6 +96,22 @@ package enum FailureKind: String, Sendable, CaseIterable {
         let text = message.lowercased()
         let row = Self.table.first { row in row.words.contains { text.contains($0) } }
         self = row?.kind ?? .other
+    }
+
+    /// As ``init(of:)``; where the words say nothing, the exit status may.
+    package init(of message: String, exitStatus: Int32?) {
+        self.init(of: message)
+        guard self == .other, let status = exitStatus.flatMap(ExitStatus.init(rawValue:)) else { return }
+        switch status {
+        case .unavailable: self = .unreachable
+        case .dataInvalid, .noInput: self = .badManifest
+        case .cannotCreate: self = .noPermission
+        case .ioError: self = .diskTrouble
+        case .refused: self = .refusedRedirect
+        case .busy: self = .busy
+        case .configuration: self = .configuration
+        default: break
+        }
     }
 
     /// In the words of transports, of the engine, of the system (strerror(3)) and of libcurl (curl_easy_strerror(3)).

@@ -51,7 +51,7 @@ struct ProblemList {
         guard let error = run.error, run.state == "finished" || run.state == "waiting" else { return nil }
         // The sum of single failures is told already.
         guard !others.contains(where: { error.contains($0.detail) }) else { return nil }
-        return made(FailureKind(of: error), error)
+        return made(FailureKind(of: error, exitStatus: run.exitStatus), error)
     }
 
     private func problem(of hook: HookEnd, in report: SessionReport) -> Problem? {

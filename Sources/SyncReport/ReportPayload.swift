@@ -105,6 +105,7 @@ package enum ReportPayload {
         line.field("reason", optional: run.reason)
         line.field("result", optional: run.result)
         line.field("error", optional: run.error)
+        line.field("exit_status", optional: run.exitStatus)
         line.time("created", run.created)
         line.time("started", run.started)
         line.time("finished", run.finished)

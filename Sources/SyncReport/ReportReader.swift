@@ -219,6 +219,7 @@ extension RunReport {
         reason = run.reason
         result = run.result
         error = run.error
+        exitStatus = run.exitStatus
         created = run.created
         started = run.started
         finished = run.finished

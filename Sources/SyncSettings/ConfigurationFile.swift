@@ -11,6 +11,8 @@ package struct ConfigurationFile: Sendable, Equatable {
     package var hooks: [String: HookSetting] = [:]
     /// Which plugins are used for what.
     package var plugins = PluginSettings()
+    /// Where metrics are put at the end of every run, absolute; `nil` for nowhere.
+    package var metricsFile: String?
 
     /// No file.
     package init() {}
@@ -18,10 +20,12 @@ package struct ConfigurationFile: Sendable, Equatable {
     /// Every key, those inside objects without their path.
     package static let keys =
         TransferKeys.all + TransferKeys.proxy + TransferKeys.tls + TransferKeys.redirects + HookSetting.keys
-        + PluginSettings.allKeys + [hooksKey, pluginsKey]
+        + PluginSettings.allKeys + metricsKeys + [hooksKey, pluginsKey, metricsKey]
 
     private static let hooksKey = "hooks"
     private static let pluginsKey = "plugins"
+    private static let metricsKey = "metrics"
+    private static let metricsKeys = ["textfile"]
 
     /// Largest file, in **bytes**.
     package static let maximumSize = 1 << 20
@@ -69,13 +73,25 @@ package struct ConfigurationFile: Sendable, Equatable {
         let root = try StrictObject(
             node,
             path: "",
-            keys: TransferKeys.all + [hooksKey, pluginsKey],
+            keys: TransferKeys.all + [hooksKey, pluginsKey, metricsKey],
             shown: shown
         )
         var file = ConfigurationFile()
         file.transfer = try TransferKeys.read(root, base)
         if let object = try root.object(pluginsKey, keys: PluginSettings.keys) {
             file.plugins = try PluginSettings.read(object, base)
+        }
+        if let object = try root.object(metricsKey, keys: metricsKeys) {
+            file.metricsFile = try object.path("textfile", base)
+            if let path = file.metricsFile, let node = object.node("textfile"),
+                !path.hasSuffix(".prom") || path.hasSuffix("/.prom")
+            {
+                throw object.fault(
+                    node,
+                    "textfile",
+                    "node_exporter reads files whose names end in .prom only"
+                )
+            }
         }
         for (name, line, node) in try root.named(hooksKey) {
             file.hooks[name] = try HookSetting.read(name, node, line: line, shown: shown, of: root)

@@ -188,7 +188,7 @@ struct MetricsTests {
         "promtool finds nothing to say about them",
         .enabled(
             if: promtoolPath != nil,
-            "promtool is not installed (Debian package prometheus); the grammar is checked without"
+            "SKIPPED: no promtool (Debian package prometheus); the grammar is checked without it"
         )
     )
     func promtool() throws {

@@ -96,7 +96,8 @@ struct ReportPayloadTests {
             at: november(21, 2),
             total: 3,
             result: "failed",
-            error: "no"
+            error: "no",
+            exitStatus: 69
         )
         let report = try store.report(at: morning, schedules: due)
         let json = ReportPayload.json(report).text

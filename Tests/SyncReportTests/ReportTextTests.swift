@@ -210,6 +210,17 @@ struct FailureKindTests {
         #expect(FailureKind(of: message) == kind)
     }
 
+    @Test("Where the words say nothing, the exit status may")
+    func statuses() {
+        #expect(FailureKind(of: "odd", exitStatus: 69) == .unreachable)
+        #expect(FailureKind(of: "odd", exitStatus: 65) == .badManifest)
+        #expect(
+            FailureKind(of: "odd", exitStatus: 1) == .other
+                && FailureKind(of: "odd", exitStatus: nil) == .other
+        )
+        #expect(FailureKind(of: "No space left on device", exitStatus: 74) == .diskFull)
+    }
+
     @Test("Every kind has advice that is a sentence", arguments: FailureKind.allCases)
     func advice(kind: FailureKind) {
         #expect(kind.advice.count > 20 && kind.advice.count < 160)

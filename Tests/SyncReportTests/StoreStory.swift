@@ -129,7 +129,8 @@ struct StoreStory {
         unchanged: Int = 0,
         bytesTotal: UInt64 = 0,
         result: String = "ok",
-        error: String? = nil
+        error: String? = nil,
+        exitStatus: Int32? = nil
     ) throws {
         try summary(work, run, at: time)
         var counts = RunCounts()
@@ -142,7 +143,14 @@ struct StoreStory {
         counts.bytesReceived = work.received
         counts.bytesReused = work.reusedBytes
         counts.requests = work.requests
-        try store.finish(run: run, result: result, counts: counts, error: error, now: time)
+        try store.finish(
+            run: run,
+            result: result,
+            counts: counts,
+            error: error,
+            exitStatus: exitStatus,
+            now: time
+        )
     }
 
     /// The run's hooks are owed and called.

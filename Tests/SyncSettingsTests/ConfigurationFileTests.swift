@@ -262,6 +262,8 @@ struct ExampleTests {
         #expect(settings.minimumTLS == .tls12 && settings.http2 == .never && settings.redirectLimit == 10)
         #expect(settings.downgrade != .none && settings.privateTargets != .none)
         #expect(try parse(text).hooks["reindex"]?.timeout == 3600)
+        #expect(try parse(text).metricsFile == "/var/lib/prometheus/node-exporter/syncagent.prom")
+        #expect(throws: SettingsError.self) { try parse("{metrics: {textfile: \"/tmp/metrics.txt\"}}") }
         for key in ConfigurationFile.keys { #expect(text.contains("\"\(key)\":"), "\(key)") }
         #expect(ConfigurationFile.keys.count > 25)
     }

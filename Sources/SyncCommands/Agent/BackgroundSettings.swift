@@ -97,7 +97,9 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
         do throws(SettingsError) {
             // A client that wants no configuration file wants none of its plugins.
             if kept?.isWhole != true || kept?.file != nil {
-                tuning.plugins = try file(environment, named: kept?.file).plugins
+                let file = try file(environment, named: kept?.file)
+                tuning.plugins = file.plugins
+                tuning.metricsFile = file.metricsFile
             }
         } catch {
             throw CommandFailure(.configuration, error.description)
