@@ -35,11 +35,11 @@ extension PullRun {
         report.status = error.status
         do throws(EngineError) {
             if let reason = environment.stop.reason {
-                journal.summary(report, stopped: reason)
+                summarize(stopped: reason)
                 journal.stopped(report, error: error.message, reason)
                 try record.rest(reason, report)
             } else {
-                journal.summary(report, stopped: nil)
+                summarize(stopped: nil)
                 try record.finish(report, error: error.message)
             }
         } catch {
@@ -92,7 +92,7 @@ extension PullRun {
         }
         if let reason = environment.stop.reason, pending > 0 {
             count()
-            journal.summary(report, stopped: reason)
+            summarize(stopped: reason)
             journal.stopped(report, reason)
             try record.rest(reason, report)
             return report
@@ -111,7 +111,7 @@ extension PullRun {
         if let reason = environment.stop.reason, try isCutShort(by: reason, haveHooksSucceeded) {
             // A hook was stopped: it is called again by whoever takes the run up.
             count()
-            journal.summary(report, stopped: reason)
+            summarize(stopped: reason)
             journal.stopped(report, reason)
             try record.rest(reason, report)
             return report
@@ -127,6 +127,18 @@ extension PullRun {
         }
     }
 
+    /// Tells and adds up what this process did for the run.
+    private func summarize(stopped reason: StopReason?) {
+        journal.summary(report, stopped: reason)
+        var work = SessionTotals()
+        work.received = report.bytes.received
+        work.requests = report.requests
+        work.files = UInt64(max(0, report.files.installed + report.files.reused))
+        work.elapsed = report.elapsedMilliseconds
+        // A counter that misses a run is no reason to fail it.
+        try? environment.store.add(work, to: session)
+    }
+
     /// What has been sent and received so far: hooks are told, too.
     mutating func count() {
         let totals = environment.transport.totals
@@ -137,7 +149,7 @@ extension PullRun {
 
     mutating func finished(_ record: RunRecord) throws(EngineError) -> PullReport {
         count()
-        journal.summary(report, stopped: nil)
+        summarize(stopped: nil)
         try record.finish(report)
         return report
     }

@@ -4,8 +4,8 @@ package import SyncStore
 /// What Prometheus is told: text format 0.0.4.
 /// https://prometheus.io/docs/instrumenting/exposition_formats/
 ///
-/// Everything is read from the store at the moment it is asked for, so it is the same whoever asks, and nothing is lost
-/// with a process. History is pruned, so numbers of runs are gauges about the last one, not counters.
+/// Everything is read from the store at the moment it is asked for, so it is the same whoever asks, and counters go on
+/// over the ends of processes.
 package struct Metrics: Sendable {
     /// What only a running agent knows.
     package struct AgentFacts: Sendable, Equatable {
@@ -51,6 +51,7 @@ package struct Metrics: Sendable {
         var families = SessionMetrics.families
         let sessions = try store.sessions()
         let owed = try store.owedHooks()
+        let totals = try store.totals()
         for session in sessions.prefix(Self.sessionLimit) {
             let runs = Array(try store.runs(session: session.identifier, limit: 200).reversed())
             let facts = SessionMetrics.Facts(
@@ -58,6 +59,7 @@ package struct Metrics: Sendable {
                 runs: runs,
                 failedHooks: try failedHooks(of: runs.last),
                 owedHooks: owed.count { $0.session == session.identifier },
+                totals: totals[session.identifier] ?? SessionTotals(),
                 next: next[session.identifier]
             )
             for index in families.indices { families[index].add(facts) }

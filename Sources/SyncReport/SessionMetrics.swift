@@ -10,6 +10,7 @@ struct SessionMetrics {
         let runs: [StoredRun]
         let failedHooks: Int
         let owedHooks: Int
+        let totals: SessionTotals
         let next: Int64?
 
         var last: StoredRun? { runs.last }
@@ -18,9 +19,8 @@ struct SessionMetrics {
         var success: StoredRun? { runs.last { $0.result == "ok" } }
     }
 
-    private typealias Samples = [(labels: [String: String], value: Double)]
-
     private let name: String
+    private let kind: MetricPage.Kind
     private let help: String
     private let read: (Facts) -> [(labels: [String: String], value: Double)]
     private var samples: [(labels: [String: String], value: Double)] = []
@@ -31,6 +31,8 @@ struct SessionMetrics {
         _ read: @escaping (Facts) -> [(labels: [String: String], value: Double)]
     ) {
         self.name = "syncagent_" + name
+        // The convention is the rule.
+        kind = name.hasSuffix("_total") ? .counter : .gauge
         self.help = help
         self.read = read
     }
@@ -66,7 +68,7 @@ struct SessionMetrics {
 
     func write(to page: inout MetricPage) {
         guard !samples.isEmpty else { return }
-        page.family(name, .gauge, help)
+        page.family(name, kind, help)
         for sample in samples { page.sample(sample.labels, sample.value) }
     }
 
@@ -81,6 +83,25 @@ struct SessionMetrics {
                 ["idle", "waiting", "running", "paused"],
                 "What the session does: 1 for its state."
             ) { facts in facts.last.map { $0.state.isOpen ? $0.state.rawValue : "idle" } ?? "idle" },
+            SessionMetrics("runs_total", "Runs that came to an end, by result.") { facts in
+                [
+                    (["result": "ok"], Double(facts.totals.ok)),
+                    (["result": "partial"], Double(facts.totals.partial)),
+                    (["result": "failed"], Double(facts.totals.failed)),
+                ]
+            },
+            one("received_bytes_total", "Body bytes received, manifests included.") {
+                Double($0.totals.received)
+            },
+            one("requests_total", "HTTP requests sent, redirects and retries included.") {
+                Double($0.totals.requests)
+            },
+            one("placed_files_total", "Files put in place, fetched or made from what was here.") {
+                Double($0.totals.files)
+            },
+            one("work_seconds_total", "Time in which processes worked on runs.") {
+                Double($0.totals.elapsed) / 1_000
+            },
             states(
                 "last_run_result",
                 "result",

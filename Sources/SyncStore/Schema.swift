@@ -10,7 +10,7 @@ enum Schema {
 
     static var version: Int { steps.count }
 
-    static let steps = [version1, version2, version3]
+    static let steps = [version1, version2, version3, version4]
 
     private static let version1 = """
         CREATE TABLE sessions (
@@ -152,6 +152,26 @@ enum Schema {
         ALTER TABLE runs ADD COLUMN conditions TEXT;
         ALTER TABLE runs ADD COLUMN waiting_since INTEGER;
         ALTER TABLE runs ADD COLUMN exit_status INTEGER;
+        """
+
+    /// What sessions have ever come to, for counters that must not go down when history is pruned. Sessions of earlier
+    /// versions begin with the runs that are kept.
+    private static let version4 = """
+        CREATE TABLE totals (
+            session INTEGER PRIMARY KEY REFERENCES sessions(id) ON DELETE CASCADE,
+            received INTEGER NOT NULL DEFAULT 0,
+            requests INTEGER NOT NULL DEFAULT 0,
+            files INTEGER NOT NULL DEFAULT 0,
+            elapsed INTEGER NOT NULL DEFAULT 0,
+            ok INTEGER NOT NULL DEFAULT 0,
+            partial INTEGER NOT NULL DEFAULT 0,
+            failed INTEGER NOT NULL DEFAULT 0
+        ) STRICT;
+        INSERT INTO totals (session, received, requests, files, elapsed, ok, partial, failed)
+            SELECT session, sum(bytes_received), sum(requests), sum(files_installed + files_reused),
+                sum(max(0, coalesce(finished - started, 0))),
+                sum(result IS 'ok'), sum(result IS 'partial'), sum(result IS 'failed')
+            FROM runs GROUP BY session;
         """
 
     /// Brings the store to this program's version, all steps or none.

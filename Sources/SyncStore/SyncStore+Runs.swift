@@ -27,7 +27,9 @@ extension SyncStore {
         try write(durability) { db in
             let found = try Self.run(run, db)
             guard try Self.move(found, .finished, reason: nil, db) else { return }
-            try self.append(events, to: Self.existing(found.session, db), time: now, db)
+            let session = try Self.existing(found.session, db)
+            try self.append(events, to: session, time: now, db)
+            try Self.countEnd(of: session.rowID, result: result, db)
             try db.execute(
                 sql: """
                     UPDATE runs SET result = ?, error = ?, exit_status = ?, finished = ?, \(RunCounts.assignments)

@@ -142,11 +142,32 @@ struct MetricsTests {
             read.values["syncagent_last_success_timestamp_seconds \(film)"]
                 == Double(november(20, 1, 20) / 1_000)
         )
+        #expect(read.values["syncagent_runs_total result=ok \(film)"] == 4)
+        #expect(read.values["syncagent_runs_total result=partial \(film)"] == 1)
+        #expect(read.values["syncagent_received_bytes_total session=lab-weights"] == Double(2_950 * mebi))
+        #expect(read.values["syncagent_requests_total session=org.example.icons"] == 7)
+        #expect(read.values["syncagent_work_seconds_total session=org.example.icons"] == 4.41)
         #expect(read.values["syncagent_session_state session=lab-weights state=waiting"] == 1)
         #expect(read.values["syncagent_session_state session=lab-weights state=idle"] == 0)
         // What it has not come to yet is not told.
         #expect(read.values["syncagent_last_run_requests session=lab-weights"] == nil)
         #expect(read.values.keys.allSatisfy { !$0.hasPrefix("syncagent_agent") })
+    }
+
+    @Test("Counters do not go down when history is pruned")
+    func pruning() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        for number in 0..<5 {
+            try story.begin("\(number)", at: november(21, number))
+            try story.finish(StoreStory.Work(received: 7), "\(number)", at: november(21, number, 1), total: 1)
+        }
+        var limits = KeepLimits()
+        (limits.runs, limits.eventBytes) = (1, 0)
+        try store.prune(limits, now: november(21, 9))
+        let read = Exposition(try Metrics(store: store, version: "0.1.0").text())
+        #expect(read.values["syncagent_runs_total result=ok session=tower"] == 5)
+        #expect(read.values["syncagent_received_bytes_total session=tower"] == 35)
     }
 
     @Test("Names of sessions are escaped: backslash, quote, newline, and what a terminal would obey [V63]")

@@ -72,6 +72,12 @@ struct StoreStory {
     }
 
     func summary(_ work: Work, _ run: String, at time: Int64) throws {
+        var totals = SessionTotals()
+        totals.received = work.received
+        totals.requests = work.requests
+        totals.files = UInt64(work.installed + work.reused)
+        totals.elapsed = work.elapsed
+        try store.add(totals, to: session)
         try event("run.summary", run, at: time) { line in
             line.field("elapsed_ms", work.elapsed)
             line.field("requests", work.requests)

@@ -10,6 +10,15 @@ enum GoldenStore {
         try tower(store)
         try states(store)
         try hooks(store)
+        try totals(store)
+    }
+
+    private static func totals(_ store: SyncStore) throws {
+        var work = SessionTotals()
+        (work.received, work.requests, work.files, work.elapsed) = (65_000, 5, 4, 60_000)
+        try store.add(work, to: "tower")
+        (work.received, work.requests, work.files, work.elapsed) = (5_000, 7, 5, 1_000)
+        try store.add(work, to: "tower")
     }
 
     private static let digest = SHA256Digest(hex: String(repeating: "9a", count: 32)) ?? .zero

@@ -25,7 +25,7 @@ struct GoldenTests {
 
     @Test(
         "An old store is read, ends with today's tables, and goes on [S71 G19]",
-        arguments: ["version1", "version2", "version3"]
+        arguments: ["version1", "version2", "version3", "version4"]
     )
     func reads(name: String) throws {
         let state = try copy(name)
@@ -88,9 +88,22 @@ struct GoldenTests {
         #expect(try store.run("run-paused").exitStatus == nil)
     }
 
+    @Test(
+        "What version 4 added is read: totals; those of older stores begin with the runs that are kept [S71 G19]"
+    )
+    func version4() throws {
+        let now = try #require(try copy("version4").open().totals()["tower"])
+        #expect(now.received == 70_000 && now.requests == 12 && now.files == 9 && now.elapsed == 61_000)
+        #expect(now.ok == 1 && now.partial == 0 && now.failed == 0)
+        for name in ["version1", "version2", "version3"] {
+            let before = try #require(try copy(name).open().totals()["tower"])
+            #expect(before.received >= 4_096 && before.requests >= 2 && before.files == 3 && before.ok == 1)
+        }
+    }
+
     @Test("Today's program writes, row for row, what the golden store of its version holds [S71]")
     func writes() throws {
-        let golden = try copy("version3")
+        let golden = try copy("version4")
         let state = StateDirectory()
         try GoldenStore.fill(state.open())
         if let path = ProcessInfo.processInfo.environment["SYNCAGENT_GOLDEN"] {
