@@ -1,0 +1,141 @@
+import Foundation
+import Testing
+
+@Suite("Report and metrics of real pulls", .timeLimit(.minutes(3)))
+struct ReportTests {
+    private static let curl = ["/usr/bin/curl", "/bin/curl"].first {
+        FileManager.default.isExecutableFile(atPath: $0)
+    }
+
+    @Test("Without any session there is nothing to tell, and nothing is made")
+    func nothing() throws {
+        let scratch = try Scratch()
+        let tool = Tool(scratch)
+        let report = try tool.run(["report"])
+        #expect(report.status == 0 && report.output.contains("no sessions"), "\(report.error)")
+        #expect(try tool.run(["report", "tower"]).status == 66)
+        #expect(try tool.run(["metrics"]).status == 0)
+        #expect(!FileManager.default.fileExists(atPath: scratch.path + "/.local"))
+    }
+
+    @Test("A pull, one that had nothing to do, and a failed hook: as text, JSON, a page and metrics [V64]")
+    func pulls() throws {
+        let set = try PublishedSet()
+        #expect(try set.tool.run(["pull", set.url + "?key=CANARY", "--into", "tower"]).status == 0)
+        #expect(try set.pull().status == 0)
+        try set.script("hook.sh", "echo no index server; exit 3")
+        #expect(try set.pull("--hook", "./hook.sh").status == 5)
+
+        let text = try set.tool.run(["report"])
+        #expect(text.status == 0, "\(text.error)")
+        #expect(text.output.contains("1 session, 1 needs you"), "\(text.output)")
+        #expect(text.output.contains("LOOK   com.example.tower: 2 files put in place"), "\(text.output)")
+        #expect(text.output.contains("hook.sh: exit 3"), "\(text.output)")
+        #expect(text.output.contains("it wrote: no index server"), "\(text.output)")
+        #expect(text.output.contains("from      http://127.0.0.1:"), "\(text.output)")
+        #expect(text.output.contains("sheets 1 (3 B)"), "\(text.output)")
+
+        let object = try #require(
+            try set.tool.run(["report", "com.example.tower", "--json"]).objects().first
+        )
+        let session = try #require((object["sessions"] as? [[String: Any]])?.first)
+        #expect(session["verdict"] as? String == "attention")
+        #expect((session["files"] as? [String: Any])?["installed"] as? Int == 2)
+        let runs = try #require(session["runs"] as? [[String: Any]])
+        #expect(runs.count == 3)
+        let origin = try #require((session["origins"] as? [[String: Any]])?.first)
+        // What servers sent is all that was received.
+        let received = (session["bytes"] as? [String: Any])?["received"] as? Int
+        #expect(origin["bytes"] as? Int == received && received ?? 0 > 0)
+        #expect(origin["requests"] as? Int == session["requests"] as? Int)
+
+        let page = try set.tool.run(["report", "--html", "--output", "report.html"])
+        #expect(page.status == 0 && page.output.isEmpty, "\(page.error)")
+        let html = try set.text("report.html")
+        #expect(html.hasPrefix("<!doctype html>") && html.hasSuffix("</html>\n"))
+
+        let metrics = try set.tool.run(["metrics", "--textfile", "syncagent.prom"])
+        #expect(metrics.status == 0, "\(metrics.error)")
+        let prom = try set.text("syncagent.prom")
+        #expect(
+            prom.contains("syncagent_runs_total{result=\"ok\",session=\"com.example.tower\"} 3\n"),
+            "\(prom)"
+        )
+        #expect(prom.contains("syncagent_placed_files_total{session=\"com.example.tower\"} 2\n"))
+        #expect(prom.contains("syncagent_last_run_failed_hooks{session=\"com.example.tower\"} 1\n"))
+        #expect(try set.tool.run(["metrics"]).output == prom)
+        for form in [text.output, html, prom, "\(object)"] { #expect(!form.contains("CANARY")) }
+    }
+
+    @Test("What is missing is told with what to do; mended, it is over")
+    func missing() throws {
+        var files: [String: Data] = [:]
+        for number in 0..<3 {
+            files["maps/\(number).bin"] = Data((0..<5_000).map { UInt8(truncatingIfNeeded: $0 * number) })
+        }
+        let set = try PublishedSet(files)
+        let packs = set.scratch.url.appendingPathComponent("site/packs")
+        let away = set.scratch.url.appendingPathComponent("away")
+        try FileManager.default.moveItem(at: packs, to: away)
+        #expect(try set.pull().status != 0)
+        var report = try set.tool.run(["report"]).output
+        #expect(report.contains("FAILED com.example.tower"), "\(report)")
+        #expect(report.contains("status 404"), "\(report)")
+        #expect(report.contains("-> Upload the whole set again"), "\(report)")
+        try FileManager.default.moveItem(at: away, to: packs)
+        #expect(try set.pull().status == 0)
+        report = try set.tool.run(["report"]).output
+        #expect(report.contains("ok     com.example.tower: 3 files put in place"), "\(report)")
+        #expect(report.contains("earlier"), "\(report)")
+        #expect(!report.contains("->"), "\(report)")
+    }
+
+    @Test("With metrics in the configuration, the file is written at the end of every pull")
+    func configured() throws {
+        let set = try PublishedSet()
+        try set.scratch.write(
+            Data("{metrics: {textfile: \"../../m.prom\"}}".utf8),
+            to: ".config/syncagent/config.json"
+        )
+        #expect(try set.pull().status == 0)
+        #expect(
+            try set.text("m.prom").contains(
+                "syncagent_runs_total{result=\"ok\",session=\"com.example.tower\"} 1\n"
+            )
+        )
+        try set.scratch.write(
+            Data("{metrics: {textfile: \"/no/such/place/m.prom\"}}".utf8),
+            to: ".config/syncagent/config.json"
+        )
+        let other = try set.pull()
+        #expect(other.status == 0)
+        #expect(other.error.contains("metrics: cannot write /no/such/place/m.prom"), "\(other.error)")
+    }
+
+    @Test("The agent tells metrics on its socket", .enabled(if: curl != nil, "SKIPPED: no curl"))
+    func endpoint() throws {
+        let set = try PublishedSet()
+        let pull = try set.tool.run(["pull", set.url, "--into", "tower", "--background"])
+        #expect(pull.status == 0, "\(pull.error)")
+        defer { _ = try? set.tool.run(["agent", "stop"]) }
+        #expect(try set.tool.run(["wait"]).status == 0)
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: try #require(Self.curl))
+        process.arguments = [
+            "-sSi", "--unix-socket", set.scratch.path + "/.local/state/syncagent/agent.sock",
+            "http://localhost/v1/metrics",
+        ]
+        let pipe = Pipe()
+        process.standardOutput = pipe
+        try process.run()
+        let answer = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(answer.hasPrefix("HTTP/1.1 200 OK"), "\(answer)")
+        #expect(answer.lowercased().contains("content-type: text/plain; version=0.0.4"))
+        #expect(
+            answer.contains("syncagent_runs_total{result=\"ok\",session=\"com.example.tower\"} 1\n"),
+            "\(answer)"
+        )
+        #expect(answer.contains("syncagent_agent_runs 0\n"))
+    }
+}
