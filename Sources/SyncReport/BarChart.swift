@@ -133,7 +133,8 @@ struct ChartScale: Equatable {
 
     /// Whole things.
     static func count(_ largest: UInt64) -> ChartScale {
-        let top = max(2, decimal(Double(max(largest, 2))))
+        // Their half is whole, too.
+        let top = decimal(Double(max(largest, 2)), [1, 2, 4, 6, 8, 10])
         return ChartScale(top: top, topLabel: grouped(top), halfLabel: grouped(top / 2))
     }
 
@@ -152,11 +153,11 @@ struct ChartScale: Equatable {
         return ChartScale(top: top * 1_000, topLabel: label(top), halfLabel: label(top / 2))
     }
 
-    /// The next of 1, 2, 4, 5, 8 times a power of ten: its half is a short number, too.
-    private static func decimal(_ value: Double) -> Double {
+    /// The next of some digits times a power of ten: half of it is a short number, too.
+    private static func decimal(_ value: Double, _ digits: [Double] = [1, 2, 4, 5, 8, 10]) -> Double {
         var power = 1.0
         while power * 10 <= value { power *= 10 }
-        return [1.0, 2, 4, 5, 8, 10].map { $0 * power }.first { $0 >= value } ?? value
+        return digits.map { $0 * power }.first { $0 >= value } ?? value
     }
 
     private static func number(_ value: Double) -> String {

@@ -41,8 +41,8 @@ struct Judgement {
         switch ended.result {
         case "ok": return came
         case "partial":
-            return
-                "\(Figures.grouped(missing)) of \(Figures.count(ended.filesTotal, "file")) are missing; \(came)"
+            let lack = "\(Figures.grouped(missing)) of \(Figures.count(ended.filesTotal, "file")) are missing"
+            return report.amounts.placed > 0 ? "\(lack); \(came)" : lack
         default:
             return missing > 0 && missing == ended.filesTotal
                 ? "none of \(Figures.count(missing, "file")) could be brought" : "it failed"

@@ -58,20 +58,20 @@ enum PageStyle {
         svg .mark{fill:var(--warn)}
         svg .none{fill:var(--soft);opacity:.55}
         .legend{margin:6px 0 0}.legend .mark{color:var(--warn)}
-        .lists{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:20px 32px;
-        margin:20px 0 0;align-items:start}
-        .lists>div{min-width:0}.lists td,.lists th[scope=row]{overflow-wrap:anywhere}
+        .lists{columns:2 400px;column-gap:32px;margin:20px 0 0}
+        .lists>div{break-inside:avoid;padding:0 0 20px;min-width:0}.lists>div:last-child{padding-bottom:0}
+        .lists td,.lists th[scope=row]{overflow-wrap:anywhere}
         table{border-collapse:collapse;width:100%;font-size:.9rem}
         caption{text-align:left;font-size:.8rem;color:var(--soft);font-weight:600;padding:0 0 5px;letter-spacing:.02em}
         th{font-weight:600;text-align:left;color:var(--soft);font-size:.8rem;padding:2px 12px 4px 0;
         vertical-align:bottom;white-space:nowrap}
         td{padding:4px 12px 4px 0;border-top:1px solid var(--line);vertical-align:top;overflow-wrap:break-word}
-        th[scope=row]{color:var(--ink);font-size:inherit;font-weight:500;border-top:1px solid var(--line);
+        th[scope=row]{white-space:normal;color:var(--ink);font-size:inherit;font-weight:500;border-top:1px solid var(--line);
         padding:4px 12px 4px 0;vertical-align:top}
         tr>:last-child{padding-right:0}
         .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
         .scroll{overflow-x:auto}
-        .t{white-space:nowrap}
+        .t,th.t[scope=row]{white-space:nowrap}
         details{margin:16px 0 0}
         summary{cursor:pointer;font-size:.9rem;font-weight:600;color:var(--soft)}
         summary:focus-visible,a:focus-visible{outline:2px solid var(--last);outline-offset:2px;border-radius:3px}
