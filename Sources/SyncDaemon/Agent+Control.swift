@@ -25,7 +25,12 @@ extension Agent: AgentControl {
             runningRuns: jobs.count,
             maximumRuns: environment.maximumRuns
         )
-        let metrics = Metrics(store: store, version: environment.version, agent: facts)
+        let metrics = Metrics(
+            store: store,
+            version: environment.version,
+            agent: facts,
+            next: environment.nextRuns()
+        )
         return try asking { () throws(StoreError) in try metrics.text() }
     }
 

@@ -50,6 +50,8 @@ package struct AgentEnvironment: Sendable {
     package var blockedInterval: Int64 = 30_000
     /// Schedules that it fires itself; `nil` for none.
     package var schedules: AgentSchedules?
+    /// When sessions run next by their schedules, **milliseconds** since 1970; for metrics.
+    package var nextRuns: @Sendable () -> [String: Int64] = { [:] }
     /// One line for the log.
     package var log: @Sendable (String) -> Void
 

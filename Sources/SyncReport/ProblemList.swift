@@ -22,7 +22,7 @@ struct ProblemList {
         }
         all += report.runs.compactMap { run in problem(of: run, success, among: all) }
         all += report.hooks.compactMap { problem(of: $0, in: report) }
-        if let missed = missed(report) { all.append(missed) }
+        if let missed { all.append(missed) }
         // Stable: in the order of time where they weigh the same.
         return all.enumerated().sorted { a, b in
             let (left, right) = (Self.weight(a.element), Self.weight(b.element))
@@ -67,10 +67,21 @@ struct ProblemList {
         return problem
     }
 
-    private func missed(_ report: SessionReport) -> Problem? {
-        guard let due = schedule?.lastDue, due >= since, due + Self.grace < now,
-            !stored.contains(where: { $0.created >= due || ($0.finished ?? 0) >= due || $0.state.isOpen })
-        else { return nil }
+    private var missed: Problem? {
+        guard let schedule else { return nil }
+        return Self.missed(schedule, since: since, now: now) { due in
+            stored.contains { $0.created >= due || ($0.finished ?? 0) >= due || $0.state.isOpen }
+        }
+    }
+
+    /// A night that should have been, and was not.
+    static func missed(
+        _ schedule: ReportReader.Schedule,
+        since: Int64,
+        now: Int64,
+        hasRun: (_ due: Int64) -> Bool
+    ) -> Problem? {
+        guard let due = schedule.lastDue, due >= since, due + grace < now, !hasRun(due) else { return nil }
         return Problem(kind: .notRun, detail: "its schedule was due and nothing has run since", time: due)
     }
 }

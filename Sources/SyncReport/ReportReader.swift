@@ -16,11 +16,26 @@ package struct ReportReader: Sendable {
         }
     }
 
+    /// A schedule whose session is not in the store: it has never come so far as to make one.
+    package struct UnmetSchedule: Sendable, Equatable {
+        package var name: String
+        /// Absolute.
+        package var destination: String
+        package var schedule: Schedule
+
+        package init(name: String, destination: String, schedule: Schedule) {
+            self.name = name
+            self.destination = destination
+            self.schedule = schedule
+        }
+    }
+
     private let store: SyncStore
     private let clock: ReportClock
     private let version: String
     private let host: String?
     private let schedules: [String: Schedule]
+    private let unmet: [UnmetSchedule]
 
     /// Most nights of a report.
     package static let nightLimit = 30
@@ -31,18 +46,21 @@ package struct ReportReader: Sendable {
     ///   - version: Of the program.
     ///   - host: The machine's name.
     ///   - schedules: By session.
+    ///   - unmet: Schedules without a session.
     package init(
         store: SyncStore,
         clock: ReportClock,
         version: String,
         host: String? = nil,
-        schedules: [String: Schedule] = [:]
+        schedules: [String: Schedule] = [:],
+        unmet: [UnmetSchedule] = []
     ) {
         self.store = store
         self.clock = clock
         self.version = version
         self.host = host
         self.schedules = schedules
+        self.unmet = unmet
     }
 
     /// Reads sessions.
@@ -62,6 +80,10 @@ package struct ReportReader: Sendable {
         for session in try store.sessions() where names?.contains(session.identifier) ?? true {
             sessions.append(try read(session, since: since, hasNights: hasNights))
         }
+        if names == nil {
+            let known = Set(sessions.map(\.session))
+            sessions += unmet.filter { !known.contains($0.name) }.map { unmet($0, since: since) }
+        }
         return MorningReport(
             version: version,
             host: host,
@@ -69,6 +91,16 @@ package struct ReportReader: Sendable {
             since: since,
             sessions: sessions
         )
+    }
+
+    private func unmet(_ unmet: UnmetSchedule, since: Int64) -> SessionReport {
+        var report = SessionReport(session: unmet.name, project: "", destination: unmet.destination)
+        report.next = unmet.schedule.next
+        report.problems = [ProblemList.missed(unmet.schedule, since: since, now: clock.now) { _ in false }]
+            .compactMap { $0 }
+        report.verdict = report.problems.isEmpty ? .quiet : .attention
+        report.headline = report.problems.isEmpty ? "its schedule is new" : "its schedule has never run"
+        return report
     }
 
     private func read(

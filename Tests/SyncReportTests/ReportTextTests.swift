@@ -119,6 +119,32 @@ struct ReportTextTests {
         #expect(!soon.contains("LOOK"))
     }
 
+    @Test("A schedule that has never come so far as to make a session is told of [S132]")
+    func unmet() throws {
+        let reader = ReportReader(
+            store: try threeNights(),
+            clock: clock(at: november(25, 8)),
+            version: "0.1.0",
+            unmet: [
+                ReportReader.UnmetSchedule(
+                    name: "weights",
+                    destination: "/data/weights",
+                    schedule: ReportReader.Schedule(next: november(26, 1), lastDue: november(25, 1))
+                ),
+                ReportReader.UnmetSchedule(
+                    name: "fresh",
+                    destination: "/data/fresh",
+                    schedule: ReportReader.Schedule(next: november(26, 1))
+                ),
+            ]
+        )
+        let report = try reader.report(since: november(24, 8), hasNights: true)
+        #expect(report.sessions.map(\.session) == ["weights", "com.example.tower", "fresh"])
+        #expect(report.sessions.map(\.verdict) == [.attention, .quiet, .quiet])
+        #expect(report.sessions.first?.headline == "its schedule has never run")
+        #expect(try reader.report(of: ["com.example.tower"], since: 0, hasNights: false).sessions.count == 1)
+    }
+
     @Test("No session, no store to speak of: one line")
     func empty() throws {
         let text = try SyncStore.inMemory().text(at: morning)

@@ -173,6 +173,7 @@ extension AgentRunCommand {
             }
         )
         environment.maximumRuns = jobs
+        environment.nextRuns = { ReportSchedules(now: EngineAssembly.milliseconds()).next }
         environment.namedHooks = { settings in
             do throws(CommandFailure) {
                 return .success(try BackgroundSettings.hooks(settings, environment: .ofProcess))

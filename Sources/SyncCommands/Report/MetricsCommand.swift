@@ -56,7 +56,9 @@ struct MetricsFile: Sendable {
     static func isName(_ path: String) -> Bool { path.hasSuffix(".prom") && !path.hasSuffix("/.prom") }
 
     static func text(_ store: SyncStore) throws(CommandFailure) -> String {
-        try asking { () throws(StoreError) in try Metrics(store: store, version: syncagentVersion).text() }
+        let schedules = ReportSchedules(now: EngineAssembly.milliseconds())
+        let metrics = Metrics(store: store, version: syncagentVersion, next: schedules.next)
+        return try asking { () throws(StoreError) in try metrics.text() }
     }
 
     /// Replaces the file by what the store says now.

@@ -68,6 +68,7 @@ struct ReportCommand: AsyncParsableCommand {
             since: try start(now: clock.now),
             sessions: []
         )
+        let schedules = ReportSchedules(now: clock.now)
         if let store = try state.existingStore() {
             var names: [String]?
             if let name = session.session { names = [try StateAccess.session(name, in: store)] }
@@ -76,7 +77,8 @@ struct ReportCommand: AsyncParsableCommand {
                 clock: clock,
                 version: report.version,
                 host: report.host,
-                schedules: [:]
+                schedules: schedules.bySession,
+                unmet: schedules.unmet
             )
             report = try asking { [names, since = report.since] () throws(StoreError) in
                 try reader.report(of: names, since: since, hasNights: json || html)

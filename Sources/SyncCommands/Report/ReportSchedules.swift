@@ -1,0 +1,52 @@
+import Foundation
+import SyncModel
+import SyncReport
+import SyncSchedule
+
+/// What the user's schedules mean for a report.
+struct ReportSchedules: Sendable {
+    private(set) var bySession: [String: ReportReader.Schedule] = [:]
+    /// Schedules that have no session yet.
+    private(set) var unmet: [ReportReader.UnmetSchedule] = []
+
+    /// Reads what there is. A file that cannot be read is `schedule list`'s to complain about.
+    ///
+    /// - Parameter now: **Milliseconds** since 1970.
+    init(now: Int64, environment: EnvironmentPaths = .ofProcess) {
+        guard let records = try? ScheduleRecords(environment) else { return }
+        for name in records.names {
+            guard let record = (try? records.find(name)) ?? nil else { continue }
+            let next = record.clock.next(after: now)?.fire
+            let due = record.clock.latest(at: now)?.fire
+            // Of a schedule that is new, no night of the past is missed.
+            let made = Self.modified(records.path(name))
+            let lastDue = due.flatMap { $0 > made ? $0 : nil }
+            guard let session = record.memory.session ?? record.definition.request.session else {
+                unmet.append(
+                    ReportReader.UnmetSchedule(
+                        name: name,
+                        destination: record.definition.request.destination,
+                        schedule: ReportReader.Schedule(next: next, lastDue: lastDue)
+                    )
+                )
+                continue
+            }
+            // Several for one session: the next is the first of all, the last due the latest.
+            let known = bySession[session]
+            bySession[session] = ReportReader.Schedule(
+                next: [known?.next, next].compactMap { $0 }.min(),
+                lastDue: [known?.lastDue, lastDue].compactMap { $0 }.max()
+            )
+        }
+    }
+
+    /// When each session runs next, **milliseconds** since 1970.
+    var next: [String: Int64] { bySession.compactMapValues(\.next) }
+
+    /// When a file was changed last, **milliseconds** since 1970.
+    private static func modified(_ path: String) -> Int64 {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return .max }
+        return Int64(status.st_mtim.tv_sec) * 1_000
+    }
+}
