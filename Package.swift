@@ -151,7 +151,7 @@ let package = Package(
         ]),
         tests("SyncDaemonTests", [
             "SyncDaemon", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks", "SyncTransfer",
-            "SyncPlugins",
+            "SyncPlugins", "SyncReport",
             "SyncModel", "SyncSchedule", "SyncTestKit", database,
         ]),
         library("SyncControlServer", [

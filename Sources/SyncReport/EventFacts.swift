@@ -14,7 +14,8 @@ struct EventFacts {
     /// Only what is later, **milliseconds** since 1970, counts for anything but ``work``.
     private let since: Int64
     private var failures: [String: Int] = [:]
-    private var open: [String: Int] = [:]
+    /// What blocks at present, by its name: where it is in ``waits``, and which run it blocks.
+    private var open: [String: (index: Int, run: String)] = [:]
     private var delays: [String: Int] = [:]
 
     /// What is kept of each kind: a run that fails in a hundred thousand ways is told in some of them.
@@ -25,7 +26,8 @@ struct EventFacts {
 
     /// The names whose lines matter; the others, one for every file, are not even parsed.
     private static let wanted: Set<String> = [
-        "run.summary", "task.failed", "task.redirected", "transfer.retrying", "transfer.waiting",
+        "run.started", "run.summary", "task.failed", "task.redirected", "transfer.retrying",
+        "transfer.waiting",
         "condition.blocked", "condition.cleared", "schedule.failed",
     ]
 
@@ -55,6 +57,7 @@ struct EventFacts {
         switch name {
         case "run.summary": summary(fields, time)
         // What blocks since earlier counts, too.
+        case "run.started": unblocked(others: fields.text("run") ?? "", time)
         case "condition.blocked": blocked(fields, time)
         case "condition.cleared": cleared(fields, time)
         case _ where time < since: break
@@ -176,30 +179,40 @@ struct EventFacts {
     private mutating func blocked(_ fields: EventFields, _ time: Int64) {
         let cause = fields.text("condition") ?? "condition"
         let detail = fields.text("detail") ?? fields.text("reason") ?? ""
-        if let index = open[cause] {
-            // The same one says more.
-            if !detail.isEmpty { waits[index].detail = detail }
-            return
+        let run = fields.text("run") ?? ""
+        if let known = open[cause] {
+            guard known.run != run else {
+                // The same one says more.
+                if !detail.isEmpty { waits[known.index].detail = detail }
+                return
+            }
+            end(cause, time)
         }
         guard waits.count < Self.limit else { return }
-        open[cause] = waits.count
+        open[cause] = (waits.count, run)
         waits.append(Wait(cause: cause, detail: detail, from: time, to: nil, count: 1, elapsed: 0))
     }
 
     private mutating func cleared(_ fields: EventFields, _ time: Int64) {
-        let names = fields.text("condition").map { [$0] } ?? Array(open.keys)
-        for name in names {
-            guard let index = open.removeValue(forKey: name) else { continue }
-            waits[index].to = time
-            waits[index].elapsed = max(0, time - waits[index].from)
-        }
+        for name in fields.text("condition").map({ [$0] }) ?? Array(open.keys) { end(name, time) }
+    }
+
+    /// Another run has taken the place of those that were blocked.
+    private mutating func unblocked(others run: String, _ time: Int64) {
+        for (cause, blocked) in open where blocked.run != run { end(cause, time) }
+    }
+
+    private mutating func end(_ cause: String, _ time: Int64) {
+        guard let index = open.removeValue(forKey: cause)?.index else { return }
+        waits[index].to = time
+        waits[index].elapsed = max(0, time - waits[index].from)
     }
 
     /// Measures what lasts up to the report, and forgets what was over before its time.
     ///
     /// - Parameter isWaiting: Whether the session waits at present: else nothing can block it any more.
     mutating func close(now: Int64, isWaiting: Bool) {
-        for index in open.values {
+        for (index, _) in open.values {
             waits[index].elapsed = max(0, now - waits[index].from)
             if !isWaiting { waits[index].to = now }
         }

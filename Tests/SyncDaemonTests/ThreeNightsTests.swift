@@ -3,6 +3,7 @@ import SyncConditions
 import SyncControl
 import SyncDaemon
 import SyncModel
+import SyncReport
 import SyncStore
 import SyncTestKit
 import Testing
@@ -107,5 +108,31 @@ struct ThreeNightsTests {
             .reduce(0) { $0 + $1.bytesSent }
         #expect(Double(sent) <= 1.02 * Double(needed), "\(sent) bytes for \(needed)")
         #expect(try bench.disorder() == [])
+        try checkReport(bench, sent: sent)
+    }
+
+    /// The morning after, the report tells it rightly: every byte, night by night.
+    private func checkReport(_ bench: AgentBench, sent: Int) throws {
+        let clock = ReportClock(now: bench.now() + 3_600_000) { _ in 0 }
+        let reader = ReportReader(store: bench.store, clock: clock, version: "0")
+        let report = try reader.report(since: clock.now - 3 * Self.day, hasNights: true)
+        let told = try #require(report.sessions.first)
+        #expect(told.verdict == .ok && told.problems == [])
+        #expect(told.nights.map(\.result) == ["stopped", "stopped", "ok"])
+        #expect(told.nights.map(\.runs) == [1, 1, 1])
+        #expect(told.nights.allSatisfy { $0.amounts.received > 0 && $0.amounts.requests > 0 })
+        let received = told.nights.reduce(UInt64(0)) { $0 + $1.amounts.received }
+        #expect(received == told.amounts.received)
+        // Manifests are received, too, and what was on its way when a night ended is not.
+        #expect(
+            received >= UInt64(sent) * 95 / 100 && received <= UInt64(sent) * 103 / 100,
+            "\(received) of \(sent)"
+        )
+        #expect(told.amounts.placed == 200 + 20 + 1, "each file once")
+        #expect(told.runs.map(\.state) == ["superseded", "finished"])
+        #expect(told.waits.map(\.cause) == ["window", "window"])
+        #expect(told.waits.allSatisfy { ($0.to ?? 0) - $0.from > 19 * 3_600_000 })
+        let text = ReportText(report, clock: clock).lines.joined(separator: "\n")
+        #expect(text.contains("stopped by its conditions"), "\(text)")
     }
 }
