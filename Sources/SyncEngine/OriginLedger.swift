@@ -14,7 +14,8 @@ final class OriginLedger: Transport {
         var bytes: UInt64 = 0
         /// Transfers that it delivered.
         var transfers = 0
-        /// Transfers that ended at it without success, cancelled ones left out.
+        /// Transfers of packs and files that ended at it without success, cancelled ones left out. A manifest is
+        /// looked for in more than one place.
         var failed = 0
     }
 
@@ -39,7 +40,7 @@ final class OriginLedger: Transport {
         return (entries, rest)
     }
 
-    private func note(_ result: Result<TransferReport, TransferError>) {
+    private func note(_ result: Result<TransferReport, TransferError>, isObject: Bool) {
         let url: String
         var entry = Entry()
         switch result {
@@ -51,7 +52,8 @@ final class OriginLedger: Transport {
         case .failure(let error):
             url = error.url
             entry.requests = UInt64(max(0, error.requests))
-            entry.failed = error.code == .cancelled || error.code == .stoppedBySink ? 0 : 1
+            let isStopped = error.code == .cancelled || error.code == .stoppedBySink
+            entry.failed = isStopped || !isObject ? 0 : 1
         }
         guard let origin = Self.origin(url) else { return }
         state.withLock { [entry] state in
@@ -83,7 +85,8 @@ final class OriginLedger: Transport {
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
     ) {
         transport.start(request, sink: sink) { [self] result in
-            note(result)
+            // The length of a manifest is not known before.
+            note(result, isObject: request.objectSize != nil)
             completion(result)
         }
     }
