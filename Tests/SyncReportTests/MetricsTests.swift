@@ -215,18 +215,43 @@ struct MetricsTests {
     func promtool() throws {
         let agent = Metrics.AgentFacts(started: november(21, 1), runningRuns: 1, maximumRuns: 2)
         let text = try Metrics(store: fortnight(), version: "0.1.0", agent: agent).text()
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: try #require(promtoolPath))
-        process.arguments = ["check", "metrics"]
-        let (input, output) = (Pipe(), Pipe())
-        process.standardInput = input
-        process.standardOutput = output
-        process.standardError = output
-        try process.run()
-        try input.fileHandleForWriting.write(contentsOf: Data(text.utf8))
-        try input.fileHandleForWriting.close()
-        let said = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 0 && said.isEmpty, "\(said)")
+        let (status, said) = try runPromtool(["check", "metrics"], input: text)
+        #expect(status == 0 && said.isEmpty, "\(said)")
     }
+
+    private static let rules = repository.appendingPathComponent("Examples/prometheus/syncagent.rules.yml")
+
+    @Test("Every metric that the example's alerts ask for is told")
+    func rules() throws {
+        let rules = try String(contentsOf: Self.rules, encoding: .utf8)
+        let asked = Set(rules.matches(of: /syncagent_[a-z_]+/).map { String($0.0) })
+        let told = Exposition(try Metrics(store: fortnight(), version: "0.1.0").text()).types.keys
+        #expect(asked.count > 3 && asked.subtracting(told) == [])
+    }
+
+    @Test("promtool reads the example's alerts", .enabled(if: promtoolPath != nil, "SKIPPED: no promtool"))
+    func checkedRules() throws {
+        let (status, said) = try runPromtool(["check", "rules", Self.rules.path], input: "")
+        #expect(status == 0, "\(said)")
+    }
+}
+
+/// Where the files of the project are.
+let repository = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent()
+
+private func runPromtool(_ arguments: [String], input text: String) throws -> (status: Int32, said: String) {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: try #require(promtoolPath))
+    process.arguments = arguments
+    let (input, output) = (Pipe(), Pipe())
+    process.standardInput = input
+    process.standardOutput = output
+    process.standardError = output
+    try process.run()
+    try input.fileHandleForWriting.write(contentsOf: Data(text.utf8))
+    try input.fileHandleForWriting.close()
+    let said = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    process.waitUntilExit()
+    return (process.terminationStatus, said)
 }

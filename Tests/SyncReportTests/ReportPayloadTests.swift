@@ -56,9 +56,10 @@ struct ReportPayloadTests {
 
     /// Keys in `code` at the beginning of rows of the document's tables, by the heading above them.
     private func documented() throws -> [String: Set<String>] {
-        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
-        let text = try String(contentsOf: root.appendingPathComponent("Manifests/REPORT.md"), encoding: .utf8)
+        let text = try String(
+            contentsOf: repository.appendingPathComponent("Manifests/REPORT.md"),
+            encoding: .utf8
+        )
         var keys: [String: Set<String>] = [:]
         var heading = ""
         for line in text.split(separator: "\n") {
