@@ -1,4 +1,6 @@
 import Foundation
+import SyncTestKit
+import Synchronization
 import Testing
 
 @Suite("Report and metrics of real pulls", .timeLimit(.minutes(3)))
@@ -88,6 +90,39 @@ struct ReportTests {
         #expect(report.contains("ok     com.example.tower: 3 files put in place"), "\(report)")
         #expect(report.contains("earlier"), "\(report)")
         #expect(!report.contains("->"), "\(report)")
+    }
+
+    @Test("--post sends the JSON to a webhook; a secret in its URL stays out of sight [V27 V64]")
+    func post() throws {
+        let set = try PublishedSet()
+        #expect(try set.pull().status == 0)
+        let server = try FaultServer()
+        let seen = Mutex<[ServedRequest]>([])
+        server.respond(to: "/hook/CANARY") { request in
+            seen.withLock { $0.append(request) }
+            return .status(204)
+        }
+        let file = try set.scratch.write(Data("\(server.url("/hook/CANARY"))\n".utf8), to: "hook-url")
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file.path)
+        let open = try set.tool.run(["report", "--post", "@hook-url"])
+        #expect(open.status == 78 && open.error.contains("others may read it"), "\(open.error)")
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        let sent = try set.tool.run(["report", "--post", "@hook-url"])
+        #expect(sent.status == 0 && sent.output.isEmpty, "\(sent.error)")
+        let request = try #require(seen.withLock { $0.first })
+        #expect(request.method == "POST" && request.header("content-type") == "application/json")
+        let body = try JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any]
+        #expect(body?["report"] as? Int == 1 && body?["needs_attention"] as? Int == 0)
+
+        server.respond(to: "/hook/CANARY") { _ in .status(500, text: "no") }
+        let refused = try set.tool.run(["report", "--post", "@hook-url"])
+        #expect(
+            refused.status == 69 && refused.error.contains("the report was not taken: HTTP 500"),
+            "\(refused.error)"
+        )
+        #expect(!refused.error.contains("CANARY"))
+        #expect(try set.tool.run(["report", "--post", "ftp://x/"]).status == 64)
+        #expect(try set.tool.run(["report", "--post", "http://x/", "--json"]).status == 64)
     }
 
     @Test("With metrics in the configuration, the file is written at the end of every pull")

@@ -39,7 +39,20 @@ struct ReportCommand: AsyncParsableCommand {
     )
     var output: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Send the JSON to this http or https URL as POST, and print nothing; @FILE for a URL with a secret in it.",
+            valueName: "url"
+        )
+    )
+    var post: String?
+
     func validate() throws {
+        if post != nil, json || html || output != nil {
+            throw ValidationError(
+                "--post sends JSON and prints nothing; without --json, --html and --output."
+            )
+        }
         if json, html { throw ValidationError("--json and --html do not go together.") }
         if output == "" { throw ValidationError("--output wants a file, not an empty text.") }
         _ = try start(now: EngineAssembly.milliseconds())
@@ -59,6 +72,8 @@ struct ReportCommand: AsyncParsableCommand {
 
     func run() async throws {
         let terminal = Output()
+        var receiver: ReportPost?
+        if let post { receiver = try ReportPost(post) }
         let state = try StateAccess(output: terminal)
         let clock = ReportClock.here(EngineAssembly.milliseconds())
         var report = MorningReport(
@@ -81,10 +96,13 @@ struct ReportCommand: AsyncParsableCommand {
                 unmet: schedules.unmet
             )
             report = try asking { [names, since = report.since] () throws(StoreError) in
-                try reader.report(of: names, since: since, hasNights: json || html)
+                try reader.report(of: names, since: since, hasNights: json || html || receiver != nil)
             }
         } else if session.session != nil {
             throw StateAccess.noSessions
+        }
+        if let receiver {
+            return try await BlockingCall.run { [report] _ in Result { try receiver.send(report) } }
         }
         let text: String
         if json {

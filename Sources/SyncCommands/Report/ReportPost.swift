@@ -1,0 +1,72 @@
+import Foundation
+import SyncDaemon
+import SyncEngine
+import SyncModel
+import SyncPlugins
+import SyncReport
+import SyncTransfer
+
+/// Sends a report to a webhook: the JSON object, as `POST`.
+struct ReportPost: Sendable {
+    let url: String
+
+    /// Takes what `--post` said.
+    ///
+    /// - Parameter word: An http or https URL; `@FILE` for one with a secret, which ps(1) would show.
+    /// - Throws: ``CommandFailure`` with status 64, or 78 for a file that others may read.
+    init(_ word: String) throws(CommandFailure) {
+        url = word.hasPrefix("@") ? try Self.firstLine(String(word.dropFirst())) : word
+        guard WebhookHook.isFor(url), (try? CurlURL(url)) != nil else {
+            throw CommandFailure(.usage, "--post wants an http or https URL, or @FILE with one in it.")
+        }
+    }
+
+    private static func firstLine(_ path: String) throws(CommandFailure) -> String {
+        var status = stat()
+        guard stat(path, &status) == 0, let text = try? String(contentsOfFile: path, encoding: .utf8) else {
+            throw CommandFailure(.configuration, "\(escaped(path)): cannot be read.")
+        }
+        guard status.st_mode & 0o077 == 0 else {
+            throw CommandFailure(
+                .configuration,
+                "\(escaped(path)): others may read it; 'chmod 600 \(escaped(path))' first."
+            )
+        }
+        return text.split(whereSeparator: \.isWhitespace).first.map(String.init) ?? ""
+    }
+
+    /// Sends it, with the trust and the proxies of the configuration file and the environment; blocks.
+    ///
+    /// - Throws: ``CommandFailure`` with status 69 when the receiver did not take it.
+    func send(_ report: MorningReport) throws(CommandFailure) {
+        let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(60), stop: StopRequest())
+        let tuning = try BackgroundSettings.tuning(needs, environment: .ofProcess)
+        let hook = WebhookHook(try EngineAssembly.configuration(tuning) { _ in })
+        let outcome = hook.run(
+            HookInvocation(
+                arguments: [url],
+                directory: "/",
+                environment: [
+                    // A receiver can tell the same report from another one.
+                    "SYNCAGENT_RUN_ID":
+                        "\(report.host ?? "host")-\(timestamp(milliseconds: report.generated))",
+                    "SYNCAGENT_GROUP": "report",
+                    "SYNCAGENT_RESULT": report.needy == 0 ? "ok" : "attention",
+                    "SYNCAGENT_ATTEMPT": "1",
+                ],
+                input: ReportPayload.json(report).bytes,
+                timeout: 60
+            )
+        )
+        guard outcome.end != .exited(0) else { return }
+        // The path of a webhook is often its secret.
+        let place = (try? CurlURL(url)).map { escaped("\($0.origin)") } ?? "the webhook"
+        switch outcome.end {
+        case .timedOut: throw CommandFailure(.unavailable, "\(place): no answer within 60 s.")
+        case .notStarted(let reason): throw CommandFailure(.unavailable, "\(place): \(escaped(reason))")
+        case .exited, .signalled, .stopped:
+            let line = outcome.output.split(separator: "\n").first.map(String.init) ?? "no answer"
+            throw CommandFailure(.unavailable, "\(place): the report was not taken: \(escaped(line))")
+        }
+    }
+}
