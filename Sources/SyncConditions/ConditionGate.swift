@@ -7,7 +7,8 @@ import Synchronization
 ///
 /// All conditions are asked at the same time, each on a thread of its own, so a look takes as long as the slowest of
 /// them and never longer than the deadline. Whoever does not answer by then counts as unknown, and so as met (S49).
-/// Without the bus a look costs well below a millisecond; metered and idle cost some 8 ms each, see ``SystemBus``.
+/// Without the bus a look costs half a millisecond of a processor; metered and idle cost some 8 ms each, see
+/// ``SystemBus``.
 package final class ConditionGate: Sendable {
     private let probes: [ConditionProbe]
     private let deadline: Duration
