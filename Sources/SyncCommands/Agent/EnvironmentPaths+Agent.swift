@@ -1,3 +1,4 @@
+import Foundation
 import SyncAgent
 import SyncConditions
 
@@ -7,9 +8,39 @@ extension EnvironmentPaths {
 
     /// Where the agent's socket and state are.
     ///
+    /// An agent that was started where there was no runtime directory, as by cron, is found where it listens.
+    ///
     /// - Throws: ``CommandFailure`` with status 73 when there is no home directory.
     func agentPlace() throws(CommandFailure) -> AgentPlace {
-        AgentPlace(stateDirectory: try stateDirectory(), runtimeDirectory: runtimeDirectory())
+        let place = AgentPlace(stateDirectory: try stateDirectory(), runtimeDirectory: runtimeDirectory())
+        let other = AgentPlace(stateDirectory: place.stateDirectory, runtimeDirectory: nil)
+        guard place != other, access(place.socketPath, F_OK) != 0, Self.isListening(other.socketPath) else {
+            return place
+        }
+        return other
+    }
+
+    /// Whether somebody takes connections at a Unix socket. unix(7)
+    private static func isListening(_ path: String) -> Bool {
+        var address = sockaddr_un()
+        guard access(path, F_OK) == 0, path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else {
+            return false
+        }
+        address.sun_family = sa_family_t(AF_UNIX)
+        let bytes = Array(path.utf8)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        #if os(Linux)
+            let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        #else
+            let descriptor = socket(AF_UNIX, SOCK_STREAM, 0)
+        #endif
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+            }
+        }
     }
 
     /// The run whose hook this process belongs to, if any.

@@ -1,0 +1,171 @@
+import Foundation
+import Testing
+
+/// A published set whose user has schedules that the agent fires: nothing of the machine's cron or systemd is touched.
+private final class ScheduledSet {
+    let published: PublishedSet
+    var tool: Tool { published.tool }
+
+    init(_ files: [String: Data] = ["a.txt": Data("one".utf8), "sheets/b.txt": Data("two".utf8)]) throws {
+        published = try PublishedSet(files)
+    }
+
+    deinit {
+        // None may be running.
+        _ = try? published.tool.run(["agent", "stop"])
+    }
+
+    func add(_ arguments: String...) throws -> Tool.Outcome {
+        try tool.run(
+            ["schedule", "add", published.url, "--into", "tower", "--backend", "agent"] + arguments
+        )
+    }
+
+    /// The files that are kept of schedules.
+    func kept() throws -> [String] {
+        ["/.config/syncagent/schedules", "/.local/state/syncagent/schedules"].flatMap { path in
+            (try? FileManager.default.contentsOfDirectory(atPath: published.scratch.path + path)) ?? []
+        }.filter { !$0.hasPrefix(".") }
+    }
+
+    /// A time of day so many **minutes** from now, UTC.
+    static func time(in minutes: Int) -> String {
+        let total = (Int(Date().timeIntervalSince1970) / 60 + minutes + 1_440) % 1_440
+        return String(format: "%02d:%02d", total / 60, total % 60)
+    }
+}
+
+@Suite(.timeLimit(.minutes(3)))
+struct ScheduleTests {
+    @Test("A schedule is added, listed, shown, run, replaced and removed; nothing of it stays [S132]")
+    func life() throws {
+        let set = try ScheduledSet()
+        try set.published.script("hook.sh", "echo $SYNCAGENT_RESULT > ../hook-ran")
+        let night = ScheduledSet.time(in: 120)
+        let added = try set.add(
+            "--nightly",
+            night,
+            "--window",
+            "4h",
+            "--jitter",
+            "30m",
+            "--time-zone",
+            "Etc/UTC",
+            "--hook",
+            "./hook.sh"
+        )
+        #expect(added.status == 0, "\(added.error)")
+        #expect(added.error.contains("tower: every night \(night)-"), "\(added.error)")
+        #expect(added.error.contains("by the agent: --backend agent"), "\(added.error)")
+
+        let listed = try #require(try set.tool.run(["schedule", "list", "--json"]).objects().first)
+        #expect(listed["name"] as? String == "tower")
+        #expect(listed["window_minutes"] as? Int == 240)
+        #expect((0...1_800).contains(try #require(listed["delay_seconds"] as? Int)))
+        #expect(try set.tool.run(["schedule", "show", "tower"]).output.contains(set.published.scratch.path))
+
+        // Outside of the window nothing happens, and that is no failure.
+        let early = try set.tool.run(["schedule", "run", "tower"])
+        #expect(early.status == 0 && early.error.contains("not at this time"), "\(early.error)")
+        #expect(try set.tool.run(["schedule", "run", "tower", "--missed"]).status == 0)
+        #expect(!FileManager.default.fileExists(atPath: set.published.scratch.path + "/hook-ran"))
+
+        let run = try set.tool.run(["schedule", "run", "tower", "--now"])
+        #expect(run.status == 0, "\(run.error)")
+        #expect(try set.published.text("tower/sheets/b.txt") == "two")
+        #expect(try set.published.text("hook-ran") == "ok\n")
+        let after = try set.tool.run(["schedule", "list"])
+        #expect(after.output.contains("ok, "), "\(after.output)")
+
+        let again = try set.add("--nightly", "03:00")
+        #expect(
+            again.status == 0 && again.error.contains("tower: replaced; every night 03:00"),
+            "\(again.error)"
+        )
+        #expect(try set.tool.run(["schedule", "list", "--json"]).objects().count == 1)
+
+        #expect(try set.tool.run(["schedule", "remove", "tower"]).status == 0)
+        #expect(try set.kept() == [])
+        #expect(try set.tool.run(["schedule", "remove", "tower"]).status == 66)
+        #expect(try set.tool.run(["schedule", "run", "tower"]).status == 66)
+        #expect(try set.published.text("tower/a.txt") == "one")
+    }
+
+    @Test(
+        "A night that has begun is worked on until it is done, by whoever fires it; ready-by says why it starts when it does"
+    )
+    func night() throws {
+        let set = try ScheduledSet()
+        let added = try set.add(
+            "--nightly",
+            ScheduledSet.time(in: -30),
+            "--window",
+            "4h",
+            "--ready-by",
+            ScheduledSet.time(in: 180),
+            "--time-zone",
+            "Etc/UTC",
+            "--name",
+            "early"
+        )
+        #expect(added.status == 0, "\(added.error)")
+        // It is new: the night that has begun is not made up for by itself.
+        #expect(try set.tool.run(["schedule", "run", "early", "--missed"]).status == 0)
+        #expect(!FileManager.default.fileExists(atPath: set.published.scratch.path + "/tower"))
+        let run = try set.tool.run(["schedule", "run", "early"])
+        #expect(run.status == 0, "\(run.error)")
+        #expect(run.error.contains("nothing is known of earlier nights"), "\(run.error)")
+        #expect(try set.published.text("tower/a.txt") == "one")
+        let listed = try #require(try set.tool.run(["schedule", "list", "--json"]).objects().first)
+        #expect(listed["nights_known"] as? Int == 1)
+        #expect((listed["why"] as? String)?.contains("in 1 night") == true)
+    }
+
+    @Test("SIGTERM leaves the run to the agent")
+    func terminated() async throws {
+        let set = try ScheduledSet([
+            "large.bin": Data((0..<400_000).map { _ in UInt8.random(in: .min ... .max) })
+        ])
+        #expect(try set.add("--nightly", "02:00", "--max-rate", "4K").status == 0)
+        let process = set.tool.process(["schedule", "run", "tower", "--now"])
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        while try !set.tool.run(["status"]).output.contains("running"), process.isRunning {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        process.terminate()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 143)
+        #expect(try set.tool.run(["wait", "--timeout", "1s"]).status == 75)
+    }
+
+    @Test(
+        "What makes no sense is refused by name, and nothing is kept",
+        arguments: [
+            (["--nightly", "25:00"], "--nightly"), (["--nightly", "02:00", "--window", "90s"], "--window"),
+            (["--nightly", "02:00", "--window", "25h"], "--window"),
+            (["--nightly", "02:00", "--window", "30m", "--jitter", "30m"], "--jitter"),
+            (["--nightly", "02:00", "--ready-by", "02:00"], "--ready-by"),
+            (["--nightly", "02:00", "--on", "mon,someday"], "someday"),
+            (["--nightly", "02:00", "--time-zone", "Nowhere/City"], "Nowhere/City"),
+            (["--nightly", "02:00", "--name", "../x"], "--name"),
+            (["--nightly", "02:00", "--force"], "--force"),
+        ]
+    )
+    func refused(arguments: [String], word: String) throws {
+        let set = try ScheduledSet()
+        let outcome = try set.tool.run(["schedule", "add", set.published.url, "--into", "x"] + arguments)
+        #expect(outcome.status == 64)
+        #expect(outcome.error.contains(word), "\(outcome.error)")
+        #expect(try set.kept() == [])
+    }
+
+    @Test("--dry-run prints what would be installed and changes nothing")
+    func dryRun() throws {
+        let set = try ScheduledSet()
+        let outcome = try set.add("--nightly", "02:00", "--dry-run")
+        #expect(outcome.status == 0 && outcome.output.contains("nothing is installed"))
+        #expect(try set.kept() == [])
+    }
+}
