@@ -19,7 +19,7 @@ failed() { failures="$failures $1"; printf 'FAILED: %s\n' "$1"; }
 # A build needs these; without one of them there is no point in going on.
 build_packages="git libcurl4-openssl-dev libssl-dev libzstd-dev libsqlite3-dev pkg-config"
 # Tests use these where they find them.
-test_packages="nginx python3 python3-venv python3-jsonschema tinyproxy strace rsync curl jq zstd systemd"
+test_packages="nginx python3 python3-venv python3-jsonschema tinyproxy strace rsync curl jq zstd systemd cron"
 # A bus of their own, with services that are made up.
 test_packages="$test_packages dbus python3-dbus python3-gi"
 
@@ -138,6 +138,15 @@ if command -v nginx >/dev/null && command -v python3 >/dev/null; then
 else
     skipped "kills, races, restarts: no nginx or no python3"
 fi
+
+# A real cron and a real systemd, each in namespaces of its own; two to three minutes.
+title "Schedules by cron, systemd and the agent"
+status=0
+SYNCAGENT="$PWD/.build/debug/syncagent" Tests/schedules.sh || status=$?
+case $status in
+0 | 77) ;; # 77: said above what was skipped.
+*) failed "schedules" ;;
+esac
 
 if [ -n "$failures" ]; then
     printf '\nFAILED:%s\n' "$failures" >&2

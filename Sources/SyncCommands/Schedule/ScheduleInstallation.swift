@@ -65,9 +65,17 @@ struct ScheduleInstallation: Sendable {
 
     /// What is started: this program, with the places it works with now.
     func program(_ name: String) throws(ScheduleError) -> ScheduledProgram {
+        let path = AgentReach.ownProgram()
+        // Its file is gone, as in the middle of an update.
+        guard !path.hasPrefix("/proc/") else {
+            throw ScheduleError(
+                .unavailable,
+                "The program's file has been replaced just now: call the new one."
+            )
+        }
         let names = ["XDG_CONFIG_HOME", "XDG_STATE_HOME"]
         return try ScheduledProgram(
-            path: AgentReach.ownProgram(),
+            path: path,
             arguments: ["schedule", "run", name, "--quiet"],
             variables: names.compactMap { name in
                 environment.lookup(name).flatMap { $0.hasPrefix("/") ? .init(name, $0) : nil }
