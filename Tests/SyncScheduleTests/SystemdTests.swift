@@ -92,7 +92,7 @@ private final class Notes: Sendable {
             let words = arguments.joined(separator: " ")
             said.withLock { $0.append(words) }
             if let refused, words.contains(refused) {
-                return CommandOutcome(status: 1, errors: "no \(refused)\n")
+                return CommandOutcome(status: 1, errors: "no \(words)\n")
             }
             return CommandOutcome(status: 0)
         }
@@ -232,7 +232,7 @@ struct SystemdTests {
         let said = notes.said.withLock { $0 }
         let enable = "systemctl --user enable --now syncagent-schedule-tower.timer"
         #expect(said.last == enable)
-        let verify = try #require(said.firstIndex { $0.hasPrefix("systemd-analyze --user verify ") })
+        let verify = try #require(said.firstIndex { $0.hasPrefix("systemd-analyze --user --man=no verify ") })
         #expect(verify < said.count - 1 && said.contains("systemctl --user daemon-reload"))
 
         try backend.install(try units(nightly: "04:00"))
