@@ -84,6 +84,14 @@ struct ScheduleTests {
         )
         #expect(try set.tool.run(["schedule", "list", "--json"]).objects().count == 1)
 
+        #expect(try !set.tool.run(["doctor"]).output.contains("schedule tower"))
+        #expect(try set.tool.run(["agent", "stop"]).status == 0)
+        #expect(
+            try set.tool.run(["doctor"]).output.contains(
+                "schedule tower: it is the agent's, and none is running"
+            )
+        )
+
         #expect(try set.tool.run(["schedule", "remove", "tower"]).status == 0)
         #expect(try set.kept() == [])
         #expect(try set.tool.run(["schedule", "remove", "tower"]).status == 66)

@@ -52,9 +52,12 @@ struct SystemCommands: Sendable {
             abilities.hasUserManager = SystemdBackend(.user, directory: "", run: run).isReachable
         }
         abilities.hasCrontab = path(of: "crontab") != nil
-        abilities.isCronRunning = Self.isRunning(["cron", "crond"])
+        abilities.isCronRunning = isCronRunning
         return abilities
     }
+
+    /// Whether a cron daemon is running.
+    var isCronRunning: Bool { Self.isRunning(["cron", "crond"]) }
 
     /// Whether the user's units go on when the user logs out. loginctl(1), "enable-linger"
     var doesLinger: Bool { access("/var/lib/systemd/linger/\(userName)", F_OK) == 0 }

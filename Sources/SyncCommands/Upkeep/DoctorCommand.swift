@@ -26,6 +26,7 @@ struct DoctorCommand: AsyncParsableCommand {
         let store = Examination.state(state, &findings)
         await Examination.agent(state, &findings)
         if let store { Examination.sessions(store, &findings) }
+        Examination.schedules(state, &findings)
         Examination.machine(state, &findings)
 
         for finding in findings.all { output.line(json ? finding.json.text : finding.text) }
