@@ -1,0 +1,166 @@
+import Foundation
+import Testing
+
+private let examples = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent().appendingPathComponent("Examples/plugins")
+
+private let hasPython = FileManager.default.isExecutableFile(atPath: "/usr/bin/python3")
+
+extension Scratch {
+    private static let plugins = ".config/syncagent/plugins/syncagent-plugin-"
+
+    /// Puts a program into the plugin directory.
+    fileprivate func plugin(_ name: String, _ text: String, mode: Int = 0o755) throws {
+        let file = try write(Data(text.utf8), to: Self.plugins + name)
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: file.path)
+    }
+
+    /// Puts an example into the plugin directory.
+    fileprivate func example(_ name: String) throws {
+        let file = examples.appendingPathComponent("syncagent-plugin-\(name)")
+        try plugin(name, try String(contentsOf: file, encoding: .utf8))
+    }
+}
+
+@Suite(.timeLimit(.minutes(5)))
+struct PluginsCommandTests {
+    @Test("Without programs, plugins list has the built-ins of every point that has one")
+    func builtIns() throws {
+        let scratch = try Scratch()
+        let outcome = try Tool(scratch).run(["plugins", "list", "--json"])
+        #expect(outcome.status == 0, "\(outcome.error)")
+        let points = try outcome.objects().flatMap { $0["points"] as? [String] ?? [] }
+        #expect(
+            Set(points) == ["transport", "resolver", "credential", "condition", "hook", "observer"],
+            "\(points)"
+        )
+        #expect(try outcome.objects().allSatisfy { $0["built_in"] as? Bool == true })
+        let text = try Tool(scratch).run(["plugins", "list"])
+        #expect(text.error.contains("No programs in \(scratch.path)/.config/syncagent/plugins"))
+        #expect(text.output.contains("metered"))
+    }
+
+    @Test(
+        "Programs are listed with what they say of themselves, those that cannot be used with the reason [V55]"
+    )
+    func programs() throws {
+        let scratch = try Scratch()
+        try scratch.example("template-sh")
+        try scratch.plugin("dead", "#!/bin/sh\nexit 3\n")
+        try scratch.plugin("open", "#!/bin/sh\n", mode: 0o777)
+        let later = #"{"jsonrpc":"2.0","id":1,"result":{"protocol":2,"name":"later","points":[]}}"#
+        try scratch.plugin("later", "#!/bin/sh\nread -r line\necho '\(later)'\nread -r line\n")
+        let rows = try Tool(scratch).run(["plugins", "list", "--json"]).objects()
+        func row(_ name: String) -> [String: Any] { rows.first { $0["name"] as? String == name } ?? [:] }
+        #expect(row("template-sh")["points"] as? [String] == ["condition"])
+        #expect(row("template-sh")["protocol"] as? Int == 1)
+        #expect((row("dead")["fault"] as? String)?.contains("status 3") == true, "\(row("dead"))")
+        #expect((row("open")["fault"] as? String)?.contains("chmod go-w") == true, "\(row("open"))")
+        #expect((row("later")["fault"] as? String)?.contains("update syncagent") == true, "\(row("later"))")
+    }
+
+    @Test(
+        "Every example passes plugins check",
+        .enabled(if: hasPython, "there is no /usr/bin/python3"),
+        arguments: [
+            ("chat", #"{"url":"http://127.0.0.1:9/none"}"#), ("file-structure", "{}"), ("http-python", "{}"),
+            ("interface-up", #"{"interface":"lo"}"#), ("sqlite-index", #"{"database":"HOME/index.sqlite"}"#),
+            ("lan-mirror", #"{"from":"https://assets.example.com/","to":"http://127.0.0.1:9/"}"#),
+            ("template-python", "{}"), ("template-sh", #"{"file":"/none"}"#),
+            ("token", #"{"origin":"https://assets.example.com","command":["/bin/echo","t"]}"#),
+        ]
+    )
+    func examplesPass(name: String, settings: String) throws {
+        let scratch = try Scratch()
+        try scratch.example(name)
+        let outcome = try Tool(scratch).run([
+            "plugins", "check", name, "--settings", settings.replacing("HOME", with: scratch.path),
+        ])
+        #expect(outcome.status == 0, "\(outcome.output)\(outcome.error)")
+        #expect(outcome.output.contains("rules kept."))
+        #expect(!outcome.output.contains("FAILED"))
+    }
+
+    @Test(
+        "Every built-in passes plugins check",
+        arguments: [
+            ["http"], ["file", "--point", "transport"], ["power"], ["metered"], ["load"], ["idle"], ["space"],
+            ["window"], ["program"], ["rewrite", "--settings", #"{"rules":["https://a/ https://b/"]}"#],
+        ]
+    )
+    func builtInsPass(arguments: [String]) throws {
+        let outcome = try Tool(try Scratch()).run(["plugins", "check"] + arguments)
+        #expect(outcome.status == 0, "\(outcome.output)\(outcome.error)")
+        #expect(!outcome.output.contains("FAILED"))
+    }
+
+    @Test(
+        "A plugin that does wrong is told what, and what to do; the status is 2",
+        .enabled(if: hasPython, "no python3")
+    )
+    func failing() throws {
+        let scratch = try Scratch()
+        let text = try String(
+            contentsOf: examples.appendingPathComponent("syncagent-plugin-template-python"),
+            encoding: .utf8
+        )
+        try scratch.plugin("wrong", text.replacing(#"for file in params["files"]]"#, with: "]"))
+        let outcome = try Tool(scratch).run(["plugins", "check", "wrong", "--point", "verifier"])
+        #expect(outcome.status == 2, "\(outcome.output)\(outcome.error)")
+        #expect(outcome.output.contains("FAILED  Each file gets one verdict\n"), "\(outcome.output)")
+        #expect(outcome.output.contains("Answer with a list as long as the list of files."))
+        let json = try Tool(scratch).run(["plugins", "check", "wrong", "--point", "verifier", "--json"])
+        let failed = try json.objects().first { $0["passed"] as? Bool == false }
+        #expect(failed?["rule"] as? String == "Each file gets one verdict")
+        #expect(failed?["advice"] is String)
+    }
+
+    @Test("A name that nobody knows ends with 78 and lists the built-ins; wrong arguments end with 64")
+    func unknown() throws {
+        let tool = Tool(try Scratch())
+        let unknown = try tool.run(["plugins", "check", "nothing"])
+        #expect(unknown.status == 78)
+        #expect(unknown.error.contains("built in: "), "\(unknown.error)")
+        for (arguments, words) in [
+            (["check"], "<plugin>"), (["check", "power", "--point", "nose"], "transport, resolver"),
+            (["check", "power", "--settings", "[]"], "JSON object"),
+            (["check", "power", "--timeout", "0"], "1 to 3600"),
+        ] {
+            let outcome = try tool.run(["plugins"] + arguments)
+            #expect(outcome.status == 64)
+            #expect(outcome.error.contains(words), "\(outcome.error)")
+        }
+    }
+
+    @Test(
+        "A pull through plugins of every kind brings the same files",
+        .enabled(if: hasPython, "there is no /usr/bin/python3")
+    )
+    func pull() throws {
+        let set = try PublishedSet([
+            "a.txt": Data("one".utf8), "b.json": Data("{}".utf8), "c.json": Data("{".utf8),
+        ])
+        for name in ["http-python", "file-structure", "sqlite-index", "lan-mirror", "token"] {
+            try set.scratch.example(name)
+        }
+        try set.scratch.write(Data("s3cret\n".utf8), to: "token")
+        let origin = set.url.split(separator: "/").prefix(2).joined(separator: "//")
+        let configuration = """
+            { plugins: { use: [
+                { plugin: "http-python", point: "transport", for: ["http://"] },
+                { plugin: "file-structure", point: "verifier", include: ["**/*.json", "*.json"] },
+                { plugin: "sqlite-index", point: "hook", settings: { database: "\(set.scratch.path)/index.sqlite" } },
+                { plugin: "lan-mirror", point: "resolver", settings: { from: "https://none/", to: "\(origin)/" } },
+                { plugin: "token", point: "credential",
+                  settings: { origin: "\(origin)", file: "\(set.scratch.path)/token" } },
+            ] } }
+            """
+        let file = try set.scratch.write(Data(configuration.utf8), to: ".config/syncagent/config.json")
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        let outcome = try set.pull("--hook", "plugin:sqlite-index", "--json")
+        #expect(outcome.status == 2, "the broken file is not installed: \(outcome.output)\(outcome.error)")
+        #expect(try set.text("tower/a.txt") == "one")
+        #expect(try set.text("tower/b.json") == "{}")
+        #expect(!FileManager.default.fileExists(atPath: "\(set.scratch.path)/tower/c.json"))
+    }
+}
