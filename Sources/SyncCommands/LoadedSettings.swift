@@ -57,6 +57,11 @@ struct LoadedSettings: Sendable {
 extension HookSpecification {
     /// What a hook's name stands for; whoever resolves the name knows the group.
     init(named hook: HookSetting) {
-        self.init(group: "", arguments: [hook.program] + hook.arguments, timeout: hook.timeout)
+        self.init(
+            group: "",
+            arguments: [hook.program] + hook.arguments,
+            timeout: hook.timeout,
+            batch: hook.batch
+        )
     }
 }

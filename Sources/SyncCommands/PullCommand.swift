@@ -153,6 +153,12 @@ struct PullCommand: AsyncParsableCommand {
             let program = try environment.absoluteProgram(hook, option: "--hook")
             specifications.append(specification(program, group: "all"))
         }
+        for hook in hookOptions.fileHooks {
+            let program = try environment.absoluteProgram(hook, option: "--file-hook")
+            var files = specification(program, group: "all")
+            files.batch = hookOptions.batch
+            specifications.append(files)
+        }
         for hook in groupHooks {
             let parts = hook.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard parts.count == 2, !parts[0].isEmpty else {

@@ -12,7 +12,8 @@ extension EnqueueRequest: ControlRequest {
             "not_before", "deadline_seconds", "paused", "origin", "settings", "label",
         ],
         nested: [
-            "hooks": ControlKeys(["group", "arguments", "timeout", "results"]), "conditions": conditionKeys,
+            "hooks": ControlKeys(["group", "arguments", "timeout", "results", "batch"]),
+            "conditions": conditionKeys,
         ]
     )
 
@@ -48,7 +49,7 @@ extension EnqueueRequest: ControlRequest {
 
 extension EnqueueRequest.Hook {
     enum CodingKeys: String, CodingKey {
-        case group, arguments, timeout, results
+        case group, arguments, timeout, results, batch
     }
 
     /// Reads a hook; only `arguments` must be there.
@@ -58,5 +59,6 @@ extension EnqueueRequest.Hook {
         group = try values.decodeIfPresent(String.self, forKey: .group) ?? group
         timeout = try values.decodeIfPresent(Int.self, forKey: .timeout) ?? timeout
         results = try values.decodeIfPresent([String].self, forKey: .results) ?? results
+        batch = try values.decodeIfPresent(Int.self, forKey: .batch)
     }
 }

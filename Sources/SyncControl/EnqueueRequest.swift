@@ -12,18 +12,23 @@ public struct EnqueueRequest: Sendable, Equatable, Codable {
         public var timeout: Int
         /// The results it is wanted for: `ok`, `partial`, `failed` (S39).
         public var results: [String]
+        /// Most files a call, 1...10,000, for a hook that gets the files that changed; `nil` for one call a group
+        /// (S131).
+        public var batch: Int?
 
         /// Makes a hook; by default it runs however the group ends.
         public init(
             group: String = "all",
             arguments: [String],
             timeout: Int = 600,
-            results: [String] = ["ok", "partial", "failed"]
+            results: [String] = ["ok", "partial", "failed"],
+            batch: Int? = nil
         ) {
             self.group = group
             self.arguments = arguments
             self.timeout = timeout
             self.results = results
+            self.batch = batch
         }
     }
 

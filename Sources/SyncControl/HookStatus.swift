@@ -10,6 +10,8 @@ public struct HookStatus: Sendable, Equatable, Codable {
     public var group: String
     /// argv.
     public var arguments: [String]
+    /// Most files a call, for a hook that gets the files that changed.
+    public var batch: Int?
     /// `waiting`, `pending`, `running`, `done`, `failed`, `skipped`.
     public var state: String
     /// Attempts begun so far.
@@ -32,6 +34,7 @@ public struct HookStatus: Sendable, Equatable, Codable {
         run: String,
         group: String,
         arguments: [String],
+        batch: Int? = nil,
         state: String,
         attempt: Int,
         due: WallTime? = nil,
@@ -45,6 +48,7 @@ public struct HookStatus: Sendable, Equatable, Codable {
         self.run = run
         self.group = group
         self.arguments = arguments
+        self.batch = batch
         self.state = state
         self.attempt = attempt
         self.due = due

@@ -101,6 +101,9 @@ extension Agent {
             let word = escaped(hook.arguments.first ?? "")
             throw invalid("hooks: an absolute path, a URL or plugin:NAME is wanted, not '\(word)'")
         }
+        for batch in request.hooks.compactMap(\.batch) where !HookSpecification.batches.contains(batch) {
+            throw invalid("hooks: batch is 1 to \(HookSpecification.batches.upperBound), not \(batch)")
+        }
         if let label = request.label, label.utf8.count > 4096 { throw invalid("label: at most 4096 bytes") }
         if let session = request.session, session.isEmpty { throw invalid("session: the name is empty") }
         var options = PullOptions(manifest: request.manifest, stateDirectory: environment.stateDirectory)
@@ -112,7 +115,8 @@ extension Agent {
                 group: $0.group,
                 arguments: $0.arguments,
                 timeout: $0.timeout,
-                results: Set($0.results)
+                results: Set($0.results),
+                batch: $0.batch
             )
         }
         options.namedHooks = try environment.namedHooks(request.settings).get()

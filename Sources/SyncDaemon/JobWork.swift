@@ -77,7 +77,7 @@ struct JobWork: Sendable {
         let handle = try environment.engine(watched(needs)).get()
         defer { handle.end() }
         do throws(EngineError) {
-            try handle.engine.settle(job.session)
+            try handle.engine.settle(job.session, stateDirectory: environment.stateDirectory)
         } catch {
             throw ControlError(error)
         }

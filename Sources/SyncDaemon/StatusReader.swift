@@ -111,6 +111,7 @@ extension HookStatus {
             run: hook.run,
             group: hook.group,
             arguments: hook.arguments.prefix(1).map(shownHookProgram) + hook.arguments.dropFirst(),
+            batch: hook.batch,
             state: hook.state.rawValue,
             attempt: hook.attempt,
             due: hook.due.map(WallTime.init),

@@ -11,6 +11,8 @@ struct GroupCompletion {
     let environment: EngineEnvironment
     let options: PullOptions
     let destination: Destination
+    /// Whether another process has worked on the run before.
+    let isTakenUp: Bool
 
     /// - Returns: Whether every hook did its work.
     /// - Throws: ``EngineError`` when the store cannot take it; then the hooks are called by the next pull.
@@ -39,7 +41,8 @@ struct GroupCompletion {
             var allSucceeded = true
             for hook in owed where !environment.stop.isStopped {
                 guard let input = reports.first(where: { $0.group == hook.group }) else { continue }
-                allSucceeded = try hooks.run(hook, report: input.json) && allSucceeded
+                let earlier = try earlierRows(hook)
+                allSucceeded = try hooks.run(hook, input.input(for: hook, earlier: earlier)) && allSucceeded
             }
             return allSucceeded
         } catch {
@@ -65,6 +68,15 @@ struct GroupCompletion {
             result: result,
             destination: destination.path
         )
+    }
+
+    /// Files that a hook in batches has not been told of: put in place by work that did not come to its group's end.
+    private func earlierRows(_ hook: StoredHook) throws(StoreError) -> Set<Int> {
+        guard hook.batch != nil, let since = try environment.store.untoldSince(hook, takenUp: isTakenUp)
+        else {
+            return []
+        }
+        return EarlierRows(manifest: manifest, states: states, destination: destination).since(since)
     }
 
     private func result(of rows: RowSelection) -> PullReport.Result {

@@ -38,8 +38,26 @@ struct HookReport {
             }
     }
 
+    /// What a hook of the group gets: the whole report, or the files that changed, in batches.
+    ///
+    /// - Parameters:
+    ///   - hook: The hook.
+    ///   - earlier: Files that this run, or one that it replaces, had put in place before this process began.
+    func input(for hook: StoredHook, earlier: Set<Int>) -> HookInput {
+        guard let size = hook.batch else { return HookInput(json(nil, nil)) }
+        let changed = manifest.files.indices.filter { row in
+            guard rows?.contains(row) ?? true else { return false }
+            return states[row] == .installed || states[row] == .reused || earlier.contains(row)
+        }
+        return HookInput(batchesOf: changed, size: size) { json($0, $1) }
+    }
+
     /// The report, UTF-8.
-    var json: [UInt8] {
+    ///
+    /// - Parameters:
+    ///   - some: The files that are listed; `nil` for all of the group.
+    ///   - batch: Which batch they are.
+    private func json(_ some: ArraySlice<Int>?, _ batch: HookBatch?) -> [UInt8] {
         JSONLine.object { line in
             line.field("format", "syncagent-report/1")
             line.field("project", manifest.project)
@@ -50,45 +68,42 @@ struct HookReport {
             line.field("changed", changed)
             line.field("destination", destination)
             report.write(to: &line)
+            if let batch {
+                line.field("batch", batch.number)
+                line.field("batches", batch.count)
+            }
             line.key("entries")
             line.array { entries in
+                if let some {
+                    for row in some { entries.object { write(row, isChanged: true, to: &$0) } }
+                    return
+                }
                 for row in manifest.files.indices where rows?.contains(row) ?? true {
                     guard states[row] != .unselected else { continue }
-                    entries.object { write(row, to: &$0) }
+                    entries.object { write(row, isChanged: false, to: &$0) }
                 }
             }
         }.bytes
     }
 
-    /// The report of a hook that is called after a crash: the numbers as they were recorded, and no files, because
-    /// what became of each is not.
-    static func late(_ hook: StoredHook, _ run: StoredRun) -> [UInt8] {
-        var report = PullReport(run.counts)
-        report.session = run.session
-        report.run = run.identifier
-        report.result = PullReport.Result(rawValue: hook.result ?? "") ?? .partial
-        return JSONLine.object { line in
-            line.field("format", "syncagent-report/1")
-            line.field("manifest_sha256", run.manifest.hex)
-            line.field("group", hook.group)
-            line.field("group_result", report.result.rawValue)
-            line.field("changed", hook.changed)
-            line.field("destination", hook.destination)
-            report.write(to: &line)
-            line.field("late", true)
-        }.bytes
+    private func write(_ row: Int, isChanged: Bool, to entry: inout JSONLine) {
+        // Of what was put in place before this process began it is not known how it came.
+        let state = isChanged && states[row] == .unchanged ? Self.present : states[row].word
+        Self.write(row, of: manifest.files, state: state, to: &entry)
+        entry.field("reason", optional: states.reasons[row])
     }
 
-    private func write(_ row: Int, to entry: inout JSONLine) {
-        let files = manifest.files
+    /// The state of a file that is in place and may have changed.
+    static let present = "present"
+
+    static func write(_ row: Int, of files: FileTable, state: String, to entry: inout JSONLine) {
         entry.field("path", files.path(row))
-        entry.field("state", states[row].word)
+        entry.field("state", state)
         if files.kind(row) == .link {
             entry.field("link", files.linkTarget(row) ?? "")
         } else {
             entry.field("size", files.size(row))
             entry.field("sha256", files.digest(row).hex)
         }
-        entry.field("reason", optional: states.reasons[row])
     }
 }

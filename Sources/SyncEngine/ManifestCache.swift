@@ -20,9 +20,17 @@ struct ManifestCache: Sendable {
     }
 
     private let directory: String
+    /// Whether somebody may still ask for a manifest that is not the latest of its URL.
+    private let isNeeded: @Sendable (SHA256Digest) -> Bool
 
-    /// - Parameter stateDirectory: Absolute; made, 0700, when it is missing.
-    init(stateDirectory: String) throws(EngineError) {
+    /// - Parameters:
+    ///   - stateDirectory: Absolute; made, 0700, when it is missing.
+    ///   - isNeeded: Whether somebody may still ask for a manifest that is not the latest of its URL.
+    init(
+        stateDirectory: String,
+        isNeeded: @escaping @Sendable (SHA256Digest) -> Bool
+    ) throws(EngineError) {
+        self.isNeeded = isNeeded
         directory = stateDirectory + "/manifests"
         var prefix = ""
         for component in directory.split(separator: "/") {
@@ -86,7 +94,7 @@ struct ManifestCache: Sendable {
         if let date = entry.validator.lastModified, !date.contains("\n") { text += "last-modified \(date)\n" }
         if entry.isCompressed { text += "encoding zstd\n" }
         guard write(Array(text.utf8), to: head) else { return }
-        if let old, old.digest != entry.digest {
+        if let old, old.digest != entry.digest, !isNeeded(old.digest) {
             unlink("\(directory)/\(bodyName(old.digest, old.isCompressed))")
         }
     }

@@ -13,20 +13,27 @@ struct OwedHooks {
     /// Most attempts in a row of a hook that asks to be called again (F093).
     static let attemptLimit = 3
 
+    /// Why a hook that gets the files that changed was not called.
+    static let nothingChanged = "nothing changed"
+
     /// Runs one hook to its end.
     ///
     /// - Parameters:
     ///   - hook: As the store gave it, `pending`.
-    ///   - report: The JSON for its standard input.
-    /// - Returns: Whether it did its work.
+    ///   - input: What its calls get on standard input.
+    /// - Returns: Whether it did its work; a hook that no call is due of has.
     /// - Throws: What the store throws: without a record no hook runs.
-    func run(_ hook: StoredHook, report: [UInt8]) throws(StoreError) -> Bool {
+    func run(_ hook: StoredHook, _ input: HookInput) throws(StoreError) -> Bool {
         guard let runner = environment.hooks, let program = hook.arguments.first else { return false }
         let journal = RunJournal(environment: environment, session: hook.session, run: hook.run)
         let store = environment.store
+        if input.calls == 0 {
+            try store.skip(hook: hook.identifier, reason: Self.nothingChanged, now: environment.now())
+            return true
+        }
         for round in 1...Self.attemptLimit {
             let attempt = try store.started(hook: hook.identifier, now: environment.now())
-            if hook.attempt > 0, hook.ended != StoredHook.replayed, hasReceipt(hook) {
+            if hook.attempt > 0, hook.ended != StoredHook.replayed, hook.batch == nil, hasReceipt(hook) {
                 // It did its work, and only the record of it was lost.
                 try store.finished(
                     hook: hook.identifier,
@@ -36,20 +43,22 @@ struct OwedHooks {
                 )
                 return true
             }
-            journal.hookStarted(hook.group, program: program, attempt: attempt)
-            try environment.events.flush()
-            let outcome = runner.run(invocation(of: hook, attempt: attempt, report))
-            let word = Self.word(outcome.end)
-            journal.hookFinished(
-                hook.group,
+            let told = RunJournal.Hook(
+                group: hook.group,
                 program: program,
                 attempt: attempt,
-                result: word,
-                output: outcome.output,
-                milliseconds: outcome.milliseconds
+                batch: hook.batch,
+                batches: input.calls
             )
+            journal.started(told)
             try environment.events.flush()
-            let next = input(after: outcome, round: round)
+            let calls = HookCalls(runner: runner, input: input, isStopped: isStopped)
+            let end = calls.run(invocation(of: hook, attempt: attempt))
+            let outcome = end.outcome
+            let word = Self.word(outcome.end)
+            journal.finished(told, outcome, result: word, calls: end.calls)
+            try environment.events.flush()
+            let next = self.input(after: outcome, round: round)
             try store.finished(
                 hook: hook.identifier,
                 next,
@@ -77,7 +86,9 @@ struct OwedHooks {
         HookReceipt(run: hook.run, group: hook.group).exists(in: destination)
     }
 
-    private func invocation(of hook: StoredHook, attempt: Int, _ report: [UInt8]) -> HookInvocation {
+    private var isStopped: @Sendable () -> Bool { { [stop = environment.stop] in stop.isStopped } }
+
+    private func invocation(of hook: StoredHook, attempt: Int) -> HookInvocation {
         HookInvocation(
             arguments: hook.arguments,
             directory: destination.path,
@@ -90,9 +101,9 @@ struct OwedHooks {
                 "SYNCAGENT_DESTINATION": destination.path,
                 "SYNCAGENT_ATTEMPT": String(attempt),
             ],
-            input: report,
+            input: [],
             timeout: hook.timeout,
-            isStopped: { [stop = environment.stop] in stop.isStopped }
+            isStopped: isStopped
         )
     }
 

@@ -148,7 +148,8 @@ extension PullEngine {
                 group: $0.group,
                 arguments: $0.arguments,
                 timeout: $0.timeout,
-                results: $0.results
+                results: $0.results,
+                batch: $0.batch
             )
         }
     }
@@ -156,9 +157,12 @@ extension PullEngine {
     /// Runs the hooks that earlier runs of a session owe, and finishes runs whose groups are all complete. The caller
     /// has the session; whoever worked on those runs is gone.
     ///
+    /// - Parameters:
+    ///   - session: The session.
+    ///   - stateDirectory: Where manifests are kept, absolute.
     /// - Returns: Whether there was anything to do.
     @discardableResult
-    package func settle(_ session: String) throws(EngineError) -> Bool {
+    package func settle(_ session: String, stateDirectory: String) throws(EngineError) -> Bool {
         let found = try recording { () throws(StoreError) in
             let owed = try environment.store.owedHooks(session: session)
             let complete = try completeRuns(of: session).filter { $0.state != .paused }
@@ -172,7 +176,7 @@ extension PullEngine {
             )
         }
         let lock = try Self.lock(destination)
-        try settle(session, in: destination, resuming: false)
+        try settle(session, in: destination, stateDirectory: stateDirectory, resuming: false)
         _ = consume lock
         return true
     }
@@ -191,7 +195,12 @@ extension PullEngine {
     }
 
     /// - Parameter resuming: Whether paused runs count, too: somebody asks for the session to go on.
-    func settle(_ session: String, in destination: Destination, resuming: Bool) throws(EngineError) {
+    func settle(
+        _ session: String,
+        in destination: Destination,
+        stateDirectory: String,
+        resuming: Bool
+    ) throws(EngineError) {
         try recording { () throws(StoreError) in
             let store = environment.store
             guard try store.session(session) != nil else { return }
@@ -208,9 +217,11 @@ extension PullEngine {
             for hook in try store.owedHooks(session: session) {
                 let run = try store.run(hook.run)
                 if run.state == .paused { continue }
+                let input = lateInput(hook, run, in: destination, stateDirectory: stateDirectory)
+                if input.isBatched, environment.stop.isStopped { return }
                 let log = EventLog(store: store, session: session)
                 environment.events.open(log, session: session, run: run.identifier)
-                _ = try hooks.run(hook, report: HookReport.late(hook, run))
+                _ = try hooks.run(hook, input)
                 try environment.events.close()
                 if environment.stop.isStopped { return }
             }

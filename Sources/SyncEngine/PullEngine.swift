@@ -28,7 +28,11 @@ package struct PullEngine: Sendable {
     /// - Throws: ``EngineError`` when nothing could be tried: no manifest, no destination, busy, refused.
     package func pull(_ options: PullOptions) throws(EngineError) -> PullReport {
         let started = environment.now()
-        let found = try manifestSource(options, caching: true).find(options.manifest)
+        let source = try manifestSource(options, caching: true)
+        let found = try source.find(options.manifest)
+        // After a crash these hooks get every file of it.
+        let wantsFiles = (options.hooks + options.namedHooks.values).contains { $0.batch != nil }
+        if wantsFiles { source.keep(options.manifest, found.digest) }
         let lease = try RunRecord.lease(options.session ?? found.project, environment)
         let report = try work(on: found, options, started: started)
         _ = consume lease
@@ -44,7 +48,10 @@ package struct PullEngine: Sendable {
     ) throws(EngineError) -> PullReport {
         let destination = try Self.open(Self.destinationPath(options, project: found.project), create: true)
         let lock = try Self.lock(destination)
-        if recorded == nil { try settle(options.session ?? found.project, in: destination, resuming: true) }
+        if recorded == nil {
+            let (session, state) = (options.session ?? found.project, options.stateDirectory)
+            try settle(session, in: destination, stateDirectory: state, resuming: true)
+        }
         var run = PullRun(
             options: options,
             environment: environment,
@@ -121,7 +128,12 @@ package struct PullEngine: Sendable {
 
     func manifestSource(_ options: PullOptions, caching: Bool) throws(EngineError) -> ManifestSource {
         var cache: ManifestCache?
-        if caching { cache = try ManifestCache(stateDirectory: options.stateDirectory) }
+        if caching {
+            cache = try ManifestCache(stateDirectory: options.stateDirectory) { [store = environment.store] in
+                // What the store does not say is kept; 'syncagent gc' drops it.
+                (try? store.isNeeded($0)) ?? true
+            }
+        }
         return ManifestSource(
             transport: environment.transport,
             cache: cache,

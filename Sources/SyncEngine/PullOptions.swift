@@ -45,17 +45,24 @@ package struct HookSpecification: Sendable, Equatable {
     package var timeout: Int
     /// The results it is wanted for: `ok`, `partial`, `failed` (S39).
     package var results: Set<String>
+    /// Most files a call, for a hook that gets the files that changed; `nil` for one call a group (S131).
+    package var batch: Int?
+
+    /// What ``batch`` may be.
+    package static let batches = 1...10_000
 
     package init(
         group: String,
         arguments: [String],
         timeout: Int = 600,
-        results: Set<String> = ["ok", "partial", "failed"]
+        results: Set<String> = ["ok", "partial", "failed"],
+        batch: Int? = nil
     ) {
         self.group = group
         self.arguments = arguments
         self.timeout = timeout
         self.results = results
+        self.batch = batch
     }
 }
 

@@ -13,12 +13,15 @@ extension PullRun {
         if let recorded {
             do throws(StoreError) {
                 run = try environment.store.take(run: recorded.identifier, now: environment.now()).identifier
+                isTakenUp = recorded.started != nil
             } catch {
                 throw EngineError(error)
             }
         } else {
             let prepared = PreparedRun(options: options, found: found, groups: groups)
-            run = try RunRecord.begin(prepared, in: destination, isHeld: true, environment).run.identifier
+            let begun = try RunRecord.begin(prepared, in: destination, isHeld: true, environment)
+            run = begun.run.identifier
+            isTakenUp = begun.isContinued
         }
         let record = RunRecord(environment: environment, session: session, run: run)
         report.run = run
@@ -104,7 +107,8 @@ extension PullRun {
             journal: journal,
             environment: environment,
             options: options,
-            destination: destination
+            destination: destination,
+            isTakenUp: isTakenUp
         )
         let haveHooksSucceeded = try groups.run(report)
         if !haveHooksSucceeded, report.status == .done { report.status = .hookFailed }

@@ -19,6 +19,8 @@ struct PullRun {
     let session: String
     /// The run to take up; `nil` to begin one.
     var recorded: StoredRun?
+    /// Whether another process has worked on it before.
+    var isTakenUp = false
 
     var journal: RunJournal
     var report = PullReport()

@@ -93,31 +93,46 @@ struct RunJournal: Sendable {
         try environment.events.tell(events, recordedBy: record)
     }
 
-    func hookStarted(_ group: String, program: String, attempt: Int) {
-        tell("hook.started") {
-            $0.field("group", group)
-            $0.field("program", shownHookProgram(program))
-            $0.field("attempt", attempt)
+    /// One attempt of a hook.
+    struct Hook: Sendable {
+        let group: String
+        let program: String
+        let attempt: Int
+        /// Most files a call; `nil` for one call.
+        let batch: Int?
+        /// Calls that make up the attempt.
+        let batches: Int
+
+        var shown: String { shownHookProgram(program) }
+
+        func write(to line: inout JSONLine) {
+            line.field("group", group)
+            line.field("program", shown)
+            line.field("attempt", attempt)
+            guard let batch else { return }
+            line.field("batch_size", batch)
+            line.field("batches", batches)
         }
     }
 
-    func hookFinished(
-        _ group: String,
-        program: String,
-        attempt: Int,
-        result: String,
-        output: String,
-        milliseconds: Int64
-    ) {
-        let tail = output.split(separator: "\n").suffix(20).map { "\n    " + escaped(String($0)) }.joined()
-        let note = result == "exit 0" ? nil : "hook \(escaped(shownHookProgram(program))): \(result)\(tail)"
+    func started(_ hook: Hook) { tell("hook.started") { hook.write(to: &$0) } }
+
+    /// - Parameters:
+    ///   - hook: The attempt.
+    ///   - outcome: How it ended.
+    ///   - result: The same in a word.
+    ///   - calls: Calls that were made.
+    func finished(_ hook: Hook, _ outcome: HookOutcome, result: String, calls: Int) {
+        let lines = outcome.output.split(separator: "\n").suffix(20)
+        let tail = lines.map { "\n    " + escaped(String($0)) }.joined()
+        let place = hook.batch == nil ? "" : ", batch \(calls) of \(hook.batches)"
+        let note = result == "exit 0" ? nil : "hook \(escaped(hook.shown)): \(result)\(place)\(tail)"
         tell("hook.finished", note: note) {
-            $0.field("group", group)
-            $0.field("program", shownHookProgram(program))
-            $0.field("attempt", attempt)
+            hook.write(to: &$0)
+            if hook.batch != nil { $0.field("calls", calls) }
             $0.field("result", result)
-            $0.field("output", output)
-            $0.field("elapsed_ms", milliseconds)
+            $0.field("output", outcome.output)
+            $0.field("elapsed_ms", outcome.milliseconds)
         }
     }
 

@@ -76,8 +76,16 @@ struct RunRecord {
         start.selection = options.groups
         start.options = StoredOptions.text(options)
         start.groups = prepared.groups
-        start.hooks = options.hooks.filter { prepared.groups.contains($0.group) }.map {
-            PlannedHook(group: $0.group, arguments: $0.arguments, timeout: $0.timeout, results: $0.results)
+        let hooks = options.hooks.filter { prepared.groups.contains($0.group) }
+        // The order in which they are called: what is done for each file comes first.
+        start.hooks = (hooks.filter { $0.batch != nil } + hooks.filter { $0.batch == nil }).map {
+            PlannedHook(
+                group: $0.group,
+                arguments: $0.arguments,
+                timeout: $0.timeout,
+                results: $0.results,
+                batch: $0.batch
+            )
         }
         start.notBefore = terms.notBefore
         let wait = Int64(clamping: UInt64(max(0, terms.deadline / .milliseconds(1))))

@@ -9,15 +9,18 @@ package struct HookSetting: Sendable, Equatable, Codable {
     package var arguments: [String] = []
     /// Most **seconds** it may run.
     package var timeout = 600
+    /// Most files a call, for a hook that gets the files that changed; `nil` for one call a group (S131).
+    package var batch: Int?
 
     /// Makes a hook; see the properties.
-    package init(program: String, arguments: [String] = [], timeout: Int = 600) {
+    package init(program: String, arguments: [String] = [], timeout: Int = 600, batch: Int? = nil) {
         self.program = program
         self.arguments = arguments
         self.timeout = timeout
+        self.batch = batch
     }
 
-    static let keys = ["program", "arguments", "timeout"]
+    static let keys = ["program", "arguments", "timeout", "batch"]
 
     static func read(
         _ name: String,
@@ -44,6 +47,7 @@ package struct HookSetting: Sendable, Equatable, Codable {
         var hook = HookSetting(program: program)
         hook.arguments = try object.anyTexts("arguments")
         if let timeout = try object.duration("timeout") { hook.timeout = Int(timeout.components.seconds) }
+        hook.batch = try object.integer("batch", in: 1...10_000)
         return hook
     }
 }

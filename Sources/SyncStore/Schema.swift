@@ -147,11 +147,13 @@ enum Schema {
         ALTER TABLE runs ADD COLUMN first_paths TEXT NOT NULL DEFAULT '[]';
         """
 
-    /// What a run waits for and since when (S49, S53), and the exit status of whoever waits for it.
+    /// What a run waits for and since when (S49, S53), the exit status of whoever waits for it, and hooks that get
+    /// the files that changed, so many a call (S131).
     private static let version3 = """
         ALTER TABLE runs ADD COLUMN conditions TEXT;
         ALTER TABLE runs ADD COLUMN waiting_since INTEGER;
         ALTER TABLE runs ADD COLUMN exit_status INTEGER;
+        ALTER TABLE hooks ADD COLUMN batch INTEGER;
         """
 
     /// What sessions have ever come to, for counters that must not go down when history is pruned. Sessions of earlier

@@ -14,6 +14,8 @@ package struct StoredHook: Sendable, Equatable {
     /// Most **seconds** it may run.
     package let timeout: Int
     package let results: Set<String>
+    /// Most files a call, for a hook that gets the files that changed; `nil` for one call a group (S131).
+    package let batch: Int?
     package let state: HookRunState
     /// Attempts begun so far.
     package let attempt: Int
@@ -49,6 +51,7 @@ package struct StoredHook: Sendable, Equatable {
         arguments = try JSONList.strings(row["arguments"], db)
         timeout = row["timeout"]
         results = Set(try JSONList.strings(row["results"], db))
+        batch = row["batch"]
         guard let state = HookRunState(rawValue: row["state"]) else {
             throw StoreError.unreadable("hook \(identifier)")
         }

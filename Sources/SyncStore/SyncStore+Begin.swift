@@ -155,7 +155,13 @@ extension SyncStore {
         )
         guard isOpen == true else { return false }
         let hooks = try hooks(where: "hooks.run = ?", [run.number], db).map {
-            PlannedHook(group: $0.group, arguments: $0.arguments, timeout: $0.timeout, results: $0.results)
+            PlannedHook(
+                group: $0.group,
+                arguments: $0.arguments,
+                timeout: $0.timeout,
+                results: $0.results,
+                batch: $0.batch
+            )
         }
         return hooks == start.hooks
     }
@@ -252,12 +258,12 @@ extension SyncStore {
         for hook in start.hooks {
             try db.execute(
                 sql: """
-                    INSERT INTO hooks (run, group_name, arguments, timeout, results, state)
-                    VALUES (?, ?, ?, ?, ?, ?)
+                    INSERT INTO hooks (run, group_name, arguments, timeout, results, state, batch)
+                    VALUES (?, ?, ?, ?, ?, ?, ?)
                     """,
                 arguments: [
                     number, hook.group, JSONList.text(hook.arguments), hook.timeout,
-                    JSONList.text(hook.results.sorted()), HookRunState.waiting.rawValue,
+                    JSONList.text(hook.results.sorted()), HookRunState.waiting.rawValue, hook.batch,
                 ]
             )
         }

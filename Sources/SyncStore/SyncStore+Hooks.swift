@@ -163,6 +163,23 @@ extension SyncStore {
         }
     }
 
+    /// Records that an owed hook need not be called.
+    ///
+    /// - Parameters:
+    ///   - identifier: The hook.
+    ///   - reason: For people, in the place of how an attempt ended.
+    ///   - now: **Milliseconds** since 1970.
+    /// - Throws: ``StoreError``; `refused` when it is running.
+    package func skip(hook identifier: Int64, reason: String, now: Int64) throws(StoreError) {
+        try write(.eventual) { db in
+            guard try Self.move(Self.hook(identifier, db), .dropped, db) else { return }
+            try db.execute(
+                sql: "UPDATE hooks SET ended = ?, finished = ? WHERE id = ?",
+                arguments: [reason, now, identifier]
+            )
+        }
+    }
+
     /// Makes an ended hook owed once more, because a person asks (S33).
     ///
     /// - Throws: ``StoreError``; `refused` when it has not ended.

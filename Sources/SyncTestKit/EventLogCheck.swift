@@ -19,7 +19,8 @@ public func orderComplaints(inEvents lines: [String]) -> [String] {
                 path: object["path"] as? String,
                 group: object["group"] as? String,
                 program: object["program"] as? String,
-                attempt: object["attempt"] as? Int
+                attempt: object["attempt"] as? Int,
+                batch: object["batch_size"] as? Int
             )
         )
     }

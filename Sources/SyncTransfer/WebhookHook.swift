@@ -6,7 +6,7 @@ package import SyncPlugins
 ///
 /// 2xx is success. No redirect is followed: who moved shall say so in the configuration. 408, 429, 5xx and failed
 /// connections ask to be called again, as a program does with exit status 75. `Idempotency-Key` is the same for every
-/// attempt, so that a receiver can tell a repetition.
+/// attempt, so that a receiver can tell a repetition; each batch of files has its own.
 package struct WebhookHook: GroupHook {
     private let tls: TLSConfiguration
     private let proxy: @Sendable (Origin) -> ProxyConfiguration?
@@ -100,12 +100,17 @@ package struct WebhookHook: GroupHook {
         }
         let run = value("SYNCAGENT_RUN_ID")
         let group = value("SYNCAGENT_GROUP")
+        let (batch, batches) = (value("SYNCAGENT_BATCH"), value("SYNCAGENT_BATCHES"))
+        // What is sent late has other files in it.
+        let part = (value("SYNCAGENT_LATE").isEmpty ? "" : "/late") + "/\(batch)-of-\(batches)"
+        let ofBatch = ["Syncagent-Batch: \(batch)", "Syncagent-Batches: \(batches)"]
         return [
             "Content-Type: application/json", "Expect:", "Syncagent-Session: \(value("SYNCAGENT_SESSION"))",
             "Syncagent-Run: \(run)", "Syncagent-Group: \(group)",
             "Syncagent-Result: \(value("SYNCAGENT_RESULT"))",
-            "Syncagent-Attempt: \(value("SYNCAGENT_ATTEMPT"))", "Idempotency-Key: \(run)/\(group)",
-        ]
+            "Syncagent-Attempt: \(value("SYNCAGENT_ATTEMPT"))",
+            "Idempotency-Key: \(run)/\(group)\(batch.isEmpty ? "" : part)",
+        ] + (batch.isEmpty ? [] : ofBatch)
     }
 
     /// How libcurl ended it; `nil` for the deadline, `.stopped` when the caller stopped.

@@ -91,6 +91,29 @@ struct PullTests {
         #expect(both.components(separatedBy: "SYNCAGENT_RUN_ID=").count == 3, "two pulls, two calls")
     }
 
+    @Test(
+        "A file hook gets the files that changed, so many a call, before the hook; when nothing changed none [S131]"
+    )
+    func fileHook() throws {
+        let set = try PublishedSet()
+        try set.script(
+            "files",
+            "echo $SYNCAGENT_BATCH of $SYNCAGENT_BATCHES >>../told; grep -o '\"path\":\"[^\"]*\"' >>../told"
+        )
+        try set.script("hook", "echo hook >>../told; cat >/dev/null")
+        let hooks = ["--hook", "./hook", "--file-hook", "./files", "--file-hook-batch", "1"]
+        let first = "1 of 2\n\"path\":\"a.txt\"\n2 of 2\n\"path\":\"sheets/b.txt\"\nhook\n"
+        #expect(try set.tool.run(["pull", set.url, "--into", "tower"] + hooks).status == 0)
+        #expect(try set.text("told") == first)
+        #expect(try set.tool.run(["pull", set.url, "--into", "tower"] + hooks).status == 0)
+        #expect(try set.text("told") == first + "hook\n")
+        let list = try set.tool.run(["hooks", "list"]).output.split(separator: "\n").map {
+            $0.split(separator: " ")
+        }
+        let batch = try #require(list.first?.firstIndex(of: "BATCH"))
+        #expect(list.dropFirst().map { $0[batch] } == ["-", "1", "-", "1"])
+    }
+
     @Test("A failing hook ends a pull with 5, the files being in place", arguments: ["exit 3", "kill -9 $$"])
     func failingHook(body: String) throws {
         let set = try PublishedSet()

@@ -56,6 +56,25 @@ struct BackgroundTests {
         #expect(!FileManager.default.fileExists(atPath: background.socket))
     }
 
+    @Test("The agent calls file hooks as the command does [S131]")
+    func fileHook() throws {
+        let background = try BackgroundSet()
+        try background.published.script(
+            "files",
+            "echo $SYNCAGENT_BATCH of $SYNCAGENT_BATCHES >>../told; cat >/dev/null"
+        )
+        let outcome = try background.pull("--file-hook", "./files", "--file-hook-batch", "1")
+        #expect(outcome.status == 0, "\(outcome.error)")
+        let wait = try background.tool.run(["wait"])
+        #expect(wait.status == 0, "\(wait.error) \(background.log)")
+        #expect(try background.published.text("told") == "1 of 2\n2 of 2\n")
+        // Once more, because a person asks: every file.
+        let hook = try #require(try background.tool.run(["hooks", "list", "--json"]).events().first)
+        #expect(hook["batch"] as? Int == 1 && hook["state"] as? String == "done")
+        #expect(try background.tool.run(["hooks", "replay", "\(hook["number"] ?? "?")"]).status == 0)
+        #expect(try background.tool.run(["wait"]).status == 0)
+    }
+
     @Test("The same request again is the same run, and says so [S106]")
     func twice() throws {
         let background = try BackgroundSet()

@@ -65,6 +65,44 @@ struct ArgumentTests {
     }
 
     @Test(
+        "File hooks are of all files, 100 a call unless said otherwise [S131]",
+        arguments: [nil, 1, 10_000]
+    )
+    func fileHooks(batch: Int?) throws {
+        let said = batch.map { ["--file-hook-batch", "\($0)"] } ?? []
+        let command = try #require(
+            try SyncagentCommand.parseAsRoot(
+                [
+                    "pull", "/m.json", "--hook", "/h", "--file-hook", "/opt/thumbs", "--file-hook",
+                    "https://h.example/x",
+                ]
+                    + ["--hook-on", "ok", "--hook-timeout", "90s"] + said
+            ) as? PullCommand
+        )
+        let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
+        let options = try command.pullOptions(
+            environment: environment,
+            try command.settings(environment: environment)
+        )
+        let files = options.hooks.filter { $0.batch != nil }
+        #expect(files.map(\.arguments) == [["/opt/thumbs"], ["https://h.example/x"]])
+        #expect(files.allSatisfy { $0.batch == batch ?? 100 && $0.group == "all" })
+        #expect(files.allSatisfy { $0.results == ["ok"] && $0.timeout == 90 })
+        #expect(options.hooks.count == 3)
+    }
+
+    @Test(
+        "What cannot be said of file hooks [S131]",
+        arguments: [
+            ["--file-hook-batch", "5"], ["--file-hook", "/x", "--file-hook-batch", "0"],
+            ["--file-hook", "/x", "--file-hook-batch", "10001"], ["--file-hook", ""],
+        ]
+    )
+    func fileHookFaults(option: [String]) {
+        #expect(throws: (any Error).self) { try SyncagentCommand.parseAsRoot(["pull", "/m.json"] + option) }
+    }
+
+    @Test(
         "A time is a number and a unit",
         arguments: [
             ("90", 90), ("90s", 90), ("15m", 900), ("6h", 21_600), ("7d", 604_800), ("366d", 31_622_400),

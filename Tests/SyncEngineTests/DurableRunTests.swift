@@ -77,7 +77,7 @@ struct DurableRunTests {
 
     @Test(
         "Whatever else is asked takes the place of the killed run, which ends superseded [S42 S135]",
-        arguments: ["manifest", "groups", "prune", "hook"]
+        arguments: ["manifest", "groups", "prune", "hook", "batch"]
     )
     func superseded(what: String) throws {
         let first = try interrupted(.released, hooked)
@@ -93,6 +93,7 @@ struct DurableRunTests {
             if what == "groups" { options.groups = ["all"] }
             if what == "prune" { options.prune = true }
             if what == "hook" { options.hooks[0].arguments.append("x") }
+            if what == "batch" { options.hooks[0].batch = 100 }
         }
         #expect(second.status == .done && second.report?.run != run)
         #expect(try scene.store.run(run).state == .superseded)

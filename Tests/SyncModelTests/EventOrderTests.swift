@@ -34,6 +34,16 @@ struct EventOrderTests {
         #expect(complaints(begin + [complete, finish]) == [], "nothing to do is a run, too")
     }
 
+    @Test("A program that is a file hook and an ordinary one is two hooks [S131]")
+    func twoHooks() {
+        func files(_ step: String) -> Event {
+            Event("hook.\(step)", run: "r", group: "all", program: "/bin/true", attempt: 1, batch: 100)
+        }
+        let both = [files("started"), files("finished"), hook("started", attempt: 1), hook("finished")]
+        #expect(complaints(begin + [complete] + both + [finish]) == [])
+        #expect(complaints(begin + [complete] + both + [files("started")]).count == 1)
+    }
+
     @Test("A run that is taken up, and a hook that is owed once more, are in order [S19 S25 S33 F089]")
     func takenUp() {
         let again = [Event("run.started", run: "r"), task("installed", "b"), complete]

@@ -28,7 +28,7 @@ struct ConfigurationFileTests {
               redirects: { limit: 3, allow_downgrade: ["CDN.example"], allow_private: "all" },
               hooks: {
                 reindex: { program: "/opt/reindex", arguments: ["--fast", ""], timeout: "1h" },
-                "in-place": { program: "/opt/other" },
+                "in-place": { program: "/opt/other", batch: 100 },
               },
             }
             """
@@ -55,7 +55,7 @@ struct ConfigurationFileTests {
         #expect(
             file.hooks == [
                 "reindex": HookSetting(program: "/opt/reindex", arguments: ["--fast", ""], timeout: 3600),
-                "in-place": HookSetting(program: "/opt/other"),
+                "in-place": HookSetting(program: "/opt/other", batch: 100),
             ]
         )
     }
@@ -204,6 +204,10 @@ struct ConfigurationFileTests {
         (
             "{hooks: {reindex: {program: '/x', argument: []}}}",
             "c.json:1: hooks.reindex.argument: no such key; did you mean “arguments”?"
+        ),
+        (
+            "{hooks: {thumbs: {program: '/x', batch: 0}}}",
+            "c.json:1: hooks.thumbs.batch: 0 was found; a whole number from 1 to 10000 is wanted"
         ),
         (
             "{hooks: {'a\\nb': {program: '/x'}}}",

@@ -166,6 +166,7 @@ enum GoldenStore {
         start.hooks = (1...4).map { PlannedHook(group: "all", arguments: ["/bin/h\($0)"]) }
         start.hooks.append(PlannedHook(group: "all", arguments: ["/bin/never"], results: ["failed"]))
         start.hooks.append(PlannedHook(group: "later", arguments: ["/bin/later"]))
+        start.hooks.append(PlannedHook(group: "later", arguments: ["/bin/files"], batch: 7))
         try store.begin(start, now: time)
         let owed = try store.complete(
             [CompletedGroup(name: "all", result: "ok", changed: 2)],

@@ -78,7 +78,9 @@ struct GoldenTests {
         #expect(Set(states) == Set(HookRunState.allCases))
     }
 
-    @Test("What version 3 added is read: conditions, since when it waits, exit statuses [S53 S71 G19]")
+    @Test(
+        "What version 3 added is read: conditions, since when it waits, exit statuses, batches [S53 S71 S131 G19]"
+    )
     func version3() throws {
         let store = try copy("version3").open()
         let waiting = try store.run("run-waiting")
@@ -86,6 +88,8 @@ struct GoldenTests {
         #expect(waiting.waitingSince == GoldenStore.time + 4)
         #expect(try store.run("run-finished").exitStatus == 69)
         #expect(try store.run("run-paused").exitStatus == nil)
+        let batches = try store.hooks(run: "run-hooks").map(\.batch)
+        #expect(batches.first == 7 && batches.dropFirst().allSatisfy { $0 == nil } && batches.count == 7)
     }
 
     @Test(

@@ -30,6 +30,47 @@ struct HookTests {
         #expect(try store.owedHooks(session: "bridge") == [])
     }
 
+    @Test("A hook that no call is due of is skipped, and says why [S131]")
+    func skipped() throws {
+        let (store, owed) = try owing()
+        try store.skip(hook: owed[0].identifier, reason: "nothing changed", now: 9)
+        let hook = try store.hook(owed[0].identifier)
+        #expect(hook.state == .skipped && hook.ended == "nothing changed" && hook.attempt == 0)
+        #expect(try store.owedHooks().map(\.group) == ["sheets"])
+        _ = try store.started(hook: owed[1].identifier, now: 10)
+        #expect(.of { try store.skip(hook: owed[1].identifier, reason: "x", now: 11) } == .refused)
+        #expect(try store.findings() == [])
+    }
+
+    @Test("Since when a hook was not told: from the first run after the last that it was called for [S131]")
+    func untold() throws {
+        let store = try SyncStore.inMemory()
+        func run(_ name: String, at time: Int64, _ results: [String]?) throws -> StoredHook {
+            try store.begin(towerRun(name), now: time)
+            let hook = try #require(try store.hooks(run: name).first { $0.group == "all" })
+            if let results {
+                let groups = zip(["all", "sheets"], results).map {
+                    CompletedGroup(name: $0, result: $1, changed: 1)
+                }
+                _ = try store.complete(groups, of: name, now: time + 1)
+            }
+            return hook
+        }
+        let first = try run("r1", at: 10, ["ok", "ok"])
+        #expect(try store.untoldSince(first, takenUp: false) == nil)
+        #expect(try store.untoldSince(first, takenUp: true) == 10)
+        let second = try run("r2", at: 20, nil)
+        #expect(try store.untoldSince(second, takenUp: false) == nil)
+        let third = try run("r3", at: 30, nil)
+        #expect(try store.untoldSince(third, takenUp: false) == 20)
+        _ = try run("r4", at: 40, ["partial", "failed"])
+        let fifth = try run("r5", at: 50, nil)
+        #expect(try store.untoldSince(fifth, takenUp: false) == nil, "any result was asked for")
+        let sheets = try #require(try store.hooks(run: "r5").first { $0.group == "sheets" })
+        #expect(sheets.results == ["ok"])
+        #expect(try store.untoldSince(sheets, takenUp: false) == 20, "it was not called for r4")
+    }
+
     @Test("A hook that does not ask for the result is skipped [S39]")
     func results() throws {
         let store = try SyncStore.inMemory()

@@ -18,6 +18,7 @@ struct WebhookTests {
         _ url: String? = nil,
         input: [UInt8] = Array("{\"a\":1}".utf8),
         timeout: Int = 20,
+        batch: [String: String] = [:],
         isStopped: @escaping @Sendable () -> Bool = { false }
     ) -> HookOutcome {
         hook.run(
@@ -27,7 +28,7 @@ struct WebhookTests {
                 environment: [
                     "SYNCAGENT_RUN_ID": "run-1", "SYNCAGENT_GROUP": "all", "SYNCAGENT_RESULT": "ok",
                     "SYNCAGENT_ATTEMPT": "2", "SYNCAGENT_SESSION": "tower\r\nX-Evil: 1",
-                ],
+                ].merging(batch) { $1 },
                 input: input,
                 timeout: timeout,
                 isStopped: isStopped
@@ -52,6 +53,26 @@ struct WebhookTests {
         )
         #expect(request.header("x-evil") == nil)
         #expect(request.header("authorization") == nil && request.header("cookie") == nil)
+    }
+
+    @Test("Each batch of files has a key of its own; so has what is sent late [S131 V27]")
+    func batches() throws {
+        let seen = Mutex<[ServedRequest]>([])
+        server.respond(to: "/hook") { request in
+            seen.withLock { $0.append(request) }
+            return .status(204)
+        }
+        let second = ["SYNCAGENT_BATCH": "2", "SYNCAGENT_BATCHES": "3"]
+        #expect(call(batch: second).succeeded)
+        #expect(call(batch: second.merging(["SYNCAGENT_LATE": "1"]) { $1 }).succeeded)
+        let requests = seen.withLock { $0 }
+        #expect(
+            requests.map { $0.header("idempotency-key") } == ["run-1/all/2-of-3", "run-1/all/late/2-of-3"]
+        )
+        #expect(
+            requests.first?.header("syncagent-batch") == "2"
+                && requests.first?.header("syncagent-batches") == "3"
+        )
     }
 
     @Test(

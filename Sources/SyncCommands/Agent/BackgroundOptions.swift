@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import SyncControl
+import SyncEngine
 import SyncModel
 
 /// When a pull is handed to the agent instead of being run here.
@@ -56,6 +57,19 @@ struct BackgroundOptions: ParsableArguments {
 /// How hooks are run, and after which results.
 struct HookOptions: ParsableArguments {
     @Option(
+        name: .customLong("file-hook"),
+        help: ArgumentHelp(
+            "A program that gets the files that changed, some of them a call; may be given more than once.",
+            valueName: "program"
+        ),
+        completion: .file()
+    )
+    var fileHooks: [String] = []
+
+    @Option(help: ArgumentHelp("Most files a call of a file hook.  (default: 100)", valueName: "number"))
+    var fileHookBatch: Int?
+
+    @Option(
         help: ArgumentHelp(
             "The results hooks are wanted for.  (default: ok,partial,failed)",
             valueName: "results"
@@ -76,9 +90,20 @@ struct HookOptions: ParsableArguments {
     /// Most **seconds** a hook may run.
     var timeout: Int { hookTimeout.map { Int($0 / .seconds(1)) } ?? 600 }
 
+    /// Most files a call of a file hook.
+    var batch: Int { fileHookBatch ?? 100 }
+
     /// - Throws: `ValidationError` when something is said about hooks and there are none.
     func check(hasHooks: Bool) throws {
-        guard !hasHooks else { return }
+        if let fileHookBatch {
+            guard !fileHooks.isEmpty else {
+                throw ValidationError("--file-hook-batch is for file hooks, and there is no --file-hook.")
+            }
+            guard HookSpecification.batches.contains(fileHookBatch) else {
+                throw ValidationError("--file-hook-batch takes 1 to 10000, not \(fileHookBatch).")
+            }
+        }
+        guard !hasHooks, fileHooks.isEmpty else { return }
         if hookOn != nil {
             throw ValidationError("--hook-on is for hooks, and there is no --hook or --group-hook.")
         }

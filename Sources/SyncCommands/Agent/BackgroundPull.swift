@@ -62,7 +62,8 @@ struct BackgroundPull: Sendable {
                 group: $0.group,
                 arguments: $0.arguments,
                 timeout: $0.timeout,
-                results: $0.results.sorted()
+                results: $0.results.sorted(),
+                batch: $0.batch
             )
         }
         // What the agent plans with; the caps themselves are in the settings.

@@ -49,6 +49,9 @@ extension EnvironmentPaths {
     /// The group whose hook this process belongs to, if any.
     func hookGroup() -> String? { lookup("SYNCAGENT_GROUP").flatMap { $0.isEmpty ? nil : $0 } }
 
+    /// The batch of files that this process's hook got, if any.
+    func hookBatch() -> String? { lookup("SYNCAGENT_BATCH") }
+
     /// The destination of the run whose hook this process belongs to, if any.
     func hookDestination() -> String? {
         lookup("SYNCAGENT_DESTINATION").flatMap { $0.hasPrefix("/") ? $0 : nil }

@@ -50,7 +50,7 @@ struct HooksListCommand: AsyncParsableCommand {
         guard !hooks.isEmpty else { return terminal.message("No hooks.") }
         let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
         let table = TextTable.lines(
-            [["NUMBER", "SESSION", "GROUP", "STATE", "ATTEMPT", "ENDED", "WHEN", "PROGRAM"]]
+            [["NUMBER", "SESSION", "GROUP", "BATCH", "STATE", "ATTEMPT", "ENDED", "WHEN", "PROGRAM"]]
                 + hooks.map { row($0, text) }
         )
         terminal.line(table[0])
@@ -63,7 +63,8 @@ struct HooksListCommand: AsyncParsableCommand {
 
     private func row(_ hook: HookStatus, _ text: SessionText) -> [String] {
         [
-            String(hook.number), escaped(hook.session), escaped(hook.group), hook.state, String(hook.attempt),
+            String(hook.number), escaped(hook.session), escaped(hook.group),
+            hook.batch.map { String($0) } ?? "-", hook.state, String(hook.attempt),
             hook.ended.map(escaped) ?? "-",
             (hook.finished ?? hook.started ?? hook.due).map(text.moment) ?? "-",
             hook.arguments.map(escaped).joined(separator: " "),

@@ -45,6 +45,14 @@ struct HooksReceiptCommand: AsyncParsableCommand {
     func run() async throws {
         let environment = EnvironmentPaths.ofProcess
         let path = try destination(environment)
+        // A receipt says that a group's hook has done its work; that one batch is done says nothing about the others.
+        if environment.hookRun() == run, environment.hookBatch() != nil {
+            if check { throw CommandFailure(.incomplete) }
+            throw CommandFailure(
+                .usage,
+                "A file hook is called once more after a crash, and leaves no receipt."
+            )
+        }
         let group = group ?? (environment.hookRun() == run ? environment.hookGroup() : nil) ?? "all"
         let receipt = HookReceipt(run: run, group: group)
         let isGood: Bool

@@ -17,6 +17,8 @@ package struct EventOrder: Sendable {
         package var group: String?
         package var program: String?
         package var attempt: Int?
+        /// Most files a call: tells a hook in batches from one of the same program that is called once.
+        package var batch: Int?
 
         package init(
             _ name: String,
@@ -24,7 +26,8 @@ package struct EventOrder: Sendable {
             path: String? = nil,
             group: String? = nil,
             program: String? = nil,
-            attempt: Int? = nil
+            attempt: Int? = nil,
+            batch: Int? = nil
         ) {
             self.name = name
             self.run = run
@@ -32,12 +35,14 @@ package struct EventOrder: Sendable {
             self.group = group
             self.program = program
             self.attempt = attempt
+            self.batch = batch
         }
     }
 
     private struct Hook: Hashable {
         let group: String
         let program: String
+        let batch: Int?
     }
 
     private struct Run {
@@ -103,7 +108,7 @@ package struct EventOrder: Sendable {
     }
 
     private static func hook(_ event: Event) -> Hook {
-        Hook(group: event.group ?? "", program: event.program ?? "")
+        Hook(group: event.group ?? "", program: event.program ?? "", batch: event.batch)
     }
 
     private func started(_ event: Event, _ run: inout Run) -> String? {

@@ -1,0 +1,61 @@
+import SyncPlugins
+
+/// The calls of one attempt of a hook, one after the other; the first that does not do its work ends it (S131).
+struct HookCalls {
+    let runner: any GroupHook
+    let input: HookInput
+    let isStopped: () -> Bool
+
+    /// Most **bytes** of output that are kept of all calls together, where there are several: the end.
+    static let outputLimit = 64 << 10
+
+    /// How an attempt ended.
+    struct End {
+        /// Of the last call; output and time are of all.
+        var outcome: HookOutcome
+        /// Calls that were made.
+        var calls: Int
+    }
+
+    /// - Parameter invocation: What all calls have in common.
+    func run(_ invocation: HookInvocation) -> End {
+        var end = End(outcome: HookOutcome(end: .exited(0), output: "", milliseconds: 0), calls: 0)
+        if let obstacle = input.obstacle {
+            end.outcome.end = .notStarted(obstacle)
+            return end
+        }
+        while end.calls < input.calls {
+            if end.calls > 0, isStopped() {
+                end.outcome.end = .stopped
+                break
+            }
+            end.calls += 1
+            let outcome = runner.run(call(end.calls, invocation))
+            end.outcome = end.calls == 1 ? outcome : Self.joined(end.outcome, outcome)
+            if !outcome.succeeded { break }
+        }
+        return end
+    }
+
+    private func call(_ number: Int, _ invocation: HookInvocation) -> HookInvocation {
+        var call = invocation
+        call.input = input.report(number)
+        if input.isBatched {
+            call.environment["SYNCAGENT_BATCH"] = String(number)
+            call.environment["SYNCAGENT_BATCHES"] = String(input.calls)
+            if input.isLate { call.environment["SYNCAGENT_LATE"] = "1" }
+        }
+        return call
+    }
+
+    private static func joined(_ earlier: HookOutcome, _ later: HookOutcome) -> HookOutcome {
+        var both = later
+        let text = earlier.output + later.output
+        let isCut = text.utf8.count > outputLimit
+        both.output = isCut ? "…" + String(decoding: text.utf8.suffix(outputLimit), as: UTF8.self) : text
+        both.milliseconds &+= earlier.milliseconds
+        both.outputBytes &+= earlier.outputBytes
+        both.endedLeftovers = earlier.endedLeftovers || later.endedLeftovers
+        return both
+    }
+}

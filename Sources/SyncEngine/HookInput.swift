@@ -1,0 +1,65 @@
+/// What the calls of one attempt of a hook get on standard input: one report of a group, or one for each batch of files.
+struct HookInput {
+    /// Calls that make up one attempt; 0 when there is nothing to call the hook for.
+    let calls: Int
+    /// Whether each call gets a batch of files.
+    let isBatched: Bool
+    /// Whether what became of each file is not known any more.
+    let isLate: Bool
+    /// Why the hook cannot be called, for people; `nil` where it can.
+    let obstacle: String?
+    /// The report of a call, JSON; calls count from 1.
+    let report: (_ call: Int) -> [UInt8]
+
+    /// One call.
+    init(_ report: [UInt8]) {
+        calls = 1
+        isBatched = false
+        isLate = false
+        obstacle = nil
+        self.report = { _ in report }
+    }
+
+    /// No call, and the attempt has failed.
+    init(obstacle: String) {
+        calls = 1
+        isBatched = true
+        isLate = true
+        self.obstacle = obstacle
+        report = { _ in [] }
+    }
+
+    /// One call for each batch; with no files none.
+    ///
+    /// - Parameters:
+    ///   - rows: The files, in the order of their paths.
+    ///   - size: Most files of a batch.
+    ///   - isLate: Whether what became of each is not known any more.
+    ///   - report: Makes a batch's report.
+    init(
+        batchesOf rows: [Int],
+        size: Int,
+        isLate: Bool = false,
+        report: @escaping (_ rows: ArraySlice<Int>, _ batch: HookBatch) -> [UInt8]
+    ) {
+        let size = max(1, size)
+        let count = rows.count / size + (rows.count % size > 0 ? 1 : 0)
+        calls = count
+        isBatched = true
+        self.isLate = isLate
+        obstacle = nil
+        self.report = { call in
+            let first = min(rows.count, (call - 1) * size)
+            let batch = HookBatch(number: call, count: count)
+            return report(rows[first..<min(rows.count, first + size)], batch)
+        }
+    }
+}
+
+/// One batch of the files that one attempt of a hook gets.
+struct HookBatch: Sendable, Equatable {
+    /// From 1.
+    let number: Int
+    /// How many there are.
+    let count: Int
+}

@@ -1,0 +1,54 @@
+import SyncManifest
+import SyncModel
+import SyncStore
+
+/// The report of a hook that is called after a crash, or once more: the numbers as they were recorded. What became of
+/// each file is not known any more.
+struct LateReport {
+    let hook: StoredHook
+    let run: StoredRun
+
+    /// For a hook that is called once: it names no files.
+    var json: [UInt8] { JSONLine.object { write(nil, to: &$0) }.bytes }
+
+    /// For a hook that gets files: all that are there, so that none is missed.
+    ///
+    /// - Parameters:
+    ///   - manifest: The run's.
+    ///   - rows: The hook's files that are in place, ascending.
+    ///   - size: Most files a call.
+    func input(_ manifest: Manifest, _ rows: [Int], size: Int) -> HookInput {
+        HookInput(batchesOf: rows, size: size, isLate: true) { rows, batch in
+            JSONLine.object { line in
+                write(manifest, to: &line)
+                line.field("batch", batch.number)
+                line.field("batches", batch.count)
+                line.key("entries")
+                line.array { entries in
+                    for row in rows {
+                        entries.object {
+                            HookReport.write(row, of: manifest.files, state: HookReport.present, to: &$0)
+                        }
+                    }
+                }
+            }.bytes
+        }
+    }
+
+    private func write(_ manifest: Manifest?, to line: inout JSONLine) {
+        var report = PullReport(run.counts)
+        report.session = run.session
+        report.run = run.identifier
+        report.result = PullReport.Result(rawValue: hook.result ?? "") ?? .partial
+        line.field("format", "syncagent-report/1")
+        line.field("project", optional: manifest?.project)
+        if let manifest { line.field("revision", manifest.revision) }
+        line.field("manifest_sha256", run.manifest.hex)
+        line.field("group", hook.group)
+        line.field("group_result", report.result.rawValue)
+        line.field("changed", hook.changed)
+        line.field("destination", hook.destination)
+        report.write(to: &line)
+        line.field("late", true)
+    }
+}

@@ -1,0 +1,61 @@
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncStore
+
+extension PullEngine {
+    /// What a hook gets that is called after a crash, or once more.
+    ///
+    /// - Parameters:
+    ///   - hook: The hook.
+    ///   - run: Its run.
+    ///   - destination: Where its files are.
+    ///   - stateDirectory: Where manifests are kept, absolute.
+    func lateInput(
+        _ hook: StoredHook,
+        _ run: StoredRun,
+        in destination: Destination,
+        stateDirectory: String
+    ) -> HookInput {
+        let report = LateReport(hook: hook, run: run)
+        guard let size = hook.batch else { return HookInput(report.json) }
+        do throws(EngineError) {
+            var options = PullOptions(manifest: run.location, stateDirectory: stateDirectory)
+            options.session = run.session
+            let project = try recording { () throws(StoreError) in
+                try environment.store.session(run.session)?.project
+            }
+            let manifest = try manifestSource(options, caching: true)
+                .recorded(run.manifest, project: project ?? "", location: run.location).decode()
+            let rows = try presentRows(hook, run, manifest, in: destination)
+            return report.input(manifest, rows, size: size)
+        } catch {
+            return HookInput(obstacle: "the files are not known any more: \(error.message)")
+        }
+    }
+
+    /// The hook's files that are in place.
+    private func presentRows(
+        _ hook: StoredHook,
+        _ run: StoredRun,
+        _ manifest: Manifest,
+        in destination: Destination
+    ) throws(EngineError) -> [Int] {
+        var rows = try PullRun.selectedRows(manifest, run.selection)
+        if let group = manifest.groups.first(where: { $0.name == hook.group }) {
+            let ofGroup = manifest.rows(of: group)
+            rows.removeAll { !ofGroup.contains($0) }
+        }
+        let stop = environment.stop
+        let inventory = InventoryScan(
+            manifest: manifest,
+            rows: rows,
+            destination: destination,
+            index: StatIndex.read(from: destination),
+            logged: [],
+            threads: environment.workers,
+            isStopped: { stop.isStopped }
+        ).run()
+        return rows.filter { inventory.records[$0] != nil }
+    }
+}
