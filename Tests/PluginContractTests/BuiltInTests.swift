@@ -67,14 +67,17 @@ struct BuiltInTests {
     }
 
     @Test("Rewriting rules keep the contract of resolvers")
-    func rewriting() throws {
+    func rewriting() async throws {
         let rules = try [
             RewriteRule("https://assets.example.com/ https://mirror.example.com/a/"),
             RewriteRule("~^https://(.*)\\.example\\.org/ http://$1.lan/"),
         ]
-        #expect(check(resolver: RewriteResolver(rules)).failures == [])
-        #expect(check(resolver: RewriteResolver(rules), url: "https://x.example.org/b").failures == [])
-        #expect(check(resolver: RewriteResolver([])).failures == [])
+        let failures = await blocking {
+            check(resolver: RewriteResolver(rules)).failures
+                + check(resolver: RewriteResolver(rules), url: "https://x.example.org/b").failures
+                + check(resolver: RewriteResolver([])).failures
+        }
+        #expect(failures == [])
     }
 
     @Test("A file of credentials keeps the contract of providers, S3 signing included")

@@ -189,8 +189,10 @@ struct FaultTests {
         #expect(try await bad.resolve("https://a.example/good").get() == .proceed, "answers afterwards")
         let words = (fixture.notices() + [result.message]).joined(separator: "\n")
         #expect(words.contains(fault.words), "\(words)")
-        bad.close()
-        good.close()
+        await blocking {
+            bad.close()
+            good.close()
+        }
     }
 
     @Test("A flood of standard error is told in few, short, harmless lines [V66]")
@@ -206,7 +208,7 @@ struct FaultTests {
             """
         let client = try fixture.client(body)
         #expect(try await client.resolve().get() == .proceed)
-        client.close()
+        await blocking { client.close() }
         let lines = fixture.notices(.output)
         #expect(lines.first == "\\u{1b}[2Jcleared")
         #expect(lines.count < 400)
