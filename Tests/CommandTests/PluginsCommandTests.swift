@@ -48,8 +48,9 @@ struct PluginsCommandTests {
         try scratch.example("template-sh")
         try scratch.plugin("dead", "#!/bin/sh\nexit 3\n")
         try scratch.plugin("open", "#!/bin/sh\n", mode: 0o777)
-        let later = #"{"jsonrpc":"2.0","id":1,"result":{"protocol":2,"name":"later","points":[]}}"#
-        try scratch.plugin("later", "#!/bin/sh\nread -r line\necho '\(later)'\nread -r line\n")
+        let later = #"'{"jsonrpc":"2.0","id":%s,"result":{"protocol":2,"name":"later","points":[]}}\n'"#
+        let cut = #"id=${line#*'"id":'}; id=${id%%,*}"#
+        try scratch.plugin("later", "#!/bin/sh\nread -r line\n\(cut)\nprintf \(later) $id\nread -r line\n")
         let rows = try Tool(scratch).run(["plugins", "list", "--json"]).objects()
         func row(_ name: String) -> [String: Any] { rows.first { $0["name"] as? String == name } ?? [:] }
         #expect(row("template-sh")["points"] as? [String] == ["condition"])

@@ -87,7 +87,7 @@ package struct PluginProgram: Sendable, Hashable {
         do throws(ProgramError) {
             real = try physicalProgram(path, role: "plugin", destination: destination)
         } catch {
-            throw unusable(error.message)
+            throw unusable(error.message.hasSuffix(".") ? String(error.message.dropLast()) : error.message)
         }
         let parent = real.lastIndex(of: "/").map { String(real[..<$0]) } ?? ""
         for place in [real, parent.isEmpty ? "/" : parent] {
