@@ -1,4 +1,5 @@
 import Foundation
+import SyncControl
 import SyncModel
 import SyncReport
 import SyncSchedule

@@ -1,3 +1,4 @@
+import SyncAgent
 import SyncModel
 import SyncSchedule
 
