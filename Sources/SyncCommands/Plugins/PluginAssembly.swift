@@ -126,6 +126,8 @@ struct PluginPlace: Sendable {
         configuration.settings = use.settings
         configuration.destination = destination
         configuration.runtimeDirectory = runtimeDirectory
+        // An agent keeps its conditions for weeks; the plugins of a run end with it.
+        if use.point == .condition { configuration.restart.rest = .seconds(600) }
         if let timeout = use.timeout { configuration.limits.request = .seconds(timeout) }
         return PluginClient(configuration)
     }
