@@ -5,16 +5,12 @@ package import SyncPlugins
 /// Lets a plugin do what follows when a group is complete: method `hook.run`.
 package struct PluginHook: GroupHook {
     private let client: PluginClient
-    private let directory: PrivateDirectory
 
     /// Most **bytes** of its output that are kept.
     private static let mostOutput = 64 << 10
 
     /// Calls the plugin of this client, which was made for ``PluginPoint/hook``.
-    package init(_ client: PluginClient) {
-        self.client = client
-        directory = PrivateDirectory(in: client.configuration.runtimeDirectory)
-    }
+    package init(_ client: PluginClient) { self.client = client }
 
     package func run(_ invocation: HookInvocation) -> HookOutcome {
         let clock = SuspendingClock()
@@ -32,7 +28,7 @@ package struct PluginHook: GroupHook {
     }
 
     private func call(_ invocation: HookInvocation) throws(PluginError) -> JSONValue {
-        let report = try directory.file(holding: invocation.input, for: client)
+        let report = try client.directory.file(holding: invocation.input, for: client)
         defer { unlink(report) }
         return try client.call(
             "hook.run",

@@ -3,7 +3,7 @@ import SyncModel
 import SyncPlugins
 import Synchronization
 
-/// A directory that only this user can look into, made when it is first needed and removed with the last reference.
+/// A directory that only this user can look into, made when it is first needed.
 final class PrivateDirectory: Sendable {
     private struct State {
         var path: String?
@@ -16,8 +16,13 @@ final class PrivateDirectory: Sendable {
     /// - Parameter parent: Absolute.
     init(in parent: String) { self.parent = parent }
 
-    deinit {
-        if let path = state.withLock(\.path) { rmdir(path) }
+    deinit { remove() }
+
+    /// Removes it when nothing is in it any more. It is made again when it is needed again.
+    func remove() {
+        state.withLock { state in
+            if let path = state.path, rmdir(path) == 0 { state.path = nil }
+        }
     }
 
     /// A name in it that was not given before.

@@ -23,12 +23,17 @@ package final class PluginClient: Sendable {
 
     /// What it was made with.
     package let configuration: PluginConfiguration
+    /// For reports and pipes.
+    let directory: PrivateDirectory
     private let inbox = PluginInbox()
     private let state = Mutex(State())
     private let ended = DispatchGroup()
 
     /// Makes a client; nothing is started yet.
-    package init(_ configuration: PluginConfiguration) { self.configuration = configuration }
+    package init(_ configuration: PluginConfiguration) {
+        self.configuration = configuration
+        directory = PrivateDirectory(in: configuration.runtimeDirectory)
+    }
 
     deinit {
         // The worker ends the program by itself.
@@ -105,6 +110,7 @@ package final class PluginClient: Sendable {
             inbox.post(.close)
         }
         ended.wait()
+        directory.remove()
     }
 
     /// What a bad answer means to a caller.

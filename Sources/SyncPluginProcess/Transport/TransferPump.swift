@@ -8,7 +8,6 @@ final class TransferPump {
     let inbox: PumpInbox
     let retries: PluginTransport.Retries
     let events: @Sendable (TransferEvent) -> Void
-    private let directory: PrivateDirectory
     private let start = SuspendingClock().now
 
     /// Every transfer that has not ended.
@@ -38,7 +37,6 @@ final class TransferPump {
         self.inbox = inbox
         self.retries = retries
         self.events = events
-        directory = PrivateDirectory(in: client.configuration.runtimeDirectory)
     }
 
     deinit { buffer.deallocate() }
@@ -145,7 +143,7 @@ final class TransferPump {
         transfer.lastSource = source
         let pipe: BodyPipe
         do throws(PluginError) {
-            pipe = try BodyPipe(in: directory, for: client)
+            pipe = try BodyPipe(in: client.directory, for: client)
         } catch {
             finish(transfer, .misuse, error.description)
             return
