@@ -12,6 +12,8 @@ func exampleTransport(_ fixture: PluginFixture, timeout: Duration = .seconds(1))
     )
     var retries = PluginTransport.Retries()
     retries.firstDelay = .milliseconds(10)
+    // A server that stalls again and again shall outlast a test that is kept waiting by others.
+    retries.most = 30
     return PluginTransport(client, retries: retries)
 }
 

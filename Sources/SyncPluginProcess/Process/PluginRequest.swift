@@ -109,12 +109,10 @@ struct RequestTable {
         return sent.sorted { $0.key < $1.key }.map(\.value.request)
     }
 
-    /// Takes out everything.
+    /// Takes out everything; the numbers of what was sent stay known.
     mutating func removeAll() -> [PluginRequest] {
-        defer {
-            pending = [:]
-            abandoned = []
-        }
+        abandoned.formUnion(pending.filter(\.value.isSent).keys)
+        defer { pending = [:] }
         return pending.sorted { $0.key < $1.key }.map(\.value.request)
     }
 }

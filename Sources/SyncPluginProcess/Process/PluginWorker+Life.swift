@@ -11,10 +11,14 @@ extension PluginWorker {
         guard requests.count > 0, !isClosing, !restart.isGivenUp, restart.notBefore <= now else { return }
         do throws(PluginError) {
             try configuration.program.check(destination: configuration.destination)
-            let child = try begin()
-            self.child = child
         } catch {
             giveUp(error.message)
+            return
+        }
+        do throws(ProgramError) {
+            child = try PluginChild(start: configuration.program.path, variables: variables, limits: limits)
+        } catch {
+            notStarted(error)
             return
         }
         framing = LineFraming(limit: limits.line)
@@ -32,15 +36,21 @@ extension PluginWorker {
         write(RPCText.request(ownNumber, "initialize", initialization))
     }
 
-    private func begin() throws(PluginError) -> PluginChild {
-        let variables =
-            HookEnvironment.minimal(configuration.environment)
+    private var variables: [String] {
+        HookEnvironment.minimal(configuration.environment)
             + ["SYNCAGENT_PLUGIN_PROTOCOL=\(PluginProtocol.version)"]
-        do throws(ProgramError) {
-            return try PluginChild(start: configuration.program.path, variables: variables, limits: limits)
-        } catch {
-            throw PluginError(plugin: configuration.program.name, code: .unavailable, message: error.message)
+    }
+
+    /// No process or memory is to be had for now (F095), or it is no program.
+    private func notStarted(_ error: ProgramError) {
+        guard error.code == .exhausted else {
+            giveUp(error.message)
+            return
         }
+        restart.ended(at: now)
+        endReason = error.message
+        tell(.ended, error.message)
+        if restart.isGivenUp { giveUp(error.message) }
     }
 
     private var initialization: JSONLine {
@@ -112,10 +122,10 @@ extension PluginWorker {
     ///
     /// - Parameter reason: What it did; `nil` when it did nothing.
     func makeEnd(_ reason: String?) {
+        unansweredSince = nil
         guard let child else { return }
         if case .ending(.killed) = phase { return }
         if let reason { endReason = reason }
-        unansweredSince = nil
         child.signalGroup(SIGKILL)
         enter(.ending(.killed), for: nil)
     }
