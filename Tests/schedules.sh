@@ -84,17 +84,22 @@ inside_cron() {
 }
 
 inside_systemd() {
+  local status=0
   if [ "$(id -u)" = 0 ]; then
     # A user's manager of its own, in a control group of its own.
     mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system /run/user
     umount -R /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup || { skipped "systemd: no control groups"; exit 77; }
-    mkdir /sys/fs/cgroup/manager && chown 65534:65534 /sys/fs/cgroup/manager /sys/fs/cgroup/manager/cgroup.*
-    echo $$ >/sys/fs/cgroup/manager/cgroup.procs
+    # Control groups have no namespace of their own: it goes again below.
+    local group=/sys/fs/cgroup/syncagent-$(basename "$WORK")
+    mkdir "$group" && chown 65534:65534 "$group" "$group"/cgroup.*
+    echo $$ >"$group/cgroup.procs"
     mkdir -m 700 /run/user/65534 && chown 65534:65534 /run/user/65534
     chown -R 65534:65534 "$WORK/home"
     HOME=$WORK/home XDG_RUNTIME_DIR=/run/user/65534 setpriv --reuid=65534 --regid=65534 --clear-groups \
-      "$0" inside-systemd
-    exit
+      "$0" inside-systemd || status=$?
+    echo $$ >/sys/fs/cgroup/cgroup.procs
+    find "$group" -depth -type d -exec rmdir {} + || true
+    exit "$status"
   fi
   unset XDG_CONFIG_HOME XDG_STATE_HOME
   local timer=syncagent-schedule-tower.timer service=syncagent-schedule-slow.service
