@@ -77,7 +77,7 @@ struct ConditionRunTests {
 
         try bus.set("Metered", "2")
         #expect(try run("resume").status == 0)
-        let wait = try run("wait", "--json")
+        let wait = try run("wait")
         #expect(wait.status == 0, "\(wait.error)")
         #expect(try published.scratch.contents(of: "tower").contains("large.bin"))
         let events = try run("events").output
