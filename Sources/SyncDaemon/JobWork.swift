@@ -112,8 +112,9 @@ struct JobWork: Sendable {
         job.gate?.opened(handle)
         do throws(EngineError) {
             let report = try handle.engine.work(on: run, stateDirectory: environment.stateDirectory)
+            let end = job.stop.isStopped && report.result != .ok ? "stopped" : report.result.rawValue
             environment.log(
-                "\(escaped(job.session)): \(report.result.rawValue), \(report.files.total) files, "
+                "\(escaped(job.session)): \(end), \(report.files.total) files, "
                     + "\(report.changed) changed, \(ByteCount(report.bytes.received)) in \(report.requests) requests"
             )
             if job.stop.reason == .policy, let block = job.gate?.block { return .blocked(block) }
