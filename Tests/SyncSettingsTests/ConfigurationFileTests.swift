@@ -1,4 +1,5 @@
 import Foundation
+import SyncPlugins
 import SyncSettings
 import SyncTransfer
 import Testing
@@ -199,7 +200,7 @@ struct ConfigurationFileTests {
         ),
         (
             "{hooks: {reindex: {program: 'x'}}}",
-            "c.json:1: hooks.reindex.program: 'x' is not an absolute path"
+            "c.json:1: hooks.reindex.program: 'x' is neither an absolute path nor a URL nor plugin:NAME"
         ),
         (
             "{hooks: {reindex: {program: '/x', argument: []}}}",
@@ -266,6 +267,7 @@ struct ExampleTests {
         #expect(settings.minimumTLS == .tls12 && settings.http2 == .never && settings.redirectLimit == 10)
         #expect(settings.downgrade != .none && settings.privateTargets != .none)
         #expect(try parse(text).hooks["reindex"]?.timeout == 3600)
+        #expect(try parse(text).plugins.uses.map(\.point) == [.resolver, .verifier, .observer])
         #expect(try parse(text).metricsFile == "/var/lib/prometheus/node-exporter/syncagent.prom")
         #expect(throws: SettingsError.self) { try parse("{metrics: {textfile: \"/tmp/metrics.txt\"}}") }
         for key in ConfigurationFile.keys { #expect(text.contains("\"\(key)\":"), "\(key)") }
