@@ -119,7 +119,9 @@ struct ThreeNightsTests {
         let told = try #require(report.sessions.first)
         #expect(told.verdict == .ok && told.problems == [])
         #expect(told.nights.map(\.result) == ["stopped", "stopped", "ok"])
-        #expect(told.nights.map(\.runs) == [1, 1, 1])
+        // In the second, the old run may have begun again before the newer manifest took its place.
+        let runs = told.nights.map(\.runs)
+        #expect([[1, 1, 1], [1, 2, 1]].contains(runs), "\(runs)")
         #expect(told.nights.allSatisfy { $0.amounts.received > 0 && $0.amounts.requests > 0 })
         let received = told.nights.reduce(UInt64(0)) { $0 + $1.amounts.received }
         #expect(received == told.amounts.received)
