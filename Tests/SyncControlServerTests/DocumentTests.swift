@@ -25,7 +25,8 @@ struct DocumentTests {
         let expected: [Route] = [
             .agent, .stopAgent, .sessions, .session("tower"), .remove("tower", files: false), .enqueue,
             .pause("tower"), .resume("tower"), .cancel("tower"), .prioritize("tower"),
-            .events("tower", since: 0, follow: false, progress: false), .hooks(session: "tower"), .replay(7), .metrics,
+            .events("tower", since: 0, follow: false, progress: false), .hooks(session: "tower"), .replay(7),
+            .metrics,
         ]
         #expect(found == expected)
     }
