@@ -85,16 +85,10 @@ let package = Package(
         library("SyncCompression", ["SyncModel", "CZstd"]),
         library("SyncTransfer", ["SyncModel", "SyncPlugins", "CCurl", "CPosix"]),
         library("SyncSettings", ["SyncModel", "SyncPlugins", "SyncTransfer"]),
-        tests(
-            "SyncSettingsTests",
-            ["SyncSettings", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]
-        ),
+        tests("SyncSettingsTests", ["SyncSettings", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncFiles", ["SyncModel", "SyncDigest", "CPosix"]),
         tests("SyncFilesTests", ["SyncFiles", "SyncDigest", "SyncModel", "SyncUnpack", "SyncTestKit"]),
-        library(
-            "SyncUnpack",
-            ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"]
-        ),
+        library("SyncUnpack", ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"]),
         tests("SyncUnpackTests", ["SyncUnpack", "SyncPlanner", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncStore", ["SyncModel", "CPosix", "CSQLite", database]),
         // What sessions did, for people, programs and Prometheus.
@@ -105,63 +99,40 @@ let package = Package(
         library("SyncPluginProcess", ["SyncModel", "SyncPlugins", "SyncHooks", "CPosix"]),
         // What every plugin must do, for people who write one and for tests.
         library("SyncPluginChecks", ["SyncPlugins", "SyncPluginProcess", "SyncModel"]),
-        tests(
-            "SyncPluginProcessTests",
-            [
-                "SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncTestKit",
-            ]
-        ),
-        tests(
-            "PluginContractTests",
-            [
-                "SyncPluginChecks", "SyncTransfer", "SyncConditions", "SyncHooks", "SyncPlugins", "SyncModel",
-                "SyncTestKit",
-            ]
-        ),
-        library(
-            "SyncPublisher",
-            [
-                "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
-            ]
-        ),
-        tests(
-            "SyncPublisherTests",
-            [
-                "SyncPublisher", "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncTestKit",
-            ]
-        ),
+        tests("SyncPluginProcessTests", [
+            "SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncTestKit",
+        ]),
+        tests("PluginContractTests", [
+            "SyncPluginChecks", "SyncTransfer", "SyncConditions", "SyncHooks", "SyncPlugins", "SyncModel", "SyncTestKit",
+        ]),
+        library("SyncPublisher", [
+            "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
+        ]),
+        tests("SyncPublisherTests", [
+            "SyncPublisher", "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncTestKit",
+        ]),
 
         // The order of the steps.
-        library(
-            "SyncEngine",
-            [
-                "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
-                "SyncUnpack", "SyncFiles", "SyncStore", "CPosix",
-            ]
-        ),
-        tests(
-            "SyncEngineTests",
-            [
-                "SyncEngine", "SyncPlugins", "SyncModel", "SyncManifest", "SyncDigest", "SyncUnpack",
-                "SyncFiles",
-                "SyncStore", "SyncTestKit", database,
-            ]
-        ),
+        library("SyncEngine", [
+            "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
+            "SyncUnpack", "SyncFiles", "SyncStore", "CPosix",
+        ]),
+        tests("SyncEngineTests", [
+            "SyncEngine", "SyncPlugins", "SyncModel", "SyncManifest", "SyncDigest", "SyncUnpack", "SyncFiles",
+            "SyncStore", "SyncTestKit", database,
+        ]),
 
         // What people and programs reach.
-        library(
-            "SyncServer",
-            [
-                "SyncModel", logging,
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
-                .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-            ]
-        ),
+        library("SyncServer", [
+            "SyncModel", logging,
+            .product(name: "Hummingbird", package: "hummingbird"),
+            .product(name: "HummingbirdCore", package: "hummingbird"),
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+            .product(name: "NIOCore", package: "swift-nio"),
+            .product(name: "NIOPosix", package: "swift-nio"),
+            .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
+            .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        ]),
         tests("SyncServerTests", ["SyncServer", .product(name: "HTTPTypes", package: "swift-http-types")]),
         // The control API of the agent: what is said on the socket.
         library("SyncControl", ["SyncModel"]),
@@ -170,42 +141,28 @@ let package = Package(
         tests("SyncScheduleTests", ["SyncSchedule"]),
         // Whether a run may go on now: what the machine says of power, network, load, people, space and time.
         library("SyncConditions", ["SyncModel", "SyncPlugins", "SyncSchedule", "CPosix"]),
-        tests(
-            "SyncConditionsTests",
-            [
-                "SyncConditions", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit",
-            ]
-        ),
+        tests("SyncConditionsTests", [
+            "SyncConditions", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit",
+        ]),
         // The process that works on runs nobody waits for.
-        library(
-            "SyncDaemon",
-            [
-                "SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore",
-                "SyncReport",
-                "SyncSchedule",
-            ]
-        ),
-        tests(
-            "SyncDaemonTests",
-            [
-                "SyncDaemon", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks",
-                "SyncTransfer",
-                "SyncPlugins", "SyncReport",
-                "SyncModel", "SyncSchedule", "SyncTestKit", database,
-            ]
-        ),
-        library(
-            "SyncControlServer",
-            [
-                "SyncControl", "SyncModel", "CPosix", logging,
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
-                .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-            ]
-        ),
+        library("SyncDaemon", [
+            "SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncReport",
+            "SyncSchedule",
+        ]),
+        tests("SyncDaemonTests", [
+            "SyncDaemon", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks", "SyncTransfer",
+            "SyncPlugins", "SyncReport",
+            "SyncModel", "SyncSchedule", "SyncTestKit", database,
+        ]),
+        library("SyncControlServer", [
+            "SyncControl", "SyncModel", "CPosix", logging,
+            .product(name: "Hummingbird", package: "hummingbird"),
+            .product(name: "HummingbirdCore", package: "hummingbird"),
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+            .product(name: "NIOCore", package: "swift-nio"),
+            .product(name: "NIOPosix", package: "swift-nio"),
+            .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        ]),
         // An agent in memory and a server in front of it, for the tests of both ends; never shipped.
         .target(
             name: "SyncControlFixture",
@@ -213,34 +170,20 @@ let package = Package(
             path: "Tests/SyncControlFixture",
             swiftSettings: strict
         ),
-        tests(
-            "SyncControlServerTests",
-            ["SyncControlServer", "SyncControl", "SyncControlFixture", "SyncModel"]
-        ),
+        tests("SyncControlServerTests", ["SyncControlServer", "SyncControl", "SyncControlFixture", "SyncModel"]),
         library("SyncAgent", ["SyncControl", "SyncModel", "CPosix", "CCurl"]),
-        tests(
-            "SyncAgentTests",
-            ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]
-        ),
-        library(
-            "SyncCommands",
-            [
-                "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer",
-                "SyncSettings",
-                "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer",
-                "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles",
-                "SyncDigest", "CPosix",
-                "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport",
-                argumentParser, logging,
-            ]
-        ),
-        tests(
-            "SyncCommandsTests",
-            [
-                "SyncCommands", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", "SyncSettings",
-                "SyncTransfer", "SyncDaemon", "SyncControl", argumentParser,
-            ]
-        ),
+        tests("SyncAgentTests", ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]),
+        library("SyncCommands", [
+            "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncSettings",
+            "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer",
+            "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles", "SyncDigest", "CPosix",
+            "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport",
+            argumentParser, logging,
+        ]),
+        tests("SyncCommandsTests", [
+            "SyncCommands", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", "SyncSettings",
+            "SyncTransfer", "SyncDaemon", "SyncControl", argumentParser,
+        ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         tests("CommandTests", ["syncagent", "SyncTestKit"]),
         // A target of its own, so that its processes and those of CommandTests do not starve each other.
@@ -249,13 +192,9 @@ let package = Package(
 
         // For tests here and of plugins elsewhere.
         library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL"]),
-        tests(
-            "FaultMatrixTests",
-            [
-                "syncagent", "SyncTestKit", "SyncPlugins", "SyncTransfer", "SyncEngine", "SyncStore",
-                "SyncModel",
-            ]
-        ),
+        tests("FaultMatrixTests", [
+            "syncagent", "SyncTestKit", "SyncPlugins", "SyncTransfer", "SyncEngine", "SyncStore", "SyncModel",
+        ]),
         tests("SyncTestKitTests", ["SyncTestKit", "SyncPlugins"]),
         tests("SyncTransferTests", ["SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         // Lives in a store until SyncStoreTests kills it; never shipped.
