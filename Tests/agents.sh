@@ -4,15 +4,16 @@
 #
 # usage: agents.sh [PART…]
 #
-#   restart    every process is killed and the runtime directory is gone, as after a reboot: with nothing but
-#              `agent run` everything goes on; a hook that was running is called again, what was paused stays so
+#   restart    every process is killed and the runtime directory is gone, as after a reboot; as root the next agent sees
+#              another boot id and process ids that begin anew: with nothing but `agent run` everything goes on; a hook
+#              that was running is called again, what was paused stays so
 #   race       50 pulls of one session at once: one works, 49 end with 75; 50 background pulls at once with no agent:
 #              one agent, one run, 50 acknowledgements
 #   storm      4,000 requests to pause, resume, cancel and enqueue on eight connections that stay open, as fast as the
 #              agent takes them: every answer is a proper one, at least 1,000 a second (SYNCAGENT_STORM_RATE for another
 #              bound), the end a legal state
-#   followers  a client that follows the events is killed 100 times: what it and its successors got has no gap and no
-#              repeat
+#   followers  'events --follow' and 'attach' are killed 100 times each: what they and their successors got has no gap and
+#              no repeat
 #   rest       CPU, wake-ups and memory of an agent with 20 sessions and nothing to do, over 30 s: at most one wake-up in 10 s
 #   list       from the start of an agent until 20 sessions are listed
 #   enqueue    a background pull of 100,000 files: time, rows, bytes

@@ -37,6 +37,25 @@ struct BackgroundSettingsTests {
         #expect(capped.connections == 3 && capped.connectionsPerHost == 3)
     }
 
+    @Test("Whatever a run asks for, it gets no more than its share of the agent's connections [S85]")
+    func share() throws {
+        for (arguments, expected) in [([], (5, 5, 5)), (["--connections", "3"], (3, 3, 3))]
+            as [([String], (Int, Int, Int))]
+        {
+            var needs = EngineNeeds(deadline: .seconds(60), patience: nil, stop: StopRequest())
+            needs.settings = try BackgroundSettings(try loaded(arguments), isWhole: false).text()
+            needs.connectionShare = 5
+            let tuning = try BackgroundSettings.tuning(
+                needs,
+                environment: EnvironmentPaths(home: nil) { _ in nil }
+            )
+            let found = try EngineAssembly.configuration(tuning) { _ in }
+            #expect(found.connections == expected.0)
+            #expect(found.connectionsPerHost == expected.1)
+            #expect(min(found.initialConnections, found.connections) == expected.2)
+        }
+    }
+
     @Test("What the client said reaches the agent; secrets are refused with 64")
     func kept() throws {
         let said = try loaded(["--rewrite", "a b", "--proxy", "p:1", "--tls-min", "1.3", "--header", "@/h"])

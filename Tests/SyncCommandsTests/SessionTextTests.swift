@@ -126,16 +126,25 @@ struct SessionTextTests {
     }
 
     @Test(
-        "The end of a run is an exit status",
+        "The end of a run is an exit status: the pull's own, 2 where none is on record [S27]",
         arguments: [
-            ("finished", "ok", 0, SyncModel.ExitStatus.done), ("finished", "ok", 1, .hookFailed),
-            ("finished", "partial", 0, .incomplete), ("finished", "failed", 0, .incomplete),
-            ("cancelled", nil, 0, .incomplete),
-        ] as [(String, String?, Int, SyncModel.ExitStatus)]
+            ("finished", "ok", 0, 0, SyncModel.ExitStatus.done), ("finished", "ok", 0, 1, .hookFailed),
+            ("finished", "partial", 2, 0, .incomplete), ("finished", "failed", nil, 0, .incomplete),
+            ("finished", "failed", 69, 0, .unavailable), ("finished", "failed", 65, 0, .dataInvalid),
+            ("finished", "failed", 0, 0, .incomplete), ("finished", "failed", 999, 0, .incomplete),
+            ("cancelled", nil, nil, 0, .incomplete),
+        ] as [(String, String?, Int32?, Int, SyncModel.ExitStatus)]
     )
-    func ends(state: String, result: String?, failedHooks: Int, status: SyncModel.ExitStatus) throws {
+    func ends(
+        state: String,
+        result: String?,
+        recorded: Int32?,
+        failedHooks: Int,
+        status: SyncModel.ExitStatus
+    ) throws {
         var run = try #require(Self.session(state).run)
         run.result = result
+        run.exitStatus = recorded
         guard case .over(let found, _) = RunWatch.end(of: run, failedHooks: failedHooks) else {
             Issue.record("a run that is over is over")
             return

@@ -103,7 +103,8 @@ final class AgentBench: Sendable {
         server.releaseStalls()
     }
 
-    private var packPaths: [String] { objects.keys.sorted() }
+    /// Where packs are served.
+    var packPaths: [String] { objects.keys.sorted() }
 
     private var objects: [String: ServedObject] {
         var builder = ManifestBuilder(tree)

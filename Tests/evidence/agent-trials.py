@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The parts of agents.sh; started by it, which says what each shows."""
-import argparse, glob, json, os, random, shutil, signal, socket, statistics, subprocess, sys, threading, time
+import argparse, fcntl, glob, json, os, random, shutil, signal, socket, sqlite3, statistics, struct, subprocess, sys, threading, time, uuid
 from collections import Counter, deque
 import checks
 from agents import PATIENCE, Place, Story, UnixConnection
@@ -83,9 +83,14 @@ class Parts(Place):
         with open(child) as file:
             os.kill(int(file.read()), signal.SIGKILL)
         shutil.rmtree(self.runtime, ignore_errors=True)
-        time.sleep(0.2)
-        self.hold("nobody is at work", not glob.glob(self.runtime + "/*"))
-        self.start_agent()
+        leases = glob.glob(self.state + "/sessions/*.lock")
+        self.hold(f"nobody is at work: {len(leases)} leases and the agent's lock are free, the runtime directory is gone",
+                  leases and not any(map(self.is_locked, leases + [self.state + "/agent.lock"])) and not os.path.exists(self.runtime))
+        wrapper = self.other_boot()
+        if wrapper:
+            # A restart can number file systems anew, too.
+            self.renumber(1)
+        self.start_agent(wrapper=wrapper)
         done = self.until(lambda: all(s in ("finished", "paused") for s in self.states().values()) and self.store.rest())
         after = self.states()
         self.hold(f"everything went on with no command: {after}", done and
@@ -97,8 +102,46 @@ class Parts(Place):
         for name, state in after.items():
             if state == "finished":
                 self.hold(f"{name}: every file is right", not self.right(name))
+        if wrapper:
+            self.renumber(-1)       # doctor asks whether it is the right directory
         self.broken += self.doctor()
-        self.end_agent()
+        self.hold("the agent stops", self.ask("agent", "stop")[0] == 0)
+        self.agent.wait()
+
+    def renumber(self, step):
+        """Makes the store believe that destinations were on file systems with other numbers."""
+        db = sqlite3.connect(self.store.path, timeout=PATIENCE)
+        with db:
+            db.execute("UPDATE sessions SET device = device + ?", (step,))
+        db.close()
+
+    @staticmethod
+    def is_locked(path):
+        with open(path, "rb+") as file:
+            try:        # F_OFD_SETLK: seen by whoever uses such locks, in this process and in others
+                fcntl.fcntl(file, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
+                return False
+            except OSError:
+                return True
+
+    def other_boot(self):
+        """What to put before a command so that it sees another boot id and process ids from 1; nothing where that cannot be."""
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            before = file.read().strip()
+        path = f"{self.a.work}/boot-id"
+        with open(path, "w") as file:
+            file.write(str(uuid.uuid4()) + "\n")
+        wrapper = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c",
+                   f'mount --bind {path} /proc/sys/kernel/random/boot_id && exec "$@"', "sh"]
+        try:
+            seen = subprocess.run(wrapper + ["cat", "/proc/sys/kernel/random/boot_id"], capture_output=True, text=True)
+        except OSError:
+            seen = None
+        if seen is None or seen.returncode or seen.stdout.strip() == before:
+            print("not root: the next agent sees the same boot id", flush=True)
+            return []
+        print(f"boot id {before} before, {seen.stdout.strip()} after; process ids begin anew", flush=True)
+        return wrapper
 
     def race(self):
         mark = os.path.getsize(self.a.log)
@@ -211,6 +254,7 @@ class Parts(Place):
         self.hold(f"{story.sequence} events in order {complaints[:3]}", not complaints and story.sequence > 0)
 
     def followers(self):
+        """`events --follow` and `attach`, each killed 100 times, while runs come and go."""
         self.fresh_agent()
         self.background("followed")
         over = threading.Event()
@@ -224,25 +268,43 @@ class Parts(Place):
 
         worker = threading.Thread(target=work)
         worker.start()
-        choose, got, cut = random.Random(1), [], 0
-        for _ in range(100):
-            client = self.client("events", "followed", "--follow", "--json", "--since", str(got[-1] if got else 0))
-            time.sleep(choose.uniform(0, 0.25))
-            client.kill()
+        try:
+            followed = self.kill_readers(lambda seen: ("events", "followed", "--follow", "--json", "--since", str(seen)))
+            attached = self.kill_readers(lambda seen: ("attach", "followed", "--json", "--since", str(seen)))
+        finally:
+            over.set()
+            worker.join()
+        for kind, (got, cut, progress) in (("events --follow", followed), ("attach", attached)):
+            done = subprocess.run([self.syncagent, "events", "followed", "--json", "--since", str(got[-1] if got else 0)],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            rest = [json.loads(line)["seq"] for line in done.stdout.splitlines()]
+            self.hold(f"{kind}: 100 readers killed ({cut} in the middle of a line) saw {len(got)} events and {progress} lines of "
+                      f"progress, the rest is {len(rest)}; no gap, no repeat",
+                      got + rest == list(range(1, len(got + rest) + 1)) and len(got) > 0)
+        self.story("followed")
+        self.end_agent()
+
+    def kill_readers(self, command):
+        """Kills 100 readers one after the other, each at a random moment; the next one goes on where the last was."""
+        choose, got, cut, progress, killed = random.Random(1), [], 0, 0, 0
+        while killed < 100:
+            client = self.client(*command(got[-1] if got else 0))
+            # Killed at a random moment of its life: nothing is waited for.
+            try:
+                client.wait(choose.uniform(0, 0.25))
+            except subprocess.TimeoutExpired:
+                killed += 1         # one that ends because its run does is none
+                client.kill()
             out, _ = client.communicate()
             lines = out.split("\n")
             cut += lines[-1] != ""
-            got += [json.loads(line)["seq"] for line in lines[:-1] if line]
-        over.set()
-        worker.join()
-        done = subprocess.run([self.syncagent, "events", "followed", "--json", "--since", str(got[-1] if got else 0)],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        seen = len(got)
-        got += [json.loads(line)["seq"] for line in done.stdout.splitlines()]
-        self.hold(f"100 readers killed ({cut} in the middle of a line) saw {seen} events, the rest is {len(got) - seen}; "
-                  "no gap, no repeat", got == list(range(1, len(got) + 1)) and seen > 0)
-        self.story("followed")
-        self.end_agent()
+            for line in lines[:-1]:
+                event = json.loads(line)
+                if "seq" in event:
+                    got.append(event["seq"])
+                else:
+                    progress += 1
+        return got, cut, progress
 
     def sessions(self, count):
         self.fresh_agent()

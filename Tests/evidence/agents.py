@@ -68,9 +68,9 @@ class Place:
         self.agent = None
         self.foreign = 0        # agents killed that a client had started
 
-    def start_agent(self, *arguments):
+    def start_agent(self, *arguments, wrapper=()):
         log = open(f"{self.work}/agent.log", "ab")
-        self.agent = subprocess.Popen([self.syncagent, "agent", "run", *arguments], stdin=subprocess.DEVNULL,
+        self.agent = subprocess.Popen([*wrapper, self.syncagent, "agent", "run", *arguments], stdin=subprocess.DEVNULL,
                                       stdout=log, stderr=log, start_new_session=True)
         log.close()
 

@@ -9,16 +9,29 @@ struct AttachCommand: AsyncParsableCommand {
         commandName: "attach",
         abstract: "Show the progress of a session's run until it ends; ^C leaves the run going.",
         discussion: """
-            Starts an agent when none runs. With --json the session's events as they come, progress among them. \
-            Exit status: that of 'syncagent wait'; 130 or 143 when it was detached, and the run goes on.
+            Starts an agent when none runs. With --json the session's events as they come, to the last one of the run, \
+            progress among them. With --since N every event after N, also those from before: a program that keeps the \
+            last `seq` it has dealt with misses nothing and sees nothing twice. Exit status: that of 'syncagent \
+            wait'; 130 or 143 when it was detached, and the run goes on.
             """
     )
 
     @OptionGroup
     var session: SessionArgument
 
+    @Option(
+        help: ArgumentHelp("With --json: begin after this event.  (default: with what comes)", valueName: "n")
+    )
+    var since: Int64?
+
     @OptionGroup(title: "Output")
     var reporting: ReportingOptions
+
+    func validate() throws {
+        guard let since else { return }
+        if since < 0 { throw ValidationError("--since takes 0 or more, not \(since).") }
+        if !reporting.json { throw ValidationError("--since goes with --json.") }
+    }
 
     func run() async throws {
         let output = reporting.output()
@@ -27,7 +40,7 @@ struct AttachCommand: AsyncParsableCommand {
         let name = try StateAccess.session(session.session, in: store)
         let watch = RunWatch(store: store, session: name)
         let display = reporting.display(on: output)
-        let json = reporting.json
+        let (json, since) = (reporting.json, since)
         do {
             try await StopSignals.cancelling(
                 notice: {
@@ -36,7 +49,7 @@ struct AttachCommand: AsyncParsableCommand {
                 atOnce: { output.clearProgress() },
                 {
                     try await display.whileRunning {
-                        try await Self.follow(watch, state, display, json: json)
+                        try await Self.follow(watch, state, display, json: json, since: since)
                     }
                 }
             )
@@ -50,32 +63,56 @@ struct AttachCommand: AsyncParsableCommand {
         _ watch: RunWatch,
         _ state: StateAccess,
         _ display: ProgressDisplay,
-        json: Bool
+        json: Bool,
+        since: Int64?
     ) async throws {
         let client = try await AgentReach(state: state).client()
         let status = try await client.session(watch.session)
         let session = AgentSession(watch.session, client: client)
+        let start = since ?? status.lastSequence
         if case .over(let status, let words) = try watch.look() {
+            if json { try printRest(after: start, watch, state) }
             return try end(status, words, watch, state)
         }
-        try await withThrowingTaskGroup(of: Void.self) { group in
+        try await withThrowingTaskGroup(of: Int64.self) { group in
+            // Prints what comes; its result is the number of the last event.
             group.addTask {
-                let events = session.events(after: status.lastSequence, following: true, progress: true)
-                for try await event in events {
-                    if json { state.output.line(event.json) }
-                    if event.name == "progress" { try show(event, on: display) }
+                var last = start
+                let events = session.events(after: start, following: true, progress: true)
+                do {
+                    for try await event in events {
+                        if json { state.output.line(event.json) }
+                        if let sequence = event.sequence { last = sequence }
+                        if event.name == "progress" { try show(event, on: display) }
+                    }
+                } catch {
+                    // Cancelled, or the agent has gone for good: the store knows the rest.
                 }
+                return last
             }
             // The end is looked for in the store: it is there whoever worked on the run.
             while true {
                 if case .over(let status, let words) = try watch.look() {
                     group.cancelAll()
-                    // What is still on its way says nothing that is not known.
-                    while let _ = try? await group.next() {}
+                    // What is still on its way is in the store.
+                    let last = try await group.next() ?? start
+                    if json { try printRest(after: last, watch, state) }
                     return try end(status, words, watch, state)
                 }
                 try await Task.sleep(for: .milliseconds(200))
             }
+        }
+    }
+
+    /// The events that had not come when the run was over.
+    private static func printRest(
+        after sequence: Int64,
+        _ watch: RunWatch,
+        _ state: StateAccess
+    ) throws(CommandFailure) {
+        var feed = EventFeed(store: watch.store, session: watch.session, after: sequence)
+        while case let lines = try feed.next(), !lines.isEmpty {
+            for line in lines { state.output.line(line.text) }
         }
     }
 

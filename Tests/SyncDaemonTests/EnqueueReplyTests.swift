@@ -1,0 +1,46 @@
+import SyncControl
+import SyncDaemon
+import SyncModel
+import SyncStore
+import SyncTestKit
+import Testing
+
+@Suite("What an agent says of a request", .timeLimit(.minutes(3)))
+struct EnqueueReplyTests {
+    private static let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+    @Test("A hook that the manifest names and nobody knows is told in the reply, and keeps nothing back")
+    func unknownHook() async throws {
+        let bench = try AgentBench()
+        let manifest = """
+            {"format":"syncagent-manifest/1","project":"com.example.tower",
+             "files":[{"path":"a","size":0,"sha256":"\(Self.empty)"}],
+             "groups":[{"name":"sheets","include":["a"],"hooks":["reindex"]}]}
+            """
+        bench.server.serve(ServedObject(Array(manifest.utf8)), at: "/tower/manifest.json")
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            let reply = try await agent.enqueue(bench.request())
+            #expect(reply.warnings?.count == 1)
+            let text = reply.warnings?.first ?? ""
+            #expect(text.contains("'sheets'") && text.contains("'reindex'"), "\(text)")
+            try await bench.until(.finished)
+        }
+        #expect(try bench.store.runs().first?.result == "ok")
+    }
+
+    @Test("A run that ends without its files keeps the exit status for whoever waits for it")
+    func exitStatus() async throws {
+        let bench = try AgentBench()
+        bench.server.respondToOthers { _ in .status(404, text: "no") }
+        for path in bench.packPaths { bench.server.respond(to: path) { _ in .status(404, text: "no") } }
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(bench.request())
+            try await bench.until(.finished)
+            let status = try await agent.session("com.example.tower")
+            #expect(status.run?.result == "failed")
+            #expect(status.run?.exitStatus == ExitStatus.incomplete.rawValue)
+        }
+    }
+}
