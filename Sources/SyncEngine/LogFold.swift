@@ -10,7 +10,7 @@ struct LogFold {
     let threads: Int
     let isDurable: Bool
 
-    /// - Parameter log: What the killed run logged; forgotten once the index covers it.
+    /// - Parameter log: What the killed run logged. It stays until the caller has done with it; twice is once.
     /// - Returns: The index to go on with, on the disk already: the next kill must not forget it.
     /// - Throws: ``FileError``.
     func run(_ log: [IndexLog.Entry]) throws(FileError) -> StatIndex {
@@ -38,7 +38,6 @@ struct LogFold {
         }
         copy(&position, to: &writer) { _ in true }
         try writer.write(to: destination, owner: index.owner, completion: nil, durable: isDurable)
-        IndexLog.remove(destination)
         return StatIndex.read(from: destination)
     }
 

@@ -173,6 +173,8 @@ struct PullRun {
             inventory.wanted = (inventory.wanted + again.wanted).sorted()
         }
         for row in rows where inventory.records[row] != nil { states[row] = .unchanged }
+        try takeUp(logged, inventory, manifest, rows, &states)
+        IndexLog.remove(destination)
         for obstruction in inventory.obstructed {
             fail(obstruction.row, "\(obstruction.error)", &states, manifest)
         }

@@ -8,6 +8,17 @@ import SyncStore
 enum RowOrigin: Sendable, Equatable {
     case network
     case reused
+    /// Put in place by a process that was killed before it could tell.
+    case unknown
+
+    /// The word in events.
+    var word: String {
+        switch self {
+        case .network: "network"
+        case .reused: "reused"
+        case .unknown: "unknown"
+        }
+    }
 }
 
 /// Tells what happens in a run, in the contract's words.
@@ -66,7 +77,7 @@ struct RunJournal: Sendable {
                 $0.field("size", files.size(row))
                 $0.field("sha256", files.digest(row).hex)
             }
-            $0.field("source", origin == .reused ? "reused" : kind == .link ? "manifest" : "network")
+            $0.field("source", origin == .network && kind == .link ? "manifest" : origin.word)
         }
     }
 

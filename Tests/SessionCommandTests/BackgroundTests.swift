@@ -33,7 +33,7 @@ private final class BackgroundSet {
 
 @Suite(.timeLimit(.minutes(3)))
 struct BackgroundTests {
-    @Test("--background starts an agent and returns; the agent finishes the pull and runs its hook")
+    @Test("--background starts an agent and returns; the agent finishes the pull and runs its hook [S10 S17]")
     func background() throws {
         let background = try BackgroundSet()
         try background.published.script("hook.sh", "echo $SYNCAGENT_RESULT $SYNCAGENT_CHANGED > ../hook-ran")
@@ -132,7 +132,7 @@ struct BackgroundTests {
     }
 
     @Test(
-        "A signal ends who looks on, and nothing else [S115]",
+        "A signal ends who looks on, and nothing else [S10 S16 S115]",
         arguments: [
             (["attach"], SIGINT, 130), (["events", "--follow"], SIGTERM, 143), (["wait"], SIGTERM, 143),
         ] as [([String], Int32, Int32)]

@@ -61,7 +61,7 @@ struct ProgressTextTests {
 
 @Suite(.timeLimit(.minutes(3)))
 struct RateEstimateTests {
-    @Test("A steady stream is measured right from the second count on")
+    @Test("A steady stream is measured right from the second count on [S118]")
     func steady() throws {
         var rate = RateEstimate()
         #expect(rate.perSecond == nil)

@@ -10,7 +10,7 @@ import Testing
 struct AgentTests {
     private let session = "com.example.tower"
 
-    @Test("What is enqueued is fetched without anybody waiting, then its hook is called once [S13 S18 S107]")
+    @Test("What is enqueued is fetched without anybody waiting, then its hook is called once [S12 S13 S18 S107]")
     func enqueued() async throws {
         let bench = try AgentBench()
         let hook = try bench.hook(
@@ -115,7 +115,7 @@ struct AgentTests {
         #expect(left.filter { $0.contains("/") } == [])
     }
 
-    @Test("An agent that is stopped by the system gives runs back; the next one goes on [S23 S26]")
+    @Test("An agent that is stopped by the system gives runs back; the next one goes on [S22 S23 S26]")
     func released() async throws {
         let bench = try AgentBench()
         bench.stall()

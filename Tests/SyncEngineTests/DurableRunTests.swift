@@ -1,11 +1,12 @@
 import Foundation
-import SyncEngine
 import SyncFiles
 import SyncModel
 import SyncPlugins
 import SyncStore
 import SyncTestKit
 import Testing
+
+@testable import SyncEngine
 
 /// What stands on record of a pull, and what the next one makes of it.
 @Suite("Runs that outlive a process", .timeLimit(.minutes(3)))
@@ -73,6 +74,50 @@ struct DurableRunTests {
             try names().count { $0 == "run.started" } == 2 && names().count { $0 == "pull.finished" } == 1
         )
         #expect(scene.problems(tree) == [])
+    }
+
+    @Test(
+        "A file that a killed process had put in place and not told of is told once, before its group is complete [S25 S29 S30]"
+    )
+    func untold() throws {
+        let first = try interrupted(.released, hooked)
+        let run = try #require(first.report?.run)
+        #expect(first.values("path", of: "task.installed") == ["a/small"])
+        _ = try scene.store.take(run: run, now: 2)
+        // As a kill between the rename and the event leaves it: in place and in the log. Of the other file it was told.
+        try scene.root.write(try #require(tree.bytes("big")), to: "dest/big")
+        let destination = try Destination.open(path: scene.destination, create: false)
+        var log = try IndexLog(destination)
+        for path in ["a/small", "big"] {
+            let digest = try Scene.digest(try #require(tree.bytes(path)))
+            try log.append([IndexLog.Entry(path: Array(path.utf8), digest: digest, kind: .file)])
+        }
+        let hook = RecordingHook()
+        let second = try scene.pull(hooks: hook, hooked)
+        #expect(second.status == .done && second.report?.run == run)
+        #expect(second.values("path", of: "task.installed") == ["big"])
+        #expect(second.values("source", of: "task.installed") == ["unknown"])
+        #expect(second.requests.isEmpty, "nothing was fetched")
+        // The hook hears of what the run changed, whoever did the work.
+        #expect(hook.calls.map { $0.environment["SYNCAGENT_CHANGED"] } == ["2"])
+        #expect(try names().count { $0 == "task.installed" } == 2)
+        #expect(try scene.disorder(in: scene.store) == [])
+        #expect(IndexLog.read(destination).isEmpty)
+    }
+
+    @Test(
+        "Paths are found in events however they are written",
+        arguments: ["a/b", "a \"b\"", "\\", "ü\u{1}", "\"path\":\""]
+    )
+    func installedEvents(path: String) {
+        let events = InstalledEvents(run: "r1")
+        func line(_ name: String, _ run: String) -> [UInt8] {
+            SyncEvent(name, time: 0) { $0.field("path", path) }.of(session: path, run: run).json.bytes
+        }
+        #expect(events.path(in: line("task.installed", "r1")) == InstalledEvents.path(path))
+        #expect(events.path(in: line("task.installed", "r11")) == nil)
+        #expect(events.path(in: line("task.failed", "r1")) == nil)
+        #expect(events.path(in: Array(line("task.installed", "r1").dropLast(2))) == nil)
     }
 
     @Test(

@@ -1,0 +1,94 @@
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncStore
+
+extension PullRun {
+    /// Takes up what a killed process of this very run has put in place: those files count as installed by the run, and
+    /// those that it had no time to tell of are told now (S25), before their group is complete (S30).
+    ///
+    /// - Parameters:
+    ///   - logged: Paths that were put in place since the index was written.
+    ///   - inventory: What is here and right.
+    func takeUp(
+        _ logged: Set<[UInt8]>,
+        _ inventory: Inventory,
+        _ manifest: Manifest,
+        _ rows: [Int],
+        _ states: inout RowStates
+    ) throws(EngineError) {
+        guard isTakenUp, !logged.isEmpty else { return }
+        let files = manifest.files
+        let placed = rows.filter { row in
+            inventory.records[row] != nil && files.withPath(row) { logged.contains(Array($0)) }
+        }
+        guard !placed.isEmpty else { return }
+        do throws(StoreError) {
+            let told = try toldPaths(atMost: rows.count)
+            for row in placed {
+                states[row] = .installed
+                guard !told.contains(InstalledEvents.path(files.path(row))) else { continue }
+                journal.installed(row, of: manifest, from: .unknown)
+            }
+            // Until then the log tells of them: the next kill must not forget either.
+            try environment.events.flush()
+        } catch {
+            throw EngineError(error)
+        }
+    }
+
+    /// Paths that the run has told `task.installed` of, as they stand in its events.
+    private func toldPaths(atMost count: Int) throws(StoreError) -> Set<[UInt8]> {
+        let end = try environment.store.session(session)?.lastSequence ?? 0
+        // Its files, each with what may have come before it: hops, waits, failures.
+        var seen = max(0, end - Int64(count) * 3 - 20_000)
+        let events = InstalledEvents(run: report.run)
+        var told: Set<[UInt8]> = []
+        while true {
+            let page = try environment.store.events(of: session, after: seen, limit: 1_000)
+            guard let last = page.events.last else { return told }
+            seen = last.sequence
+            for event in page.events {
+                if let path = events.path(in: event.line) { told.insert(path) }
+            }
+        }
+    }
+}
+
+/// Finds the paths in a run's `task.installed` events. Paths stay as they are written in JSON, and whoever compares
+/// writes them the same way.
+struct InstalledEvents {
+    private let run: [UInt8]
+    private static let start = Array(#"{"event":"task.installed""#.utf8)
+    private static let key = Array(#""path":""#.utf8)
+
+    init(run: String) { self.run = Array(#""run":"\#(run)""#.utf8) }
+
+    /// A path as an event has it, without the quotes around it.
+    static func path(_ text: String) -> [UInt8] {
+        Array(JSONLine.object { $0.field("path", text) }.bytes.dropFirst(key.count + 1).dropLast(2))
+    }
+
+    /// The path of an event, without the quotes around it; `nil` for another event or another run's.
+    ///
+    /// Quotes inside a text are escaped, so that a key is never found there.
+    func path(in event: [UInt8]) -> [UInt8]? {
+        guard event.starts(with: Self.start), Self.end(of: run, in: event) != nil,
+            let start = Self.end(of: Self.key, in: event)
+        else { return nil }
+        var end = start
+        while end < event.count, event[end] != UInt8(ascii: "\"") {
+            end += event[end] == UInt8(ascii: "\\") ? 2 : 1
+        }
+        return end < event.count ? Array(event[start..<end]) : nil
+    }
+
+    /// Where the first occurrence of `wanted` ends.
+    private static func end(of wanted: [UInt8], in event: [UInt8]) -> Int? {
+        guard event.count >= wanted.count else { return nil }
+        for start in 0...(event.count - wanted.count) where event[start] == wanted[0] {
+            if event[start..<(start + wanted.count)].elementsEqual(wanted) { return start + wanted.count }
+        }
+        return nil
+    }
+}
