@@ -129,6 +129,21 @@ struct ScheduleTests {
         #expect((listed["why"] as? String)?.contains("in 1 night") == true)
     }
 
+    @Test("--now starts what waits for its window")
+    func now() throws {
+        let set = try ScheduledSet()
+        let window = "\(ScheduledSet.time(in: 120))-\(ScheduledSet.time(in: 180)) Etc/UTC"
+        let pull = try set.tool.run([
+            "pull", set.published.url, "--into", "tower", "--background", "--window", window,
+        ])
+        #expect(pull.status == 0, "\(pull.error)")
+        while try !set.tool.run(["status"]).output.contains("blocked by window") {}
+        #expect(try set.add("--nightly", ScheduledSet.time(in: 120), "--window", "1h").status == 0)
+        let run = try set.tool.run(["schedule", "run", "tower", "--now"])
+        #expect(run.status == 0 && run.error.contains("goes on"), "\(run.error)")
+        #expect(try set.published.text("tower/a.txt") == "one")
+    }
+
     @Test("SIGTERM leaves the run to the agent")
     func terminated() async throws {
         let set = try ScheduledSet([

@@ -97,6 +97,10 @@ struct ScheduleRun: Sendable {
                 + (reply.isNew ? "is" : "goes on and is")
                 + " \(reply.state)."
         )
+        if mode == .now {
+            // It may be at rest until its window, or until somebody lets it go on: here is somebody.
+            _ = try await AgentReach(state: state).ask { try await $0.resume(reply.session) }
+        }
         try await wait(reply.session, until: end, record.clock)
     }
 
