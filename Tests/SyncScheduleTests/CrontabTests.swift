@@ -1,3 +1,4 @@
+import Foundation
 import SyncSchedule
 import Synchronization
 import Testing
@@ -186,6 +187,31 @@ struct CrontabTests {
         var zoned = timing("02:00")
         zoned.timeZone = "Europe/Berlin"
         #expect(throws: ScheduleError.self) { try CronLines(zoned, delay: 0, program: program()) }
+    }
+
+    @Test("For the machine, a schedule is a file of its own in cron.d, replaced and removed whole")
+    func machine() throws {
+        let directory = FileManager.default.temporaryDirectory.path + "/cron.d-\(UUID().uuidString)"
+        // A leftover in the temporary directory harms nobody.
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let backend = CronBackend(
+            directory: directory,
+            run: FakeCrontab(nil, complaint: "not to be asked").run
+        )
+        try backend.install("tower.night", timing("02:00"), delay: 0, program: program())
+        try backend.install("tower.night", timing("03:00"), delay: 0, program: program())
+        let path = directory + "/syncagent-tower_-night"
+        let text = try String(contentsOfFile: path, encoding: .utf8)
+        #expect(text.split(separator: "\n").filter { $0.contains(" root /usr/bin/syncagent") }.count == 2)
+        #expect(text.contains("\n0 3 * * * root ") && text.hasSuffix("\n"))
+        // cron(8) passes over files that others may write.
+        let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+        #expect(mode.map { $0 & 0o022 } == 0)
+        #expect(
+            backend.has("tower.night") && ScheduleFiles.names(in: directory).count { !$0.hasPrefix(".") } == 1
+        )
+        #expect(try backend.remove("tower.night"))
+        #expect(!backend.has("tower.night"))
     }
 
     @Test("Names of schedules become names that cron.d takes, no two the same")
