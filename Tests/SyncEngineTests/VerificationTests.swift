@@ -30,7 +30,7 @@ private final class ScriptedVerifier: FileVerifier {
     }
 }
 
-@Suite("Verifiers look at files before they are installed", .timeLimit(.minutes(1)))
+@Suite("Verifiers look at files before they are installed", .timeLimit(.minutes(3)))
 struct VerificationTests {
     private let scene: Scene
     private let tree: AssetTree
