@@ -10,7 +10,9 @@ import Testing
 struct AgentTests {
     private let session = "com.example.tower"
 
-    @Test("What is enqueued is fetched without anybody waiting, then its hook is called once [S12 S13 S18 S107]")
+    @Test(
+        "What is enqueued is fetched without anybody waiting, then its hook is called once [S12 S13 S18 S107]"
+    )
     func enqueued() async throws {
         let bench = try AgentBench()
         let hook = try bench.hook(
