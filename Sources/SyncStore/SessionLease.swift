@@ -42,7 +42,7 @@ extension SyncStore {
                 "Cannot create \(escaped(path)): \(String(cString: strerror(sa_errno())))."
             )
         }
-        guard sa_try_lock(file) == 0 else {
+        guard Self.takeLock(file, process) else {
             let holder = Self.holder(file)
             close(file)
             throw StoreError(
@@ -54,6 +54,19 @@ extension SyncStore {
         let text = Array("\(process) \(timestamp(milliseconds: now))\n".utf8)
         if ftruncate(file, 0) == 0 { _ = pwrite(file, text, text.count, 0) }
         return SessionLease(file: file)
+    }
+
+    /// Takes the lock of an open file, at once or not at all.
+    ///
+    /// A program that this process is starting shares its descriptors from fork(2) to execve(2), and with them a lock
+    /// that is given back in between: then it is free a moment later.
+    private static func takeLock(_ file: Int32, _ process: Int32) -> Bool {
+        for _ in 0..<100 {
+            if sa_try_lock(file) == 0 { return true }
+            guard holderProcess(file) == process else { return false }
+            usleep(2_000)
+        }
+        return false
     }
 
     /// The process that works on a session at present; `nil` when none does.
