@@ -16,8 +16,8 @@ package func check(observer: any EventObserver) -> [CheckResult] {
         json: "{\"event\":\"run.started\",\(time),\"run\":\"r\"}"
     )
     let finished = ObservedEvent(
-        name: "run.finished",
-        json: "{\"event\":\"run.finished\",\(time),\"run\":\"r\",\"result\":\"complete\"}"
+        name: "pull.finished",
+        json: "{\"event\":\"pull.finished\",\(time),\"run\":\"r\",\"result\":\"complete\"}"
     )
 
     book.rule("A run's first and last event are taken", "Answer null when the events are taken.") {
