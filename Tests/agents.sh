@@ -10,8 +10,8 @@
 #   race       50 pulls of one session at once: one works, 49 end with 75; 50 background pulls at once with no agent:
 #              one agent, one run, 50 acknowledgements
 #   storm      4,000 requests to pause, resume, cancel and enqueue on eight connections that stay open, as fast as the
-#              agent takes them: every answer is a proper one, at least 1,000 a second (SYNCAGENT_STORM_RATE for another
-#              bound), the end a legal state
+#              agent takes them: every answer is a proper one, the end a legal state; with SYNCAGENT_STORM_RATE=1000, which
+#              is for a release build on a quiet machine, at least so many a second
 #   followers  'events --follow' and 'attach' are killed 100 times each: what they and their successors got has no gap and
 #              no repeat
 #   rest       CPU, wake-ups and memory of an agent with 20 sessions and nothing to do, over 30 s: at most one wake-up in 10 s
