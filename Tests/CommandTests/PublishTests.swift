@@ -96,6 +96,29 @@ struct PublishTests {
         #expect(try !scratch.contents(of: ".").contains { $0.hasSuffix("manifest.json") })
     }
 
+    /// Root reads everything, unless it gives that privilege away: setpriv(1), capabilities(7).
+    @Test("A file that cannot be read is named: exit 74, and no manifest")
+    func unreadable() throws {
+        let scratch = try Scratch()
+        try Self.source(in: scratch)
+        chmod(scratch.path + "/in/sheets/A-3.pdf", 0)
+        let arguments = ["publish", "in", "--to", "out"]
+        let process = Tool(scratch).process(arguments)
+        if geteuid() == 0 {
+            process.executableURL = URL(fileURLWithPath: "/usr/bin/setpriv")
+            process.arguments =
+                ["--bounding-set=-dac_override,-dac_read_search", Tool.url.path] + arguments
+        }
+        let error = try scratch.file()
+        process.standardError = try FileHandle(forWritingTo: error)
+        try process.run()
+        process.waitUntilExit()
+        let said = try String(contentsOf: error, encoding: .utf8)
+        #expect(process.terminationStatus == 74, "\(said)")
+        #expect(said.contains("sheets/A-3.pdf"), "\(said)")
+        #expect(try !scratch.contents(of: ".").contains { $0.hasSuffix("manifest.json") })
+    }
+
     @Test("What cannot be published is named, and --exclude and --safe-links leave it out: exit 65, then 0")
     func refusals() throws {
         let scratch = try Scratch()

@@ -83,18 +83,6 @@ struct FailureTests {
         #expect(try set.unpacked().nodes == Self.tree.nodes)
     }
 
-    @Test(
-        "A file that cannot be read is named: exit 74",
-        .disabled(if: geteuid() == 0, "root reads everything")
-    )
-    func unreadable() throws {
-        let set = try PublishedSet(Self.tree)
-        chmod(set.root.path("in/models/m0.ifc"), 0)
-        let error = set.failure()
-        #expect(error?.exitStatus == .ioError)
-        #expect(error?.summary.contains("models/m0.ifc") == true)
-    }
-
     @Test("A pack that cannot get its name: exit 74, and no manifest")
     func nameTaken() throws {
         let set = try PublishedSet(Self.tree)
