@@ -49,6 +49,8 @@ extension Agent {
     /// Takes the turn for the first command and for all that have come by then.
     private func grant(_ first: RunInput, _ session: String) async -> Result<SessionStatus, ControlError> {
         await enter(session)
+        // Lets those in that have come while the command before this one was recorded.
+        await Task.yield()
         // What comes from here on waits for the next turn.
         let others = wishes.removeValue(forKey: session) ?? []
         let last = others.last?.input ?? first
