@@ -123,7 +123,8 @@ extension TransportConfiguration {
         )
         configuration.connectTimeout = .seconds(1)
         configuration.idleTimeout = .seconds(1)
-        configuration.resourceDeadline = .seconds(20)
+        // What happens to a server in the middle may come late where every thread of the tests is at work.
+        configuration.resourceDeadline = .seconds(90)
         configuration.retry.attempts = 4
         configuration.retry.base = .milliseconds(5)
         configuration.retry.cap = .milliseconds(20)
