@@ -21,7 +21,7 @@ struct HostCredential {
     var lastVersion = 0
     /// When it has to be asked for again, **seconds** since 1970.
     var expires: Int64?
-    /// Refusals in a row.
+    /// Refusals since an answer was good.
     var refusals = 0
     /// Whether a provider gave it.
     var isProvided = false
@@ -34,7 +34,8 @@ struct HostCredential {
         version = kind == nil ? 0 : lastVersion
     }
 
-    /// So many times in a row another credential is asked for.
+    /// So many times another credential is asked for: since an answer was good, and for one part of a transfer, which
+    /// may be refused for a reason of its own.
     static let mostRefusals = 2
 }
 
@@ -97,6 +98,8 @@ extension CurlWorker {
         // After a failure it is asked for again before long.
         host.credential.expires =
             answer.failures.isEmpty ? answer.credential?.expires : configuration.clock.unixTime() + 60
+        // They were told the former one.
+        idleHandles -= host.handles.values.reduce(0) { $0 + $1.count }
         host.handles = [:]
         list(host)
     }
@@ -111,9 +114,12 @@ extension CurlWorker {
         else { return false }
         // Somebody else's refusal has led to another one already.
         guard piece.shownCredential == host.credential.version, host.credential.state == .known else {
-            return host.credential.refusals <= HostCredential.mostRefusals
+            return piece.credentialRefusals < HostCredential.mostRefusals
         }
-        guard host.credential.refusals < HostCredential.mostRefusals else { return false }
+        guard host.credential.refusals < HostCredential.mostRefusals,
+            piece.credentialRefusals < HostCredential.mostRefusals
+        else { return false }
+        piece.credentialRefusals += 1
         host.credential.refusals += 1
         host.credential.state = .unasked(refused: status)
         return true

@@ -13,6 +13,7 @@ extension CurlWorker {
         let host = exchange.host
         if exchange.isConnected { wasReached(host) }
         if fault == nil, exchange.verdict != .redirect {
+            host.credential.refusals = 0
             standings[host.origin].addSuccess(
                 bytes: exchange.bodyBytes,
                 time: now - exchange.plan.startedAt

@@ -85,6 +85,8 @@ final class Piece {
     var unresolvedRedirect: Int?
     /// The version of the credential that was shown last, see ``HostCredential``.
     var shownCredential = 0
+    /// Times that another credential was asked for because this was refused.
+    var credentialRefusals = 0
     /// What its first request finds out for others, see ``Scouts``; `nil` when nobody relies on it.
     var scoutKey: String?
     /// Whether it has waited for what another finds out.

@@ -68,6 +68,49 @@ struct CredentialProviderTests {
         #expect(wrong.requests.count == 3 && closed.server.log.requests(to: "/a").count == 3)
     }
 
+    @Test(
+        "A credential that expires again and again is renewed each time it has been good in between [S74 F026]"
+    )
+    func renewed() async throws {
+        let given = Mutex(0)
+        let provider = ScriptedProvider { _ in
+            Credential(
+                .bearer(
+                    token: given.withLock { number in
+                        number += 1
+                        return "\(number)"
+                    }
+                )
+            )
+        }
+        let bench = try bench(provider, accepts: [])
+        let object = object
+        let good = Mutex(1)
+        bench.server.respond(to: "/a") { request in
+            request.header("authorization") == "Bearer \(good.withLock { $0 })"
+                ? .object(object) : .status(401)
+        }
+        for round in 1...6 {
+            good.withLock { $0 = round }
+            try await bench.deliver(object)
+        }
+        #expect(provider.requests.map(\.refused) == [nil, 401, 401, 401, 401, 401])
+    }
+
+    @Test("An object that nobody may have costs two renewals, however many others come meanwhile [F026]")
+    func forbidden() async throws {
+        let provider = ScriptedProvider { _ in Credential(.bearer(token: "good")) }
+        let bench = try bench(provider, accepts: ["Bearer good"])
+        bench.server.script("/b", .status(403))
+        for _ in 0..<3 {
+            let error = try await bench.failure(bench.start(object, from: [bench.server.url("/b")]))
+            #expect(error.code == .authentication)
+            try await bench.deliver(object)
+        }
+        #expect(bench.server.log.requests(to: "/b").count == 9)
+        #expect(provider.requests.count == 7)
+    }
+
     @Test("An answer for one origin is not shown to another [V19 V20]")
     func elsewhere() async throws {
         let home = Mutex("")
