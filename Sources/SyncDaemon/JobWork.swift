@@ -42,10 +42,12 @@ struct JobWork: Sendable {
                 _ = try store.recover(session: job.session, now: environment.now())
             }
             let block = try look()
-            // An engine is not made for a look at the conditions.
-            let isOwing = try owesHooks()
-            if block == nil || isOwing { try settle() }
-            if let block { return .blocked(block) }
+            if let block {
+                // An engine is not made for a look at the conditions alone.
+                if try owesHooks() { try settle() }
+                return .blocked(block)
+            }
+            try settle()
             guard let identifier = job.run, !job.stop.isStopped else { return .done }
             return try work(identifier)
         } catch {

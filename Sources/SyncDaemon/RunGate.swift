@@ -47,7 +47,7 @@ final class RunGate: Sendable {
         state.withLock(\.report).flatMap { $0.isBlocked ? $0 : nil }
     }
 
-    /// Work has begun with this engine.
+    /// Work begins with this engine.
     func opened(_ handle: EngineHandle) {
         state.withLock { $0.handle = handle }
         holdRate()
@@ -74,8 +74,9 @@ final class RunGate: Sendable {
         let now = environment.now()
         let held = rate(at: now, of: wanted.rates, usual: usualRate, clock: environment.windowClock)
         let handle = state.withLock { state -> EngineHandle? in
-            defer { state.rate = held }
-            return state.rate?.limit == held.limit && state.rate != nil ? nil : state.handle
+            guard let handle = state.handle, state.rate.map(\.limit) != .some(held.limit) else { return nil }
+            state.rate = held
+            return handle
         }
         handle?.setRateLimit(held.limit)
     }

@@ -182,6 +182,40 @@ struct ConditionTests {
         }
     }
 
+    @Test("At its time of day another rate holds, from the first byte on and after a resume")
+    func rates() async throws {
+        let bench = try AgentBench()
+        let limits = Mutex<[UInt64?]>([])
+        let agent = bench.agent { environment in
+            let engine = environment.engine
+            environment.engine = { needs in
+                engine(needs).map { handle in
+                    var handle = handle
+                    handle.setRateLimit = { limit in limits.withLock { $0.append(limit) } }
+                    return handle
+                }
+            }
+            environment.lookInterval = .milliseconds(5)
+        }
+        bench.stall()
+        try await whileRunning(agent) {
+            var request = bench.request()
+            let allDay = DailyWindow(startMinute: 0, lengthMinutes: 1_440, timeZone: "UTC")
+            request.conditions.rates = [RateWindow(window: allDay, limit: 5_000_000)]
+            _ = try await agent.enqueue(request)
+            try await bench.until(.running)
+            // Several looks later it has been set once.
+            try await Task.sleep(for: .milliseconds(50))
+            #expect(limits.withLock { $0 } == [5_000_000])
+            _ = try await agent.pause(session)
+            bench.free()
+            _ = try await agent.resume(session)
+            try await bench.until(.finished)
+            #expect(limits.withLock { $0 } == [5_000_000, 5_000_000])
+        }
+        #expect(bench.tree.problems(in: bench.destination) == [])
+    }
+
     @Test("Windows that no clock has are refused", arguments: [(-1, 60), (1_440, 60), (0, 0), (0, 1_441)])
     func badWindow(start: Int, length: Int) async throws {
         let bench = try AgentBench()
