@@ -54,7 +54,7 @@ package final class Output: Sendable {
     package func drawProgress(_ text: String) {
         state.withLock { state in
             state.isProgressShown = true
-            _ = write(Array("\r\(text)\u{1B}[K".utf8), to: standardError)
+            _ = writeAll(Array("\r\(text)\u{1B}[K".utf8), to: standardError)
         }
     }
 
@@ -74,7 +74,7 @@ package final class Output: Sendable {
         state.withLock { state in
             writeEvents(&state)
             eraseProgress(&state)
-            _ = write(Array("\(text)\n".utf8), to: standardError)
+            _ = writeAll(Array("\(text)\n".utf8), to: standardError)
         }
     }
 
@@ -82,29 +82,13 @@ package final class Output: Sendable {
         guard !state.events.isEmpty else { return }
         eraseProgress(&state)
         // A reader that has left (EPIPE) ends the listing, never the work.
-        state.isOutputBroken = !write(state.events, to: standardOutput)
+        state.isOutputBroken = !writeAll(state.events, to: standardOutput)
         state.events.removeAll(keepingCapacity: true)
     }
 
     private func eraseProgress(_ state: inout State) {
         guard state.isProgressShown else { return }
         state.isProgressShown = false
-        _ = write(Array("\r\u{1B}[K".utf8), to: standardError)
-    }
-
-    private func write(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
-        bytes.withUnsafeBytes { buffer in
-            var rest = buffer[...]
-            while !rest.isEmpty {
-                let next = UnsafeRawBufferPointer(rebasing: rest)
-                let count = Foundation.write(descriptor, next.baseAddress, next.count)
-                if count > 0 {
-                    rest = rest.dropFirst(count)
-                } else if errno != EINTR {
-                    return false
-                }
-            }
-            return true
-        }
+        _ = writeAll(Array("\r\u{1B}[K".utf8), to: standardError)
     }
 }

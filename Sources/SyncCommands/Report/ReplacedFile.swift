@@ -16,7 +16,7 @@ struct ReplacedFile: Sendable {
         unlink(temporary)
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode)
         guard descriptor >= 0 else { throw failure(.cannotCreate) }
-        var isWhole = Self.write(Array(text.utf8), to: descriptor)
+        var isWhole = writeAll(Array(text.utf8), to: descriptor)
         // The umask may have taken away what readers need.
         isWhole = isWhole && fchmod(descriptor, mode) == 0 && fsync(descriptor) == 0
         let problem = isWhole ? nil : failure(.ioError)
@@ -36,21 +36,5 @@ struct ReplacedFile: Sendable {
 
     private func failure(_ status: ExitStatus) -> CommandFailure {
         CommandFailure(status, "cannot write \(escaped(path)): \(String(cString: strerror(errno)))")
-    }
-
-    private static func write(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
-        bytes.withUnsafeBytes { buffer in
-            var rest = buffer[...]
-            while !rest.isEmpty {
-                let next = UnsafeRawBufferPointer(rebasing: rest)
-                let count = Foundation.write(descriptor, next.baseAddress, next.count)
-                if count > 0 {
-                    rest = rest.dropFirst(count)
-                } else if errno != EINTR {
-                    return false
-                }
-            }
-            return true
-        }
     }
 }

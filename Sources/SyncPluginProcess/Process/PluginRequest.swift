@@ -42,7 +42,6 @@ struct RequestTable {
     private(set) var abandoned: Set<Int64> = []
 
     var count: Int { pending.count }
-    var hasSent: Bool { pending.values.contains { $0.isSent } }
 
     mutating func add(_ number: Int64, _ entry: Pending) { pending[number] = entry }
 
