@@ -45,7 +45,13 @@ struct ConditionRunTests {
         try run("status", "--json").objects().first ?? [:]
     }
 
-    /// Waits until the session is as wanted.
+    /// Raw bytes that have been written; 0 before the plan.
+    private static func bytesDone(_ status: [String: Any]) -> Int {
+        let progress = (status["run"] as? [String: Any])?["progress"] as? [String: Any]
+        return progress?["bytes_done"] as? Int ?? 0
+    }
+
+    /// Asks every tenth of a second until the session is as wanted, for a minute at most.
     private func until(_ wanted: ([String: Any]) -> Bool) throws -> [String: Any] {
         for _ in 0..<600 {
             let status = try status()
@@ -63,8 +69,8 @@ struct ConditionRunTests {
         let outcome = try pull("--metered", "deny", "--limit-rate", Self.rate)
         #expect(outcome.status == 0, "\(outcome.error)")
         #expect(outcome.error.contains("only on a network that is not metered"), "\(outcome.error)")
-        _ = try until { ($0["run"] as? [String: Any])?["progress"] != nil }
-        Thread.sleep(forTimeInterval: 1)
+        let moving = try until { Self.bytesDone($0) > 0 }
+        #expect(Self.bytesDone(moving) > 0, "\(moving)")
         try bus.set("Metered", "1")
         let blocked = try until { $0["reason"] as? String == "metered" }
         #expect(blocked["state"] as? String == "waiting", "\(blocked)")
