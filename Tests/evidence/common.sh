@@ -10,7 +10,7 @@ set -eu -o pipefail
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 EVIDENCE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(cd "$EVIDENCE/../.." && pwd)
-export LC_ALL=C.UTF-8
+export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 failures=0
 cleaners=()
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes directories of files, the same bytes and names for the same arguments on any machine.
 
-usage: make-set.py DIRECTORY small|mixed|tiny|steps [--files N] [--mib M] [--seed TEXT] [--odd]
+usage: make-set.py DIRECTORY small|mixed|huge|tiny|steps [--files N] [--mib M] [--seed TEXT] [--odd]
        make-set.py DIRECTORY --next OLD [--change F] [--edit F] [--seed TEXT]
 
   small   log-normal sizes, median about 12 KiB, none above 8 MiB     default 20,000 files, 512 MiB
   mixed   six files of 100-200 MiB, the rest widely log-normal        default  4,000 files, 2 GiB
+  huge    one file of bytes that do not compress                      default  2 GiB
   tiny    1 KiB each                                                  default 10,000 files
   steps   a third of the bytes in small files, a third in files of 0.25-2 MiB, a third in files of 20-40 MiB
   --odd   adds links, executables, empty files and names with spaces and letters from elsewhere
@@ -20,7 +21,7 @@ import argparse, math, os, random, sys
 KIB, MIB = 1 << 10, 1 << 20
 LARGE, BLOCK = 8 * MIB, 64 * KIB
 OLD_TIME, NEW_TIME = 1_700_000_000, 1_710_000_000
-DEFAULTS = {"small": (20_000, 512), "mixed": (4_000, 2048), "tiny": (10_000, 0), "steps": (20_000, 512)}
+DEFAULTS = {"small": (20_000, 512), "mixed": (4_000, 2048), "huge": (1, 2048), "tiny": (10_000, 0), "steps": (20_000, 512)}
 
 
 class Maker:
@@ -126,6 +127,9 @@ def add_odd(maker):
 
 
 def make(maker, kind, files, total, odd):
+    if kind == "huge":
+        maker.write("huge.bin", maker.content("huge", total, False), OLD_TIME)
+        return
     r = maker.rng(kind, "kinds")
     for i, size in enumerate(sizes_of(kind, files, total, maker.rng(kind, "sizes"))):
         text = r.random() < 0.30
