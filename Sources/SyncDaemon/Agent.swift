@@ -30,6 +30,8 @@ package actor Agent {
     private var alarm: Task<Void, Never>?
     private var wakeUps: [CheckedContinuation<Void, Never>] = []
     private var isWoken = false
+    /// Whether there was work since memory was given back.
+    private var hasWorked = true
 
     let board = Board()
 
@@ -79,6 +81,8 @@ package actor Agent {
     }
 
     private func rest(until due: Int64?) async {
+        if jobs.isEmpty, hasWorked { releaseMemory() }
+        hasWorked = !jobs.isEmpty
         guard !isWoken else {
             isWoken = false
             return

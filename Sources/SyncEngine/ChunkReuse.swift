@@ -98,6 +98,7 @@ struct ChunkReuse {
 
     /// Rows that get something from here and nothing by network.
     func rowsWithoutNetwork(_ plan: Plan) -> Set<Int> {
+        guard !copies.rows.isEmpty else { return [] }
         let fetched = Set(plan.targets.map(\.row))
         return copies.rows.subtracting(fetched)
     }
@@ -113,8 +114,7 @@ struct ChunkReuse {
         beside: @escaping @Sendable () -> [FetchRounds.Failure]
     ) -> (failures: [FetchRounds.Failure], bytes: UInt64) {
         let stop = rounds.environment.stop
-        // What reading the manifest and planning left behind.
-        trimHeaps()
+        releaseMemory()  // What looking around and planning took.
         var first = rounds
         first.bases = bases
         first.isComing = { [sources = copies.sources] in sources.has(row: $0, blob: $1) }

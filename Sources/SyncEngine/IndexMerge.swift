@@ -5,8 +5,8 @@ import SyncModel
 /// The index after a run: what the run knows of the manifest's rows, and what the old index knew of the rest.
 struct IndexMerge {
     let manifest: Manifest
-    /// By row; `nil` where the run knows nothing.
-    let records: [IndexRecord?]
+    /// What the run knows.
+    let records: RecordColumn
     let old: StatIndex
     /// Positions of the old index that are gone.
     let gone: Set<Int>

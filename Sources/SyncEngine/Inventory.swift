@@ -12,8 +12,8 @@ struct Inventory: Sendable {
         var error: FileError
     }
 
-    /// By row: what is known of a file that is here and right; `nil` for rows that are wanted.
-    var records: [IndexRecord?] = []
+    /// What is known of files that are here and right; nothing of rows that are wanted.
+    var records = RecordColumn()
     /// Rows that are not here, or differ.
     var wanted: [Int] = []
     /// Rows whose place is taken by something that must not be replaced.

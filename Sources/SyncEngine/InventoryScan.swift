@@ -19,12 +19,12 @@ struct InventoryScan: Sendable {
 
     func run() -> Inventory {
         var inventory = Inventory()
-        inventory.records = Array(repeating: nil, count: manifest.files.count)
+        inventory.records = RecordColumn(count: manifest.files.count)
         let slices = rows.evenSlices(rows.count < 2048 ? 1 : threads)
         let looks = concurrently(slices.count, name: "stat") { look(at: slices[$0]) }
         var unknown: [Unknown] = []
         for look in looks {
-            for (row, record) in look.unchanged { inventory.records[row] = record }
+            inventory.records.take(look.unchanged)
             inventory.wanted += look.wanted
             inventory.obstructed += look.obstructed
             unknown += look.unknown
@@ -39,7 +39,7 @@ struct InventoryScan: Sendable {
     }
 
     private struct Look: Sendable {
-        var unchanged: [(Int, IndexRecord)] = []
+        var unchanged: [(row: Int, record: IndexRecord)] = []
         var wanted: [Int] = []
         var unknown: [Unknown] = []
         var obstructed: [Inventory.Obstruction] = []
@@ -96,14 +96,16 @@ struct InventoryScan: Sendable {
             return found
         }
         var seen = Set<Int>()
+        var right: [(row: Int, record: IndexRecord)] = []
         for (row, record) in results.joined() {
             seen.insert(row)
             if manifest.files.kind(row) != .link {
                 inventory.hashedFiles += 1
                 inventory.hashedBytes = inventory.hashedBytes &+ manifest.files.size(row)
             }
-            if let record { inventory.records[row] = record } else { inventory.wanted.append(row) }
+            if let record { right.append((row, record)) } else { inventory.wanted.append(row) }
         }
+        inventory.records.take(right)
         for entry in unknown where !seen.contains(entry.row) { inventory.wanted.append(entry.row) }
         inventory.wanted.sort()
     }

@@ -20,7 +20,7 @@ extension PullRun {
         guard isTakenUp, !logged.isEmpty else { return }
         let files = manifest.files
         let placed = rows.filter { row in
-            inventory.records[row] != nil && files.withPath(row) { logged.contains(Array($0)) }
+            inventory.records.has(row) && files.withPath(row) { logged.contains(Array($0)) }
         }
         guard !placed.isEmpty else { return }
         do throws(StoreError) {

@@ -62,13 +62,13 @@ package struct PlanReport: Sendable {
         revision = manifest.revision
         self.destination = destination
         files = rows.count
-        unchanged = inventory.records.count { $0 != nil }
+        unchanged = inventory.records.count
         wanted = inventory.wanted.count
         obstructed = inventory.obstructed.map { "\($0.error)" }
         self.prunable = prunable
         totalBytes = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
         unchangedBytes = rows.reduce(UInt64(0)) {
-            inventory.records[$1] == nil ? $0 : $0 &+ manifest.files.size($1)
+            !inventory.records.has($1) ? $0 : $0 &+ manifest.files.size($1)
         }
         self.reusedBytes = reusedBytes
         deltaBytes = plan.deltaBytes

@@ -56,6 +56,6 @@ extension PullEngine {
             threads: environment.workers,
             isStopped: { stop.isStopped }
         ).run()
-        return rows.filter { inventory.records[$0] != nil }
+        return rows.filter { inventory.records.has($0) }
     }
 }

@@ -1,5 +1,5 @@
 package import SyncManifest
-package import SyncModel
+import SyncModel
 
 /// What will be fetched, in which requests: a pure value, printable and comparable, made before anything moves.
 package struct Plan: Sendable {
@@ -41,36 +41,6 @@ package struct Plan: Sendable {
         case pack(Int)
         /// Row of the file table, fetched by its own URLs.
         case loose(row: Int)
-    }
-
-    /// One stored blob and what it must become.
-    package struct Slot: Sendable, Equatable {
-        /// **Bytes** of the object.
-        package var range: Range<UInt64>
-        /// **Bytes** after decoding.
-        package var rawLength: UInt64
-        package var codec: Codec
-        /// SHA-256 of the raw bytes.
-        package var digest: SHA256Digest
-        /// Indices into ``Plan/targets``.
-        package var targets: Range<Int>
-        /// Index of the delta these bytes are, see ``FileTable/delta(at:)``; `nil` for the blob itself.
-        package var delta: Int?
-    }
-
-    /// One place a blob goes to.
-    package struct Target: Sendable, Equatable {
-        /// Row of the manifest's file table.
-        package var row: Int
-        /// Position of the blob in the row.
-        package var blob: Int
-        /// Position of the blob's first raw **byte** in the file.
-        package var fileOffset: UInt64
-        /// Whether the file comes as one piece.
-        package var isWhole: Bool
-
-        /// Whether the blob is all of the file: not one of several, nor the rest of one.
-        package var isStandalone: Bool { isWhole && fileOffset == 0 }
     }
 
     /// HTTP requests without redirects and retries.
@@ -127,17 +97,13 @@ package func makePlan(
                         let longest = blob.storedLength &+ Delta.slack(blob.storedLength)
                         return manifest.files.delta(at: $0).storedLength <= longest
                     }
-                    pieces.append(
-                        Piece(
-                            blob: short.map { blob.as(manifest.files.delta(at: $0)) } ?? blob,
-                            delta: short,
-                            digest: manifest.files.digest(of: blob, in: row),
-                            row: row,
-                            position: position,
-                            fileOffset: fileOffset,
-                            isWhole: blobs.count == 1
-                        )
+                    let target = Plan.Target(
+                        row: row,
+                        blob: position,
+                        fileOffset: fileOffset,
+                        isWhole: blobs.count == 1
                     )
+                    pieces.append(Piece(blob, delta: short, of: manifest, for: target))
                 }
                 fileOffset = try sum(fileOffset, blob.rawLength, row: row)
             }
@@ -150,40 +116,58 @@ package func makePlan(
     return plan
 }
 
+/// A wanted blob: where it is, and where it goes. Everything else is looked up, so that a million fit in memory.
 private struct Piece {
-    /// The blob, or where its delta is.
-    var blob: Blob
-    var delta: Int?
-    var digest: SHA256Digest
-    var row: Int
-    var position: Int
-    var fileOffset: UInt64
-    var isWhole: Bool
+    /// Where the blob's or its delta's first stored **byte** is.
+    var offset: UInt64
+    /// **Bytes** there.
+    var storedLength: UInt64
+    var target: Plan.Target
+    var pack: UInt32
+    /// ``Plan/noDelta`` for the blob itself.
+    var delta: UInt32
+
+    init(_ blob: Blob, delta: Int?, of manifest: Manifest, for target: Plan.Target) {
+        self.target = target
+        self.delta = delta.map { UInt32(clamping: $0) } ?? Plan.noDelta
+        guard let delta else {
+            (pack, offset, storedLength) = (blob.pack, blob.offset, blob.storedLength)
+            return
+        }
+        let short = manifest.files.delta(at: delta)
+        (pack, offset, storedLength) = (short.pack, short.offset, short.storedLength)
+    }
 
     func precedes(_ other: Piece) -> Bool {
-        (blob.pack, blob.offset, blob.storedLength, row, fileOffset)
-            < (other.blob.pack, other.blob.offset, other.blob.storedLength, other.row, other.fileOffset)
+        (pack, offset, storedLength, target.row, target.fileOffset)
+            < (other.pack, other.offset, other.storedLength, other.target.row, other.target.fileOffset)
     }
 
-    /// Whether both are the same stored bytes, decoded the same way.
-    func isSameBlob(as other: Piece) -> Bool {
-        blob.pack == other.blob.pack && blob.range == other.blob.range && blob.codec == other.blob.codec
-            && blob.rawLength == other.blob.rawLength && digest == other.digest
-            && (delta == nil) == (other.delta == nil)
+    private func blob(in manifest: Manifest) -> Blob {
+        let blobs = manifest.files.blobs(target.row)
+        return blobs[blobs.startIndex + target.blob]
     }
-}
 
-extension Blob {
-    /// Where a delta of this blob is.
-    fileprivate func `as`(_ delta: Delta) -> Blob {
-        Blob(
-            pack: delta.pack,
-            codec: .zstd,
-            digestIndex: nil,
-            offset: delta.offset,
-            storedLength: delta.storedLength,
-            rawLength: rawLength
+    /// Everything about it but where it goes.
+    func slot(of manifest: Manifest, targets: Range<Int>) -> Plan.Slot {
+        let blob = blob(in: manifest)
+        return Plan.Slot(
+            range: offset..<(offset &+ storedLength),
+            rawLength: blob.rawLength,
+            codec: delta == Plan.noDelta ? blob.codec : .zstd,
+            digest: manifest.files.digest(of: blob, in: target.row),
+            targets: targets,
+            delta: delta == Plan.noDelta ? nil : Int(delta)
         )
+    }
+
+    /// Whether these are the same stored bytes as a slot's, decoded the same way.
+    func isSameBlob(as slot: Plan.Slot, of manifest: Manifest) -> Bool {
+        guard slot.range == offset..<(offset &+ storedLength), (slot.delta == nil) == (delta == Plan.noDelta)
+        else { return false }
+        let blob = blob(in: manifest)
+        return slot.rawLength == blob.rawLength && (delta != Plan.noDelta || slot.codec == blob.codec)
+            && slot.digest == manifest.files.digest(of: blob, in: target.row)
     }
 }
 
@@ -211,38 +195,26 @@ private func addLoose(_ row: Int, of manifest: Manifest, prefix: UInt64, to plan
 }
 
 private func cut(_ pieces: [Piece], of manifest: Manifest, rule: CoalescingRule, into plan: inout Plan) {
+    plan.targets.reserveCapacity(pieces.count + plan.loose.count)
+    plan.slots.reserveCapacity(countBlobs(pieces) + plan.loose.count)
     var start = 0
     while start < pieces.count {
-        let pack = pieces[start].blob.pack
+        let pack = pieces[start].pack
         let firstSlot = plan.slots.count
         var index = start
-        while index < pieces.count, pieces[index].blob.pack == pack {
+        while index < pieces.count, pieces[index].pack == pack {
             let piece = pieces[index]
             let firstTarget = plan.targets.count
-            while index < pieces.count, pieces[index].isSameBlob(as: piece) {
-                let same = pieces[index]
-                plan.targets.append(
-                    Plan.Target(
-                        row: same.row,
-                        blob: same.position,
-                        fileOffset: same.fileOffset,
-                        isWhole: same.isWhole
-                    )
-                )
+            var slot = piece.slot(of: manifest, targets: firstTarget..<firstTarget)
+            repeat {
+                plan.targets.append(pieces[index].target)
                 index += 1
-            }
-            plan.slots.append(
-                Plan.Slot(
-                    range: piece.blob.range,
-                    rawLength: piece.blob.rawLength,
-                    codec: piece.blob.codec,
-                    digest: piece.digest,
-                    targets: firstTarget..<plan.targets.count,
-                    delta: piece.delta
-                )
-            )
-            plan.packBytes = plan.packBytes &+ piece.blob.storedLength
-            if piece.delta != nil { plan.deltaBytes = plan.deltaBytes &+ piece.blob.storedLength }
+            } while index < pieces.count && pieces[index].pack == pack
+                && pieces[index].isSameBlob(as: slot, of: manifest)
+            slot.targets = firstTarget..<plan.targets.count
+            plan.slots.append(slot)
+            plan.packBytes = plan.packBytes &+ piece.storedLength
+            if slot.delta != nil { plan.deltaBytes = plan.deltaBytes &+ piece.storedLength }
         }
         for span in coalesce(plan.slots[firstSlot...].map(\.range), rule: rule) {
             let slots = (firstSlot + span.members.lowerBound)..<(firstSlot + span.members.upperBound)
@@ -250,6 +222,13 @@ private func cut(_ pieces: [Piece], of manifest: Manifest, rule: CoalescingRule,
             plan.gapBytes = plan.gapBytes &+ span.waste
         }
         start = index
+    }
+}
+
+/// About how many blobs that differ there are among pieces in order.
+private func countBlobs(_ pieces: [Piece]) -> Int {
+    pieces.indices.count {
+        $0 == 0 || pieces[$0].offset != pieces[$0 - 1].offset || pieces[$0].pack != pieces[$0 - 1].pack
     }
 }
 

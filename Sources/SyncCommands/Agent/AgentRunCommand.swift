@@ -5,6 +5,7 @@ import SyncAgent
 import SyncControl
 import SyncControlServer
 import SyncDaemon
+import SyncEngine
 import SyncModel
 
 /// `syncagent agent run`: the agent itself, in the foreground, for systemd, containers and on-demand starts.
@@ -101,6 +102,7 @@ struct AgentRunCommand: AsyncParsableCommand {
                             listening: {
                                 logger.info("ready on \(state.place.socketPath), process \(getpid())")
                                 notice.ready()
+                                releaseMemory()  // What starting took.
                             },
                             until: { for await _ in isOver {} }
                         )
