@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #ifdef __linux__
 #include <linux/fs.h>
@@ -26,5 +27,17 @@ static inline int sa_clone_range(int target, uint64_t to, int source, uint64_t f
     return -1;
 }
 #endif
+
+/* SEEK_DATA of lseek(2): where data begins at or behind `offset`; INT64_MAX when only a hole follows, `offset` itself
+   where holes are not known. Moves the descriptor's own position. */
+static inline int64_t sa_next_data(int fd, int64_t offset) {
+#ifdef __linux__
+    off_t found = lseek(fd, (off_t)offset, 3 /* SEEK_DATA, behind _GNU_SOURCE */);
+#else
+    off_t found = lseek(fd, (off_t)offset, 4);
+#endif
+    if (found >= 0) return found;
+    return errno == ENXIO ? INT64_MAX : offset;
+}
 
 #endif

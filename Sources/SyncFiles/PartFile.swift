@@ -194,7 +194,7 @@ package final class PartFile: Sendable {
     /// Reads back and hashes every complete blob from the frontier on. The caller has set `hashing`.
     private func hashOn() -> Progress {
         while true {
-            let step: Range<UInt64>? = state.withLock { state in
+            let step: (bytes: Range<UInt64>, isHole: Bool)? = state.withLock { state in
                 while state.frontier < ends.count, state.done[state.frontier],
                     state.hashed >= ends[state.frontier]
                 {
@@ -204,14 +204,16 @@ package final class PartFile: Sendable {
                     if state.frontier < ends.count { state.hashing = false }
                     return nil
                 }
-                return state.hashed..<ends[state.frontier]
+                let isHole = state.isSparse && !state.touched[state.frontier]
+                return (state.hashed..<ends[state.frontier], isHole)
             }
             guard let step else { return finish() }
-            if let error = readBack(step) {
+            // Reading a hole would fill the page cache with its zeros.
+            if let error = step.isHole ? hashZeros(step.bytes.count) : readBack(step.bytes) {
                 state.withLock { $0.hashing = false }
                 return .failed(error)
             }
-            state.withLock { $0.hashed = step.upperBound }
+            state.withLock { $0.hashed = step.bytes.upperBound }
         }
     }
 
@@ -256,6 +258,21 @@ package final class PartFile: Sendable {
                     return FileError(step: "hash", path: staged.name.text, code: 0, remark: "OpenSSL failed")
                 }
                 offset += UInt64(count)
+            }
+            return nil
+        }
+    }
+
+    private func hashZeros(_ count: Int) -> FileError? {
+        withUnsafeTemporaryAllocation(byteCount: min(count, 1 << 17), alignment: 64) { buffer in
+            buffer.initializeMemory(as: UInt8.self, repeating: 0)
+            var left = count
+            while left > 0 {
+                let piece = UnsafeRawBufferPointer(rebasing: buffer[..<min(left, buffer.count)])
+                guard feed(piece) else {
+                    return FileError(step: "hash", path: staged.name.text, code: 0, remark: "OpenSSL failed")
+                }
+                left -= piece.count
             }
             return nil
         }

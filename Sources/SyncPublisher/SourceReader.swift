@@ -110,7 +110,11 @@ struct SourceReader: ~Copyable {
         _ file: Int
     ) throws(PublishError) {
         let target = UnsafeMutableRawBufferPointer(rebasing: segment.bytes[range])
-        let count = readFully(descriptor, into: target, at: offset)
+        // A hole is zeros: reading them would only fill the page cache.
+        let isHole =
+            sa_next_data(descriptor, Int64(clamping: offset)) >= Int64(clamping: offset) + Int64(range.count)
+        if isHole { target.initializeMemory(as: UInt8.self, repeating: 0) }
+        let count = isHole ? range.count : readFully(descriptor, into: target, at: offset)
         if count != range.count {
             let code = sa_errno()
             let isSame = count < 0 && source.root.isUnchanged(descriptor, source.tree.entries[file])

@@ -61,8 +61,9 @@ package struct TransportConfiguration: Sendable {
     /// The `User-Agent` header.
     package var userAgent = "syncagent"
 
-    /// **Bytes** libcurl reads at a time. `CURLOPT_BUFFERSIZE`, at most 10 MiB.
-    package var bufferSize = 256 * 1024
+    /// **Bytes** libcurl reads at a time. `CURLOPT_BUFFERSIZE`, at most 10 MiB. Each connection has them once, and
+    /// while it is paused twice.
+    package var bufferSize = 128 * 1024
     /// Most header **bytes** of one answer, 1xx answers and trailers included (V45).
     package var maximumHeaderBytes = 128 * 1024
     /// Most header lines of one answer, 1xx answers and trailers included (V45).

@@ -127,6 +127,37 @@ struct PartFileTests {
         #expect(part.complete(blob: 0) == .verified)
     }
 
+    @Test(
+        "Zeros of a sparse file stay holes and count when it is hashed, whatever comes first",
+        arguments: [0, 1, 2]
+    )
+    func holes(first: Int) throws {
+        let ends: [UInt64] = [4 << 20, 5 << 20, 30 << 20]
+        let data = patternedBytes(size: 1 << 20, seed: 3)
+        let whole = [UInt8](repeating: 0, count: 4 << 20) + data + [UInt8](repeating: 0, count: 25 << 20)
+        let digest = try FilesFixture.digest(whole)
+        let raw = open(root.path("sparse"), O_RDWR | O_CREAT, 0o600)
+        try #require(raw >= 0 && ftruncate(raw, 30 << 20) == 0)
+        let part = try PartFile(
+            descriptor: Descriptor(owning: raw),
+            staged: Staging.File(lane: 0, name: StagedName(digest: digest, isPart: true)),
+            digest: digest,
+            ends: ends,
+            isSparse: true
+        )
+        let progress = (0..<3).map { step in
+            let blob = (first + step) % 3
+            let range = part.range(blob: blob)
+            let error = whole[Int(range.lowerBound)..<Int(range.upperBound)].withUnsafeBytes {
+                part.write($0, blob: blob)
+            }
+            return error == nil ? part.complete(blob: blob) : .mismatch
+        }
+        #expect(progress == [.incomplete, .incomplete, .verified])
+        var status = stat()
+        #expect(fstat(raw, &status) == 0 && status.st_size == 30 << 20 && status.st_blocks * 512 < 2 << 20)
+    }
+
     @Test("Nothing, everything or more is no prefix", arguments: [0, 200_000, 200_001])
     func noPrefix(length: Int) throws {
         try root.write(Array((bytes + [0])[..<length]), to: "part")

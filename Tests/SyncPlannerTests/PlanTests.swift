@@ -164,4 +164,29 @@ struct PlanTests {
         let one = try plan([1])
         #expect(one.packBytes == 170 && one.targets.count == 3)
     }
+
+    @Test("A million files fit in memory: a slot has 72 bytes, a target 16")
+    func strides() {
+        #expect(MemoryLayout<Plan.Slot>.stride == 72)
+        #expect(MemoryLayout<Plan.Target>.stride == 16)
+    }
+
+    @Test("Numbers of a slot and a target come back as they went in")
+    func roundTrip() {
+        let target = Plan.Target(row: 4_999_999, blob: 19_999_999, fileOffset: 1 << 62, isWhole: true)
+        #expect(target.row == 4_999_999 && target.blob == 19_999_999 && target.isWhole)
+        #expect(target.fileOffset == 1 << 62 && !target.isStandalone)
+        #expect(Plan.Target(row: 0, blob: 0, fileOffset: 0, isWhole: true).isStandalone)
+        var slot = Plan.Slot(
+            range: (1 << 40)..<(3 << 40),
+            rawLength: 1 << 41,
+            codec: .zstd,
+            digest: .zero,
+            targets: 7..<9,
+            delta: 0
+        )
+        #expect(slot.range == (1 << 40)..<(3 << 40) && slot.targets == 7..<9 && slot.delta == 0)
+        slot.targets = 20_000_000..<20_000_001
+        #expect(slot.targets == 20_000_000..<20_000_001)
+    }
 }

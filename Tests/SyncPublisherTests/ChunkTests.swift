@@ -1,3 +1,4 @@
+import Foundation
 import SyncManifest
 import SyncModel
 import SyncTestKit
@@ -94,6 +95,26 @@ struct ChunkTests {
         try set.root.write(content, to: "in/deep/copy.ifc")
         #expect(try set.publish().newBytes == 0)
         #expect(try set.unpacked().bytes("deep/copy.ifc") == content)
+    }
+
+    @Test("A file with holes is published as one that has zeros there", arguments: [0, 3 << 20])
+    func holes(position: Int) throws {
+        let data = Self.bytes(100_000)
+        var content = [UInt8](repeating: 0, count: 9 << 20)
+        content.replaceSubrange(position..<(position + data.count), with: data)
+        let written = try PublishedSet()
+        try written.root.write(content, to: "in/disk.img")
+        try written.publish()
+        let sparse = try PublishedSet()
+        let file = open(sparse.root.path("in/disk.img"), O_RDWR | O_CREAT, 0o644)
+        defer { close(file) }
+        try #require(file >= 0 && ftruncate(file, off_t(content.count)) == 0)
+        #expect(
+            data.withUnsafeBytes { pwrite(file, $0.baseAddress, $0.count, off_t(position)) } == data.count
+        )
+        try sparse.publish()
+        #expect(try sparse.bytes(below: "out") == written.bytes(below: "out"))
+        #expect(try sparse.unpacked().bytes("disk.img") == content)
     }
 
     @Test(

@@ -1,13 +1,15 @@
 #!/bin/bash
 # Counts what a set costs as it grows: requests, bytes, time, memory. Prints Markdown; each bound is checked.
 #
-# usage: scale.sh [requests] [growth] [hooks]      default: all three
+# usage: scale.sh [requests] [growth] [memory] [hooks]      default: all four
 #
 #   requests  20,000 files of 512 MiB: a first pull sends at most 64 requests, a second at most 1 and opens no
 #             file; after 1 % changed and `publish --base`, an update sends at most 16 and receives at most 1.3
-#             times the stored size of what changed (the manifest is shown apart)
+#             times the stored size of what changed (the manifest is shown apart); at most 64 MiB of memory
 #   growth    10,000 and 100,000 files of 1 KiB: pull, pull with nothing new, verify; at most 200 MiB of memory,
 #             and ten times the files cost at most ten times as much, with 15 % slack
+#   memory    4,000 files of 2 GiB: first pull and update in at most 64 MiB of memory; one file of 20 GiB that is
+#             nearly all holes: the same, in at most twice the memory to publish, and on disk it stays nearly nothing
 #   hooks     the hook runs once for each pull that ends, also when nothing changed; a failing one gives exit 5
 #
 # ROUNDS=N (default 3): runs of growth of which the median counts. Nothing else should run on the machine then.
@@ -15,9 +17,9 @@
 . "$(dirname "$0")/common.sh"
 . "$EVIDENCE/serve-nginx.sh"
 
-MEMORY=200
+MEMORY=200 SMALL_MEMORY=64
 case "${1:-}" in -h|--help) usage ;; esac
-[ $# -gt 0 ] || set -- requests growth hooks
+[ $# -gt 0 ] || set -- requests growth memory hooks
 need curl=curl python3=python3 strace=strace /usr/bin/time=time
 find_binary
 make_work
@@ -48,12 +50,13 @@ requests() {
   echo "| first pull | $WALL | $CPU | $RSS | $requests | $pack_bytes | $manifest_bytes | $stored |"
   hold "first pull's requests" "$requests" "<=" 64
   hold "first pull's requests, told and counted" "$(field requests)" == "$requests"
-  hold "first pull's peak memory, MiB" "$RSS" "<=" $MEMORY
+  hold "first pull's peak memory, MiB" "$RSS" "<=" $SMALL_MEMORY
   python3 "$EVIDENCE/checks.py" compare "$sets/small" "$into" || broken "the first pull is not what was published"
 
   from=$(mark); pull; eval "$(since "$from")"
   echo "| second pull | $WALL | $CPU | $RSS | $requests | $pack_bytes | $manifest_bytes | 0 |"
   hold "second pull's requests" "$requests" "<=" 1
+  hold "second pull's peak memory, MiB" "$RSS" "<=" $SMALL_MEMORY
   run strace -f -qq -y -e trace=open,openat,openat2,creat -o "$WORK/trace" \
     "$SYNCAGENT" pull "$URL/manifest.json" --into "$into" --json
   eval "$(python3 "$EVIDENCE/checks.py" opened "$WORK/trace" "$into")"
@@ -71,6 +74,7 @@ requests() {
   from=$(mark); pull --prune; eval "$(since "$from")"
   echo "| update ($changed_files changed or new, $removed_files gone) | $WALL | $CPU | $RSS | $requests | $pack_bytes | $manifest_bytes | $changed_bytes |"
   hold "update's requests" "$requests" "<=" 16
+  hold "update's peak memory, MiB" "$RSS" "<=" $SMALL_MEMORY
   hold "update's pack bytes" "$pack_bytes" "<=" "1.3 * $changed_bytes"
   python3 "$EVIDENCE/checks.py" compare "$sets/small-next" "$into" || broken "the update is not the new revision"
   echo
@@ -121,6 +125,42 @@ growth() {
   echo
 }
 
+memory() {
+  local into=$WORK/pulled/large site=$WORK/site-mixed step
+  make_set mixed mixed
+  make_set mixed-next --next "$sets/mixed" --change 0.01
+  echo "| | s | CPU s | peak MiB |"
+  echo "|---|--:|--:|--:|"
+  run "$SYNCAGENT" publish "$sets/mixed" --to "$site" --project scale.mixed --json
+  nginx_start mixed "$site"
+  fresh_place pulled 6
+  for step in "first pull" update; do
+    [ "$step" != update ] || run "$SYNCAGENT" publish "$sets/mixed-next" --to "$site" --project scale.mixed --json
+    pull
+    echo "| 4,000 files, 2 GiB: $step | $WALL | $CPU | $RSS |"
+    hold "$step of 2 GiB: peak memory, MiB" "$RSS" "<=" $SMALL_MEMORY
+  done
+  python3 "$EVIDENCE/checks.py" compare "$sets/mixed-next" "$into" || broken "the update of 2 GiB is not the new revision"
+
+  # 4 MiB of data in sixteen places of 20 GiB.
+  mkdir "$WORK/sparse"
+  truncate -s 20G "$WORK/sparse/disk.img"
+  for step in {0..15}; do
+    dd if=/dev/urandom of="$WORK/sparse/disk.img" bs=256K count=1 seek=$((step * 5000)) conv=notrunc status=none
+  done
+  run "$SYNCAGENT" publish "$WORK/sparse" --to "$WORK/site-sparse" --project scale.sparse --json
+  echo "| 20 GiB of holes: publish | $WALL | $CPU | $RSS |"
+  hold "publish of 20 GiB of holes: peak memory, MiB" "$RSS" "<=" "2 * $SMALL_MEMORY"
+  nginx_start sparse "$WORK/site-sparse"
+  into=$WORK/holes       # on a file system that could hold it all: a pull looks first whether there is room
+  pull
+  echo "| 20 GiB of holes: pull | $WALL | $CPU | $RSS |"
+  hold "pull of 20 GiB of holes: peak memory, MiB" "$RSS" "<=" $SMALL_MEMORY
+  hold "20 GiB of holes: MiB on disk" "$(du -sm "$into" | cut -f1)" "<=" 64
+  cmp "$WORK/sparse/disk.img" "$into/disk.img" || broken "the file of holes is not what was published"
+  echo
+}
+
 hooks() {
   local into=$WORK/pulled/hooked calls=$WORK/calls changed
   make_set hooks steps --files 300 --mib 12 --odd
@@ -154,6 +194,6 @@ HOOK
 }
 
 for part; do
-  case $part in requests|growth|hooks) say "== $part"; "$part" ;; *) usage 64 >&2 ;; esac
+  case $part in requests|growth|memory|hooks) say "== $part"; "$part" ;; *) usage 64 >&2 ;; esac
 done
 verdict
