@@ -190,6 +190,18 @@ let package = Package(
         tests("SessionCommandTests", ["syncagent", "SyncTestKit"]),
         tests("SoundnessTests", []),
 
+        // The inner pieces one by one: times, and counts with limits; never shipped. See Tests/run.sh.
+        .target(name: "SyncBenchmarkAllocations", path: "Tests/SyncBenchmarks/Allocations", publicHeadersPath: "include"),
+        .executableTarget(
+            name: "syncagent-benchmarks",
+            dependencies: [
+                "SyncBenchmarkAllocations", "SyncCompression", "SyncDigest", "SyncEngine", "SyncFiles", "SyncManifest",
+                "SyncModel", "SyncPlanner", "SyncPlugins", "SyncUnpack", "CPosix",
+            ],
+            path: "Tests/SyncBenchmarks/Program",
+            swiftSettings: strict
+        ),
+
         // For tests here and of plugins elsewhere.
         library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL"]),
         tests("FaultMatrixTests", [

@@ -122,6 +122,11 @@ for target in Tests/*Tests; do
     swift test --skip-build --disable-xctest --filter "^$name\\." || failed "$name"
 done
 
+# Counts of the inner pieces against their limits; without times, which depend on the machine.
+title "Allocations and system calls (syncagent-benchmarks --counts)"
+command -v strace >/dev/null || skipped "counts of system calls: no strace"
+.build/debug/syncagent-benchmarks --counts || failed "benchmark-counts"
+
 # The agent as a process among others. Here a few dozen trials of each, with the debug build; hundreds and thousands by
 # hand: Tests/crash.sh 2000, Tests/evidence/syscall-kills.sh.
 title "Kills, races, restarts"

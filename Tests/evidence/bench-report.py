@@ -12,7 +12,17 @@ import plot
 OURS = ("syncagent", "syncagent_cold")
 VERSIONS = {"curl": "--version", "rsync": "--version", "aria2c": "--version", "wget2": "--version", "rclone": "--version",
             "lftp": "--version", "zsync": "-V", "casync": "--version", "nginx": "-v", "tar": "--version", "openssl": "version"}
-LOOKS_OF = {"fresh": "first pull", "update": "update", "again": "nothing new"}
+SETS = {"small": "20,000 files, 512 MiB", "mixed": "4,000 files, 2 GiB", "huge": "one file, 2 GiB", "tiny": "100,000 files of 1 KiB"}
+PLACES = {"shm": "into memory", "tls": "TLS", "link": "over the link"}
+
+
+def caption(scenario):
+    """What a scenario is, from its name."""
+    if scenario.startswith("again"):
+        return ("1,000,000" if "million" in scenario else "100,000") + " files of 1 KiB, all there already"
+    kind, *rest = scenario.split("-")
+    words = [SETS.get(kind, ""), "update" if "update" in rest else "first pull"] + [PLACES[r] for r in rest if r in PLACES]
+    return ", ".join(words)
 
 
 def first_number(command):
@@ -56,7 +66,7 @@ def mebibytes(value):
 def table(scenario, runs):
     """Prints it; returns (contender, median, least, most) of those that came through."""
     ours = {r["round"]: r["wall"] for r in runs if r["contender"] == OURS[0] and r.get("status") == 0}
-    print(f"\n### {scenario}\n")
+    print(f"\n### {scenario}\n\n{caption(scenario)}\n")
     print("| program | runs | seconds, median (min–max) | syncagent ÷ it, round by round | CPU s | peak MiB | requests | wire MiB | outcome |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|---|")
     bars = []
@@ -94,10 +104,11 @@ def report(a):
                 series[line["scenario"]] = []
             series[line["scenario"]].append(line)
     heading(told)
-    panels = [(scenario, sorted(table(scenario, runs), key=lambda b: b[1])) for scenario, runs in series.items()]
+    panels = [(scenario, caption(scenario), sorted(table(scenario, runs), key=lambda b: b[1])) for scenario, runs in series.items()]
     if a.svg:
         with open(a.svg, "w") as file:
-            file.write(plot.drawing([p for p in panels if p[1]], f"{told['date'][:10]}, {told['processor']}, {told['cores']} cores"))
+            file.write(plot.drawing([p for p in panels if p[2]], f"{told['date'][:10]}, {told['processor']}, {told['cores']} cores"
+                                    + ("" if told["scale"] == 100 else f"; a trial with sets of {told['scale']} %")))
 
 
 def main():

@@ -3,6 +3,7 @@
 
 usage: checks.py compare SOURCE DESTINATION     same paths, types, link targets, sizes, SHA-256, executable bits
        checks.py matches MANIFEST DESTINATION   the same against a manifest; nothing missing, nothing more
+       checks.py differ OLD NEW                 files of directory NEW that OLD does not have so, one path a line
        checks.py changed OLD.json NEW.json      what NEW needs and OLD does not have, from the manifests alone
        checks.py stored MANIFEST                bytes of the distinct blobs that a manifest needs
        checks.py log FILE OFFSET                requests and body bytes in an nginx log from OFFSET on
@@ -182,6 +183,9 @@ def main(arguments):
     elif verb == "matches":
         manifest = wanted(load(rest[0]))
         report(differences(manifest, describe(rest[1])), len(manifest))
+    elif verb == "differ":
+        old, new = describe(rest[0]), describe(rest[1])
+        print("".join(f"{p}\n" for p in sorted(new) if new[p][0] == "file" and new[p] != old.get(p)), end="")
     elif verb == "changed":
         words(changed(load(rest[0]), load(rest[1])))
     elif verb == "stored":

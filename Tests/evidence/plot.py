@@ -2,12 +2,12 @@
 import html
 
 OURS = ("syncagent", "syncagent_cold")
-COLUMN, LABEL, BAR, ROW, GAP = 460, 112, 220, 19, 26
+COLUMN, LABEL, BAR, ROW, GAP = 480, 112, 220, 19, 26
 LONGEST = 6              # a bar that is longer than so many times ours is cut, with a mark
 
 STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #24292f }
-.page { fill: #ffffff } .title { font-size: 13px; font-weight: 600 } .value, .note { fill: #57606a; font-size: 11px }
+.page { fill: #ffffff } .title { font-size: 13px; font-weight: 600 } .value, .note { fill: #57606a; font-size: 11px; font-weight: 400 }
 .ours { fill: #0a7f5a } .cold { fill: #6bbf9f } .floor { fill: #b6bcc4 } .peer { fill: #6f9bd1 }
 .label-ours { font-weight: 600 } .spread { stroke: #24292f; stroke-width: 1.2; fill: none } .cut { stroke: #ffffff; stroke-width: 3 }
 .rule { stroke: #d0d7de }
@@ -27,14 +27,15 @@ def seconds(value):
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
 
 
-def panel(title, bars, x, y):
+def panel(title, caption, bars, x, y):
     ours = next((b[1] for b in bars if b[0] == OURS[0]), None)
     most = max(b[3] for b in bars)
     if ours:
         most = min(most, LONGEST * ours)
     scale = BAR / max(most, 1e-9)
     left = x + LABEL
-    parts = [f'<text class="title" x="{x}" y="{y + 12}">{html.escape(title)}</text>',
+    parts = [f'<text class="title" x="{x}" y="{y + 12}">{html.escape(title)}'
+             f'<tspan class="note" font-weight="400" dx="8">{html.escape(caption)}</tspan></text>',
              f'<path class="rule" d="M{left} {y + 20}V{y + 22 + ROW * len(bars)}"/>']
     y += 21
     for name, median, low, high, _ in bars:
@@ -58,9 +59,9 @@ def panel(title, bars, x, y):
 def drawing(panels, note):
     """An SVG of two columns; the next panel goes where there is more room."""
     heights, parts = [46, 46], []
-    for title, bars in panels:
+    for title, caption, bars in panels:
         column = heights.index(min(heights))
-        parts.append(panel(title, bars, 14 + column * COLUMN, heights[column]))
+        parts.append(panel(title, caption, bars, 14 + column * COLUMN, heights[column]))
         heights[column] += 21 + ROW * len(bars) + GAP
     width, height = (1 if len(panels) < 2 else 2) * COLUMN + 14, max(heights)
     legend = ('<text class="title" x="14" y="22">Seconds, median of the runs; the line from the fastest to the slowest</text>'
