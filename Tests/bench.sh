@@ -3,10 +3,11 @@
 # Prints Markdown (seconds as median and range, ratios round by round, CPU, memory, requests, bytes on the wire) and
 # writes an SVG plot.
 #
-# usage: bench.sh [--list] [--rounds N] [--out DIRECTORY] [--append] [--scale PERCENT] [SCENARIO…]
+# usage: bench.sh [--list] [--rounds N] [--patience S] [--out DIRECTORY] [--append] [--scale PERCENT] [SCENARIO…]
 #
 #   --list         the scenarios and their contenders; without arguments all but again-million are run
-#   --rounds N     runs of each contender (default 5); one that needs more than 30 s runs twice, none more than 300 s
+#   --rounds N     runs of each contender (default 5)
+#   --patience S   a contender that needs more than S seconds runs twice (default 30); none runs more than 300
 #   --out DIR      where results.jsonl, table.md and plot.svg go (default ./bench-results)
 #   --append       keep what results.jsonl has; of a scenario measured again the last series counts
 #   --scale P      sets of P percent of the size, for trying the script out
@@ -47,12 +48,13 @@ again-million       million  again   disk   syncagent floor_stat rsync
 '
 row() { awk -v name="$1" '$1 == name' <<<"$table"; }
 
-rounds=5 out=$PWD/bench-results scale=100 append= scenarios=()
+rounds=5 patience=30 out=$PWD/bench-results scale=100 append= scenarios=()
 while [ $# -gt 0 ]; do
   case $1 in
   -h|--help) usage ;;
   --list) printf '%s' "${table#?}"; exit ;;
   --rounds) rounds=${2:?}; shift ;;
+  --patience) patience=${2:?}; shift ;;
   --out) out=${2:?}; shift ;;
   --append) append=1 ;;
   --scale) scale=${2:?}; shift ;;
@@ -200,7 +202,7 @@ for index in "${!scenarios[@]}"; do
   [ $where != shm ] || options+=(--where shm)
   say "== $scenario ($(date +%T))"
   python3 "$EVIDENCE/bench-run.py" "$scenario" "${CONTENDERS:-$contenders}" --kind $kind --set $set --sets "$sets" --served "$served" \
-    --url "$URL" --rsync "$RSYNC_URL" --work "$WORK" --log "$LOG" --rounds "$rounds" --parallel $parallel --disk-gib $gib \
+    --url "$URL" --rsync "$RSYNC_URL" --work "$WORK" --log "$LOG" --rounds "$rounds" --patience "$patience" --parallel $parallel --disk-gib $gib \
     --out "$out/results.jsonl" "${options[@]}"
   later=" "
   for next in "${scenarios[@]:index + 1}"; do later+="$(row "$next" | awk '{print $2}') "; done

@@ -3,7 +3,7 @@
 
 usage: bench-run.py SCENARIO CONTENDER,… --kind fresh|update|again --set NAME --sets DIR --served DIR --url URL
                     --rsync URL --work DIR --log FILE --out FILE [--netns NAME --near NAME] [--ca FILE]
-                    [--where disk|shm] [--disk-gib N] [--rounds N] [--parallel N]
+                    [--where disk|shm] [--disk-gib N] [--rounds N] [--patience SECONDS] [--parallel N]
 
   fresh    the destination is empty
   update   it holds the revision before: pulled by syncagent itself from the same URL, copied for the others
@@ -18,7 +18,6 @@ import argparse, json, os, shutil, subprocess, sys, time
 import checks
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PATIENCE = 30           # seconds; a contender that needs more runs twice at most
 LIMIT = 300             # seconds for one run
 OURS = ("syncagent", "syncagent_cold")
 NEEDS = {"aria2": "aria2c", "wget2": "wget2", "rclone": "rclone", "rsync": "rsync", "rsync_checksum": "rsync",
@@ -188,7 +187,7 @@ def run(a):
     for number in range(a.rounds):
         for contender in a.contenders:
             done = times.setdefault(contender, [])
-            if contender in failed or (len(done) >= 2 and max(done) > PATIENCE):
+            if contender in failed or (len(done) >= 2 and max(done) > a.patience):
                 continue
             shown = LOOKS_AT.get(contender, contender)
             destination = f"{place}/{shown if a.kind == 'again' and shown in a.contenders else contender}"
@@ -222,6 +221,7 @@ def main():
     parser.add_argument("--where", choices=["disk", "shm"], default="disk")
     parser.add_argument("--disk-gib", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--patience", type=float, default=30)
     parser.add_argument("--parallel", type=int, default=32)
     run(parser.parse_args())
 
