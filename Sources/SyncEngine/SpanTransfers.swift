@@ -56,7 +56,7 @@ struct SpanTransfers: Sendable {
     ) {
         let planned = plan.spans[span]
         let unpacker = SpanUnpacker(plan: plan, span: span, consumer: installer, pool: pool, workers: workers)
-        let sink = SpanSink(unpacker: unpacker, start: planned.range.lowerBound, pool: pool) {
+        let sink = SpanSink(unpacker: unpacker, range: planned.range, pool: pool) {
             transport.resume(identifier)
         }
         let size = objectSize(span)

@@ -128,6 +128,14 @@ public protocol TransferSink: AnyObject, Sendable {
 
     /// The next bytes, which belong at `offset` of the object. The buffer is the transport's: keep nothing.
     func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome
+
+    /// The answer has ended before this sink had all it wants; what comes next may take long. Memory that is held
+    /// for the next bytes is to be given back: others may wait for it. Does nothing unless the sink says otherwise.
+    func interrupted()
+}
+
+extension TransferSink {
+    public func interrupted() {}
 }
 
 /// A sink that can give the end of what it wants to another sink, when connections idle and one transfer is slow.

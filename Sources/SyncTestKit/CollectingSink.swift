@@ -44,6 +44,7 @@ public final class CollectingSink: TransferSink {
 
     private struct State {
         var calls: [Call] = []
+        var interruptions = 0
         var violations: [String] = []
         var bytes: [UInt8]
         var began = false
@@ -69,6 +70,9 @@ public final class CollectingSink: TransferSink {
 
     /// Every call so far.
     public var calls: [Call] { state.withLock { $0.calls } }
+
+    /// How often it was told that an answer ended early.
+    public var interruptions: Int { state.withLock { $0.interruptions } }
 
     /// Number of answers that began.
     public var beginCount: Int {
@@ -140,6 +144,15 @@ public final class CollectingSink: TransferSink {
         }
         if case .paused = outcome { behaviour.onPause?() }
         return outcome
+    }
+
+    /// Counts.
+    public func interrupted() {
+        state.withLock { state in
+            enter(&state, "interrupted")
+            state.interruptions += 1
+            state.isInside = false
+        }
     }
 
     private func matches(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> Bool {

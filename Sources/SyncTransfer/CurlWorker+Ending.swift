@@ -22,6 +22,7 @@ extension CurlWorker {
         noteLoad(after: exchange, fault)
 
         for (index, piece) in exchange.pieces.enumerated() where !piece.transfer.hasEnded {
+            if !piece.isComplete { piece.sink.interrupted() }
             if exchange.answeredFromPublic || isPublicByName(exchange) { piece.originIsPublic = true }
             if exchange.verdict == .redirect {
                 if index == 0 { followRedirect(piece, exchange) } else { enqueue(piece) }

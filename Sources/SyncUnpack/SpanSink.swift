@@ -12,25 +12,27 @@ package final class SpanSink: SplittableSink {
     private final class Confined: @unchecked Sendable {  // Safe: only the transport's thread touches it.
         var current: Buffer?
         var next: UInt64
+        /// One past the last **byte** that is wanted here; smaller once the end has been given away.
+        var end: UInt64
         /// Sinks that the end of this one was given to.
         var tails: [SpanSink] = []
 
-        init(next: UInt64) { self.next = next }
+        init(_ range: Range<UInt64>) { (next, end) = (range.lowerBound, range.upperBound) }
     }
 
     /// - Parameters:
-    ///   - start: First **byte** of the span in its pack.
+    ///   - range: **Bytes** of the object that are wanted.
     ///   - resume: Continues the paused transfer; called from any thread.
     package init(
         unpacker: SpanUnpacker,
-        start: UInt64,
+        range: Range<UInt64>,
         pool: BufferPool,
         resume: @escaping @Sendable () -> Void
     ) {
         self.unpacker = unpacker
         self.pool = pool
         self.resume = resume
-        state = Confined(next: start)
+        state = Confined(range)
     }
 
     /// **Bytes** are wanted from here on. On the transport's thread, or after its completion.
@@ -51,10 +53,7 @@ package final class SpanSink: SplittableSink {
         if room < bytes.count {
             // The open buffer is passed on as it is, so small pieces are not torn over two.
             let needed = (bytes.count + pool.bufferSize - 1) / pool.bufferSize
-            if let current = state.current {
-                unpacker.add(current)
-                state.current = nil
-            }
+            passOn()
             guard let taken = pool.take(needed, orCall: resume) else { return .paused }
             fresh = taken
         }
@@ -73,12 +72,23 @@ package final class SpanSink: SplittableSink {
                 state.current = buffer
             }
         }
+        // A sink that gets nothing more keeps no buffer: the transfer may have other parts that wait for one.
         // On a slow network the worker waits for us: what it has is safe, what is here is lost with the process.
-        if let current = state.current, current.count >= pool.bufferSize / 8, unpacker.isIdle {
-            unpacker.add(current)
-            state.current = nil
+        if let current = state.current,
+            state.next >= state.end || current.count >= pool.bufferSize / 8 && unpacker.isIdle
+        {
+            passOn()
         }
         return .taken
+    }
+
+    /// Passes on what is here: a connection may wait for the buffer before this transfer gets its next turn.
+    package func interrupted() { passOn() }
+
+    private func passOn() {
+        guard let current = state.current else { return }
+        unpacker.add(current)
+        state.current = nil
     }
 
     package func splitTail(
@@ -87,15 +97,16 @@ package final class SpanSink: SplittableSink {
     ) -> (start: UInt64, sink: any TransferSink)? {
         guard range.lowerBound > state.next, let (start, rest) = unpacker.splitTail(near: offset, in: range)
         else { return nil }
-        let tail = SpanSink(unpacker: rest, start: start, pool: pool, resume: resume)
+        let range = start..<max(start, state.end)
+        let tail = SpanSink(unpacker: rest, range: range, pool: pool, resume: resume)
+        state.end = start
         state.tails.append(tail)
         return (start, tail)
     }
 
     /// Passes the last bytes on and says that no more will come. Called once, after the transfer's completion.
     package func finish() {
-        if let current = state.current { unpacker.add(current) }
-        state.current = nil
+        passOn()
         unpacker.end()
         for tail in state.tails { tail.finish() }
     }

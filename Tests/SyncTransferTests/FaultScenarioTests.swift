@@ -19,6 +19,21 @@ struct FaultScenarioTests {
         try await bench.deliver(object, from: [bench.server.url("/a"), bench.server.url("/b")], range: range)
     }
 
+    @Test("A sink is told of every answer that ended early, so that it holds no memory meanwhile")
+    func told() async throws {
+        let bench = try Bench()
+        bench.server.script(
+            "/a",
+            .object(object).dropping(at: 20_000),
+            .object(object).dropping(at: 30_000),
+            .object(object)
+        )
+        let run = bench.start(object)
+        _ = try await bench.finish(run, object)
+        #expect(run.sink.interruptions == run.sink.beginCount - 1)
+        #expect(run.sink.interruptions == 2)
+    }
+
     @Test("The connection comes back after an outage; no attempt is counted [S51 F001]")
     func outage() async throws {
         let bench = try Bench {

@@ -91,7 +91,7 @@ struct SpanUnpackerTests {
         let collector = Collector()
         let unpacker = SpanUnpacker(plan: plan, span: 0, consumer: collector, pool: pool, workers: workers)
         let resumed = Monitor(0)
-        let sink = SpanSink(unpacker: unpacker, start: plan.spans[0].range.lowerBound, pool: pool) {
+        let sink = SpanSink(unpacker: unpacker, range: plan.spans[0].range, pool: pool) {
             resumed.change { $0 += 1 }
         }
         _ = sink.begin(ResponseHead(status: 206))
@@ -208,7 +208,7 @@ struct SpanUnpackerTests {
         let workers = WorkerPool(count: 1)
         let pool = BufferPool(count: 1, bufferSize: 8)
         let unpacker = SpanUnpacker(plan: plan, span: 0, consumer: Collector(), pool: pool, workers: workers)
-        let sink = SpanSink(unpacker: unpacker, start: 1_000, pool: pool, resume: {})
+        let sink = SpanSink(unpacker: unpacker, range: 1_000..<1_010, pool: pool, resume: {})
         #expect(sink.begin(ResponseHead(status: 206)) == 1_000)
         let outcome = [UInt8(1), 2].withUnsafeBytes { sink.receive($0, at: 1_001) }
         guard case .stop = outcome else {

@@ -51,10 +51,9 @@ struct SplittingTests {
     private let slots = SlotList()
     private let workers = WorkerPool(count: 2)
 
-    private func sink() -> SpanSink {
-        let pool = BufferPool(count: 16, bufferSize: 64)
+    private func sink(_ pool: BufferPool = BufferPool(count: 16, bufferSize: 64)) -> SpanSink {
         let unpacker = SpanUnpacker(plan: Self.plan, span: 0, consumer: slots, pool: pool, workers: workers)
-        return SpanSink(unpacker: unpacker, start: 1_000, pool: pool, resume: {})
+        return SpanSink(unpacker: unpacker, range: 1_000..<2_090, pool: pool, resume: {})
     }
 
     /// Offers bytes until they are taken: the workers empty the buffers meanwhile.
@@ -85,6 +84,35 @@ struct SplittingTests {
         }
         let missing = slots.missing.filter { !$0.isEmpty }
         #expect(missing == [])
+        workers.close()
+    }
+
+    @Test("A part that has all it wants holds no buffer, however long the others take")
+    func givesBack() async throws {
+        let pool = BufferPool(count: 2, bufferSize: 64)
+        let sink = sink(pool)
+        let (start, tail) = try #require(sink.splitTail(near: 1_500, in: 1_100...2_000))
+        try await feed(sink, 1_000..<Int(start))
+        try await feed(tail, Int(start)..<(Int(start) + 30))
+        workers.drain()
+        // One buffer has what the tail got; the transfer has not ended.
+        #expect(pool.take(1, orCall: {}) != nil)
+        workers.close()
+    }
+
+    @Test("A part whose answer ended early holds no buffer while it waits for the next")
+    func interrupted() async throws {
+        let pool = BufferPool(count: 1, bufferSize: 1_024)
+        let sink = sink(pool)
+        try await feed(sink, 1_000..<1_150)
+        sink.interrupted()
+        workers.drain()
+        let buffer = try #require(pool.take(1, orCall: {})?.first)
+        pool.give(buffer)
+        try await feed(sink, 1_150..<2_090)
+        sink.finish()
+        workers.drain()
+        #expect(slots.came.count == 10)
         workers.close()
     }
 
