@@ -63,13 +63,15 @@ extension CurlWorker {
         return headers.status == 206 || headers.status == 200 && headers.acceptRanges?.lowercased() == "bytes"
     }
 
+    /// - Returns: `nil` while a connection is still speeding up: its rate so far says nothing about the rest.
     private func timeLeft(_ exchange: Exchange, _ piece: Piece) -> Duration? {
-        guard let remaining = piece.remaining else { return nil }
-        let rate = Double(exchange.bodyBytes) / ((now - exchange.plan.startedAt) / .seconds(1))
+        let time = now - exchange.plan.startedAt
+        guard let remaining = piece.remaining, time >= Self.worthwhile else { return nil }
+        let rate = Double(exchange.bodyBytes) / (time / .seconds(1))
         guard rate > 0, rate.isFinite else { return nil }
         return .seconds(Double(remaining) / rate)
     }
 
-    /// A cut costs a new connection and what is under way behind it: some round trips.
-    private static let worthwhile: Duration = .milliseconds(500)
+    /// A cut costs a new connection and what is under way behind it: some round trips, and bytes that come in vain.
+    private static let worthwhile: Duration = .milliseconds(750)
 }
