@@ -36,6 +36,7 @@ final class ChunkCopies: Sendable {
     private let parts: PartFiles
     private let committer: Committer
     private let units: [Unit]
+    private let turns: Turns
     private let state = Mutex(Outcome())
     /// Whether blocks cannot be shared here.
     private let copiesBytes = Atomic(false)
@@ -62,6 +63,7 @@ final class ChunkCopies: Sendable {
         self.parts = parts
         self.committer = committer
         units = sources.files.isEmpty ? [] : Self.units(of: rows, sources, parts)
+        turns = Turns(units.map(\.row))
     }
 
     private static func units(of rows: [Int], _ sources: ChunkSources, _ parts: PartFiles) -> [Unit] {
@@ -104,22 +106,20 @@ final class ChunkCopies: Sendable {
         isStopped: @escaping @Sendable () -> Bool,
         onBytes: @escaping @Sendable (UInt64) -> Void
     ) -> [FetchRounds.Failure] {
-        let next = SharedCounter()
         _ = concurrently(min(threads, units.count), name: "chunks") { [self] _ in
             guard let copier = try? ChunkReader() else { return }  // No memory: fetched instead.
             let directories = Directories(destination)
-            while !isStopped() {
-                let position = next.take()
-                guard position < units.count else { return }
+            var own: Int?
+            while !isStopped(), let position = turns.next(after: &own) {
                 copy(units[position], copier, directories, onBytes)
             }
         }
         // What no thread has taken, for want of memory.
-        let rest = min(units.count, max(0, next.take()))
-        return state.withLock { state in
-            if !isStopped() { for unit in units[rest...] { state.missing.insert(unit.row) } }
-            return state.failures
+        var own: Int?
+        while !isStopped(), let position = turns.next(after: &own) {
+            state.withLock { _ = $0.missing.insert(units[position].row) }
         }
+        return state.withLock(\.failures)
     }
 
     /// What came of it. Read when ``run(threads:isStopped:onBytes:)`` has returned.
