@@ -43,6 +43,7 @@ static inline int sa_openat(int dir, const char *path, int flags, mode_t mode) {
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 
 /* openat2(2): no component may be a symbolic link, and nothing may lead above `dir`. Kernel 5.6. */
 static inline int sa_openat_beneath(int dir, const char *path, int flags, mode_t mode) {
@@ -92,6 +93,17 @@ static inline int sa_set_executable(int fd, int executable) {
     mode_t mode = status.st_mode & 0666;
     if (executable) mode |= (mode & 0444) >> 2;
     return fchmod(fd, mode);
+}
+
+/* Whether new directories get something from this one that a moved one does not: mkdir(2), acl(5). */
+static inline int sa_hands_down(int directory) {
+    struct stat status;
+    if (fstat(directory, &status) != 0 || (status.st_mode & S_ISGID) != 0) return 1;
+#ifdef __linux__
+    return fgetxattr(directory, "system.posix_acl_default", NULL, 0) > 0;
+#else
+    return 0;
+#endif
 }
 
 static inline int sa_rename(int olddir, const char *oldname, int newdir, const char *newname) {

@@ -12,8 +12,27 @@ import SyncUnpack
 final class Committer: Sendable {
     /// A verified file in staging, ready for its place.
     struct Staged: Sendable {
+        enum Source: Sendable {
+            case file(Staging.File)
+            /// In a directory that is put together in staging, by number; what the file system says of it there.
+            case member(of: Int, FileStatus)
+        }
         var row: Int
-        var file: Staging.File
+        var source: Source
+        /// Of the content; for a link, of the target's text.
+        var digest: SHA256Digest
+
+        init(row: Int, file: Staging.File) {
+            self.row = row
+            source = .file(file)
+            digest = file.name.digest
+        }
+
+        init(row: Int, memberOf directory: Int, _ status: FileStatus, digest: SHA256Digest) {
+            self.row = row
+            source = .member(of: directory, status)
+            self.digest = digest
+        }
     }
 
     /// What became of rows. Read after ``finish()``.
@@ -45,6 +64,7 @@ final class Committer: Sendable {
     private let staging: Staging
     private let isDurable: Bool
     private let verifications: [FileVerification]
+    private let wholes: WholeDirectories
     private let onCommitted: @Sendable ([Int]) -> Void
 
     /// Starts the thread.
@@ -52,6 +72,7 @@ final class Committer: Sendable {
     /// - Parameters:
     ///   - isDurable: Whether to syncfs; without it a power cut can leave empty files.
     ///   - verifications: Who looks at files before they are placed.
+    ///   - wholes: Directories that are put together in staging; none may be chosen where there are verifications.
     ///   - onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
     init(
         manifest: Manifest,
@@ -59,6 +80,7 @@ final class Committer: Sendable {
         staging: Staging,
         isDurable: Bool,
         verifications: [FileVerification] = [],
+        wholes: WholeDirectories = WholeDirectories(),
         onCommitted: @escaping @Sendable ([Int]) -> Void
     ) {
         self.manifest = manifest
@@ -66,6 +88,7 @@ final class Committer: Sendable {
         self.staging = staging
         self.isDurable = isDurable
         self.verifications = verifications
+        self.wholes = wholes
         self.onCommitted = onCommitted
         thread = Monitor(nil)
         let started = WorkerThread(name: "commit") { [self] in work() }
@@ -89,20 +112,26 @@ final class Committer: Sendable {
     }
 
     private func work() {
-        let directories = Directories(destination)
-        var log: LogBox?
+        let placement = Placement(manifest, destination, staging, wholes)
         var untold: [Int] = []
         while true {
             let (staged, isLast) = nextBatch()
             let batch = verified(staged)
+            var result = Placement.Result()
             if !batch.isEmpty {
                 let failure = synchronize()
                 tell(&untold)
                 if let failure {
-                    state.withLock { $0.outcome.failures += batch.map { ($0.row, failure) } }
+                    result.failures = batch.map { ($0.row, failure) }
                 } else {
-                    untold = place(batch, directories, &log)
+                    result = placement.place(batch)
                 }
+            }
+            if isLast { result.add(placement.finish()) }
+            untold += result.records.map(\.row)
+            state.withLock { [result] state in
+                state.outcome.records += result.records
+                state.outcome.failures += result.failures
             }
             guard isLast else { continue }
             if !untold.isEmpty { _ = synchronize() }
@@ -131,7 +160,8 @@ final class Committer: Sendable {
         for verification in verifications where !batch.isEmpty {
             let refusals = verification.refusals(batch, of: manifest, in: staging)
             guard !refusals.isEmpty else { continue }
-            for entry in batch where refusals[entry.row] != nil { staging.remove(entry.file) }
+            for case (let row, .file(let file)) in batch.map({ ($0.row, $0.source) })
+            where refusals[row] != nil { staging.remove(file) }
             batch.removeAll { refusals[$0.row] != nil }
             state.withLock { $0.outcome.refusals.merge(refusals) { first, _ in first } }
         }
@@ -151,99 +181,6 @@ final class Committer: Sendable {
     private func tell(_ rows: inout [Int]) {
         if !rows.isEmpty { onCommitted(rows) }
         rows = []
-    }
-
-    /// The log is opened with the first batch: a run that changes nothing writes nothing.
-    private final class LogBox {
-        var log: IndexLog
-        init(_ log: consuming IndexLog) { self.log = log }
-    }
-
-    private func place(_ batch: [Staged], _ directories: Directories, _ log: inout LogBox?) -> [Int] {
-        var placed: [Int] = []
-        var records: [(row: Int, record: IndexRecord)] = []
-        var failures: [(row: Int, error: FileError)] = []
-        // Logged before it is placed: a kill in between leaves nothing that nobody knows to be ours.
-        do throws(FileError) {
-            if log == nil { log = LogBox(try IndexLog(destination)) }
-            try log?.log.append(
-                batch.map { staged in
-                    IndexLog.Entry(
-                        path: manifest.files.withPath(staged.row) { Array($0) },
-                        digest: staged.file.name.digest,
-                        kind: manifest.files.indexKind(staged.row)
-                    )
-                }
-            )
-        } catch {
-            // Without the log a crash costs a re-hash and the right to prune these files.
-        }
-        for staged in batch {
-            do throws(FileError) {
-                let record = try place(staged, directories)
-                placed.append(staged.row)
-                records.append((staged.row, record))
-            } catch {
-                staging.remove(staged.file)
-                failures.append((staged.row, error))
-            }
-        }
-        state.withLock {
-            $0.outcome.records += records
-            $0.outcome.failures += failures
-        }
-        return placed
-    }
-
-    private func place(_ staged: Staged, _ directories: Directories) throws(FileError) -> IndexRecord {
-        let files = manifest.files
-        let result: Result<IndexRecord, FileError> = files.withPath(staged.row) { path in
-            do throws(FileError) {
-                let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
-                let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
-                guard let directory = try directories.descriptor(parent, create: true),
-                    let leaf = path.baseAddress
-                else { throw FileError(step: "enter", path: files.path(staged.row), code: ENOENT) }
-                // The arena keeps a NUL behind each path, so the tail is a C string.
-                let record = (leaf + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1)
-                {
-                    rename(staged, to: $0, in: directory)
-                }
-                return .success(try record.get())
-            } catch {
-                return .failure(error)
-            }
-        }
-        return try result.get()
-    }
-
-    private func rename(
-        _ staged: Staged,
-        to name: UnsafePointer<CChar>,
-        in directory: Int32
-    ) -> Result<IndexRecord, FileError> {
-        let files = manifest.files
-        func failed(_ step: String, _ code: Int32) -> Result<IndexRecord, FileError> {
-            let remark: String? =
-                code == EISDIR || code == ENOTEMPTY || code == EEXIST
-                ? "a directory is in the way; move it away" : nil
-            return .failure(FileError(step: step, path: files.path(staged.row), code: code, remark: remark))
-        }
-        let code = staging.rename(staged.file, to: name, in: directory)
-        guard code == 0 else { return failed("put in place", code) }
-        switch status(directory, name) {
-        case .success(let found?):
-            return .success(
-                IndexRecord(
-                    status: found,
-                    digest: staged.file.name.digest,
-                    kind: files.indexKind(staged.row),
-                    installed: true
-                )
-            )
-        case .success(nil): return failed("find again", ENOENT)
-        case .failure(let code): return failed("look at", code.errno)
-        }
     }
 }
 

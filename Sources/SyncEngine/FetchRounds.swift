@@ -14,6 +14,7 @@ struct FetchRounds: Sendable {
     let environment: EngineEnvironment
     let staging: Staging
     let committer: Committer
+    let wholes: WholeDirectories
     let connections: Int
     /// Blobs in progress, for the next process.
     let begun: BegunBlobs
@@ -88,6 +89,7 @@ struct FetchRounds: Sendable {
                 manifest: manifest,
                 staging: staging,
                 committer: committer,
+                wholes: wholes,
                 parts: parts,
                 bases: attempt == 0 ? bases : nil,
                 begun: begun,

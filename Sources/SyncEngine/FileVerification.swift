@@ -31,8 +31,15 @@ package struct FileVerification: Sendable {
         of manifest: Manifest,
         in staging: Staging
     ) -> [Int: String] {
-        let mine = staged.filter { covers($0.row, of: manifest) }
-        guard !mine.isEmpty else { return [:] }
+        var refusals: [Int: String] = [:]
+        let mine = staged.compactMap { entry -> (row: Int, file: Staging.File)? in
+            guard covers(entry.row, of: manifest) else { return nil }
+            if case .file(let file) = entry.source { return (entry.row, file) }
+            refusals[entry.row] =
+                "could not be checked before it is installed: its directory comes as a whole"
+            return nil
+        }
+        guard !mine.isEmpty else { return refusals }
         let files = mine.map { entry in
             StagedFile(
                 path: manifest.files.path(entry.row),
@@ -41,7 +48,6 @@ package struct FileVerification: Sendable {
                 sha256: "\(manifest.files.digest(entry.row))"
             )
         }
-        var refusals: [Int: String] = [:]
         do throws(PluginError) {
             let verdicts = try verifier.verify(files)
             guard verdicts.count == files.count else {

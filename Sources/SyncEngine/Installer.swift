@@ -38,6 +38,7 @@ final class Installer: BlobConsumer {
     private let manifest: Manifest
     private let staging: Staging
     private let committer: Committer
+    private let wholes: WholeDirectories
     private let parts: PartFiles
     private let bases: DeltaBases?
     private let begun: BegunBlobs
@@ -45,6 +46,7 @@ final class Installer: BlobConsumer {
     private let onBytes: @Sendable (_ raw: UInt64) -> Void
 
     /// - Parameters:
+    ///   - wholes: Directories whose files are staged under their final names.
     ///   - parts: Large files in progress; outlives one plan.
     ///   - bases: What the plan's deltas are made with.
     ///   - begun: Blobs in progress, for the next process.
@@ -54,6 +56,7 @@ final class Installer: BlobConsumer {
         manifest: Manifest,
         staging: Staging,
         committer: Committer,
+        wholes: WholeDirectories,
         parts: PartFiles,
         bases: DeltaBases? = nil,
         begun: BegunBlobs,
@@ -63,6 +66,7 @@ final class Installer: BlobConsumer {
         self.manifest = manifest
         self.staging = staging
         self.committer = committer
+        self.wholes = wholes
         self.parts = parts
         self.bases = bases
         self.begun = begun
@@ -139,9 +143,20 @@ final class Installer: BlobConsumer {
     }
 
     private func stage(_ raw: UnsafeRawBufferPointer, _ row: Int, _ digest: SHA256Digest, _ lane: Int) {
-        let file = staging.newFile(lane: lane, digest: digest)
+        let executable = manifest.files.kind(row) == .executable
         do throws(FileError) {
-            try staging.write(raw, to: file, executable: manifest.files.kind(row) == .executable)
+            if let member = try wholes.stage(
+                row,
+                of: manifest.files,
+                digest,
+                { (leaf, directory) throws(FileError) in
+                    try staging.write(raw, as: leaf, in: directory, executable: executable)
+                }
+            ) {
+                return committer.add(member)
+            }
+            let file = staging.newFile(lane: lane, digest: digest)
+            try staging.write(raw, to: file, executable: executable)
             committer.add(Committer.Staged(row: row, file: file))
         } catch {
             report(Trouble(row: row, cause: .disk(error)))

@@ -61,3 +61,19 @@ struct Leftovers {
         return adopted
     }
 }
+
+extension Staging {
+    /// Makes files of their own of what an interrupted run left in directories it was putting together.
+    func takeApart(for manifest: Manifest, wanted: [Int]) {
+        guard !members().isEmpty else { return }
+        var rows: [Directory: [String: Int]] = [:]
+        for row in wanted where manifest.files.kind(row) != .link && manifest.files.size(row) > 0 {
+            manifest.files.withPath(row) { path in
+                guard let slash = path.lastIndex(of: 0x2F) else { return }
+                let leaf = String(decoding: path[(slash + 1)...], as: UTF8.self)
+                rows[Directory(path: UnsafeBufferPointer(rebasing: path[..<slash])), default: [:]][leaf] = row
+            }
+        }
+        takeApart { directory, leaf in rows[directory]?[leaf].map { manifest.files.digest($0) } }
+    }
+}

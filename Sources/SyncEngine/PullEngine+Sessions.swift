@@ -83,6 +83,7 @@ extension PullEngine {
         do throws(FileError) {
             let staging = try Staging(destination, lanes: 1)
             for (file, _) in staging.leftovers() { staging.remove(file) }
+            staging.takeApart { _, _ in nil }
         } catch {
             throw Self.cannotUse(error)
         }

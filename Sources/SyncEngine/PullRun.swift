@@ -193,29 +193,6 @@ struct PullRun {
         return states
     }
 
-    /// Refuses to remove more than half of what is here, unless forced.
-    private func checkPrune(_ doomed: Int, _ index: StatIndex) throws(EngineError) {
-        let ours = (0..<index.count).count { index.record($0)?.installed == true }
-        guard !options.force, doomed * 2 > ours else { return }
-        throw EngineError(
-            .refused,
-            "--prune would remove \(doomed) of \(ours) installed files from "
-                + "\(escaped(destination.path)), more than half; nothing was changed. "
-                + "Is it the right manifest? If so, add --force"
-        )
-    }
-
-    /// Removes obsolete files: with `--prune` all, otherwise only what stands in the way.
-    private mutating func remove(_ doomed: [Int], _ pruning: Pruning) -> Set<Int> {
-        guard !doomed.isEmpty else { return [] }
-        let result = pruning.remove(doomed)
-        report.files.removed += result.removed
-        for position in result.gone {
-            journal.removed(pruning.index.withPath(position) { String(decoding: $0, as: UTF8.self) })
-        }
-        return Set(result.gone)
-    }
-
     private mutating func fetch(
         _ manifest: Manifest,
         _ index: StatIndex,
@@ -235,12 +212,15 @@ struct PullRun {
         )
         let origins = Mutex<[Int: RowOrigin]>([:])
         let origin = RowOrigins(origins: origins)
+        let wholes = WholeDirectories()
+        staging.takeApart(for: manifest, wanted: inventory.wanted)
         let committer = Committer(
             manifest: manifest,
             destination: destination,
             staging: staging,
             isDurable: environment.isDurable,
-            verifications: environment.verifications
+            verifications: environment.verifications,
+            wholes: wholes
         ) { [journal] rows in
             for row in rows { journal.installed(row, of: manifest, from: origin[row]) }
             progress.add(files: rows.count)
@@ -266,6 +246,7 @@ struct PullRun {
             environment: environment,
             staging: staging,
             committer: committer,
+            wholes: wholes,
             connections: options.connections,
             begun: BegunBlobs(manifest: manifest, staging: staging, lane: environment.workers),
             onBytes: { progress.add(bytes: $0) }
@@ -281,6 +262,10 @@ struct PullRun {
             var wanted = rest.filter { !adopted.complete.contains($0) }
             failures += try fetchFirst(&wanted, manifest, rounds, parts) { adopted.prefixes[$0] ?? 0 }
             let open = wanted
+            // A verifier looks at files one by one.
+            if environment.verifications.isEmpty {
+                wholes.choose(inventory.wanted, open: open, of: manifest.files, in: destination)
+            }
             let chunks = ChunkReuse(
                 manifest: manifest,
                 wanted: open,
@@ -301,7 +286,12 @@ struct PullRun {
             origin.set(chunks.rowsWithoutNetwork(plan), .reused)
             journal.planned(plan, total: report.files.total, unchanged: states.count(.unchanged))
             try destination.checkSpace(for: open, of: manifest, present: adopted.bytes)
-            let small = SmallEntries(manifest: manifest, staging: staging, committer: committer)
+            let small = SmallEntries(
+                manifest: manifest,
+                staging: staging,
+                committer: committer,
+                wholes: wholes
+            )
             // Tens of thousands of links take a second of system calls: nobody waits for them.
             let lane = environment.workers + 1
             let fetched = chunks.run(plan, rounds, origin: origin) { small.stage(open, lane: lane) }

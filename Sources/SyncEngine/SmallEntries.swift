@@ -8,6 +8,7 @@ struct SmallEntries: Sendable {
     let manifest: Manifest
     let staging: Staging
     let committer: Committer
+    let wholes: WholeDirectories
 
     /// Stages every link and empty file among `rows`.
     ///
@@ -17,7 +18,7 @@ struct SmallEntries: Sendable {
         var failures: [FetchRounds.Failure] = []
         for row in rows where manifest.files.kind(row) == .link || manifest.files.size(row) == 0 {
             do throws(FileError) {
-                committer.add(Committer.Staged(row: row, file: try stage(row, lane: lane)))
+                committer.add(try stage(row, lane: lane))
             } catch {
                 failures.append(FetchRounds.Failure(row: row, reason: "\(error)", isDisk: true))
             }
@@ -25,23 +26,44 @@ struct SmallEntries: Sendable {
         return failures
     }
 
-    private func stage(_ row: Int, lane: Int) throws(FileError) -> Staging.File {
-        let serial = UInt32(truncatingIfNeeded: row)
+    private func stage(_ row: Int, lane: Int) throws(FileError) -> Committer.Staged {
         var file = Staging.File(
             lane: lane,
-            name: StagedName(digest: manifest.files.digest(row), serial: serial)
+            name: StagedName(
+                digest: manifest.files.digest(row),
+                serial: UInt32(truncatingIfNeeded: row)
+            )
         )
         guard manifest.files.kind(row) == .link, let target = manifest.files.linkTarget(row) else {
             let executable = manifest.files.kind(row) == .executable
-            try staging.write(UnsafeRawBufferPointer(start: nil, count: 0), to: file, executable: executable)
-            return file
+            let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+            if let member = try wholes.stage(
+                row,
+                of: manifest.files,
+                file.name.digest,
+                { (leaf, directory) throws(FileError) in
+                    try staging.write(nothing, as: leaf, in: directory, executable: executable)
+                }
+            ) {
+                return member
+            }
+            try staging.write(nothing, to: file, executable: executable)
+            return Committer.Staged(row: row, file: file)
         }
         do {
             file.name.digest = try sha256(target)
         } catch {
             throw FileError(step: "hash", path: target, code: 0, remark: "\(error)")
         }
+        if let member = try wholes.stage(
+            row,
+            of: manifest.files,
+            file.name.digest,
+            { (leaf, directory) throws(FileError) in try staging.link(to: target, as: leaf, in: directory) }
+        ) {
+            return member
+        }
         try staging.link(to: target, as: file)
-        return file
+        return Committer.Staged(row: row, file: file)
     }
 }

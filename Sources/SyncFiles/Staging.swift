@@ -9,10 +9,10 @@ import Synchronization
 /// its own, since two threads that create files in one directory wait for each other.
 package final class Staging: Sendable {
     /// `.syncagent/staging`.
-    private let directory: Int32
+    let directory: Int32
     /// `.syncagent/staging/<lane>`.
     private let lanes: [Int32]
-    private let path: String
+    let path: String
     private static let mostLanes = 1024
     /// The largest serial number in use.
     private let lastSerial = Atomic<UInt32>(0)

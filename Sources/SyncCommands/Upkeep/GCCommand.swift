@@ -112,6 +112,11 @@ private struct GarbageCollection {
             count += 1
             bytes += size
         }
+        for (_, _, size) in staging.members() {
+            count += 1
+            bytes += size
+        }
+        if !isDryRun { staging.takeApart { _, _ in nil } }
         _ = consume lock
         tell("unfinished files in \(escaped(path))", count, "files", bytes)
     }

@@ -1,0 +1,208 @@
+import CPosix
+import SyncFiles
+import SyncManifest
+import SyncModel
+
+/// Puts verified files into their places: one rename(2) a file, or one for a whole directory that was not there.
+///
+/// Not `Sendable`: the committer's thread has the only one.
+final class Placement {
+    /// What became of rows.
+    struct Result: Sendable {
+        var records: [(row: Int, record: IndexRecord)] = []
+        var failures: [(row: Int, error: FileError)] = []
+
+        mutating func add(_ other: Result) {
+            records += other.records
+            failures += other.failures
+        }
+    }
+
+    private typealias Member = (row: Int, record: IndexRecord)
+
+    private let manifest: Manifest
+    private let staging: Staging
+    private let destination: Destination
+    private let directories: Directories
+    private let wholes: WholeDirectories
+    /// Opened with the first batch: a run that changes nothing writes nothing.
+    private var log: LogBox?
+    /// Members of directories that are not complete, by the directory's number.
+    private var gathered: [Int: [Member]] = [:]
+    /// Directories that are in place, or whose files go one by one.
+    private var closed: Set<Int> = []
+
+    init(
+        _ manifest: Manifest,
+        _ destination: Destination,
+        _ staging: Staging,
+        _ wholes: WholeDirectories
+    ) {
+        self.manifest = manifest
+        self.destination = destination
+        self.staging = staging
+        self.wholes = wholes
+        directories = Directories(destination)
+    }
+
+    private final class LogBox {
+        var log: IndexLog
+        init(_ log: consuming IndexLog) { self.log = log }
+    }
+
+    /// Places a batch whose bytes are durable. Members of directories that still wait for others come with a later
+    /// batch, or with ``finish()``.
+    func place(_ batch: [Committer.Staged]) -> Result {
+        write(batch)
+        var result = Result()
+        for staged in batch {
+            switch staged.source {
+            case .file(let file):
+                // Its neighbours cannot come as a whole any more: the directory is about to be made.
+                if let number = wholes.number(of: staged.row) { result.add(dissolve(number)) }
+                let isPlaced = place(staged.row, staged.digest, &result) {
+                    staging.rename(file, to: $0, in: $1)
+                }
+                if !isPlaced { staging.remove(file) }
+            case .member(let number, let status):
+                let record = IndexRecord(
+                    status: status,
+                    digest: staged.digest,
+                    kind: manifest.files.indexKind(staged.row),
+                    installed: true
+                )
+                gather((staged.row, record), number, &result)
+            }
+        }
+        return result
+    }
+
+    /// Places, one by one, what belongs to directories that did not become complete.
+    func finish() -> Result {
+        var result = Result()
+        for number in gathered.keys.sorted() { result.add(dissolve(number)) }
+        for number in closed { staging.remove(wholes[number].staged) }
+        return result
+    }
+
+    /// Logged before it is placed: a kill in between leaves nothing that nobody knows to be ours.
+    private func write(_ batch: [Committer.Staged]) {
+        do throws(FileError) {
+            if log == nil { log = LogBox(try IndexLog(destination)) }
+            try log?.log.append(
+                batch.map { staged in
+                    IndexLog.Entry(
+                        path: manifest.files.withPath(staged.row) { Array($0) },
+                        digest: staged.digest,
+                        kind: manifest.files.indexKind(staged.row)
+                    )
+                }
+            )
+        } catch {
+            // Without the log a crash costs a re-hash and the right to prune these files.
+        }
+    }
+
+    // MARK: Whole directories
+
+    private func gather(_ member: Member, _ number: Int, _ result: inout Result) {
+        guard !closed.contains(number) else { return place(member, from: wholes[number].staged, &result) }
+        gathered[number, default: []].append(member)
+        let whole = wholes[number]
+        guard gathered[number]?.count == whole.count else { return }
+        guard move(whole) else { return result.add(dissolve(number)) }
+        closed.insert(number)
+        result.records += gathered.removeValue(forKey: number) ?? []
+    }
+
+    /// - Returns: Whether the directory is in its place; what stands there already is left as it is.
+    private func move(_ whole: WholeDirectories.Whole) -> Bool {
+        manifest.files.withPath(whole.firstRow) { path in
+            guard let end = path.lastIndex(of: 0x2F) else { return false }
+            let own = UnsafeBufferPointer(rebasing: path[..<end])
+            let name = own.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
+            let above = UnsafeBufferPointer(rebasing: own[..<max(0, name - 1)])
+            guard let parent = try? directories.descriptor(above, create: true) else { return false }
+            return staging.place(whole.staged, as: own[name...], in: parent) == 0
+        }
+    }
+
+    /// From now on the files of a directory are placed one by one.
+    private func dissolve(_ number: Int) -> Result {
+        var result = Result()
+        guard closed.insert(number).inserted else { return result }
+        for member in gathered.removeValue(forKey: number) ?? [] {
+            place(member, from: wholes[number].staged, &result)
+        }
+        return result
+    }
+
+    private func place(_ member: Member, from directory: Staging.Directory, _ result: inout Result) {
+        _ = place(member.row, member.record.digest, &result) { name, target in
+            let code = staging.rename(memberNamed: name, of: directory, into: target)
+            if code != 0 { staging.remove(memberNamed: name, of: directory) }
+            return code
+        }
+    }
+
+    // MARK: Files
+
+    /// - Parameter rename: Moves it to a name in a directory; gives errno, 0 for success.
+    /// - Returns: Whether it is there now.
+    private func place(
+        _ row: Int,
+        _ digest: SHA256Digest,
+        _ result: inout Result,
+        rename: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Int32
+    ) -> Bool {
+        let files = manifest.files
+        let placed: Swift.Result<IndexRecord, FileError> = files.withPath(row) { path in
+            do throws(FileError) {
+                let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
+                let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
+                guard let directory = try directories.descriptor(parent, create: true),
+                    let leaf = path.baseAddress
+                else { throw FileError(step: "enter", path: files.path(row), code: ENOENT) }
+                // The arena keeps a NUL behind each path, so the tail is a C string.
+                return (leaf + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) {
+                    record(of: row, digest, $0, directory, code: rename($0, directory))
+                }
+            } catch {
+                return .failure(error)
+            }
+        }
+        switch placed {
+        case .success(let record):
+            result.records.append((row, record))
+            return true
+        case .failure(let error):
+            result.failures.append((row, error))
+            return false
+        }
+    }
+
+    /// What the index says of a file that has been moved.
+    private func record(
+        of row: Int,
+        _ digest: SHA256Digest,
+        _ name: UnsafePointer<CChar>,
+        _ directory: Int32,
+        code: Int32
+    ) -> Swift.Result<IndexRecord, FileError> {
+        let files = manifest.files
+        func failed(_ step: String, _ code: Int32) -> Swift.Result<IndexRecord, FileError> {
+            let remark: String? =
+                code == EISDIR || code == ENOTEMPTY || code == EEXIST
+                ? "a directory is in the way; move it away" : nil
+            return .failure(FileError(step: step, path: files.path(row), code: code, remark: remark))
+        }
+        guard code == 0 else { return failed("put in place", code) }
+        switch status(directory, name) {
+        case .success(let found?):
+            let kind = files.indexKind(row)
+            return .success(IndexRecord(status: found, digest: digest, kind: kind, installed: true))
+        case .success(nil): return failed("find again", ENOENT)
+        case .failure(let code): return failed("look at", code.errno)
+        }
+    }
+}

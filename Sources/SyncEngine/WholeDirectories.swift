@@ -1,0 +1,161 @@
+import CPosix
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncUnpack
+import Synchronization
+
+/// Directories that are not there yet and are put together in staging, to be moved into place by one rename(2)
+/// each instead of one for every file.
+///
+/// That is for directories that hold small files and no other directories; a file of them becomes visible when the
+/// last one of its directory is verified and durable. Where something does not go as it should, their files are
+/// placed one by one like all others.
+final class WholeDirectories: Sendable {
+    struct Whole: Sendable {
+        /// A row in it, for its path.
+        var firstRow: Int
+        var lastRow: Int
+        /// How many files and links it will have.
+        var count: Int
+        var staged: Staging.Directory
+    }
+
+    /// Most entries of a directory that is kept back for them all …
+    static let mostEntries = 16_384
+    /// … and most **bytes**.
+    static let mostBytes: UInt64 = 256 << 20
+
+    private let wholes = Mutex<[Whole]>([])
+
+    init() {}
+
+    /// Chooses directories among the rows that are to be placed. Called once, before any of them is staged.
+    ///
+    /// - Parameters:
+    ///   - wanted: Every row that is to be placed, in path order.
+    ///   - open: Those of them that have nothing staged yet, in path order.
+    func choose(_ wanted: [Int], open: [Int], of files: FileTable, in destination: Destination) {
+        let directories = Directories(destination)
+        var seen: Set<Staging.Directory> = []
+        let found = Self.candidates(wanted, open: open, of: files).filter { whole in
+            // Two paths with one key: an accident that hardly happens, or a trick that gains nothing.
+            seen.insert(whole.staged).inserted && Self.isMissing(whole.firstRow, files, directories)
+        }
+        wholes.withLock { $0 = found }
+    }
+
+    /// Runs of rows with one parent, all of them open, small, and without a directory beside them.
+    static func candidates(_ wanted: [Int], open: [Int], of files: FileTable) -> [Whole] {
+        var found: [Whole] = []
+        var start = 0
+        var opened = 0
+        while start < wanted.count {
+            let end = endOfRun(from: start, wanted, files)
+            defer { start = end }
+            let rows = wanted[start..<end]
+            while opened < open.count, open[opened] < wanted[start] { opened += 1 }
+            guard rows.count > 1, rows.count <= mostEntries, opened + rows.count <= open.count,
+                open[opened..<(opened + rows.count)].elementsEqual(rows),
+                rows.allSatisfy({ isSmall($0, files) }),
+                rows.reduce(UInt64(0), { $0 &+ files.size($1) }) <= mostBytes,
+                let staged = files.withPath(
+                    wanted[start],
+                    { path -> Staging.Directory? in
+                        guard let slash = path.lastIndex(of: 0x2F) else { return nil }
+                        let below = UnsafeBufferPointer(rebasing: path[...slash])
+                        // In path order, what is below a directory stands together.
+                        let neighbours = [start - 1, end].filter(wanted.indices.contains)
+                        guard
+                            !neighbours.contains(where: {
+                                files.withPath(wanted[$0]) { $0.starts(with: below) }
+                            })
+                        else { return nil }
+                        return Staging.Directory(path: UnsafeBufferPointer(rebasing: path[..<slash]))
+                    }
+                )
+            else { continue }
+            found.append(
+                Whole(firstRow: wanted[start], lastRow: wanted[end - 1], count: rows.count, staged: staged)
+            )
+        }
+        return found
+    }
+
+    private static func endOfRun(from start: Int, _ wanted: [Int], _ files: FileTable) -> Int {
+        files.withPath(wanted[start]) { first in
+            let slash = first.lastIndex(of: 0x2F)
+            var end = start + 1
+            while end < wanted.count {
+                let isNext = files.withPath(wanted[end]) { path in
+                    guard path.lastIndex(of: 0x2F) == slash else { return false }
+                    guard let slash else { return true }
+                    return path[..<slash].elementsEqual(first[..<slash])
+                }
+                guard isNext else { return end }
+                end += 1
+            }
+            return end
+        }
+    }
+
+    /// Whether it is handed over in one piece, see ``SpanUnpacker/smallLimit``.
+    private static func isSmall(_ row: Int, _ files: FileTable) -> Bool {
+        guard files.kind(row) != .link, files.size(row) > 0 else { return true }
+        let blobs = files.blobs(row)
+        guard blobs.count == 1, let blob = blobs.first else { return false }
+        return blob.storedLength <= SpanUnpacker.smallLimit && blob.rawLength <= SpanUnpacker.smallLimit
+    }
+
+    private static func isMissing(_ row: Int, _ files: FileTable, _ directories: Directories) -> Bool {
+        files.withPath(row) { path in
+            guard let slash = path.lastIndex(of: 0x2F) else { return false }
+            let parent = UnsafeBufferPointer(rebasing: path[..<slash])
+            // A link or a file in the way: what fails there fails with its own words.
+            do throws(FileError) { return try directories.descriptor(parent, create: false) == nil } catch {
+                return false
+            }
+        }
+    }
+
+    /// The directory that a row is to be staged in, by number.
+    func number(of row: Int) -> Int? {
+        wholes.withLock { wholes in
+            var (low, high) = (0, wholes.count)
+            while low < high {
+                let middle = low + (high - low) / 2
+                if wholes[middle].lastRow < row { low = middle + 1 } else { high = middle }
+            }
+            return low < wholes.count && wholes[low].firstRow <= row ? low : nil
+        }
+    }
+
+    /// A number that ``number(of:)`` gave.
+    subscript(_ number: Int) -> Whole { wholes.withLock { $0[number] } }
+
+    /// Stages a row in its directory.
+    ///
+    /// - Parameter make: Makes the entry of this name.
+    /// - Returns: What the committer wants to know; `nil` when the row is to be staged by itself.
+    func stage(
+        _ row: Int,
+        of files: FileTable,
+        _ digest: SHA256Digest,
+        _ make: (_ leaf: UnsafePointer<CChar>, _ directory: Staging.Directory) throws(FileError) -> FileStatus
+    ) throws(FileError) -> Committer.Staged? {
+        guard let number = number(of: row) else { return nil }
+        let directory = self[number].staged
+        let made: Result<FileStatus, FileError>? = files.withPath(row) { path in
+            guard let slash = path.lastIndex(of: 0x2F), let start = path.baseAddress else { return nil }
+            // The arena keeps a NUL behind each path, so the tail is a C string.
+            return (start + slash + 1).withMemoryRebound(to: CChar.self, capacity: path.count - slash) {
+                leaf in
+                do throws(FileError) { return .success(try make(leaf, directory)) } catch {
+                    return .failure(error)
+                }
+            }
+        }
+        guard let made else { return nil }
+        return Committer.Staged(row: row, memberOf: number, try made.get(), digest: digest)
+    }
+}
