@@ -331,7 +331,7 @@ package final class PartFile: Sendable {
 
 extension UnsafeRawBufferPointer {
     /// Whether every byte is 0: the first is, and each is as the one before it.
-    fileprivate var isZero: Bool {
+    package var isZero: Bool {
         guard let base = baseAddress, count > 0, self[0] == 0 else { return count == 0 }
         return memcmp(base, base + 1, count - 1) == 0
     }

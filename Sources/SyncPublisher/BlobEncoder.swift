@@ -1,5 +1,6 @@
 import SyncCompression
 import SyncDigest
+import SyncFiles
 import SyncModel
 
 /// Hashes raw bytes and decides how they are stored; one for each worker.
@@ -7,6 +8,8 @@ struct BlobEncoder: ~Copyable {
     private var hasher: SHA256Hasher
     private var compressor: ZstdCompressor
     private let scratch: UnsafeMutableRawBufferPointer
+    /// The digest of so many zeros, the last that were asked for: holes are cut into chunks of one length.
+    private var zeros: (count: Int, digest: SHA256Digest)?
 
     /// Blobs from this many **bytes** on are probed before the whole is compressed.
     static let probedSize = 64 << 10
@@ -34,7 +37,12 @@ struct BlobEncoder: ~Copyable {
     static func limit(_ count: Int) -> Int { count - max(count / 20, 32) }
 
     mutating func digest(_ raw: UnsafeRawBufferPointer) throws(PublishError) -> SHA256Digest {
-        do throws(DigestError) { return try hasher.digest(of: raw) } catch { throw .refusedCall(error) }
+        let isZero = raw.count >= Self.probedSize && raw.isZero
+        if isZero, let zeros, zeros.count == raw.count { return zeros.digest }
+        let digest: SHA256Digest
+        do throws(DigestError) { digest = try hasher.digest(of: raw) } catch { throw .refusedCall(error) }
+        if isZero { zeros = (raw.count, digest) }
+        return digest
     }
 
     /// Compresses `raw` into `target`, which has room for as many bytes.

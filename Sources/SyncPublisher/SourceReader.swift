@@ -11,6 +11,8 @@ struct SourceReader: ~Copyable {
     private let source: Worker.Source
     private let cutter: ChunkCutter
     private var hasher: SHA256Hasher
+    /// Length of the first chunk of nothing but zeros; 0 until there was one.
+    private var zeroChunk = 0
 
     /// Most files in a job.
     static let filesPerJob = 256
@@ -87,7 +89,7 @@ struct SourceReader: ~Copyable {
                     carried = (segment, start..<end)
                     break
                 }
-                let length = cutter.firstChunk(of: segment[start..<end])
+                let length = firstChunk(of: segment[start..<end])
                 guard source.pipeline.submit(.chunk(file: file, segment, start..<(start + length))) else {
                     return false
                 }
@@ -100,6 +102,16 @@ struct SourceReader: ~Copyable {
         } catch {
             throw .refusedCall(error)
         }
+    }
+
+    /// Zeros have the same end each time: it is looked for once.
+    private mutating func firstChunk(of bytes: UnsafeRawBufferPointer) -> Int {
+        let longest = source.options.chunks.maximum
+        guard bytes.count >= longest, UnsafeRawBufferPointer(rebasing: bytes[..<longest]).isZero else {
+            return cutter.firstChunk(of: bytes)
+        }
+        if zeroChunk == 0 { zeroChunk = cutter.firstChunk(of: bytes) }
+        return zeroChunk
     }
 
     private mutating func fill(
