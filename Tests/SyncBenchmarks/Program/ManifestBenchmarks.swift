@@ -15,7 +15,10 @@ enum ManifestBenchmarks {
         "manifest-decode",
         unit: .things("files"),
         work: Double(files),
-        limits: [.most("allocations a file", 2.1, debug: 10), .most("held bytes a file", 190)]
+        limits: [
+            .most("allocations a file", 2.1, debug: 10), .most("held bytes a file", 190),
+            .most("allocated KiB", 6_500, debug: 12_000),
+        ]
     ) {
         let text = try SmallSet.imaginary(files: files).manifest
         return {
@@ -36,7 +39,10 @@ enum ManifestBenchmarks {
         "plan-all",
         unit: .things("files"),
         work: Double(files),
-        limits: [.most("requests", 16), .most("allocations", 80, debug: 260_000)]
+        limits: [
+            .most("requests", 16), .most("allocations", 80, debug: 260_000),
+            .most("allocated KiB", 3_600, debug: 14_000),
+        ]
     ) { try planning { _ in true } }
 
     private static let planUpdate = Benchmark(

@@ -55,7 +55,7 @@ enum UnpackBenchmark {
     ) throws {
         let range = plan.spans[span].range
         let unpacker = SpanUnpacker(plan: plan, span: span, consumer: consumer, pool: pool, workers: workers)
-        let sink = SpanSink(unpacker: unpacker, start: range.lowerBound, pool: pool) {}
+        let sink = SpanSink(unpacker: unpacker, range: range, pool: pool) {}
         var next = Int(range.lowerBound)
         while next < Int(range.upperBound) {
             let end = min(next + piece, Int(range.upperBound))
