@@ -4,7 +4,7 @@ import Foundation
 enum PullCalls {
     /// Limits of calls a file. Directories hold 40 files each.
     static let limits: [Limit] = [
-        .most("first pull, calls a file", 6.5), .most("nothing new, calls a file", 1.25),
+        .most("first pull, calls a file", 5), .most("nothing new, calls a file", 1.25),
         .most("nothing new, opens a file", 0.05),
     ]
 
