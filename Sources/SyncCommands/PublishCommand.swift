@@ -104,6 +104,13 @@ struct PublishCommand: AsyncParsableCommand {
     )
     var withoutDeltas = false
 
+    @Flag(
+        inversion: .prefixedNo,
+        help:
+            "Cut the manifest into parts, so that an update reads only those that changed.  (default: above 250,000 files)"
+    )
+    var manifestParts: Bool?
+
     @OptionGroup(title: "Output")
     var reporting: ReportingOptions
 
@@ -177,6 +184,7 @@ struct PublishCommand: AsyncParsableCommand {
         options.groups = try declaredGroups()
         options.repack = repack
         options.deltas = !withoutDeltas
+        options.form = manifestParts.map { $0 ? .parts : .oneText } ?? .automatic
         options.exclude = excluded
         options.leavesOutUnsafeLinks = safeLinks
         options.base = withoutBase ? .none : base.map { .manifest($0) } ?? .inOutput
@@ -253,6 +261,10 @@ struct PublishCommand: AsyncParsableCommand {
         if report.packsReused > 0 { second += "; \(ProgressText.grouped(report.packsReused)) reused" }
         if report.deltaBytes > 0 {
             second += "; \(counted(report.deltas, "delta")), \(ByteCount(report.deltaBytes))"
+        }
+        if report.parts > 0 {
+            second += "; \(ProgressText.grouped(report.partsWritten)) of "
+            second += "\(counted(report.parts, "manifest part")) written, \(ByteCount(report.partBytes))"
         }
         if report.deadBytes > 0 { second += "; \(ByteCount(report.deadBytes)) in them no longer used" }
         if report.packsDropped > 0 {

@@ -20,6 +20,7 @@ struct ManifestCache: Sendable {
     }
 
     private let directory: String
+    let parts: PartCache
     /// Whether somebody may still ask for a manifest that is not the latest of its URL.
     private let isNeeded: @Sendable (SHA256Digest) -> Bool
 
@@ -32,6 +33,7 @@ struct ManifestCache: Sendable {
     ) throws(EngineError) {
         self.isNeeded = isNeeded
         directory = stateDirectory + "/manifests"
+        parts = PartCache(stateDirectory: stateDirectory, isReadOnly: false)
         var prefix = ""
         for component in directory.split(separator: "/") {
             prefix += "/" + component
@@ -96,6 +98,7 @@ struct ManifestCache: Sendable {
         guard write(Array(text.utf8), to: head) else { return }
         if let old, old.digest != entry.digest, !isNeeded(old.digest) {
             unlink("\(directory)/\(bodyName(old.digest, old.isCompressed))")
+            parts.drop(root: old.digest)
         }
     }
 

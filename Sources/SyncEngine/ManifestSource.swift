@@ -15,6 +15,8 @@ struct FoundManifest: Sendable {
     let shown: String
     /// What is recorded of where it came from: an absolute path, or a URL without userinfo, query and fragment.
     let location: String
+    /// What finding and decoding it has cost so far.
+    let tally: ManifestTally
     private let decodeBody: @Sendable () throws(EngineError) -> Manifest
 
     init(
@@ -23,6 +25,7 @@ struct FoundManifest: Sendable {
         baseURL: String,
         shown: String,
         location: String,
+        tally: ManifestTally,
         decode: @escaping @Sendable () throws(EngineError) -> Manifest
     ) {
         self.digest = digest
@@ -30,6 +33,7 @@ struct FoundManifest: Sendable {
         self.baseURL = baseURL
         self.shown = shown
         self.location = location
+        self.tally = tally
         decodeBody = decode
     }
 
@@ -43,11 +47,16 @@ struct ManifestSource: Sendable {
     static let limit = 1 << 30
 
     let transport: any Transport
+    /// For packs beside a local manifest.
+    let localTransport: any Transport
     let cache: ManifestCache?
+    /// Parts of manifests that are here.
+    let parts: PartCache?
     let nextID: @Sendable () -> TransferID
     let stop: StopRequest
     /// Longest time to wait for a server that cannot be reached.
     let patience: Duration?
+    let tally = ManifestTally()
 
     func find(_ location: String) throws(EngineError) -> FoundManifest {
         let lower = location.lowercased()
@@ -69,15 +78,20 @@ struct ManifestSource: Sendable {
     {
         let isURL = location.hasPrefix("http://") || location.hasPrefix("https://")
         if let cache, let (body, isCompressed) = cache.body(digest),
-            let manifest = try? Self.decode(body, isCompressed: isCompressed, shown: redacted(url: location)),
-            manifest.digest == digest
+            let manifest = try? decode(
+                body,
+                isCompressed: isCompressed,
+                shown: redacted(url: location),
+                baseURL: isURL ? location : "file://" + location
+            ), manifest.digest == digest
         {
             return FoundManifest(
                 digest: digest,
                 project: manifest.project,
                 baseURL: isURL ? location : "file://" + location,
                 shown: redacted(url: location),
-                location: location
+                location: location,
+                tally: tally
             ) { () throws(EngineError) in manifest }
         }
         let found = try find(location)
@@ -105,13 +119,19 @@ struct ManifestSource: Sendable {
                 "cannot read the manifest \(escaped(path)): \(String(cString: strerror(code)))"
             )
         }
-        let manifest = try Self.decode(body, isCompressed: path.hasSuffix(".zst"), shown: escaped(path))
+        let manifest = try decode(
+            body,
+            isCompressed: path.hasSuffix(".zst"),
+            shown: escaped(path),
+            baseURL: "file://" + absolute(path)
+        )
         return FoundManifest(
             digest: manifest.digest,
             project: manifest.project,
             baseURL: "file://" + absolute(path),
             shown: escaped(path),
-            location: absolute(path)
+            location: absolute(path),
+            tally: tally
         ) { () throws(EngineError) in manifest }
     }
 
@@ -151,10 +171,12 @@ struct ManifestSource: Sendable {
                 return found(usable, in: cache, url: url)
             case .success(let report):
                 let body = sink.bytes
-                let manifest = try Self.decode(
+                tally.received(report.bytesReceived)
+                let manifest = try decode(
                     body,
                     isCompressed: attempt.isCompressed,
-                    shown: redacted(url: attempt.url)
+                    shown: redacted(url: attempt.url),
+                    baseURL: url
                 )
                 let entry = ManifestCache.Entry(
                     digest: manifest.digest,
@@ -168,7 +190,8 @@ struct ManifestSource: Sendable {
                     project: manifest.project,
                     baseURL: url,
                     shown: redacted(url: url),
-                    location: withoutSecrets(url)
+                    location: withoutSecrets(url),
+                    tally: tally
                 ) { () throws(EngineError) in manifest }
             }
         }
@@ -181,13 +204,15 @@ struct ManifestSource: Sendable {
             project: entry.project,
             baseURL: url,
             shown: redacted(url: url),
-            location: withoutSecrets(url)
+            location: withoutSecrets(url),
+            tally: tally
         ) { () throws(EngineError) in
             if let body = cache.body(of: entry),
-                let manifest = try? Self.decode(
+                let manifest = try? decode(
                     body,
                     isCompressed: entry.isCompressed,
-                    shown: redacted(url: url)
+                    shown: redacted(url: url),
+                    baseURL: url
                 ),
                 manifest.digest == entry.digest
             {
@@ -206,19 +231,33 @@ struct ManifestSource: Sendable {
         }
     }
 
-    static func decode(
+    /// Decodes a manifest's own text, and reads its parts where it has some.
+    private func decode(
         _ body: [UInt8],
         isCompressed: Bool,
-        shown: String
+        shown: String,
+        baseURL: String
     ) throws(EngineError) -> Manifest {
         do {
-            var json = body
-            if isCompressed { json = try body.withUnsafeBytes { try decodeZstd($0, limit: Self.limit) } }
-            let digest = try json.withUnsafeBytes { try sha256($0) }
-            return try ManifestLoader.load(json, digest: digest)
+            var (digest, assembly) = try Self.begin(body, isCompressed: isCompressed)
+            try ManifestParts(source: self, baseURL: baseURL, shown: shown).add(to: &assembly, root: digest)
+            return try assembly.finish()
+        } catch let error as EngineError {
+            throw error
         } catch {
             throw EngineError(.dataInvalid, "\(shown): \(error)")
         }
+    }
+
+    /// The text lives no longer than this.
+    private static func begin(
+        _ body: [UInt8],
+        isCompressed: Bool
+    ) throws -> (digest: SHA256Digest, assembly: ManifestAssembly) {
+        var json = body
+        if isCompressed { json = try body.withUnsafeBytes { try decodeZstd($0, limit: Self.limit) } }
+        let digest = try json.withUnsafeBytes { try sha256($0) }
+        return (digest, try json.withUnsafeBytes { try ManifestAssembly($0, digest: digest) })
     }
 
     private static func refusal(_ error: TransferError, overflowed: Bool) -> EngineError {

@@ -138,7 +138,9 @@ package struct PullEngine: Sendable {
         }
         return ManifestSource(
             transport: environment.transport,
+            localTransport: environment.localTransport,
             cache: cache,
+            parts: cache?.parts ?? PartCache(stateDirectory: options.stateDirectory, isReadOnly: true),
             nextID: TransferNumbers.next,
             stop: environment.stop,
             patience: environment.patience

@@ -22,11 +22,23 @@ package struct PullReport: Sendable {
         package init() {}
     }
 
+    /// What finding the manifest has cost.
+    package struct ManifestCounts: Sendable {
+        /// Body **bytes** received for it and its parts.
+        package var bytes: UInt64 = 0
+        /// Parts that were read; 0 for a manifest of one text, and when nothing had to be read.
+        package var parts = 0
+        /// Parts that were not here, and fetched.
+        package var partsFetched = 0
+        package init() {}
+    }
+
     package var result = Result.ok
     package var session = ""
     package var run = ""
     package var files = FileCounts()
     package var bytes = ByteCounts()
+    package var manifest = ManifestCounts()
     /// Every HTTP request sent.
     package var requests: UInt64 = 0
     package var elapsedMilliseconds: Int64 = 0
@@ -89,6 +101,12 @@ package struct PullReport: Sendable {
             $0.field("total", bytes.total)
             $0.field("received", bytes.received)
             $0.field("reused", bytes.reused)
+        }
+        line.key("manifest")
+        line.object {
+            $0.field("bytes", manifest.bytes)
+            $0.field("parts", manifest.parts)
+            $0.field("parts_fetched", manifest.partsFetched)
         }
         line.field("requests", requests)
         line.field("elapsed_ms", elapsedMilliseconds)

@@ -9,6 +9,7 @@ import SyncStore
 extension PullRun {
     /// Begins the run, or takes it up; from here on everything is on record.
     mutating func enter(_ groups: [String]) throws(EngineError) -> RunRecord {
+        report.manifest = found.tally.value
         let run: String
         if let recorded {
             do throws(StoreError) {

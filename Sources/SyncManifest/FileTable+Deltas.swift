@@ -67,6 +67,14 @@ struct DeltaColumn: Sendable {
         all.append(contentsOf: deltas)
     }
 
+    /// Names the packs of the deltas from `first` on anew; those without a new name become useless.
+    mutating func renumberPacks(from first: Int, _ numbers: [UInt32]) {
+        for index in all.indices[first...] {
+            let pack = Int(all[index].pack)
+            all[index].pack = pack < numbers.count ? numbers[pack] : .max
+        }
+    }
+
     subscript(row: Int) -> ArraySlice<Delta> {
         var (low, high) = (0, rows.count)
         while low < high {

@@ -27,7 +27,7 @@ extension FileTable {
     }
 
     /// The first row whose path does not stand before `path`, or ``count``.
-    func firstRow(notBefore path: UnsafeBufferPointer<UInt8>) -> Int {
+    package func firstRow(notBefore path: UnsafeBufferPointer<UInt8>) -> Int {
         arena.withUnsafeBufferPointer { arena in
             var low = 0
             var high = count

@@ -28,6 +28,9 @@ package struct Manifest: Sendable {
     /// How the publisher cut large files, where it said so; a hint, `x-chunking` in `Manifests/FORMAT.md`.
     package let chunking: ChunkParameters?
 
+    /// The texts that hold the entries, in path order; empty when the manifest is one text, as in version 1.
+    package let parts: [Part]
+
     /// The group that every run has: all files. No manifest may declare it.
     package static let groupOfAll = "all"
 
@@ -39,7 +42,8 @@ package struct Manifest: Sendable {
         packs: [Pack],
         groups: [Group],
         files: FileTable,
-        chunking: ChunkParameters? = nil
+        chunking: ChunkParameters? = nil,
+        parts: [Part] = []
     ) {
         self.project = project
         self.revision = revision
@@ -49,6 +53,49 @@ package struct Manifest: Sendable {
         self.groups = groups
         self.files = files
         self.chunking = chunking
+        self.parts = parts
+    }
+
+    /// Some entries of a manifest that is in parts: a JSON text of its own, in a pack.
+    package struct Part: Sendable, Equatable {
+        /// Where the text is; its own digest is beside it.
+        package var blob: Blob
+        /// SHA-256 of the text.
+        package var digest: SHA256Digest
+        /// How many entries it has, at least 1.
+        package var files: Int
+        /// The text in another form, for who has the one that it replaces.
+        package var delta: PartDelta?
+
+        package init(blob: Blob, digest: SHA256Digest, files: Int, delta: PartDelta? = nil) {
+            self.blob = blob
+            self.digest = digest
+            self.files = files
+            self.delta = delta
+        }
+    }
+
+    /// A part's text as one zstd frame made with the text of a former part as prefix. An addition that readers may
+    /// ignore; `x-delta` in `Manifests/FORMAT.md`.
+    package struct PartDelta: Sendable, Equatable {
+        /// Index into ``Manifest/packs``.
+        package var pack: UInt32
+        /// First byte in the pack.
+        package var offset: UInt64
+        /// **Bytes** in the pack.
+        package var storedLength: UInt64
+        /// SHA-256 of the former text.
+        package var base: SHA256Digest
+
+        package init(pack: UInt32, offset: UInt64, storedLength: UInt64, base: SHA256Digest) {
+            self.pack = pack
+            self.offset = offset
+            self.storedLength = storedLength
+            self.base = base
+        }
+
+        /// Most **bytes** of the former text and the new one together: the window of the frame.
+        package static let longestTexts = 8 << 20
     }
 
     /// One large object that holds blobs.

@@ -35,7 +35,7 @@ extension ManifestDecoder {
     }
 
     /// Reads a value in our way, and again as anything; `nil` when it is not of our shape.
-    private mutating func readOrSkip<Value>(
+    mutating func readOrSkip<Value>(
         _ key: [UInt8],
         _ seen: inout Set<[UInt8]>,
         _ read: (inout Self) throws(ManifestFault) -> Value

@@ -61,13 +61,17 @@ struct FileKeys: OptionSet {
 
 extension ManifestDecoder {
     mutating func readFiles() throws(ManifestFault) {
-        // Entries are longer than this, so the columns grow at most once.
-        let expected = min(reader.bytes.count / 128 + 1, limits.entries)
-        files.reserve(count: expected, pathBytes: expected * 32)
+        let part = partStarts.last
+        if part == nil {
+            // Entries are longer than this, so the columns grow at most once.
+            let expected = min(reader.bytes.count / 128 + 1, limits.entries)
+            files.reserve(count: expected, pathBytes: expected * 32)
+        }
         try reader.beginArray()
         while try reader.nextElement() {
-            place.enter(section: "files", entry: files.count)
+            place.enter(section: "files", entry: files.count - (part ?? 0))
             try check(files.count, below: limits.entries, "entries in “files”")
+            if part != nil { try checkPartHasRoom() }
             try readFile()
         }
     }
@@ -104,6 +108,7 @@ extension ManifestDecoder {
         } else {
             try finishFile(&row, seen)
         }
+        if !partStarts.isEmpty { try checkOrder(row) }
         place.leaveMember()
         if row.kind != .link { files.deltaColumn.append(deltas, row: files.count) }
         guard files.append(row) else {

@@ -18,11 +18,22 @@ struct ManifestDecoder {
     /// Directories that must be real ones, by the entry of the link that leads through them.
     var linkedDirectories: [(entry: Int, directory: [UInt8])] = []
 
-    private static let formatName = "syncagent-manifest/1"
+    /// The number in `format`.
+    var version = 1
+    var parts: [Manifest.Part] = []
+    /// The first row of each part that was begun.
+    var partStarts: [Int] = []
+
+    static let formatName = "syncagent-manifest/"
 
     init(_ bytes: UnsafeBufferPointer<UInt8>, limits: ManifestLimits) {
         reader = JSONReader(bytes, limits: limits)
         self.limits = limits
+    }
+
+    /// Lets go of the text that was read.
+    mutating func forgetText() {
+        reader = JSONReader(UnsafeBufferPointer(start: nil, count: 0), limits: limits)
     }
 
     /// Reads everything.
@@ -43,11 +54,23 @@ struct ManifestDecoder {
         }
         place = Place()
         try reader.end()
-        for (member, what) in [(TopLevelKeys.format, "format"), (.project, "project"), (.files, "files")]
-        where !seen.contains(member) {
+        let (entries, other) = version == 1 ? (TopLevelKeys.files, TopLevelKeys.parts) : (.parts, .files)
+        for member in [TopLevelKeys.format, .project, entries] where !seen.contains(member) {
             place.enter(section: member.name)
-            throw ManifestFault("the key is missing", "add “\(what)”")
+            throw ManifestFault("the key is missing", "add “\(member.name)”")
         }
+        if seen.contains(other) {
+            place.enter(section: other.name)
+            throw ManifestFault(
+                "version \(version) has no “\(other.name)”",
+                "put the entries into “\(entries.name)”, or write the other version in “format”"
+            )
+        }
+    }
+
+    /// Gives a fault its JSON path alone: it was found when the text had been read.
+    func lateError(_ fault: ManifestFault) -> ManifestError {
+        ManifestError(path: place.text, reason: fault.reason, remedy: fault.remedy)
     }
 
     /// Gives a fault its place.
@@ -100,19 +123,24 @@ struct ManifestDecoder {
         case .created: created = try NameRules.checkTime(try reader.string())
         case .packs: try readPacks()
         case .files: try readFiles()
+        case .parts: try readParts()
         default: try readGroups()
         }
     }
 
     private mutating func readFormat() throws(ManifestFault) {
         let name = try reader.string()
-        guard name.elementsEqual(Self.formatName.utf8) else {
-            let isLater = name.starts(with: "syncagent-manifest/".utf8)
-            throw ManifestFault(
-                "the format is \(quoted(name)), and this program reads \(quoted(Self.formatName))",
-                isLater ? "use a newer syncagent" : "give it a syncagent manifest"
-            )
+        let isOurs = name.starts(with: Self.formatName.utf8)
+        if isOurs, let digit = name.last, name.count == Self.formatName.utf8.count + 1,
+            [0x31, 0x32].contains(digit)
+        {
+            version = Int(digit - 0x30)
+            return
         }
+        throw ManifestFault(
+            "the format is \(quoted(name)), and this program reads “\(Self.formatName)1” and “\(Self.formatName)2”",
+            isOurs ? "use a newer syncagent" : "give it a syncagent manifest"
+        )
     }
 
     /// Skips a key that starts with `x-`; refuses any other that is not known.
@@ -160,12 +188,15 @@ struct TopLevelKeys: OptionSet {
     static let packs = TopLevelKeys(rawValue: 16)
     static let files = TopLevelKeys(rawValue: 32)
     static let groups = TopLevelKeys(rawValue: 64)
+    static let parts = TopLevelKeys(rawValue: 128)
 
     init(rawValue: UInt8) { self.rawValue = rawValue }
 
     /// The key with this spelling.
     init?(_ key: UnsafeBufferPointer<UInt8>) {
-        let all: [TopLevelKeys] = [.format, .project, .revision, .created, .packs, .files, .groups]
+        let all: [TopLevelKeys] = [
+            .format, .project, .revision, .created, .packs, .files, .groups, .parts,
+        ]
         guard let found = all.first(where: { equals(key, $0.name) }) else { return nil }
         self = found
     }
@@ -179,6 +210,7 @@ struct TopLevelKeys: OptionSet {
         case .created: "created"
         case .packs: "packs"
         case .files: "files"
+        case .parts: "parts"
         default: "groups"
         }
     }

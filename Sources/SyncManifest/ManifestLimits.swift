@@ -1,10 +1,12 @@
 /// The most a manifest may hold. Each has a default that no honest set should meet; past it the manifest is
 /// refused and the message names the limit.
 package struct ManifestLimits: Sendable {
-    /// JSON text in **bytes**, uncompressed.
+    /// JSON text in **bytes**, uncompressed, that of parts included.
     package var manifestBytes = 1 << 30
     /// Files and links.
     package var entries = 5_000_000
+    /// Parts.
+    package var parts = 100_000
     /// Packs.
     package var packs = 1_000_000
     /// Blobs of all files together.

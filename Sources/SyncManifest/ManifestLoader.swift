@@ -6,6 +6,8 @@ package import SyncModel
 /// 2. Rows are put in ``PathOrder``, unless they stand so already.
 /// 3. Rules that need the whole are checked: duplicates, directories that are files, blobs against packs.
 ///
+/// A manifest in parts is read by ``ManifestAssembly``, which these steps are in, too.
+///
 /// Either everything holds, or the first broken rule is thrown and nothing of the manifest is kept. The
 /// normative text is `Manifests/FORMAT.md`.
 package enum ManifestLoader {
@@ -23,13 +25,8 @@ package enum ManifestLoader {
         digest: SHA256Digest,
         limits: ManifestLimits = .standard
     ) throws(ManifestError) -> Manifest {
-        var decoder = ManifestDecoder(bytes.assumingMemoryBound(to: UInt8.self), limits: limits)
-        do {
-            try decoder.readDocument()
-        } catch {
-            throw decoder.error(error)
-        }
-        return try TableChecks.finish(decoder, digest: digest)
+        let assembly = try ManifestAssembly(bytes, digest: digest, limits: limits)
+        return try assembly.finish()
     }
 
     /// Reads a manifest.

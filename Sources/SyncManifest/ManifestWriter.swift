@@ -1,6 +1,6 @@
 package import SyncModel
 
-/// Writes a manifest as JSON text, piece by piece: header, packs, files and links, groups.
+/// Writes a manifest as JSON text, piece by piece: header, packs, files and links, or parts, and groups.
 ///
 /// Deterministic: the same calls give the same bytes. One pack or file a line, members in a fixed order, what
 /// may be left out left out, so that two manifests can be compared by line. Does no I/O: the caller takes the
@@ -8,17 +8,29 @@ package import SyncModel
 ///
 /// The caller keeps ``PathOrder`` and the rules of ``ManifestRules``.
 package struct ManifestWriter: Sendable {
-    private enum Section { case packs, files, groups }
+    private enum Section { case packs, files, parts, groups }
 
     private var bytes: [UInt8] = []
     private var section = Section.packs
     private var isFirst = true
+    private let isInParts: Bool
 
     /// Starts a manifest. A revision of 0 is left out, and so is a missing time (RFC 3339).
     ///
-    /// - Parameter chunking: How files were cut; left out when `nil`.
-    package init(project: String, revision: UInt64, created: String?, chunking: ChunkParameters? = nil) {
-        put("{\"format\":\"syncagent-manifest/1\",\"project\":")
+    /// - Parameters:
+    ///   - chunking: How files were cut; left out when `nil`.
+    ///   - isInParts: Whether parts take the place of files: version 2 of the format.
+    package init(
+        project: String,
+        revision: UInt64,
+        created: String?,
+        chunking: ChunkParameters? = nil,
+        isInParts: Bool = false
+    ) {
+        self.isInParts = isInParts
+        put("{\"format\":\"syncagent-manifest/")
+        put(isInParts ? "2" : "1")
+        put("\",\"project\":")
         quote(project)
         if revision > 0 {
             put(",\"revision\":")
@@ -40,6 +52,18 @@ package struct ManifestWriter: Sendable {
             put("}")
         }
         put(",\n\"packs\":[")
+    }
+
+    /// Starts the text of a part. The blobs of its files count in these packs.
+    package init(partWithPacks packs: [SHA256Digest]) {
+        isInParts = false
+        put("{\"packs\":[")
+        for (index, pack) in packs.enumerated() {
+            if index > 0 { put(",") }
+            put(pack)
+        }
+        put("],\n\"files\":[")
+        section = .files
     }
 
     /// **Bytes** that wait for ``drain(_:)``.
@@ -153,9 +177,29 @@ package struct ManifestWriter: Sendable {
         put("}")
     }
 
-    /// Adds the groups and ends the manifest with a newline.
-    package mutating func finish(groups: [Manifest.Group]) {
-        enter(.files)
+    /// Adds a part, in path order.
+    package mutating func part(_ part: Manifest.Part) {
+        enter(.parts)
+        next()
+        put("{\"blob\":")
+        put(part.blob, own: part.digest)
+        put(",\"files\":")
+        put(UInt64(part.files))
+        if let delta = part.delta {
+            put(",\"x-delta\":[")
+            for number in [UInt64(delta.pack), delta.offset, delta.storedLength] {
+                put(number)
+                put(",")
+            }
+            put(delta.base)
+            put("]")
+        }
+        put("}")
+    }
+
+    /// Adds the groups and ends the manifest, or the part, with a newline.
+    package mutating func finish(groups: [Manifest.Group] = []) {
+        enter(isInParts ? .parts : .files)
         if !groups.isEmpty {
             enter(.groups)
             for group in groups {
@@ -196,10 +240,12 @@ package struct ManifestWriter: Sendable {
 
     private mutating func enter(_ wanted: Section) {
         guard section != wanted else { return }
-        if section == .packs {
-            put(isFirst ? "],\n\"files\":[" : "\n],\n\"files\":[")
-        } else {
-            put(isFirst ? "],\n\"groups\":[" : "\n],\n\"groups\":[")
+        put(isFirst ? "],\n" : "\n],\n")
+        switch wanted {
+        case .packs: put("\"packs\":[")
+        case .files: put("\"files\":[")
+        case .parts: put("\"parts\":[")
+        case .groups: put("\"groups\":[")
         }
         section = wanted
         isFirst = true

@@ -2,6 +2,8 @@ import SyncModel
 
 /// Where in the document the reader is, as a JSON path (RFC 9535) that costs nothing until it is printed.
 struct Place {
+    /// The part whose text is read, or -1 for the manifest's own.
+    var document = -1
     /// A key of the top level.
     var section: StaticString = ""
     /// The index in that section, or -1.
@@ -15,9 +17,9 @@ struct Place {
     /// A key that is not ours.
     var foreign: [UInt8]?
 
-    /// `$.files[17].blobs[0][2]`
+    /// `$.files[17].blobs[0][2]`, in a part `$.parts[3].files[17].blobs[0][2]`
     var text: String {
-        var result = "$"
+        var result = document >= 0 ? "$.parts[\(document)]" : "$"
         if section.utf8CodeUnitCount > 0 { result += ".\(section)" }
         if entry >= 0 { result += "[\(entry)]" }
         if member.utf8CodeUnitCount > 0 { result += ".\(member)" }
@@ -34,6 +36,9 @@ struct Place {
         json.value(escaped(String(String.UnicodeScalarView(head))))
         return json.text
     }
+
+    /// Goes to the top of the same text.
+    mutating func leaveSection() { enter(section: "") }
 
     /// Goes to a key of the same entry.
     @inline(__always)

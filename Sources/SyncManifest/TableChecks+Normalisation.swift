@@ -6,16 +6,16 @@ extension TableChecks {
     ///
     /// Swift's strings are equal, and hash alike, exactly when they are canonically equivalent. So only paths
     /// with equal hashes are compared as text.
-    static func checkNormalisation(_ files: FileTable, _ entry: (Int) -> Int) throws(ManifestError) {
+    static func checkNormalisation(_ files: FileTable, _ entry: EntryPlaces) throws(ManifestError) {
         for pair in collisions(in: files, all: hasSingletons(files), form: { $0 }) {
             if pair.isDirectory {
-                throw directory(files, entry(pair.first), pair.first, entry(pair.second))
+                throw directory(files, entry, pair.first, pair.second)
             }
             throw repeated(
                 files,
-                entry(pair.second),
+                entry,
                 pair.second,
-                entry(pair.first),
+                pair.first,
                 "is, after Unicode normalisation, the same as"
             )
         }

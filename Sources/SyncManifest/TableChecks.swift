@@ -10,9 +10,7 @@ enum TableChecks {
             files = files.reordered(sorted)
             order = sorted
         }
-        /// The index of a row in the document.
-        func entry(_ row: Int) -> Int { order.map { Int($0[row]) } ?? row }
-
+        let entry = EntryPlaces(order: order, partStarts: decoder.partStarts)
         try checkNeighbours(files, entry)
         if decoder.hasWidePaths { try checkNormalisation(files, entry) }
         try checkPacks(decoder.packs)
@@ -26,7 +24,7 @@ enum TableChecks {
         }
         for (index, directory) in decoder.linkedDirectories where !files.hasDirectory(directory) {
             throw ManifestError(
-                path: "$.files[\(index)].link",
+                path: entry.path(number: index) + ".link",
                 reason:
                     "the target goes up from \(quoted(directory)), which is no directory of this manifest",
                 remedy: "write “..” only at the front"
@@ -44,7 +42,8 @@ enum TableChecks {
             packs: decoder.packs,
             groups: decoder.groups + implied.map { Manifest.Group(name: $0, include: [], hooks: []) },
             files: files,
-            chunking: decoder.chunking
+            chunking: decoder.chunking,
+            parts: decoder.parts
         )
     }
 
@@ -74,7 +73,7 @@ enum TableChecks {
     }
 
     /// Equal paths, and paths that are a directory of another, are neighbours in ``PathOrder`` (F106, F107, V6).
-    private static func checkNeighbours(_ files: FileTable, _ entry: (Int) -> Int) throws(ManifestError) {
+    private static func checkNeighbours(_ files: FileTable, _ entry: EntryPlaces) throws(ManifestError) {
         let found: (row: Int, other: Int, isSame: Bool)? = files.arena.withUnsafeBufferPointer { arena in
             for row in files.indices.dropFirst() {
                 let previous = files.path(row - 1, in: arena)
@@ -88,35 +87,41 @@ enum TableChecks {
         }
         guard let found else { return }
         throw found.isSame
-            ? repeated(files, entry(found.row), found.row, entry(found.other), "is the same as")
-            : directory(files, entry(found.row), found.row, entry(found.other))
+            ? repeated(files, entry, found.row, found.other, "is the same as")
+            : directory(files, entry, found.row, found.other)
     }
 
     static func repeated(
         _ files: FileTable,
-        _ entry: Int,
+        _ entry: EntryPlaces,
         _ row: Int,
         _ other: Int,
         _ how: String
     ) -> ManifestError {
-        ManifestError(
-            path: "$.files[\(max(entry, other))].path",
-            reason: "\(quoted(files.path(row))) \(how) $.files[\(min(entry, other))].path",
+        let (first, second) = entry.number(row) < entry.number(other) ? (row, other) : (other, row)
+        return ManifestError(
+            path: entry.path(second) + ".path",
+            reason: "\(quoted(files.path(row))) \(how) \(entry.path(first)).path",
             remedy: "keep one of them"
         )
     }
 
-    static func directory(_ files: FileTable, _ entry: Int, _ row: Int, _ other: Int) -> ManifestError {
+    static func directory(
+        _ files: FileTable,
+        _ entry: EntryPlaces,
+        _ row: Int,
+        _ other: Int
+    ) -> ManifestError {
         let what = files.kind(row) == .link ? "a link" : "a file"
         return ManifestError(
-            path: "$.files[\(entry)].path",
+            path: entry.path(row) + ".path",
             reason:
-                "\(quoted(files.path(row))) is \(what), and $.files[\(other)].path needs a directory there",
+                "\(quoted(files.path(row))) is \(what), and \(entry.path(other)).path needs a directory there",
             remedy: "rename one of them"
         )
     }
 
-    private static func checkPacks(_ packs: [Manifest.Pack]) throws(ManifestError) {
+    static func checkPacks(_ packs: [Manifest.Pack]) throws(ManifestError) {
         var first: [SHA256Digest: Int] = [:]
         for (index, pack) in packs.enumerated() {
             if let other = first.updateValue(index, forKey: pack.sha256) {
@@ -133,22 +138,21 @@ enum TableChecks {
     private static func checkBlobs(
         _ files: FileTable,
         _ packs: [Manifest.Pack],
-        _ entry: (Int) -> Int
+        _ entry: EntryPlaces
     ) throws(ManifestError) {
         let limits = packs.map(\.size)
         for row in files.indices {
             for (index, blob) in files.blobs(row).enumerated() {
-                let path = "$.files[\(entry(row))].blobs[\(index)]"
                 guard blob.pack < limits.count else {
                     throw ManifestError(
-                        path: path + "[0]",
+                        path: "\(entry.path(row)).blobs[\(index)][0]",
                         reason: "pack \(blob.pack) does not exist; “packs” has \(limits.count)",
                         remedy: "count packs from 0"
                     )
                 }
                 guard blob.range.upperBound <= limits[Int(blob.pack)] else {
                     throw ManifestError(
-                        path: path,
+                        path: "\(entry.path(row)).blobs[\(index)]",
                         reason: "the blob ends at byte \(blob.range.upperBound), and pack \(blob.pack) has "
                             + "\(limits[Int(blob.pack)])",
                         remedy: "correct the offset, the length or the pack's size"
@@ -177,5 +181,25 @@ enum TableChecks {
                 }
             }
         }
+    }
+}
+
+/// Where rows stand in the document.
+struct EntryPlaces {
+    /// The entry of each row; `nil` when they stand in the order of the document.
+    let order: [UInt32]?
+    /// The first row of each part; empty when there are none.
+    let partStarts: [Int]
+
+    /// The entry's number, counted through the whole document.
+    func number(_ row: Int) -> Int { order.map { Int($0[row]) } ?? row }
+
+    /// The row's JSON path.
+    func path(_ row: Int) -> String { path(number: number(row)) }
+
+    func path(number: Int) -> String {
+        guard !partStarts.isEmpty else { return "$.files[\(number)]" }
+        let part = (partStarts.firstIndex { $0 > number } ?? partStarts.count) - 1
+        return "$.parts[\(part)].files[\(number - partStarts[max(0, part)])]"
     }
 }

@@ -8,6 +8,8 @@ import SyncModel
 /// The manifest whose packs are reused, and which of its packs can be.
 struct BaseSet {
     let manifest: Manifest
+    /// Where it was read.
+    let path: String
     /// By the base's pack index: whether blobs in it may be named again.
     private(set) var usable: [Bool]
     /// URLs to write for each pack.
@@ -21,10 +23,10 @@ struct BaseSet {
         case .inOutput:
             guard output.size(.top, "manifest.json") != nil else { return nil }
             let path = options.output + "/manifest.json"
-            let manifest = try read(path, remedy: "repair it, or publish without a base")
+            let manifest = try read(path, output, remedy: "repair it, or publish without a base")
             return try BaseSet(manifest, path: path, options, output, mayBeElsewhere: false)
         case .manifest(let path):
-            let manifest = try read(path, remedy: "name a manifest that this program can read")
+            let manifest = try read(path, output, remedy: "name a manifest that this program can read")
             return try BaseSet(manifest, path: path, options, output, mayBeElsewhere: true)
         }
     }
@@ -37,6 +39,7 @@ struct BaseSet {
         mayBeElsewhere: Bool
     ) throws(PublishError) {
         self.manifest = manifest
+        self.path = path
         packs = manifest.packs
         usable = Array(repeating: true, count: packs.count)
         let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
@@ -91,7 +94,11 @@ struct BaseSet {
         return found.size
     }
 
-    private static func read(_ path: String, remedy: String) throws(PublishError) -> Manifest {
+    private static func read(
+        _ path: String,
+        _ output: OutputDirectory,
+        remedy: String
+    ) throws(PublishError) -> Manifest {
         let raw = sa_openat(AT_FDCWD, path, O_RDONLY, 0)
         guard raw >= 0 else {
             guard sa_errno() == ENOENT else {
@@ -122,9 +129,17 @@ struct BaseSet {
         }
         do {
             let digest = try bytes.withUnsafeBytes { try sha256($0) }
-            return try ManifestLoader.load(bytes, digest: digest)
+            var assembly = try bytes.withUnsafeBytes { try ManifestAssembly($0, digest: digest) }
+            bytes = []
+            for (index, part) in assembly.parts.enumerated() {
+                let text = try BaseParts.read(part, index, assembly.pack(of: part), manifest: path, output)
+                try text.withUnsafeBytes { try assembly.add($0) }
+            }
+            return try assembly.finish()
         } catch let error as ManifestError {
             throw PublishError(.invalidBase, "\(shown(path)): \(error)", remedy: remedy)
+        } catch let error as PublishError {
+            throw error
         } catch {
             throw .refusedCall(error)
         }

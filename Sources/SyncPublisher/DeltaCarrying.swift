@@ -20,7 +20,7 @@ struct DeltaCarrying {
             let blobs = ledger.blobs(index)
             let digest =
                 ledger.digests[index] ?? blobs.first.map { places[Int($0)].digest }
-                ?? ManifestFiles.digestOfNothing
+                ?? ManifestEntries.digestOfNothing
             guard digest == files.digest(index) else { return }
             let kept = files.deltas(index).filter { base.usable[Int($0.pack)] && Int($0.blob) < blobs.count }
             if !kept.isEmpty { found[index] = Array(kept) }

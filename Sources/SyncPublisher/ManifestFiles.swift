@@ -19,13 +19,11 @@ struct ManifestFiles {
     let chunking: ChunkParameters?
     let project: String
     let groups: [Manifest.Group]
+    /// What stands in place of the entries; `nil` when they stand in the manifest itself.
+    let parts: [Manifest.Part]?
 
     /// zstd's level for the manifest: it is written once and read often.
     static let level: Int32 = 10
-
-    /// SHA-256 of no bytes at all. FIPS 180-4.
-    static let digestOfNothing =
-        SHA256Digest(hex: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855") ?? .zero
 
     /// Makes the text once and gives it away in pieces of about 256 KiB.
     private func forEachPiece(
@@ -37,71 +35,21 @@ struct ManifestFiles {
             project: project,
             revision: revision,
             created: created,
-            chunking: chunking
+            chunking: chunking,
+            isInParts: parts != nil
         )
         for pack in packs { writer.pack(pack) }
-        for (index, entry) in tree.entries.enumerated() {
-            try write(index, entry, to: &writer)
-            if writer.pending >= 256 << 10 { try writer.drain(take) }
+        if let parts {
+            for part in parts { writer.part(part) }
+        } else {
+            let entries = ManifestEntries(tree: tree, ledger: ledger, places: places, deltas: deltas)
+            for index in tree.entries.indices {
+                try entries.write(index, to: &writer) { packIndices[Int($0)] }
+                if writer.pending >= 256 << 10 { try writer.drain(take) }
+            }
         }
         writer.finish(groups: groups)
         try writer.drain(take)
-    }
-
-    /// The digest of a file; `nil` for a link.
-    func digest(of index: Int) -> SHA256Digest? {
-        guard tree.entries[index].kind != .link else { return nil }
-        if let digest = ledger.digests[index] { return digest }
-        return ledger.blobs(index).first.map { places[Int($0)].digest } ?? Self.digestOfNothing
-    }
-
-    private func write(
-        _ index: Int,
-        _ entry: SourceTree.Entry,
-        to writer: inout ManifestWriter
-    ) throws(PublishError) {
-        if let target = tree.linkTargets[index] {
-            target.withUnsafeBufferPointer { target in
-                tree.withPath(index) { writer.link(path: $0, target: target) }
-            }
-            return
-        }
-        var blobs: [(blob: Blob, digest: SHA256Digest)] = []
-        for number in ledger.blobs(index) {
-            let place = places[Int(number)]
-            guard let pack = packIndices[Int(place.pack)] else {
-                throw PublishError(
-                    .internalError,
-                    "a file needs a dropped pack",
-                    remedy: "report this as a bug"
-                )
-            }
-            let blob = Blob(
-                pack: pack,
-                codec: place.codec,
-                digestIndex: nil,
-                offset: place.offset,
-                storedLength: UInt64(place.storedLength),
-                rawLength: UInt64(place.rawLength)
-            )
-            blobs.append((blob, place.digest))
-        }
-        let deltas = (deltas[index] ?? []).compactMap { delta -> Delta? in
-            var delta = delta
-            guard let pack = packIndices[Int(delta.pack)] else { return nil }
-            delta.pack = pack
-            return delta
-        }
-        tree.withPath(index) { path in
-            writer.file(
-                path: path,
-                size: entry.stamp.size,
-                digest: digest(of: index) ?? .zero,
-                executable: entry.kind == .executable,
-                blobs: blobs,
-                deltas: deltas
-            )
-        }
     }
 
     /// SHA-256 of the text without writing it.

@@ -20,12 +20,15 @@ struct PackUsage {
     /// From this many small packs on they are joined; each costs a request.
     static let smallPacks = 4
 
-    /// - Parameter deltas: Of the base, that are named again; their packs are kept as they are.
+    /// - Parameters:
+    ///   - deltas: Of the base, that are named again; their packs are kept as they are.
+    ///   - parts: **Bytes** of the manifest's parts that stay where they are, by the base's pack.
     init(
         _ base: BaseSet?,
         _ places: [Catalogue.Place],
         _ ledger: Ledger,
         deltas: [Int: [Delta]] = [:],
+        parts: [Int: UInt64] = [:],
         packSize: UInt64
     ) {
         var live = Array(repeating: UInt64(0), count: base?.packs.count ?? 0)
@@ -42,18 +45,21 @@ struct PackUsage {
             live[Int(delta.pack)] += delta.storedLength
             hasDeltas.insert(Int(delta.pack))
         }
+        for (index, bytes) in parts where index < live.count { live[index] += bytes }
         var kept: Set<Int> = []
         var worth: Set<Int> = []
-        var small: Set<Int> = []
+        var (small, smallWithParts): (Set<Int>, Set<Int>) = ([], [])
         var dead: UInt64 = 0
         for (index, pack) in (base?.packs ?? []).enumerated() where live[index] > 0 {
             kept.insert(index)
             dead += pack.size - min(pack.size, live[index])
             if hasDeltas.contains(index) { continue }
             if Double(live[index]) < Double(pack.size) * Self.liveShare { worth.insert(index) }
-            if pack.size < packSize / 4 { small.insert(index) }
+            guard pack.size < packSize / 4 else { continue }
+            if parts[index] == nil { small.insert(index) } else { smallWithParts.insert(index) }
         }
         if small.count >= Self.smallPacks { worth.formUnion(small) }
+        if smallWithParts.count >= Self.smallPacks { worth.formUnion(smallWithParts) }
         keptPacks = kept
         droppedPacks = live.count - kept.count
         uniqueBytes = unique

@@ -42,6 +42,9 @@ package struct PublishOptions: Sendable {
     /// Make deltas for who has the base: changed blobs once more, against the former version of their file.
     package var deltas = true
 
+    /// Whether the manifest names parts in place of its entries.
+    package var form = ManifestForm.automatic
+
     /// Workers that hash and compress.
     package var jobs = 1
 
@@ -68,6 +71,20 @@ package struct PublishOptions: Sendable {
 
     /// What stands before `<sha256>.pack` in a pack's URL; relative to the manifest's own.
     package var packURLPrefix = "packs/"
+
+    /// How the entries of the manifest are written.
+    package enum ManifestForm: Sendable, Equatable {
+        /// In parts above ``mostEntriesOfOneText`` entries.
+        case automatic
+        /// In parts, version 2 of the format.
+        case parts
+        /// One text, version 1 of the format.
+        case oneText
+    }
+
+    /// Up to so many entries every reader gets a manifest that it knows, of one text: it takes about **50 MB** then,
+    /// **15 MB** compressed.
+    package static let mostEntriesOfOneText = 250_000
 
     /// The manifest whose packs are reused.
     package enum Base: Sendable, Equatable {

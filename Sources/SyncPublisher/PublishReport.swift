@@ -49,6 +49,10 @@ package struct PublishReport: Sendable, Equatable {
     package var deadBytes: UInt64 = 0
     /// Whether `--repack` would rewrite at least one pack.
     package var repackPays = false
+    /// Parts of the manifest, 0 when it is one text; those written by this run, and their **bytes** in packs.
+    package var parts = 0
+    package var partsWritten = 0
+    package var partBytes: UInt64 = 0
     /// Length of `manifest.json` in **bytes**.
     package var manifestBytes: UInt64 = 0
     /// Length of `manifest.json.zst` in **bytes**.
@@ -102,6 +106,12 @@ package struct PublishReport: Sendable, Equatable {
                 packs.field("written", packsWritten)
                 packs.field("reused", packsReused)
                 packs.field("dropped", packsDropped)
+            }
+            line.key("parts")
+            line.object { line in
+                line.field("total", parts)
+                line.field("written", partsWritten)
+                line.field("bytes", partBytes)
             }
             line.field("deltas", deltas)
             line.field("repack_pays", repackPays)

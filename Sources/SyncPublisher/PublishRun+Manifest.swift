@@ -10,7 +10,8 @@ extension PublishRun {
         _ ledger: Ledger,
         _ usage: PackUsage,
         _ writer: PackWriter,
-        deltas: [Int: [Delta]]
+        deltas: [Int: [Delta]],
+        parts: MadeParts?
     ) -> ManifestFiles {
         var packs: [Manifest.Pack] = []
         var indices: [UInt32?] = []
@@ -24,6 +25,11 @@ extension PublishRun {
             let url = options.packURLPrefix + pack.sha256.hex + ".pack"
             packs.append(Manifest.Pack(urls: [url], size: pack.size, sha256: pack.sha256))
         }
+        let firstOfParts = UInt32(packs.count)
+        for pack in parts?.packs ?? [] {
+            let url = options.packURLPrefix + pack.sha256.hex + ".pack"
+            packs.append(Manifest.Pack(urls: [url], size: pack.size, sha256: pack.sha256))
+        }
         return ManifestFiles(
             tree: tree,
             ledger: ledger,
@@ -33,7 +39,20 @@ extension PublishRun {
             deltas: deltas,
             chunking: ledger.digests.isEmpty ? nil : options.chunks,
             project: project,
-            groups: options.groups
+            groups: options.groups,
+            parts: parts?.all.map { made in
+                var part = made.part
+                func number(_ pack: UInt32) -> UInt32? {
+                    made.isNew ? firstOfParts + pack : indices[Int(pack)]
+                }
+                part.blob.pack = number(part.blob.pack) ?? .max
+                if let pack = part.delta.flatMap({ number($0.pack) }) {
+                    part.delta?.pack = pack
+                } else {
+                    part.delta = nil
+                }
+                return part
+            }
         )
     }
 
@@ -89,9 +108,9 @@ extension PublishRun {
     }
 
     /// Remembers what the files looked like. Failing at that costs time at the next publish, nothing else.
-    mutating func keepStamps(_ files: ManifestFiles) {
+    mutating func keepStamps(_ entries: ManifestEntries) {
         guard let path = options.stampCache, let now = options.now else { return }
-        let code = StampCache.write(files.tree, to: path, now: now) { files.digest(of: $0) }
+        let code = StampCache.write(entries.tree, to: path, now: now) { entries.digest(of: $0) }
         guard code != 0 else { return }
         let reason = String(cString: strerror(code))
         report.warnings.append(

@@ -44,8 +44,15 @@ struct PublishRun {
         progress(collector.progress(.finishing))
         let ledger = collector.ledger
         var deltas = DeltaCarrying(tree, ledger, catalogue.places, base).deltas
-        func used() -> PackUsage {
-            PackUsage(base, catalogue.places, ledger, deltas: deltas, packSize: options.packSize)
+        func used(_ parts: [Int: UInt64] = [:]) -> PackUsage {
+            PackUsage(
+                base,
+                catalogue.places,
+                ledger,
+                deltas: deltas,
+                parts: parts,
+                packSize: options.packSize
+            )
         }
         var usage = used()
         if options.repack {
@@ -63,10 +70,14 @@ struct PublishRun {
         }
         try writer.finish()
         report.deltas = deltas.values.reduce(0) { $0 + $1.count }
-        fill(tree, collector, usage, writer)
-        let files = manifestFiles(tree, ledger, usage, writer, deltas: deltas)
-        try writeManifest(files, mayBeUnchanged: writer.finished.isEmpty && usage.droppedPacks == 0)
-        keepStamps(files)
+        let entries = ManifestEntries(tree: tree, ledger: ledger, places: catalogue.places, deltas: deltas)
+        let parts = try isInParts(tree) ? makeParts(entries, writer) : nil
+        usage = used(parts?.kept ?? [:])
+        fill(tree, collector, usage, writer.finished + (parts?.packs ?? []))
+        let files = manifestFiles(tree, ledger, usage, writer, deltas: deltas, parts: parts)
+        let hasNewPacks = !writer.finished.isEmpty || !(parts?.packs ?? []).isEmpty
+        try writeManifest(files, mayBeUnchanged: !hasNewPacks && usage.droppedPacks == 0)
+        keepStamps(entries)
         return report
     }
 
@@ -127,7 +138,7 @@ struct PublishRun {
         _ tree: SourceTree,
         _ collector: Collector,
         _ usage: PackUsage,
-        _ writer: PackWriter
+        _ packs: [PackWriter.Finished]
     ) {
         report.project = project
         report.files = tree.fileCount
@@ -137,10 +148,10 @@ struct PublishRun {
         report.uniqueBytes = usage.uniqueBytes
         report.storedBytes = usage.liveBytes
         report.deadBytes = usage.deadBytes
-        let written = writer.finished.reduce(0) { $0 + ($1.wasThere ? 0 : $1.size) }
-        report.newBytes = written - min(written, report.deltaBytes)
-        report.packsWritten = writer.finished.count { !$0.wasThere }
-        report.packsReused = usage.keptPacks.count + writer.finished.count { $0.wasThere }
+        let written = packs.reduce(0) { $0 + ($1.wasThere ? 0 : $1.size) }
+        report.newBytes = written - min(written, report.deltaBytes + report.partBytes)
+        report.packsWritten = packs.count { !$0.wasThere }
+        report.packsReused = usage.keptPacks.count + packs.count { $0.wasThere }
         report.packsDropped = usage.droppedPacks
         report.repackPays = !usage.worthRepacking.isEmpty
     }

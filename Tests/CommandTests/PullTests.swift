@@ -42,7 +42,8 @@ struct PullTests {
             shape
                 == #"{"event":"pull.finished","time":T,"result":"ok","session":"com.example.tower","run":R,"#
                 + #""files":{"total":N,"installed":N,"unchanged":N,"reused":N,"removed":N,"failed":N},"#
-                + #""bytes":{"total":N,"received":N,"reused":N},"requests":N,"elapsed_ms":N}"#
+                + #""bytes":{"total":N,"received":N,"reused":N},"#
+                + #""manifest":{"bytes":N,"parts":N,"parts_fetched":N},"requests":N,"elapsed_ms":N}"#
         )
     }
 

@@ -7,14 +7,19 @@ import SyncModel
 public func fuzzManifest(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     var limits = ManifestLimits.standard
     limits.textBytes = 1 << 20
+    // A zero byte, which no manifest has, ends a text: what follows are the texts of its parts.
+    let texts = UnsafeRawBufferPointer(start: start, count: count).split(
+        separator: 0,
+        omittingEmptySubsequences: false
+    ).map { UnsafeRawBufferPointer(rebasing: $0) }
     do throws(ManifestError) {
-        check(
-            try ManifestLoader.load(
-                UnsafeRawBufferPointer(start: start, count: count),
-                digest: .zero,
-                limits: limits
-            )
-        )
+        if texts.count < 2 { check(try ManifestLoader.load(texts[0], digest: .zero, limits: limits)) }
+        var assembly = try ManifestAssembly(texts[0], digest: .zero, limits: limits)
+        for (text, part) in zip(texts.dropFirst(), assembly.parts) {
+            _ = assembly.pack(of: part)
+            try assembly.add(text)
+        }
+        check(try assembly.finish())
     } catch {
         precondition(error.path.hasPrefix("$") && !error.reason.isEmpty && !error.remedy.isEmpty)
         precondition((0...count).contains(error.offset ?? 0))

@@ -26,6 +26,15 @@ swiftc $flags -I . "$here/ManifestFuzz.swift" SyncModel.o SyncManifest.o -o fuzz
 for sample in "$root"/Manifests/samples/*.json "$root"/Manifests/samples/*/*.json; do
     cp "$sample" "corpus/$(basename "$(dirname "$sample")")-$(basename "$sample")"
 done
+# A manifest in parts, each text behind a zero byte: the fuzzer reads them together.
+ones=$(printf '1%.0s' $(seq 64))
+for part in "$root"/Manifests/samples/invalid-parts/*.json; do
+    {
+        printf '{"format":"syncagent-manifest/2","project":"p","packs":[{"url":"p","size":1000,"sha256":"%s"}],' "$ones"
+        printf '"parts":[{"blob":[0,0,9,9,"none","%s"],"files":2}]}\0' "$ones"
+        cat "$part"
+    } >"corpus/in-parts-$(basename "$part")"
+done
 ./fuzz-manifest corpus "$here/FailCases/manifest" -dict="$here/manifest.dict" -max_total_time="$seconds" \
     -max_len=8192 -timeout=5 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="$here/FailCases/manifest/" "$@"

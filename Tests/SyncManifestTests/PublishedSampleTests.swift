@@ -9,15 +9,29 @@ import Testing
 struct PublishedSampleTests {
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "Manifests/samples/published")
+        .deletingLastPathComponent().appending(path: "Manifests/samples")
 
-    @Test("The published sample is whole: every blob of its pack gives the bytes its manifest names [G1]")
-    func whole() throws {
-        let text = [UInt8](try Data(contentsOf: Self.folder.appending(path: "manifest.json")))
-        let manifest = try ManifestLoader.load(text, digest: .zero)
+    @Test(
+        "The published samples are whole: every blob of their packs gives the bytes their manifests name [G1]",
+        arguments: ["published", "parts"]
+    )
+    func whole(_ name: String) throws {
+        let folder = Self.folder.appending(path: name)
+        let text = [UInt8](try Data(contentsOf: folder.appending(path: "manifest.json")))
+        var assembly = try text.withUnsafeBytes { try ManifestAssembly($0, digest: .zero) }
+        for part in assembly.parts {
+            let url = try #require(assembly.pack(of: part).urls.first)
+            let pack = [UInt8](try Data(contentsOf: folder.appending(path: url)))
+            let stored = Array(pack[Int(part.blob.offset)..<Int(part.blob.range.upperBound)])
+            let raw = try decompressed(stored, Int(part.blob.rawLength))
+            #expect(try digest(raw) == part.digest)
+            try raw.withUnsafeBytes { try assembly.add($0) }
+        }
+        let manifest = try assembly.finish()
+        #expect(manifest.parts.isEmpty == (name == "published"))
         let packs = try manifest.packs.map { pack in
             let url = try #require(pack.urls.first)
-            let bytes = [UInt8](try Data(contentsOf: Self.folder.appending(path: url)))
+            let bytes = [UInt8](try Data(contentsOf: folder.appending(path: url)))
             #expect(UInt64(bytes.count) == pack.size)
             #expect(try digest(bytes) == pack.sha256)
             return bytes

@@ -70,7 +70,17 @@ struct PublishedSet {
     /// The manifest, as the loader reads it.
     func manifest(_ output: String = "out") throws -> Manifest {
         let bytes = root.read("\(output)/manifest.json") ?? []
-        return try ManifestLoader.load(bytes, digest: try sha256(String(decoding: bytes, as: UTF8.self)))
+        let own = try digest(bytes)
+        var assembly = try bytes.withUnsafeBytes { try ManifestAssembly($0, digest: own) }
+        for part in assembly.parts {
+            let pack = root.read("\(output)/\(assembly.pack(of: part).urls[0])") ?? []
+            guard part.blob.range.upperBound <= UInt64(pack.count) else { throw Wrong("a part's pack") }
+            let stored = Array(pack[Int(part.blob.offset)..<Int(part.blob.range.upperBound)])
+            let raw = part.blob.codec == .zstd ? try decoded(stored, limit: Int(part.blob.rawLength)) : stored
+            guard try digest(raw) == part.digest else { throw Wrong("a part") }
+            try raw.withUnsafeBytes { try assembly.add($0) }
+        }
+        return try assembly.finish()
     }
 
     /// The set as who pulls it would have it: every blob cut out, decoded and checked.

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Makes directories of files, the same bytes and names for the same arguments on any machine.
 
-usage: make-set.py DIRECTORY small|mixed|huge|tiny|steps [--files N] [--mib M] [--seed TEXT] [--odd]
+usage: make-set.py DIRECTORY small|mixed|huge|tiny|dots|steps [--files N] [--mib M] [--seed TEXT] [--odd]
        make-set.py DIRECTORY --next OLD [--change F] [--edit F] [--seed TEXT]
 
   small   log-normal sizes, median about 12 KiB, none above 8 MiB     default 20,000 files, 512 MiB
   mixed   six files of 100-200 MiB, the rest widely log-normal        default  4,000 files, 2 GiB
   huge    one file of bytes that do not compress                      default  2 GiB
   tiny    1 KiB each                                                  default 10,000 files
+  dots    64 bytes each, 500 in a directory                           default 10,000 files
   steps   a third of the bytes in small files, a third in files of 0.25-2 MiB, a third in files of 20-40 MiB
   --odd   adds links, executables, empty files and names with spaces and letters from elsewhere
 
@@ -21,7 +22,7 @@ import argparse, math, os, random, sys
 KIB, MIB = 1 << 10, 1 << 20
 LARGE, BLOCK = 8 * MIB, 64 * KIB
 OLD_TIME, NEW_TIME = 1_700_000_000, 1_710_000_000
-DEFAULTS = {"small": (20_000, 512), "mixed": (4_000, 2048), "huge": (1, 2048), "tiny": (10_000, 0), "steps": (20_000, 512)}
+DEFAULTS = {"small": (20_000, 512), "mixed": (4_000, 2048), "huge": (1, 2048), "tiny": (10_000, 0), "dots": (10_000, 0), "steps": (20_000, 512)}
 
 
 class Maker:
@@ -126,7 +127,17 @@ def add_odd(maker):
     os.symlink("level-0", maker.place("odd/to-directory"))
 
 
+def make_dots(maker, files):
+    """A million of them in a minute: content is the number, and nobody sets a time."""
+    for i in range(files):
+        maker.bytes += 64
+        with open(maker.place(f"d{i // 50_000}/d{i // 500 % 100:02}/f{i:07}.bin"), "wb") as file:
+            file.write(b"%-63d\n" % i)
+
+
 def make(maker, kind, files, total, odd):
+    if kind == "dots":
+        return make_dots(maker, files)
     if kind == "huge":
         maker.write("huge.bin", maker.content("huge", total, False), OLD_TIME)
         return

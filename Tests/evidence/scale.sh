@@ -1,7 +1,7 @@
 #!/bin/bash
 # Counts what a set costs as it grows: requests, bytes, time, memory. Prints Markdown; each bound is checked.
 #
-# usage: scale.sh [requests] [growth] [memory] [hooks]      default: all four
+# usage: scale.sh [requests] [growth] [memory] [hooks] [million]      default: all but the last
 #
 #   requests  20,000 files of 512 MiB: a first pull sends at most 64 requests, a second at most 1 and opens no
 #             file; after 1 % changed and `publish --base`, an update sends at most 16 and receives at most 1.3
@@ -11,6 +11,11 @@
 #   memory    4,000 files of 2 GiB: first pull and update in at most 64 MiB of memory; one file of 20 GiB that is
 #             nearly all holes: the same, in at most twice the memory to publish, and on disk it stays nearly nothing
 #   hooks     the hook runs once for each pull that ends, also when nothing changed; a failing one gives exit 5
+#
+#   million   10,000, 100,000 and 1,000,000 files of 64 bytes with the manifest in parts: publish, pull, pull with nothing
+#             new, update of 1 % of the files in a few directories and scattered; at most 300 MiB of memory for all but
+#             publish, and the cost of a file grows by at most half from the smallest set to the largest. Needs about
+#             10 GB of disk and 3.5 million inodes; FILES="10000 100000" leaves out the million
 #
 # ROUNDS=N (default 3): runs of growth of which the median counts. Nothing else should run on the machine then.
 # Environment: see common.sh. Exit status: 0 every bound holds, 1 not.
@@ -193,7 +198,62 @@ HOOK
   hold "verify after a failing hook" "$RC" == 0
 }
 
+# change_dots DIRECTORY FILES SHARE few|many: new content for this share, in neighbouring directories or everywhere
+change_dots() {
+  python3 - "$@" <<'CHANGE'
+import sys
+root, files, share, how = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+count = int(files * share)
+chosen = range(files // 3, files // 3 + count) if how == "few" else range(0, files, files // count)
+for i in chosen:
+    with open(f"{root}/d{i // 50_000}/d{i // 500 % 100:02}/f{i:07}.bin", "wb") as file:
+        file.write(b"%-55d%8s\n" % (i, how.encode()))
+CHANGE
+}
+
+million() {
+  local files step how from into=$WORK/pulled/dots requests=0 pack_bytes=0 manifest_bytes=0
+  declare -A cost
+  dots_publish() {
+    run "$SYNCAGENT" publish "$WORK/dots" --to "$WORK/site-dots" --project scale.dots --manifest-parts --json
+    cost[$files,publish$1]=$(awk "BEGIN{printf \"%.1f\", $CPU * 1e6 / $files}")
+    echo "| $files | publish$1 | $WALL | $CPU | ${cost[$files,publish$1]} | $RSS | | | $(($(field bytes.manifest_zst) + $(field parts.bytes))) | $(field parts.written) of $(field parts.total) |"
+  }
+  dots_pull() {
+    from=$(mark)
+    pull
+    eval "$(since "$from")"
+    cost[$files,$1]=$(awk "BEGIN{printf \"%.1f\", $CPU * 1e6 / $files}")
+    echo "| $files | $1 | $WALL | $CPU | ${cost[$files,$1]} | $RSS | $requests | $((pack_bytes + manifest_bytes)) | $(field manifest.bytes) | $(field manifest.parts_fetched) of $(field manifest.parts) |"
+    hold "$1 of $files: peak memory, MiB" "$RSS" "<=" 300
+  }
+  echo "| files | | s | CPU s | CPU µs a file | peak MiB | requests | bytes received | manifest bytes | parts written or fetched |"
+  echo "|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+  for files in ${FILES:-10000 100000 1000000}; do
+    rm -rf "$WORK/dots" "$WORK/site-dots" "$XDG_STATE_HOME"
+    python3 "$EVIDENCE/make-set.py" "$WORK/dots" dots --files "$files" >&2
+    dots_publish ""
+    nginx_start "dots-$files" "$WORK/site-dots"
+    fresh_place pulled 12
+    dots_pull "first pull"
+    dots_pull "nothing new"
+    hold "$files files, nothing new: requests" "$requests" "<=" 1
+    for how in few many; do
+      change_dots "$WORK/dots" "$files" 0.01 $how
+      dots_publish ", 1 % changed in $how directories"
+      dots_pull "update, 1 % in $how directories"
+      hold "update in $how directories: manifest bytes a changed file" "$(field manifest.bytes) / ($files / 100)" "<=" 500
+    done
+    python3 "$EVIDENCE/checks.py" compare "$WORK/dots" "$into" || broken "$files files: not what was published"
+  done
+  for step in publish "first pull" "nothing new"; do
+    [ -n "${cost[1000000,$step]:-}" ] && [ -n "${cost[10000,$step]:-}" ] || continue
+    hold "$step: CPU microseconds a file at 1,000,000 against 10,000" "${cost[1000000,$step]}" "<=" "1.5 * ${cost[10000,$step]}"
+  done
+  echo
+}
+
 for part; do
-  case $part in requests|growth|memory|hooks) say "== $part"; "$part" ;; *) usage 64 >&2 ;; esac
+  case $part in requests|growth|memory|hooks|million) say "== $part"; "$part" ;; *) usage 64 >&2 ;; esac
 done
 verdict

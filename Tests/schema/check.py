@@ -34,7 +34,23 @@ BEYOND_A_SCHEMA = {
     "blob-overflow": "a sum",
     "blob-bomb": "a ratio",
     "blobs-of-other-size": "a sum",
+    "part-no-such-pack": "a part and a pack together",
+    "part-outside-pack": "a part and a pack together",
+    "parts-too-many-entries": "a sum",
     "size-float": "to a schema, 1.0 is an integer",
+}
+
+# The same for samples/invalid-parts, texts of parts.
+PARTS_BEYOND_A_SCHEMA = {
+    "order": "two entries together",
+    "twice": "two entries together",
+    "directory": "two entries together",
+    "too-many": "what the root says",
+    "too-few": "what the root says",
+    "pack-not-in-root": "what the root says",
+    "pack-twice": "two digests of either case",
+    "no-such-pack": "a blob and a pack together",
+    "outside-pack": "a blob and a pack together",
 }
 
 
@@ -57,7 +73,8 @@ def main():
     validator = jsonschema.Draft202012Validator(schema)
     wrong = []
 
-    good = sorted(root.glob("samples/*.json")) + sorted(root.glob("samples/published/manifest.json"))
+    part_validator = jsonschema.Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/partText"})
+    good = sorted(root.glob("samples/*.json")) + sorted(root.glob("samples/p*/manifest.json"))
     for path in good:
         value = load(path)
         if value is None:
@@ -72,10 +89,19 @@ def main():
         refused = value is None or not validator.is_valid(value)
         if refused == (path.stem in BEYOND_A_SCHEMA):
             wrong.append(f"{path.relative_to(root)}: the schema {'refuses' if refused else 'accepts'} it")
+    bad_parts = sorted(root.glob("samples/invalid-parts/*.json"))
+    for path in bad_parts:
+        value = load(path)
+        refused = value is None or not part_validator.is_valid(value)
+        if refused == (path.stem in PARTS_BEYOND_A_SCHEMA):
+            wrong.append(f"{path.relative_to(root)}: the schema {'refuses' if refused else 'accepts'} it")
     for name in BEYOND_A_SCHEMA.keys() - {path.stem for path in bad}:
         wrong.append(f"samples/invalid/{name}.json: listed, but not there")
 
-    if len(good) < 5 or len(bad) < 20:
+    for name in PARTS_BEYOND_A_SCHEMA.keys() - {path.stem for path in bad_parts}:
+        wrong.append(f"samples/invalid-parts/{name}.json: listed, but not there")
+
+    if len(good) < 5 or len(bad) < 20 or len(bad_parts) < 15:
         wrong.append(f"only {len(good)} samples and {len(bad)} invalid ones found")
     for line in wrong:
         print(line, file=sys.stderr)

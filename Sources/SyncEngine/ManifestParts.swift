@@ -1,0 +1,249 @@
+import SyncCompression
+import SyncDigest
+import SyncManifest
+import SyncModel
+import SyncPlugins
+import Synchronization
+
+/// Reads the parts of a manifest, in order: from the cache, else out of their packs. One text is in memory at a time.
+struct ManifestParts: Sendable {
+    let source: ManifestSource
+    /// What relative URLs resolve against.
+    let baseURL: String
+    /// The manifest, for people.
+    let shown: String
+
+    /// Times that a part with wrong bytes is asked for again.
+    private static let repetitions = 2
+
+    /// Adds every part to an assembly.
+    ///
+    /// - Throws: ``EngineError``: 65 for a part that is wrong, with its number; 69 for one that cannot be had.
+    func add(to assembly: inout ManifestAssembly, root: SHA256Digest) throws(EngineError) {
+        let parts = assembly.parts
+        guard !parts.isEmpty else { return }
+        var wanted = parts.indices.map { request($0, parts[$0], assembly) }
+        let isCached = wanted.map { !isLocal($0) && source.parts?.has(parts[$0.index].digest) == true }
+        for index in parts.indices where !isCached[index] && !isLocal(wanted[index]) {
+            guard let delta = parts[index].delta, source.parts?.has(delta.base) == true else { continue }
+            wanted[index] = request(index, delta, assembly)
+        }
+        if wanted.contains(where: { !isLocal($0) }) { source.parts?.note(parts.map(\.digest), of: root) }
+        let fetch = PartFetch(wanted.filter { !isCached[$0.index] }, source)
+        defer { fetch.cancel() }
+        var reader = try PartDecoder.make()
+        var received: [Int: PartFetch.Received] = [:]
+        for part in wanted {
+            let text: [UInt8]
+            let (index, digest) = (part.index, parts[part.index].digest)
+            if isCached[index], let known = source.parts?.part(digest),
+                let raw = reader.text(known, parts[index])
+            {
+                text = raw
+            } else {
+                if !isCached[index], received[index] == nil { received.merge(try bring(index, fetch)) { $1 } }
+                let came = received.removeValue(forKey: index)
+                if part.isDelta, let came, let raw = reader.text(came.bytes, parts[index], source.parts) {
+                    source.tally.fetched()
+                    text = raw
+                } else {
+                    let whole = request(index, parts[index], assembly)
+                    text = try self.text(whole, parts[index], part.isDelta ? nil : came, &reader)
+                }
+            }
+            source.tally.read()
+            try add(text, to: &assembly)
+        }
+    }
+
+    private func request(_ index: Int, _ part: Manifest.Part, _ assembly: ManifestAssembly)
+        -> PartFetch.Wanted
+    {
+        let pack = assembly.pack(of: part)
+        return PartFetch.Wanted(
+            index: index,
+            blob: part.blob,
+            urls: pack.urls.map { resolve($0, against: baseURL) },
+            packSize: pack.size
+        )
+    }
+
+    private func request(
+        _ index: Int,
+        _ delta: Manifest.PartDelta,
+        _ assembly: ManifestAssembly
+    ) -> PartFetch.Wanted {
+        let pack = assembly.pack(of: delta)
+        return PartFetch.Wanted(
+            index: index,
+            blob: Blob(
+                pack: delta.pack,
+                codec: .zstd,
+                digestIndex: nil,
+                offset: delta.offset,
+                storedLength: delta.storedLength,
+                rawLength: delta.storedLength
+            ),
+            urls: pack.urls.map { resolve($0, against: baseURL) },
+            packSize: pack.size,
+            isDelta: true
+        )
+    }
+
+    /// Packs beside a local manifest are read where they are.
+    private func isLocal(_ part: PartFetch.Wanted) -> Bool { part.urls.first?.hasPrefix("file:") == true }
+
+    private func bring(_ index: Int, _ fetch: PartFetch) throws(EngineError) -> [Int: PartFetch.Received] {
+        switch fetch.take(index) {
+        case .success(let parts): return parts
+        case .failure(let error): throw failure(index, error)
+        }
+    }
+
+    /// The text of a part that was not in the cache, or was damaged there.
+    private func text(
+        _ wanted: PartFetch.Wanted,
+        _ part: Manifest.Part,
+        _ first: PartFetch.Received?,
+        _ reader: inout PartDecoder
+    ) throws(EngineError) -> [UInt8] {
+        var received = first
+        for _ in 0...Self.repetitions {
+            if let came = received {
+                if let text = reader.text(came.bytes, part) {
+                    source.tally.fetched()
+                    if !isLocal(wanted) { source.parts?.keep(came.bytes, part.digest) }
+                    return text
+                }
+                source.transport.blame(url: came.url, reason: "part \(wanted.index) of the manifest is wrong")
+            }
+            switch PartFetch.again(wanted, source) {
+            case .success(let came): received = came
+            case .failure(let error): throw failure(wanted.index, error)
+            }
+        }
+        if let came = received, let text = reader.text(came.bytes, part) {
+            source.tally.fetched()
+            if !isLocal(wanted) { source.parts?.keep(came.bytes, part.digest) }
+            return text
+        }
+        throw EngineError(
+            .dataInvalid,
+            "\(shown): part \(wanted.index) of the manifest is not what the manifest says "
+                + "(pack \(redacted(url: wanted.urls.first ?? "")), byte \(part.blob.offset)); publish the set again"
+        )
+    }
+
+    private func add(_ text: [UInt8], to assembly: inout ManifestAssembly) throws(EngineError) {
+        do {
+            try text.withUnsafeBytes { try assembly.add($0) }
+        } catch {
+            throw EngineError(.dataInvalid, "\(shown): \(error)")
+        }
+    }
+
+    private func failure(_ index: Int, _ error: TransferError) -> EngineError {
+        if source.stop.isStopped { return EngineError(.interrupted, "stopped while fetching the manifest") }
+        let status: ExitStatus =
+            [.refusedByPolicy, .redirectRefused].contains(error.code) ? .refused : .unavailable
+        return EngineError(status, "cannot fetch part \(index) of the manifest: \(error)")
+    }
+}
+
+/// Stored bytes → the text of a part, when they are what the root says.
+private struct PartDecoder: ~Copyable {
+    private var decompressor: ZstdDecompressor
+    private var hasher: SHA256Hasher
+    private var compressor: ZstdCompressor
+
+    static func make() throws(EngineError) -> PartDecoder {
+        do {
+            return PartDecoder(
+                decompressor: try ZstdDecompressor(),
+                hasher: try SHA256Hasher(),
+                compressor: try ZstdCompressor(level: 1)
+            )
+        } catch {
+            throw EngineError(.internalError, "\(error)")
+        }
+    }
+
+    private init(
+        decompressor: consuming ZstdDecompressor,
+        hasher: consuming SHA256Hasher,
+        compressor: consuming ZstdCompressor
+    ) {
+        self.decompressor = decompressor
+        self.hasher = hasher
+        self.compressor = compressor
+    }
+
+    /// The text that a delta gives behind the cached one that it replaces; it is cached in its turn. `nil` when it is
+    /// another one, or the former one is damaged.
+    mutating func text(_ frame: [UInt8], _ part: Manifest.Part, _ cache: PartCache?) -> [UInt8]? {
+        guard let delta = part.delta, let known = cache?.part(delta.base),
+            let length = Int(exactly: part.blob.rawLength), length <= Manifest.PartDelta.longestTexts
+        else { return nil }
+        do {
+            var former = known
+            if known.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
+                former = try known.withUnsafeBytes {
+                    try decodeZstd($0, limit: Manifest.PartDelta.longestTexts)
+                }
+            }
+            guard try former.withUnsafeBytes({ try hasher.digest(of: $0) }) == delta.base else { return nil }
+            var text = [UInt8](repeating: 0, count: length)
+            try frame.withUnsafeBytes { frame in
+                try former.withUnsafeBytes { former in
+                    try text.withUnsafeMutableBytes {
+                        try decompressor.decode(frame, behind: former, into: $0)
+                    }
+                }
+            }
+            guard try text.withUnsafeBytes({ try hasher.digest(of: $0) }) == part.digest else { return nil }
+            var stored = [UInt8](repeating: 0, count: length)
+            let count = try text.withUnsafeBytes { text in
+                try stored.withUnsafeMutableBytes { try compressor.encode(text, into: $0) }
+            }
+            cache?.keep(count.map { Array(stored[..<$0]) } ?? text, part.digest)
+            return text
+        } catch {
+            return nil
+        }
+    }
+
+    /// The text, or `nil` when it is another one.
+    mutating func text(_ stored: [UInt8], _ part: Manifest.Part) -> [UInt8]? {
+        guard let length = Int(exactly: part.blob.rawLength) else { return nil }
+        do {
+            var text = stored
+            // A part that was cached for another root may be compressed where this one says "none", or not.
+            if stored.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
+                text = [UInt8](repeating: 0, count: length)
+                try stored.withUnsafeBytes { stored in
+                    try text.withUnsafeMutableBytes { try decompressor.decode(stored, into: $0) }
+                }
+            }
+            guard text.count == length else { return nil }
+            return try text.withUnsafeBytes { try hasher.digest(of: $0) } == part.digest ? text : nil
+        } catch {
+            return nil
+        }
+    }
+}
+
+/// What reading a manifest has cost.
+final class ManifestTally: Sendable {
+    private let counts = Mutex(PullReport.ManifestCounts())
+
+    var value: PullReport.ManifestCounts { counts.withLock { $0 } }
+
+    /// Body **bytes** came over the network.
+    func received(_ bytes: UInt64) { counts.withLock { $0.bytes &+= bytes } }
+
+    /// A part was read.
+    func read() { counts.withLock { $0.parts += 1 } }
+
+    /// A part was fetched, and not found in the cache.
+    func fetched() { counts.withLock { $0.partsFetched += 1 } }
+}

@@ -1,0 +1,84 @@
+import CPosix
+import SyncFiles
+import SyncModel
+
+/// Parts of manifests that were fetched before, in the state directory beside the manifests.
+///
+/// `manifests/<SHA-256 of the text>.part` holds a part as it came out of its pack, `manifests/<root>.parts` the digests
+/// of a root's parts, one a line: what no list names is dropped. Nothing here is believed: who reads a part checks it.
+/// So nothing needs to be synced, either.
+struct PartCache: Sendable {
+    let directory: String
+    /// Whether parts are only read.
+    let isReadOnly: Bool
+
+    init(stateDirectory: String, isReadOnly: Bool) {
+        directory = stateDirectory + "/manifests"
+        self.isReadOnly = isReadOnly
+    }
+
+    /// Whether a part may be here.
+    func has(_ digest: SHA256Digest) -> Bool { access("\(directory)/\(digest).part", R_OK) == 0 }
+
+    /// A part as it was kept.
+    func part(_ digest: SHA256Digest) -> [UInt8]? { readFile("\(directory)/\(digest).part") }
+
+    /// Keeps a part. A failure only costs fetching it again.
+    func keep(_ bytes: [UInt8], _ digest: SHA256Digest) {
+        if !isReadOnly { write(bytes, to: "\(digest).part") }
+    }
+
+    /// Forgets a part that is not what its name says.
+    func forget(_ digest: SHA256Digest) {
+        if !isReadOnly { unlink("\(directory)/\(digest).part") }
+    }
+
+    /// Notes which parts a root needs. Without the note, the next cleaning drops them.
+    func note(_ parts: some Sequence<SHA256Digest>, of root: SHA256Digest) {
+        guard !isReadOnly else { return }
+        var text = ""
+        for part in parts { text += "\(part)\n" }
+        write(Array(text.utf8), to: "\(root).parts")
+    }
+
+    /// Drops a root's note, and the parts that no other note names.
+    func drop(root: SHA256Digest) {
+        guard !isReadOnly else { return }
+        let own = Self.list("\(directory)/\(root).parts")
+        guard !own.isEmpty else { return }
+        unlink("\(directory)/\(root).parts")
+        let others = names(ending: ".parts").reduce(into: Set<String>()) {
+            $0.formUnion(Self.list("\(directory)/\($1)"))
+        }
+        for part in own where !others.contains(part) { unlink("\(directory)/\(part).part") }
+    }
+
+    private static func list(_ path: String) -> [String] {
+        guard let bytes = readFile(path) else { return [] }
+        return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init).filter {
+            SHA256Digest(hex: $0.utf8) != nil
+        }
+    }
+
+    private func names(ending: String) -> [String] {
+        guard let stream = opendir(directory) else { return [] }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while let record = readdir(stream) {
+            guard let offset = MemoryLayout<dirent>.offset(of: \.d_name) else { return names }
+            let name = UnsafeRawPointer(record).advanced(by: offset).assumingMemoryBound(to: CChar.self)
+            let text = String(cString: name)
+            if text.hasSuffix(ending) { names.append(text) }
+        }
+        return names
+    }
+
+    private func write(_ bytes: [UInt8], to name: String) {
+        let temporary = "\(directory)/\(name).\(getpid()).new"
+        let raw = sa_openat(AT_FDCWD, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
+        guard raw >= 0 else { return }
+        let file = Descriptor(owning: raw)
+        let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
+        if code != 0 || rename(temporary, "\(directory)/\(name)") != 0 { unlink(temporary) }
+    }
+}

@@ -1,0 +1,181 @@
+import SyncManifest
+import SyncModel
+import SyncPlanner
+import SyncPlugins
+import SyncUnpack
+import Synchronization
+
+/// Fetches parts of a manifest: ranges of packs, neighbours together, a few requests ahead of whoever reads.
+final class PartFetch: Sendable {
+    /// A part that is wanted.
+    struct Wanted: Sendable {
+        /// Its place among the manifest's parts.
+        var index: Int
+        var blob: Blob
+        /// Absolute, best first.
+        var urls: [String]
+        /// **Bytes** of its pack.
+        var packSize: UInt64
+        /// Whether the bytes are the part's delta.
+        var isDelta = false
+    }
+
+    /// A part as it came, and where from.
+    struct Received: Sendable {
+        var bytes: [UInt8]
+        var url: String
+    }
+
+    private struct Request: Sendable {
+        var range: Range<UInt64>
+        var members: [Wanted]
+    }
+
+    private struct State: Sendable {
+        var started = 0
+        var identifiers: [TransferID] = []
+        var ends: [Int: Result<Received, TransferError>] = [:]
+    }
+
+    /// Neighbours are fetched together up to so many **bytes**; a killed run fetches so much again, at most.
+    private static let rule = CoalescingRule(spanLength: 2 << 20)
+    /// Requests that run or wait to be read.
+    private static let window = 6
+
+    private let source: ManifestSource
+    private let requests: [Request]
+    /// The request that brings a part.
+    private let places: [Int: Int]
+    private let state = Monitor(State())
+
+    /// - Parameter wanted: By ascending index.
+    init(_ wanted: [Wanted], _ source: ManifestSource) {
+        self.source = source
+        var requests: [Request] = []
+        for pack in Dictionary(grouping: wanted, by: \.blob.pack).values {
+            let parts = pack.sorted { ($0.blob.offset, $0.index) < ($1.blob.offset, $1.index) }
+            for span in coalesce(parts.map(\.blob.range), rule: Self.rule) {
+                requests.append(Request(range: span.range, members: Array(parts[span.members])))
+            }
+        }
+        requests.sort { ($0.members.first?.index ?? 0) < ($1.members.first?.index ?? 0) }
+        self.requests = requests
+        var places: [Int: Int] = [:]
+        for (number, request) in requests.enumerated() {
+            for part in request.members { places[part.index] = number }
+        }
+        self.places = places
+    }
+
+    /// Waits for the request that brings a part.
+    ///
+    /// - Returns: Every part that came with it, by index.
+    func take(_ index: Int) -> Result<[Int: Received], TransferError> {
+        guard let number = places[index] else { return .success([:]) }
+        start(through: number + Self.window - 1)
+        let end = state.wait { $0.ends.removeValue(forKey: number) }
+        return end.map { whole in
+            let request = requests[number]
+            var parts: [Int: Received] = [:]
+            for part in request.members {
+                let start = Int(part.blob.offset - request.range.lowerBound)
+                let end = start + Int(part.blob.storedLength)
+                guard end <= whole.bytes.count else { continue }
+                parts[part.index] = Received(bytes: Array(whole.bytes[start..<end]), url: whole.url)
+            }
+            return parts
+        }
+    }
+
+    /// Ends what is still on its way.
+    func cancel() {
+        for identifier in state.withLock(\.identifiers) {
+            source.transport.cancel(identifier)
+            source.localTransport.cancel(identifier)
+        }
+    }
+
+    private func start(through last: Int) {
+        let next = state.change { state in
+            defer { state.started = max(state.started, min(last + 1, requests.count)) }
+            return state.started..<max(state.started, min(last + 1, requests.count))
+        }
+        for number in next {
+            guard let part = requests[number].members.first else { continue }
+            let identifier = source.nextID()
+            state.change { $0.identifiers.append(identifier) }
+            Self.start(identifier, part, requests[number].range, source) { [state] end in
+                state.change { $0.ends[number] = end }
+            }
+        }
+    }
+
+    /// Fetches one part alone, past every cache on the way.
+    static func again(_ part: Wanted, _ source: ManifestSource) -> Result<Received, TransferError> {
+        let end = Monitor<Result<Received, TransferError>?>(nil)
+        start(source.nextID(), part, part.blob.range, source, reload: true) { result in
+            end.change { $0 = result }
+        }
+        return end.wait { $0 }
+    }
+
+    private static func start(
+        _ identifier: TransferID,
+        _ part: Wanted,
+        _ range: Range<UInt64>,
+        _ source: ManifestSource,
+        reload: Bool = false,
+        _ completion: @escaping @Sendable (Result<Received, TransferError>) -> Void
+    ) {
+        let isLocal = part.urls.first?.hasPrefix("file:") == true
+        let urls = part.urls.filter { $0.hasPrefix("file:") == isLocal }
+        let transport = isLocal ? source.localTransport : source.transport
+        let sink = RangeSink(range)
+        let request = TransferRequest(
+            id: identifier,
+            urls: urls,
+            range: range == 0..<part.packSize ? nil : range,
+            objectSize: part.packSize,
+            limit: range.length,
+            priority: .max,
+            reload: reload,
+            patience: source.patience
+        )
+        source.stop.onStop { transport.cancel(identifier) }
+        transport.start(request, sink: sink) { result in
+            completion(
+                result.map { report in
+                    if !isLocal { source.tally.received(report.bytesReceived) }
+                    let url = urls.indices.contains(report.sourceIndex) ? urls[report.sourceIndex] : ""
+                    return Received(bytes: sink.bytes, url: url)
+                }
+            )
+        }
+    }
+}
+
+/// Collects a range of an object.
+private final class RangeSink: TransferSink {
+    private let range: Range<UInt64>
+    private let collected = Mutex<[UInt8]>([])
+
+    init(_ range: Range<UInt64>) {
+        self.range = range
+        collected.withLock { $0.reserveCapacity(Int(clamping: min(range.length, 16 << 20))) }
+    }
+
+    /// What has come so far.
+    var bytes: [UInt8] { collected.withLock { $0 } }
+
+    func begin(_ response: ResponseHead) -> UInt64 { range.lowerBound + UInt64(bytes.count) }
+
+    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
+        collected.withLock { collected in
+            guard offset == range.lowerBound + UInt64(collected.count),
+                UInt64(collected.count + bytes.count) <= range.length
+            else { return .stop }
+            collected.append(contentsOf: bytes)
+            return .taken
+        }
+    }
+}

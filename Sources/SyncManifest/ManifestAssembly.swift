@@ -1,0 +1,97 @@
+package import SyncModel
+
+/// A manifest that is read text by text: first its own, then that of each part, in order.
+///
+/// A manifest of version 1 has no parts and is complete at once. Of parts, one text is looked at at a time, and
+/// nothing of it is kept but its rows. Either everything holds, or the first broken rule is thrown.
+package struct ManifestAssembly {
+    private var decoder: ManifestDecoder
+    private var packs: [SHA256Digest: UInt32] = [:]
+    private let digest: SHA256Digest
+
+    /// Reads the manifest's own text.
+    ///
+    /// - Parameters:
+    ///   - bytes: The JSON text, uncompressed, UTF-8.
+    ///   - digest: SHA-256 of `bytes`.
+    ///   - limits: The most that it and its parts may hold.
+    /// - Throws: ``ManifestError`` with the JSON path of the first rule that is broken.
+    package init(
+        _ bytes: UnsafeRawBufferPointer,
+        digest: SHA256Digest,
+        limits: ManifestLimits = .standard
+    ) throws(ManifestError) {
+        self.digest = digest
+        var decoder = ManifestDecoder(bytes.assumingMemoryBound(to: UInt8.self), limits: limits)
+        do throws(ManifestFault) {
+            try decoder.readDocument()
+        } catch {
+            throw decoder.error(error)
+        }
+        do throws(ManifestFault) {
+            if decoder.version > 1 { try decoder.checkParts() }
+        } catch {
+            throw decoder.lateError(error)
+        }
+        decoder.forgetText()
+        self.decoder = decoder
+        guard decoder.version > 1 else { return }
+        try TableChecks.checkPacks(decoder.packs)
+        packs.reserveCapacity(decoder.packs.count)
+        for (index, pack) in decoder.packs.enumerated() {
+            packs[pack.sha256] = UInt32(truncatingIfNeeded: index)
+        }
+    }
+
+    /// The project's name.
+    package var project: String { decoder.project ?? "" }
+
+    /// The parts to add, in this order; none when the manifest is one text.
+    package var parts: [Manifest.Part] { decoder.parts }
+
+    /// Where they are.
+    package func pack(of part: Manifest.Part) -> Manifest.Pack { decoder.packs[Int(part.blob.pack)] }
+
+    /// Where their deltas are.
+    package func pack(of delta: Manifest.PartDelta) -> Manifest.Pack { decoder.packs[Int(delta.pack)] }
+
+    /// Reads the text of the next part.
+    ///
+    /// - Parameter bytes: The text, uncompressed; the caller has checked its SHA-256.
+    /// - Throws: ``ManifestError``; its JSON path begins with the part, its line and column count in the part's text.
+    package mutating func add(_ bytes: UnsafeRawBufferPointer) throws(ManifestError) {
+        guard decoder.partStarts.count < decoder.parts.count else {
+            throw ManifestError(path: "$.parts", reason: "one part too many", remedy: "report this as a bug")
+        }
+        let first = (blob: decoder.files.blobs.count, delta: decoder.files.deltaColumn.all.count)
+        let numbers: [UInt32]
+        do throws(ManifestFault) {
+            numbers = try decoder.readPart(bytes.assumingMemoryBound(to: UInt8.self), packs)
+        } catch {
+            throw decoder.error(error)
+        }
+        do throws(ManifestFault) {
+            try decoder.renumberPacks(numbers, from: first)
+        } catch {
+            throw decoder.lateError(error)
+        }
+        decoder.forgetText()
+    }
+
+    /// Checks the rules that need the whole.
+    ///
+    /// - Throws: ``ManifestError`` for the first rule that is broken, or when parts are missing.
+    package consuming func finish() throws(ManifestError) -> Manifest {
+        guard decoder.partStarts.count == decoder.parts.count else {
+            throw ManifestError(
+                path: "$.parts[\(decoder.partStarts.count)]",
+                reason: "the manifest is in parts, and this one is not here",
+                remedy: "read it with its parts"
+            )
+        }
+        return try TableChecks.finish(decoder, digest: digest)
+    }
+}
+
+@available(*, unavailable)
+extension ManifestAssembly: Sendable {}

@@ -1,0 +1,89 @@
+import SyncManifest
+import SyncModel
+
+/// Writes the entries of a tree, wherever in the manifest they stand.
+struct ManifestEntries {
+    let tree: SourceTree
+    let ledger: Ledger
+    let places: [Catalogue.Place]
+    /// By index in the tree; packs counted as in the catalogue.
+    let deltas: [Int: [Delta]]
+
+    /// SHA-256 of no bytes at all. FIPS 180-4.
+    static let digestOfNothing =
+        SHA256Digest(hex: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855") ?? .zero
+
+    /// The digest of a file; `nil` for a link.
+    func digest(of index: Int) -> SHA256Digest? {
+        guard tree.entries[index].kind != .link else { return nil }
+        if let digest = ledger.digests[index] { return digest }
+        return ledger.blobs(index).first.map { places[Int($0)].digest } ?? Self.digestOfNothing
+    }
+
+    /// Writes one entry.
+    ///
+    /// - Parameter number: The number that the text gives to a pack of the catalogue.
+    func write(
+        _ index: Int,
+        to writer: inout ManifestWriter,
+        number: (UInt32) -> UInt32?
+    ) throws(PublishError) {
+        let entry = tree.entries[index]
+        if let target = tree.linkTargets[index] {
+            target.withUnsafeBufferPointer { target in
+                tree.withPath(index) { writer.link(path: $0, target: target) }
+            }
+            return
+        }
+        var blobs: [(blob: Blob, digest: SHA256Digest)] = []
+        for blob in ledger.blobs(index) {
+            let place = places[Int(blob)]
+            guard let pack = number(place.pack) else {
+                throw PublishError(
+                    .internalError,
+                    "a file needs a dropped pack",
+                    remedy: "report this as a bug"
+                )
+            }
+            let blob = Blob(
+                pack: pack,
+                codec: place.codec,
+                digestIndex: nil,
+                offset: place.offset,
+                storedLength: UInt64(place.storedLength),
+                rawLength: UInt64(place.rawLength)
+            )
+            blobs.append((blob, place.digest))
+        }
+        let deltas = (deltas[index] ?? []).compactMap { delta -> Delta? in
+            var delta = delta
+            guard let pack = number(delta.pack) else { return nil }
+            delta.pack = pack
+            return delta
+        }
+        tree.withPath(index) { path in
+            writer.file(
+                path: path,
+                size: entry.stamp.size,
+                digest: digest(of: index) ?? .zero,
+                executable: entry.kind == .executable,
+                blobs: blobs,
+                deltas: deltas
+            )
+        }
+    }
+
+    /// The packs that some entries need, by the catalogue's numbers, in the order of their first use.
+    func packs(of rows: Range<Int>) -> [UInt32] {
+        var order: [UInt32] = []
+        var seen: Set<UInt32> = []
+        for row in rows {
+            for blob in ledger.blobs(row) {
+                let pack = places[Int(blob)].pack
+                if order.last != pack, seen.insert(pack).inserted { order.append(pack) }
+            }
+            for delta in deltas[row] ?? [] where seen.insert(delta.pack).inserted { order.append(delta.pack) }
+        }
+        return order
+    }
+}

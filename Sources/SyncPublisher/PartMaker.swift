@@ -1,0 +1,311 @@
+import SyncCompression
+import SyncDigest
+import SyncManifest
+import SyncModel
+
+/// The parts of a manifest, each with its place.
+struct MadeParts {
+    struct One {
+        /// Its pack counts in ``MadeParts/packs`` when it is new, else in the base's.
+        var part: Manifest.Part
+        var isNew: Bool
+    }
+
+    var all: [One] = []
+    /// Packs that hold new parts.
+    var packs: [PackWriter.Finished] = []
+
+    /// **Bytes** of parts that stay where they are, by the base's pack.
+    var kept: [Int: UInt64] {
+        var bytes: [Int: UInt64] = [:]
+        for one in all where !one.isNew {
+            bytes[Int(one.part.blob.pack), default: 0] += one.part.blob.storedLength
+            guard let delta = one.part.delta else { continue }
+            bytes[Int(delta.pack), default: 0] += delta.storedLength
+        }
+        return bytes
+    }
+}
+
+/// Cuts the entries into parts and writes those that the base does not have, into packs of their own.
+///
+/// One part's text is in memory at a time. It is made twice: to see whether the base has it, and to be written.
+struct PartMaker: ~Copyable {
+    private let entries: ManifestEntries
+    /// The catalogue's packs, by number.
+    private let packs: [SHA256Digest]
+    private let base: BaseSet?
+    private let output: OutputDirectory
+    /// Whether changed parts are written once more as deltas.
+    private let deltas: Bool
+    private var hasher: SHA256Hasher
+    private var compressor: ZstdCompressor
+
+    /// A part whose text is known by its digest.
+    private struct Draft {
+        var rows: Range<Int>
+        var digest: SHA256Digest
+        /// The base's part with the same text.
+        var known: Int?
+    }
+
+    static func make(
+        _ entries: ManifestEntries,
+        packs: [SHA256Digest],
+        _ base: BaseSet?,
+        _ output: OutputDirectory,
+        deltas: Bool
+    ) throws(PublishError) -> PartMaker {
+        do {
+            return PartMaker(
+                entries: entries,
+                packs: packs,
+                base: base,
+                output: output,
+                deltas: deltas,
+                hasher: try SHA256Hasher(),
+                compressor: try ZstdCompressor(level: ManifestFiles.level)
+            )
+        } catch {
+            throw .refusedCall(error)
+        }
+    }
+
+    private init(
+        entries: ManifestEntries,
+        packs: [SHA256Digest],
+        base: BaseSet?,
+        output: OutputDirectory,
+        deltas: Bool,
+        hasher: consuming SHA256Hasher,
+        compressor: consuming ZstdCompressor
+    ) {
+        self.entries = entries
+        self.packs = packs
+        self.base = base
+        self.output = output
+        self.deltas = deltas
+        self.hasher = hasher
+        self.compressor = compressor
+    }
+
+    /// Makes all of them.
+    ///
+    /// - Parameters:
+    ///   - moves: The base's packs whose parts are written anew, given the **bytes** that are needed of each.
+    mutating func run(
+        _ writer: PackWriter,
+        moving moves: ([Int: UInt64]) -> Set<Int>
+    ) throws(PublishError) -> MadeParts {
+        var drafts = try drafts()
+        let moved = moves(live(drafts))
+        for index in drafts.indices {
+            guard let known = drafts[index].known, let part = base?.manifest.parts[known] else { continue }
+            if moved.contains(Int(part.blob.pack)) { drafts[index].known = nil }
+        }
+        var made = MadeParts()
+        for draft in drafts {
+            if let known = draft.known, var part = base?.manifest.parts[known] {
+                if let delta = part.delta, base?.usable[Int(delta.pack)] != true { part.delta = nil }
+                made.all.append(MadeParts.One(part: part, isNew: false))
+            } else {
+                made.all.append(MadeParts.One(part: try write(draft, writer), isNew: true))
+            }
+        }
+        // Behind all parts, so that who needs only deltas, or none, gets them with few requests.
+        if let base, deltas {
+            for index in made.all.indices where made.all[index].isNew {
+                made.all[index].part.delta = try delta(of: drafts[index], made.all[index].part, base, writer)
+            }
+        }
+        try writer.finish()
+        made.packs = writer.finished
+        return made
+    }
+
+    /// Writes what a part needs of its text for who has the base's part in its place; `nil` when that saves little.
+    private mutating func delta(
+        of draft: Draft,
+        _ part: Manifest.Part,
+        _ base: BaseSet,
+        _ writer: PackWriter
+    ) throws(PublishError) -> Manifest.PartDelta? {
+        let row = entries.tree.withPath(draft.rows.lowerBound) { base.manifest.files.firstRow(notBefore: $0) }
+        var (index, end) = (-1, 0)
+        repeat {
+            index += 1
+            guard index < base.manifest.parts.count else { return nil }
+            end += base.manifest.parts[index].files
+        } while end <= row
+        let former = base.manifest.parts[index]
+        guard former.digest != draft.digest,
+            former.blob.rawLength + part.blob.rawLength <= Manifest.PartDelta.longestTexts,
+            // Packs that are on the server alone give no text, and so no delta.
+            let prefix = try? BaseParts.read(
+                former,
+                index,
+                base.manifest.packs[Int(former.blob.pack)],
+                manifest: base.path,
+                output
+            )
+        else { return nil }
+        let text = try text(of: draft.rows)
+        var stored = [UInt8](repeating: 0, count: Int(part.blob.storedLength) * 3 / 4)
+        let length: Int?
+        do {
+            length = try text.withUnsafeBytes { text in
+                try prefix.withUnsafeBytes { prefix in
+                    try stored.withUnsafeMutableBytes {
+                        try compressor.encode(text, behind: prefix, into: $0)
+                    }
+                }
+            }
+        } catch {
+            throw .refusedCall(error)
+        }
+        guard let length else { return nil }
+        let place = try Self.append(stored[..<length], writer)
+        guard let pack = UInt32(exactly: place.pack) else { throw .tooManyBlobs }
+        return Manifest.PartDelta(
+            pack: pack,
+            offset: place.offset,
+            storedLength: UInt64(length),
+            base: former.digest
+        )
+    }
+
+    private func live(_ drafts: [Draft]) -> [Int: UInt64] {
+        var bytes: [Int: UInt64] = [:]
+        for known in drafts.compactMap(\.known) {
+            guard let blob = base?.manifest.parts[known].blob else { continue }
+            bytes[Int(blob.pack), default: 0] += blob.storedLength
+        }
+        return bytes
+    }
+
+    /// Where each part begins and ends, its digest, and whether the base has it in a pack that can be named.
+    private mutating func drafts() throws(PublishError) -> [Draft] {
+        var known: [SHA256Digest: Int] = [:]
+        for (index, part) in (base?.manifest.parts ?? []).enumerated()
+        where base?.usable[Int(part.blob.pack)] == true { known[part.digest] = index }
+        var drafts: [Draft] = []
+        for rows in borders() {
+            let text = try text(of: rows)
+            let digest = try digest(text)
+            drafts.append(Draft(rows: rows, digest: digest, known: known[digest]))
+        }
+        return drafts
+    }
+
+    private func borders() -> [Range<Int>] {
+        var cutter = PartCutter()
+        var parts: [Range<Int>] = []
+        var start = 0
+        for index in entries.tree.entries.indices {
+            let isBorder = entries.tree.withPath(index) { path in
+                cutter.isBorder(
+                    before: path,
+                    weight: 110 + path.count + 100 * entries.ledger.blobs(index).count
+                )
+            }
+            guard isBorder else { continue }
+            parts.append(start..<index)
+            start = index
+        }
+        if start < entries.tree.count { parts.append(start..<entries.tree.count) }
+        return parts
+    }
+
+    private func text(of rows: Range<Int>) throws(PublishError) -> [UInt8] {
+        let used = entries.packs(of: rows)
+        var numbers: [UInt32: UInt32] = [:]
+        for (index, pack) in used.enumerated() { numbers[pack] = UInt32(truncatingIfNeeded: index) }
+        var writer = ManifestWriter(partWithPacks: used.map { packs[Int($0)] })
+        for index in rows { try entries.write(index, to: &writer) { numbers[$0] } }
+        writer.finish()
+        var text: [UInt8] = []
+        text.reserveCapacity(writer.pending)
+        writer.drain { text.append(contentsOf: $0) }
+        return text
+    }
+
+    private mutating func digest(_ text: [UInt8]) throws(PublishError) -> SHA256Digest {
+        do { return try text.withUnsafeBytes { try hasher.digest(of: $0) } } catch {
+            throw .refusedCall(error)
+        }
+    }
+
+    private mutating func write(_ draft: Draft, _ writer: PackWriter) throws(PublishError) -> Manifest.Part {
+        let text = try text(of: draft.rows)
+        var stored = [UInt8](repeating: 0, count: text.count)
+        let length: Int?
+        do {
+            length = try text.withUnsafeBytes { text in
+                try stored.withUnsafeMutableBytes { try compressor.encode(text, into: $0) }
+            }
+        } catch {
+            throw .refusedCall(error)
+        }
+        let bytes = length.map { stored[..<$0] } ?? text[...]
+        let place = try Self.append(bytes, writer)
+        guard let pack = UInt32(exactly: place.pack) else { throw .tooManyBlobs }
+        return Manifest.Part(
+            blob: Blob(
+                pack: pack,
+                codec: length == nil ? .identity : .zstd,
+                digestIndex: nil,
+                offset: place.offset,
+                storedLength: UInt64(bytes.count),
+                rawLength: UInt64(text.count)
+            ),
+            digest: draft.digest,
+            files: draft.rows.count
+        )
+    }
+
+    private static func append(
+        _ bytes: ArraySlice<UInt8>,
+        _ writer: PackWriter
+    ) throws(PublishError) -> (pack: Int, offset: UInt64) {
+        let result: Result<(pack: Int, offset: UInt64), PublishError> = bytes.withUnsafeBytes { buffer in
+            do throws(PublishError) { return .success(try writer.append(buffer)) } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
+}
+
+@available(*, unavailable)
+extension PartMaker: Sendable {}
+
+extension PublishRun {
+    /// Whether the manifest's entries go into parts.
+    func isInParts(_ tree: SourceTree) -> Bool {
+        switch options.form {
+        case .automatic: tree.count > PublishOptions.mostEntriesOfOneText
+        case .parts: true
+        case .oneText: false
+        }
+    }
+
+    /// Makes the parts and puts their packs in place.
+    mutating func makeParts(_ entries: ManifestEntries, _ writer: PackWriter) throws(PublishError)
+        -> MadeParts
+    {
+        let packs = (base?.packs ?? []).map(\.sha256) + writer.finished.map(\.sha256)
+        var maker = try PartMaker.make(entries, packs: packs, base, output, deltas: options.deltas)
+        let (options, base) = (options, base)
+        let made = try maker.run(try PackWriter(output, packSize: options.packSize)) { live in
+            guard options.repack else { return [] }
+            return PackUsage(base, [], Ledger(count: 0), parts: live, packSize: options.packSize)
+                .worthRepacking
+        }
+        report.parts = made.all.count
+        report.partsWritten = made.all.count { $0.isNew }
+        report.partBytes = made.all.reduce(0) { sum, one in
+            sum + (one.isNew ? one.part.blob.storedLength + (one.part.delta?.storedLength ?? 0) : 0)
+        }
+        return made
+    }
+}

@@ -1,0 +1,231 @@
+import Foundation
+import SyncManifest
+import SyncModel
+import Testing
+
+private let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent().appending(path: "Manifests/samples/invalid-parts")
+
+private let samples =
+    ((try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []).filter {
+        $0.hasSuffix(".json")
+    }.sorted()
+
+@Suite(.timeLimit(.minutes(1)))
+struct PartTests {
+    private static let ones = String(repeating: "1", count: 64)
+    private static let twos = String(repeating: "2", count: 64)
+
+    /// A root whose packs have 1,000 and 2,000 bytes, with parts of so many entries.
+    private static func root(_ counts: [Int], extra: String = "") -> String {
+        let digest = ManifestFixture.digest
+        let parts = counts.enumerated().map {
+            "{\"blob\":[1,\($0 * 100),100,300,\"zstd\",\"\(digest)\"],\"files\":\($1)}"
+        }
+        return """
+            {"format":"syncagent-manifest/2","project":"com.example.test","revision":7,\
+            "packs":[{"url":"a","size":1000,"sha256":"\(ones)"},{"url":"b","size":2000,"sha256":"\(twos)"}],\
+            "parts":[\(parts.joined(separator: ","))]\(extra)}
+            """
+    }
+
+    private static func part(_ entries: [String], packs: [String] = []) -> String {
+        let list = packs.map { "\"\($0)\"" }.joined(separator: ",")
+        return "{\"packs\":[\(list)],\"files\":[\(entries.joined(separator: ","))]}"
+    }
+
+    private static func load(
+        _ root: String,
+        _ parts: [String],
+        limits: ManifestLimits = .standard
+    ) throws(ManifestError) -> Manifest {
+        var assembly = try with(root) { bytes throws(ManifestError) in
+            try ManifestAssembly(bytes, digest: .zero, limits: limits)
+        }
+        for part in parts {
+            try with(part) { bytes throws(ManifestError) in try assembly.add(bytes) }
+        }
+        return try assembly.finish()
+    }
+
+    private static func with<R>(
+        _ text: String,
+        _ body: (UnsafeRawBufferPointer) throws(ManifestError) -> R
+    ) throws(ManifestError) -> R {
+        var result: Result<R, ManifestError>?
+        Array(text.utf8).withUnsafeBytes { bytes in
+            do throws(ManifestError) { result = .success(try body(bytes)) } catch { result = .failure(error) }
+        }
+        guard let result else {
+            throw ManifestError(path: "$", reason: "nothing happened", remedy: "look at the test")
+        }
+        return try result.get()
+    }
+
+    @Test("Parts give one table; blobs and deltas are found through each part's own packs [F105]")
+    func assembly() throws {
+        let digest = ManifestFixture.digest
+        func file(_ path: String, pack: Int) -> String {
+            """
+            {"path":"\(path)","size":10,"sha256":"\(digest)","blobs":[[\(pack),5,10]],\
+            "x-deltas":{"base":"\(digest)","blobs":[[0,\(pack),700,9,0,100,"\(digest)"]]}}
+            """
+        }
+        let manifest = try Self.load(
+            Self.root([2, 2], extra: ",\"groups\":[{\"name\":\"g\",\"include\":[\"b/**\"]}]"),
+            [
+                Self.part([file("a", pack: 0), file("b/c", pack: 1)], packs: [Self.twos, Self.ones]),
+                Self.part(["{\"path\":\"b/l\",\"link\":\"c\"}", file("d", pack: 0)], packs: [Self.ones]),
+            ]
+        )
+        #expect(manifest.revision == 7)
+        #expect(manifest.files.indices.map(manifest.files.path) == ["a", "b/c", "b/l", "d"])
+        #expect([0, 1, 3].map { manifest.files.blobs($0).first?.pack } == [1, 0, 0])
+        #expect([0, 1, 3].map { manifest.files.deltas($0).first?.pack } == [1, 0, 0])
+        #expect(manifest.rows(of: manifest.groups[0]).rows == [1, 2])
+        #expect(manifest.parts.map(\.files) == [2, 2])
+        #expect(manifest.parts[1].blob.range == 100..<200)
+        #expect(manifest.digest == .zero)
+    }
+
+    @Test(
+        "A delta of a part is taken when it can be used, and passed over when not",
+        arguments: [
+            ("[1,50,100,\"\(twos)\"]", true),
+            ("[0,900,100,\"\(twos)\"]", true),
+            ("[0,901,100,\"\(twos)\"]", false),
+            ("[2,50,10,\"\(twos)\"]", false),
+            ("[1,50,0,\"\(twos)\"]", false),
+            ("[1,50,101,\"\(twos)\"]", false),
+            ("[1,9223372036854775807,9,\"\(twos)\"]", false),
+            ("[4294967296,50,10,\"\(twos)\"]", false),
+            ("[1,50,10,\"\(ManifestFixture.digest)\"]", false),
+            ("[1,50,10]", false),
+            ("[1,50,10,\"\(twos)\",1]", false),
+            ("[1,50,10,\"ab\"]", false),
+            ("{\"a\":null}", false),
+            ("\"later\"", false),
+        ]
+    )
+    func deltas(_ value: String, _ isUseful: Bool) throws {
+        let root = Self.root([1]).replacing("\"files\":1}", with: "\"files\":1,\"x-delta\":\(value)}")
+        let manifest = try Self.load(root, [Self.part([ManifestFixture.entry("a")])])
+        #expect((manifest.parts[0].delta != nil) == isUseful)
+        #expect(manifest.parts[0].files == 1)
+    }
+
+    @Test("What is not JSON in a part's delta, or says it twice, is refused")
+    func brokenDelta() {
+        for value in ["[1,", "[1,2,3,nul]", "1,\"x-delta\":1"] {
+            let root = Self.root([1]).replacing("\"files\":1}", with: "\"files\":1,\"x-delta\":\(value)}")
+            #expect(throws: ManifestError.self) {
+                try Self.load(root, [Self.part([ManifestFixture.entry("a")])])
+            }
+        }
+    }
+
+    @Test("A manifest of no parts is one of no files")
+    func none() throws {
+        #expect(try Self.load(Self.root([]), []).files.count == 0)
+        #expect(try ManifestFixture.load(Self.root([])).files.count == 0)
+    }
+
+    @Test(
+        "Every wrong part is refused with the message that stands beside it [F105, F106, F107]",
+        arguments: samples
+    )
+    func invalid(_ name: String) throws {
+        let text = String(decoding: try Data(contentsOf: folder.appending(path: name)), as: UTF8.self)
+        let message = try String(
+            decoding: Data(contentsOf: folder.appending(path: name.dropLast(5) + ".txt")),
+            as: UTF8.self
+        )
+        let error = #expect(throws: ManifestError.self) { try Self.load(Self.root([2]), [text]) }
+        #expect(error.map { "\($0)\n" } == message)
+    }
+
+    @Test("The samples of wrong parts are where they are looked for")
+    func present() { #expect(samples.count >= 15) }
+
+    struct Row: Sendable, CustomTestStringConvertible {
+        var parts: [String]
+        var path: String
+        var reason: String
+        var testDescription: String { reason }
+    }
+
+    @Test(
+        "Rules hold across the borders of parts, and the message names both places [F106, F107, V13]",
+        arguments: [
+            Row(
+                parts: [part([ManifestFixture.entry("b")]), part([ManifestFixture.entry("a")])],
+                path: "$.parts[1].files[0].path",
+                reason: "the path belongs before that of the entry before it"
+            ),
+            Row(
+                parts: [part([ManifestFixture.entry("a")]), part([ManifestFixture.entry("a")])],
+                path: "$.parts[1].files[0].path",
+                reason: "“a” is the same as $.parts[0].files[0].path"
+            ),
+            Row(
+                parts: [part([ManifestFixture.entry("a")]), part([ManifestFixture.entry("a/b")])],
+                path: "$.parts[0].files[0].path",
+                reason: "“a” is a file, and $.parts[1].files[0].path needs a directory there"
+            ),
+            Row(
+                parts: [part([ManifestFixture.entry("e\u{301}")]), part([ManifestFixture.entry("é")])],
+                path: "$.parts[1].files[0].path",
+                reason: "“é” is, after Unicode normalisation, the same as $.parts[0].files[0].path"
+            ),
+            Row(
+                parts: [part([ManifestFixture.link("a", to: "b/../c")]), part([ManifestFixture.entry("b")])],
+                path: "$.parts[0].files[0].link",
+                reason: "the target goes up from “b”, which is no directory of this manifest"
+            ),
+            Row(
+                parts: [part([ManifestFixture.entry("a")])],
+                path: "$.parts[1]",
+                reason: "the manifest is in parts, and this one is not here"
+            ),
+        ]
+    )
+    func borders(_ row: Row) {
+        let error = #expect(throws: ManifestError.self) { try Self.load(Self.root([1, 1]), row.parts) }
+        #expect(error?.path == row.path)
+        #expect(error?.reason == row.reason)
+    }
+
+    @Test("Limits hold for all parts together [V46, V53]")
+    func limits() throws {
+        var limits = ManifestLimits.standard
+        limits.parts = 1
+        #expect(throws: ManifestError.self) { try Self.load(Self.root([1, 1]), [], limits: limits) }
+        limits = .standard
+        limits.manifestBytes = Self.root([1, 1]).utf8.count + 600
+        let entry = [Self.part([ManifestFixture.entry("a")]), Self.part([ManifestFixture.entry("b")])]
+        #expect(try Self.load(Self.root([1, 1]), entry, limits: limits).files.count == 2)
+        limits.manifestBytes -= 1
+        #expect(throws: ManifestError.self) { try Self.load(Self.root([1, 1]), entry, limits: limits) }
+        limits = .standard
+        limits.entries = 2
+        #expect(try Self.load(Self.root([1, 1]), entry, limits: limits).files.count == 2)
+        limits.entries = 1
+        #expect(throws: ManifestError.self) { try Self.load(Self.root([1, 1]), entry, limits: limits) }
+    }
+
+    @Test("No cut of a root or a part traps or is accepted [V41, V49]")
+    func cuts() {
+        let root = Self.root([1])
+        let text = Self.part([ManifestFixture.entry("a")], packs: [Self.ones])
+        for end in 0..<text.utf8.count {
+            #expect(throws: ManifestError.self) {
+                try Self.load(root, [String(decoding: text.utf8.prefix(end), as: UTF8.self)])
+            }
+        }
+        for end in 0..<root.utf8.count {
+            #expect(throws: ManifestError.self) {
+                try Self.load(String(decoding: root.utf8.prefix(end), as: UTF8.self), [text])
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+import Foundation
+import SyncCompression
+import SyncManifest
+import SyncModel
+import SyncPublisher
+import SyncTestKit
+import Testing
+
+@Suite("Manifests in parts", .timeLimit(.minutes(2)))
+struct PartTests {
+    /// Mostly links: they are quick to publish, and entries like others.
+    private static func tree(_ count: Int = 4_000) -> AssetTree {
+        var tree = AssetTree()
+        for number in 0..<count { tree.nodes["d\(number / 100)/\(number)"] = .link("\(number % 97)") }
+        for number in stride(from: 0, to: count, by: 10) {
+            tree.addText("d\(number / 100)/\(number)", "content of \(number % 97)")
+        }
+        return tree
+    }
+
+    private static func published(_ tree: AssetTree) throws -> PublishedSet {
+        var set = try PublishedSet(tree)
+        set.options.form = .parts
+        try set.publish()
+        return set
+    }
+
+    private func partPacks(_ set: PublishedSet) throws -> Set<UInt32> {
+        Set(try set.manifest().parts.map(\.blob.pack))
+    }
+
+    @Test("Parts name every file, each once, in packs of their own")
+    func whole() throws {
+        let set = try Self.published(Self.tree())
+        let manifest = try set.manifest()
+        #expect(manifest.parts.count >= 3)
+        #expect(manifest.parts.reduce(0) { $0 + $1.files } == 4_000)
+        #expect(try set.unpacked().nodes == Self.tree().nodes)
+        let parts = try partPacks(set)
+        #expect(
+            manifest.files.indices.allSatisfy { row in
+                manifest.files.blobs(row).allSatisfy { !parts.contains($0.pack) }
+            }
+        )
+        #expect((set.root.read("out/manifest.json")?.count ?? .max) < 4_000)
+    }
+
+    @Test("Nobody gets parts who did not ask for them, below 250,000 entries")
+    func automatic() throws {
+        let set = try PublishedSet(Self.tree(500))
+        let report = try set.publish()
+        #expect(report.parts == 0)
+        #expect(try set.manifest().parts.isEmpty)
+        #expect(
+            set.root.read("out/manifest.json")?.starts(with: "{\"format\":\"syncagent-manifest/1\"".utf8)
+                == true
+        )
+        #expect(PublishOptions.mostEntriesOfOneText == 250_000)
+    }
+
+    @Test("Equal input gives equal bytes, whatever the number of jobs")
+    func deterministic() throws {
+        let set = try Self.published(Self.tree())
+        try set.publish {
+            $0.output = set.root.path("again")
+            $0.jobs = 5
+        }
+        #expect(try set.bytes(below: "out") == set.bytes(below: "again"))
+    }
+
+    @Test("Publishing what is published changes nothing")
+    func unchanged() throws {
+        let set = try Self.published(Self.tree())
+        let before = try set.bytes(below: "out")
+        let report = try set.publish()
+        #expect(report.unchanged)
+        #expect(report.parts > 0 && report.partsWritten == 0)
+        #expect(try set.bytes(below: "out") == before)
+    }
+
+    @Test(
+        "A new file changes its part, or two; the others stay where they are",
+        arguments: ["d0/1a", "d30/3000a", "z"]
+    )
+    func insertion(_ path: String) throws {
+        let set = try Self.published(Self.tree())
+        let before = try set.manifest()
+        var tree = Self.tree()
+        tree.addText(path, "new")
+        try set.replace(tree)
+        let report = try set.publish()
+        let after = try set.manifest()
+        #expect((1...2).contains(report.partsWritten))
+        let old = Set(before.parts.map(\.digest))
+        let kept = after.parts.filter { old.contains($0.digest) }
+        #expect(kept.count == after.parts.count - report.partsWritten)
+        for part in kept {
+            let place = try #require(before.parts.first { $0.digest == part.digest })
+            #expect(place.blob.range == part.blob.range)
+            #expect(before.packs[Int(place.blob.pack)] == after.packs[Int(part.blob.pack)])
+        }
+        #expect(try set.unpacked().nodes == tree.nodes)
+    }
+
+    @Test("A part that changed is there once more, as a delta for who has the former one")
+    func deltas() throws {
+        let set = try Self.published(Self.tree())
+        let before = try set.manifest()
+        var tree = Self.tree()
+        for number in stride(from: 5, to: 4_000, by: 100) {
+            tree.nodes["d\(number / 100)/\(number)"] = .link("other")
+        }
+        try set.replace(tree)
+        let report = try set.publish()
+        #expect(report.partsWritten == report.parts)
+        let after = try set.manifest()
+        var stored: UInt64 = 0
+        for part in after.parts {
+            let delta = try #require(part.delta)
+            let former = try #require(before.parts.first { $0.digest == delta.base })
+            stored += delta.storedLength
+            let prefix = try decoded(
+                try bytes(former.blob.pack, former.blob.range, before, set),
+                limit: 1 << 23
+            )
+            let range = delta.offset..<(delta.offset + delta.storedLength)
+            let frame = try bytes(delta.pack, range, after, set)
+            var text = [UInt8](repeating: 0, count: Int(part.blob.rawLength))
+            var decompressor = try ZstdDecompressor()
+            try frame.withUnsafeBytes { frame in
+                try prefix.withUnsafeBytes { prefix in
+                    try text.withUnsafeMutableBytes {
+                        try decompressor.decode(frame, behind: prefix, into: $0)
+                    }
+                }
+            }
+            #expect(try digest(text) == part.digest)
+        }
+        #expect(stored < after.parts.reduce(0) { $0 + $1.blob.storedLength } / 4)
+
+        let again = try set.publish()
+        #expect(again.unchanged && again.partsWritten == 0)
+        try set.publish {
+            $0.output = set.root.path("plain")
+            $0.base = .none
+        }
+        let plain = try set.manifest("plain").parts
+        #expect(plain.count == after.parts.count && plain.allSatisfy { $0.delta == nil })
+    }
+
+    private func bytes(
+        _ pack: UInt32,
+        _ range: Range<UInt64>,
+        _ manifest: Manifest,
+        _ set: PublishedSet
+    ) throws -> [UInt8] {
+        let bytes = try #require(set.root.read("out/\(manifest.packs[Int(pack)].urls[0])"))
+        return Array(bytes[Int(range.lowerBound)..<Int(range.upperBound)])
+    }
+
+    @Test("Parts stay the same when packs elsewhere go and come")
+    func packsMove() throws {
+        let set = try Self.published(Self.tree())
+        var tree = Self.tree()
+        tree.addFile("a", size: 300_000, seed: 9)
+        try set.replace(tree)
+        try set.publish()
+        let parts = try set.manifest().parts.map(\.digest)
+        // The pack of "a", which stood before others, is gone.
+        try set.replace(Self.tree())
+        let report = try set.publish()
+        #expect(report.packsDropped > 0)
+        #expect(try set.manifest().parts.map(\.digest).dropFirst() == parts.dropFirst())
+        #expect(try set.unpacked().nodes == Self.tree().nodes)
+    }
+
+    @Test("Dead and small packs of parts are told of, and repacking joins them")
+    func repacks() throws {
+        let set = try Self.published(Self.tree())
+        var tree = Self.tree()
+        var last = PublishReport()
+        for round in 0..<5 {
+            tree.addText("d\(10 * round)/new", "new in round \(round)")
+            try set.replace(tree)
+            last = try set.publish()
+        }
+        #expect(last.repackPays)
+        #expect(last.deadBytes > 0)
+        #expect(try partPacks(set).count > 2)
+        let report = try set.publish { $0.repack = true }
+        #expect(!report.repackPays)
+        #expect(try partPacks(set).count == 1)
+        #expect(try set.unpacked().nodes == tree.nodes)
+    }
+
+    @Test("A set changes its form in both directions, and its files are not packed again")
+    func changesForm() throws {
+        var set = try Self.published(Self.tree())
+        set.options.form = .oneText
+        let whole = try set.publish()
+        #expect(!whole.unchanged && whole.newBytes == 0 && whole.packsDropped == 1)
+        #expect(try set.manifest().parts.isEmpty)
+        set.options.form = .parts
+        let parts = try set.publish()
+        #expect(parts.newBytes == 0 && parts.partsWritten == parts.parts)
+        #expect(try set.unpacked().nodes == Self.tree().nodes)
+    }
+
+    @Test("A base elsewhere, with its packs beside it, gives its parts")
+    func baseElsewhere() throws {
+        let set = try Self.published(Self.tree())
+        let report = try set.publish {
+            $0.output = set.root.path("next")
+            $0.base = .manifest(set.root.path("out/manifest.json.zst"))
+        }
+        #expect(report.unchanged && report.partsWritten == 0)
+        #expect(try set.unpacked("next").nodes == Self.tree().nodes)
+    }
+
+    @Test(
+        "A base whose parts are not here, or not what it says, is refused and named",
+        arguments: [false, true]
+    )
+    func brokenBase(isThere: Bool) throws {
+        let set = try Self.published(Self.tree())
+        let manifest = try set.manifest()
+        let pack = manifest.packs[Int(manifest.parts[0].blob.pack)]
+        if isThere {
+            try set.root.write([UInt8](repeating: 1, count: Int(pack.size)), to: "out/\(pack.urls[0])")
+        } else {
+            try FileManager.default.removeItem(atPath: set.root.path("out/\(pack.urls[0])"))
+        }
+        let error = try #require(set.failure())
+        #expect(error.code == .invalidBase)
+        #expect(error.description.contains("part 0") && error.description.contains(pack.sha256.hex))
+    }
+}
