@@ -82,4 +82,25 @@ struct ManifestPartsTests {
             )
         }
     }
+
+    @Test("gc keeps the parts of the latest manifest and drops those that none names")
+    func collect() throws {
+        _ = try publish()
+        let server = try RunningServer(scratch)
+        _ = try pull(server)
+        let needed = try cached(".part")
+        let folder = ".local/state/syncagent/manifests/"
+        let stray = String(repeating: "0", count: 64)
+        try scratch.write(Data("{}".utf8), to: folder + stray + ".part")
+        try scratch.write(Data((stray + "\n").utf8), to: folder + stray + ".parts")
+        for name in try scratch.contents(of: folder) {
+            utimes(
+                scratch.path + "/" + folder + name,
+                [timeval(tv_sec: 1, tv_usec: 0), timeval(tv_sec: 1, tv_usec: 0)]
+            )
+        }
+        #expect(try Tool(scratch).run(["gc"]).status == 0)
+        #expect(try cached(".part") == needed)
+        #expect(try cached(".parts").count == 1)
+    }
 }

@@ -57,6 +57,7 @@ private struct GarbageCollection {
     func manifests() throws(CommandFailure) {
         let directory = state.place.stateDirectory + "/manifests"
         let needed = try asking { () throws(StoreError) in try store.neededManifests() }.map(\.hex)
+        let parts = neededParts(of: needed, in: directory)
         let now = Int(EngineAssembly.milliseconds() / 1_000)
         var (count, bytes) = (0, UInt64(0))
         // Without the directory there is none.
@@ -64,7 +65,8 @@ private struct GarbageCollection {
             let path = directory + "/" + name
             var status = stat()
             guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
-                now - Int(status.st_mtim.tv_sec) > Self.grace, !isNeeded(name, at: path, needed)
+                now - Int(status.st_mtim.tv_sec) > Self.grace, !isNeeded(name, at: path, needed),
+                !parts.contains(name)
             else { continue }
             if !isDryRun, unlink(path) != 0 { continue }
             count += 1
@@ -73,7 +75,18 @@ private struct GarbageCollection {
         tell("cached manifests", count, "files", bytes)
     }
 
-    /// `<digest>.json[.zst]` is a body, `<digest of the URL>.head` names one.
+    /// The files of the parts that needed manifests have: `<digest>.parts` lists them, `<digest>.part` is one.
+    private func neededParts(of needed: [String], in directory: String) -> Set<String> {
+        var parts: Set<String> = []
+        for root in needed {
+            // Most manifests have none.
+            let list = (try? String(contentsOfFile: "\(directory)/\(root).parts", encoding: .utf8)) ?? ""
+            for part in list.split(separator: "\n") { parts.insert(part + ".part") }
+        }
+        return parts
+    }
+
+    /// `<digest>.json[.zst]` is a body, `<digest>.parts` the list of its parts, `<digest of the URL>.head` names one.
     private func isNeeded(_ name: String, at path: String, _ needed: [String]) -> Bool {
         if name.hasSuffix(".head") {
             let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
