@@ -302,10 +302,8 @@ struct PullRun {
             throw error as? EngineError ?? EngineError(.internalError, "\(error)")
         }
         let outcome = committer.finish()
-        for (row, record) in outcome.records {
-            inventory.records[row] = record
-            states[row] = origin[row] == .reused ? .reused : .installed
-        }
+        inventory.records.take(outcome.records)
+        for (row, _) in outcome.records { states[row] = origin[row] == .reused ? .reused : .installed }
         for (row, error) in outcome.failures {
             failures.append(FetchRounds.Failure(row: row, reason: "\(error)", isDisk: true))
         }
