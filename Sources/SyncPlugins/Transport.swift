@@ -135,6 +135,7 @@ public protocol TransferSink: AnyObject, Sendable {
 }
 
 extension TransferSink {
+    /// Does nothing: for sinks that hold no memory between calls.
     public func interrupted() {}
 }
 
