@@ -29,8 +29,10 @@ final class Placement {
     private var log: LogBox?
     /// Members of directories that are not complete, by the directory's number.
     private var gathered: [Int: [Member]] = [:]
-    /// Directories that are in place, or whose files go one by one.
+    /// Directories that are in place, or whose files go one by one …
     private var closed: Set<Int> = []
+    /// … and the latter alone.
+    private var dissolved: [Int] = []
 
     init(
         _ manifest: Manifest,
@@ -81,7 +83,7 @@ final class Placement {
     func finish() -> Result {
         var result = Result()
         for number in gathered.keys.sorted() { result.add(dissolve(number)) }
-        for number in closed { staging.remove(wholes[number].staged) }
+        for number in dissolved { staging.remove(wholes[number].staged) }
         return result
     }
 
@@ -131,6 +133,7 @@ final class Placement {
     private func dissolve(_ number: Int) -> Result {
         var result = Result()
         guard closed.insert(number).inserted else { return result }
+        dissolved.append(number)
         for member in gathered.removeValue(forKey: number) ?? [] {
             place(member, from: wholes[number].staged, &result)
         }
