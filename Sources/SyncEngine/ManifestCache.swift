@@ -118,17 +118,25 @@ struct ManifestCache: Sendable {
     private func read(_ name: String) -> [UInt8]? { readFile("\(directory)/\(name)") }
 
     private func write(_ bytes: [UInt8], to name: String) -> Bool {
-        let temporary = "\(directory)/\(name).\(getpid()).new"
-        let raw = sa_openat(AT_FDCWD, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
-        guard raw >= 0 else { return false }
-        let file = Descriptor(owning: raw)
-        let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
-        guard code == 0, fdatasync(file.raw) == 0, rename(temporary, "\(directory)/\(name)") == 0 else {
-            unlink(temporary)
-            return false
-        }
-        return true
+        replaceFile("\(directory)/\(name)", with: bytes, durable: true)
     }
+}
+
+/// Puts a file in place whole, under a temporary name first.
+///
+/// - Parameter durable: Whether to fdatasync(2) before the rename.
+/// - Returns: Whether it is there.
+func replaceFile(_ path: String, with bytes: [UInt8], durable: Bool) -> Bool {
+    let temporary = "\(path).\(getpid()).new"
+    let raw = sa_openat(AT_FDCWD, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
+    guard raw >= 0 else { return false }
+    let file = Descriptor(owning: raw)
+    let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
+    guard code == 0, !durable || fdatasync(file.raw) == 0, rename(temporary, path) == 0 else {
+        unlink(temporary)
+        return false
+    }
+    return true
 }
 
 /// A whole file's bytes, or `nil` with errno set.

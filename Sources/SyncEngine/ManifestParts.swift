@@ -108,24 +108,20 @@ struct ManifestParts: Sendable {
         _ reader: inout PartDecoder
     ) throws(EngineError) -> [UInt8] {
         var received = first
-        for _ in 0...Self.repetitions {
+        for repetition in 0...(Self.repetitions + 1) {
             if let came = received {
                 if let text = reader.text(came.bytes, part) {
                     source.tally.fetched()
                     if !isLocal(wanted) { source.parts?.keep(came.bytes, part.digest) }
                     return text
                 }
+                guard repetition <= Self.repetitions else { break }
                 source.transport.blame(url: came.url, reason: "part \(wanted.index) of the manifest is wrong")
             }
             switch PartFetch.again(wanted, source) {
             case .success(let came): received = came
             case .failure(let error): throw failure(wanted.index, error)
             }
-        }
-        if let came = received, let text = reader.text(came.bytes, part) {
-            source.tally.fetched()
-            if !isLocal(wanted) { source.parts?.keep(came.bytes, part.digest) }
-            return text
         }
         throw EngineError(
             .dataInvalid,

@@ -28,11 +28,6 @@ struct PartCache: Sendable {
         if !isReadOnly { write(bytes, to: "\(digest).part") }
     }
 
-    /// Forgets a part that is not what its name says.
-    func forget(_ digest: SHA256Digest) {
-        if !isReadOnly { unlink("\(directory)/\(digest).part") }
-    }
-
     /// Notes which parts a root needs. Without the note, the next cleaning drops them.
     func note(_ parts: some Sequence<SHA256Digest>, of root: SHA256Digest) {
         guard !isReadOnly else { return }
@@ -61,24 +56,13 @@ struct PartCache: Sendable {
     }
 
     private func names(ending: String) -> [String] {
-        guard let stream = opendir(directory) else { return [] }
-        defer { closedir(stream) }
-        var names: [String] = []
-        while let record = readdir(stream) {
-            guard let offset = MemoryLayout<dirent>.offset(of: \.d_name) else { return names }
-            let name = UnsafeRawPointer(record).advanced(by: offset).assumingMemoryBound(to: CChar.self)
-            let text = String(cString: name)
-            if text.hasSuffix(ending) { names.append(text) }
-        }
-        return names
+        let raw = sa_openat(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY, 0)
+        guard raw >= 0 else { return [] }
+        let opened = Descriptor(owning: raw)
+        return directoryEntries(opened.raw).filter { $0.hasSuffix(ending) }
     }
 
     private func write(_ bytes: [UInt8], to name: String) {
-        let temporary = "\(directory)/\(name).\(getpid()).new"
-        let raw = sa_openat(AT_FDCWD, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
-        guard raw >= 0 else { return }
-        let file = Descriptor(owning: raw)
-        let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
-        if code != 0 || rename(temporary, "\(directory)/\(name)") != 0 { unlink(temporary) }
+        _ = replaceFile("\(directory)/\(name)", with: bytes, durable: false)
     }
 }
