@@ -98,7 +98,10 @@ extension ManifestDecoder {
                     "split the set, or raise the limit"
                 )
             }
-            let (sum, overflow) = bytes.addingReportingOverflow(part.blob.rawLength)
+            // Both forms of a text are held in memory, and nothing else says how long the stored one may be.
+            let (sum, overflow) = bytes.addingReportingOverflow(
+                max(part.blob.rawLength, part.blob.storedLength)
+            )
             guard !overflow, sum <= UInt64(limits.manifestBytes) else {
                 throw ManifestFault(
                     "the texts together have more than \(limits.manifestBytes) bytes",

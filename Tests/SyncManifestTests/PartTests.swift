@@ -213,6 +213,18 @@ struct PartTests {
         #expect(throws: ManifestError.self) { try Self.load(Self.root([1, 1]), entry, limits: limits) }
     }
 
+    @Test("A part whose stored form is longer than all texts may be is refused before it is fetched [V46]")
+    func storedLength() {
+        let root = Self.root([1]).replacing("0,100,300", with: "0,1900,300")
+        var limits = ManifestLimits.standard
+        limits.manifestBytes = root.utf8.count + 1_899
+        let error = #expect(throws: ManifestError.self) { try Self.load(root, [], limits: limits) }
+        #expect(error?.reason == "the texts together have more than \(limits.manifestBytes) bytes")
+        limits.manifestBytes += 1
+        let other = #expect(throws: ManifestError.self) { try Self.load(root, [], limits: limits) }
+        #expect(other?.reason == "the manifest is in parts, and this one is not here")
+    }
+
     @Test("No cut of a root or a part traps or is accepted [V41, V49]")
     func cuts() {
         let root = Self.root([1])
