@@ -9,7 +9,7 @@ import Synchronization
 /// Puts chunks that are here already into the new files, while the rest is on its way.
 ///
 /// Blocks are shared where the filesystem can (ioctl_ficlonerange(2)), else bytes are copied through one buffer a
-/// thread. A chunk counts when its SHA-256 is right; one that is not is fetched.
+/// thread. What a chunk holds is seen when the whole file is hashed; chunks at fault are fetched then.
 final class ChunkCopies: Sendable {
     /// What came of it.
     struct Outcome: Sendable {
@@ -204,9 +204,9 @@ final class ChunkCopies: Sendable {
         return none
     }
 
-    /// Writes what is not shared, hashes each chunk, and says which are complete.
+    /// Writes what is not shared, and says which chunks are complete.
     ///
-    /// - Returns: How many chunks were right.
+    /// - Returns: How many chunks are.
     private func put(
         _ run: Run,
         _ shared: Range<UInt64>,
@@ -216,7 +216,7 @@ final class ChunkCopies: Sendable {
         _ copier: ChunkReader,
         _ onBytes: (UInt64) -> Void
     ) -> Int {
-        var right = 0
+        var complete = 0
         var start = run.target.lowerBound
         let blobs = manifest.files.blobs(row)
         for position in run.blobs {
@@ -224,23 +224,22 @@ final class ChunkCopies: Sendable {
             defer { start &+= blob.rawLength }
             let target = start..<(start &+ blob.rawLength)
             let from = run.place.offset &+ (start - run.target.lowerBound)
-            let digest = manifest.files.digest(of: blob, in: row)
             let chunk = ChunkCopy(part: part, blob: position, target: target, source: source, from: from)
             switch shared.overlaps(target)
-                ? chunk.complete(shared, digest, copier) : chunk.copy(digest, copier)
+                ? chunk.copy(besides: shared, through: copier.buffer) : chunk.copy(through: copier.buffer)
             {
-            case .wrong: continue
+            case .cut: continue
             case .failed(let error):
                 fail(row, error)
-                return right
-            case .right: break
+                return complete
+            case .done: break
             }
-            right += 1
+            complete += 1
             state.withLock { $0.bytes &+= blob.rawLength }
             onBytes(blob.rawLength)
             finish(part, row, position, copier)
         }
-        return right
+        return complete
     }
 
     private func finish(_ part: PartFile, _ row: Int, _ blob: Int, _ copier: ChunkReader) {
@@ -248,8 +247,27 @@ final class ChunkCopies: Sendable {
         case .incomplete: return
         case .verified: committer.add(Committer.Staged(row: row, file: part.staged))
         case .failed(let error): fail(row, error)
-        case .wrong: state.withLock { _ = $0.missing.insert(row) }
+        case .wrong(_, let blobs):
+            // Some may be the network's: they are asked for again, too.
+            if takeBack(blobs, of: row).isEmpty { state.withLock { _ = $0.missing.insert(row) } }
         }
+    }
+
+    /// Takes note of blobs that turned out wrong when their whole file was hashed.
+    ///
+    /// - Parameter blobs: Positions in the row; empty for all of it.
+    /// - Returns: Those that came from here; they are fetched later.
+    func takeBack(_ blobs: [Int], of row: Int) -> [Int] {
+        let own = manifest.files.blobs(row)
+        let suspects = blobs.isEmpty ? Array(0..<own.count) : blobs
+        let mine = suspects.filter { sources.has(row: row, blob: $0) }
+        let bytes = mine.reduce(UInt64(0)) { $0 &+ own[own.startIndex + $1].rawLength }
+        guard !mine.isEmpty else { return [] }
+        state.withLock {
+            $0.missing.insert(row)
+            $0.bytes = $0.bytes > bytes ? $0.bytes - bytes : 0
+        }
+        return mine
     }
 
     private func fail(_ row: Int, _ error: FileError) {

@@ -2,11 +2,14 @@ import SyncFiles
 import SyncModel
 
 /// One chunk on its way from a local file into a new one.
+///
+/// Its bytes are hashed once, with the whole of the new file: when that is wrong, the chunks at fault are looked for
+/// and fetched.
 struct ChunkCopy {
     enum Result {
-        case right
-        /// These are not the bytes of the chunk.
-        case wrong
+        case done
+        /// The source does not reach so far any more.
+        case cut
         case failed(FileError)
     }
 
@@ -19,49 +22,42 @@ struct ChunkCopy {
     /// First **byte** in the source.
     let from: UInt64
 
-    /// Copies the bytes; nothing is written before the digest is right, unless the chunk is larger than the buffer.
-    func copy(_ digest: SHA256Digest, _ reader: ChunkReader) -> Result {
+    /// Copies the bytes, zeros as holes where the chunk fits the buffer.
+    func copy(through buffer: UnsafeMutableRawBufferPointer) -> Result {
         let length = target.upperBound - target.lowerBound
-        let range = from..<(from + length)
-        var error: FileError?
-        guard length > UInt64(reader.buffer.count) else {
-            guard reader.digest(of: source, range) == digest else { return .wrong }
-            let bytes = UnsafeRawBufferPointer(rebasing: reader.buffer[..<Int(length)])
-            return part.write(bytes, blob: blob).map { .failed($0) } ?? .right
+        guard length <= UInt64(buffer.count) else {
+            return copy(target, through: buffer) { part.write($0, at: $1) }
         }
-        let found = reader.digest(of: source, range) { piece, offset in
-            error = part.write(piece, at: target.lowerBound + offset)
-            return error == nil
-        }
-        if let error { return .failed(error) }
-        return found == digest ? .right : .wrong
+        let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(length)])
+        guard readFully(source, into: bytes, at: from) == bytes.count else { return .cut }
+        return part.write(UnsafeRawBufferPointer(bytes), blob: blob).map { .failed($0) } ?? .done
     }
 
-    /// Copies what of the chunk does not lie in blocks shared already, and hashes what the new file holds then:
-    /// the source may have changed meanwhile.
-    func complete(_ shared: Range<UInt64>, _ digest: SHA256Digest, _ reader: ChunkReader) -> Result {
+    /// Copies what of the chunk does not lie in blocks shared already.
+    func copy(besides shared: Range<UInt64>, through buffer: UnsafeMutableRawBufferPointer) -> Result {
         let inside = target.clamped(to: shared)
-        for edge in [target.lowerBound..<inside.lowerBound, inside.upperBound..<target.upperBound]
-        where !edge.isEmpty {
-            var offset = edge.lowerBound
-            while offset < edge.upperBound {
-                let count = Int(min(UInt64(reader.buffer.count), edge.upperBound - offset))
-                let piece = UnsafeMutableRawBufferPointer(rebasing: reader.buffer[..<count])
-                guard readFully(source, into: piece, at: from + (offset - target.lowerBound)) == count else {
-                    return .wrong
-                }
-                if let error = part.replace(UnsafeRawBufferPointer(piece), at: offset) {
-                    return .failed(error)
-                }
-                offset += UInt64(count)
-            }
+        for edge in [target.lowerBound..<inside.lowerBound, inside.upperBound..<target.upperBound] {
+            let result = copy(edge, through: buffer) { part.replace($0, at: $1) }
+            guard case .done = result else { return result }
         }
-        return part.check(blob: blob, digest: digest, reader: reader) ? .right : .wrong
+        return .done
     }
-}
 
-extension PartFile {
-    fileprivate func check(blob: Int, digest: SHA256Digest, reader: ChunkReader) -> Bool {
-        reader.withHasher { check(blob: blob, digest: digest, hasher: &$0) }
+    private func copy(
+        _ range: Range<UInt64>,
+        through buffer: UnsafeMutableRawBufferPointer,
+        _ write: (UnsafeRawBufferPointer, UInt64) -> FileError?
+    ) -> Result {
+        var offset = range.lowerBound
+        while offset < range.upperBound {
+            let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
+            let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
+            guard readFully(source, into: piece, at: from + (offset - target.lowerBound)) == count else {
+                return .cut
+            }
+            if let error = write(UnsafeRawBufferPointer(piece), offset) { return .failed(error) }
+            offset += UInt64(count)
+        }
+        return .done
     }
 }

@@ -117,7 +117,7 @@ struct ChunkReuse {
         releaseMemory()  // What looking around and planning took.
         var first = rounds
         first.bases = bases
-        first.isComing = { [sources = copies.sources] in sources.has(row: $0, blob: $1) }
+        first.copies = copies
         var failures = concurrently(3, name: "fetch") {
             [copies, first, parts] part -> [FetchRounds.Failure] in
             switch part {

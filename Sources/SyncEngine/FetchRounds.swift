@@ -19,8 +19,8 @@ struct FetchRounds: Sendable {
     /// Blobs in progress, for the next process.
     let begun: BegunBlobs
     let onBytes: @Sendable (UInt64) -> Void
-    /// Blobs that are on their way from elsewhere, by row and position: not to be asked for.
-    var isComing: @Sendable (_ row: Int, _ blob: Int) -> Bool = { _, _ in false }
+    /// What is copied at the same time: not to be asked for.
+    var copies: ChunkCopies?
 
     /// What the first plan's deltas are made with; where one fails, the full blob is asked for.
     var bases: DeltaBases?
@@ -93,6 +93,7 @@ struct FetchRounds: Sendable {
                 wholes: wholes,
                 parts: parts,
                 bases: attempt == 0 ? bases : nil,
+                copies: copies,
                 begun: begun,
                 onBytes: onBytes
             )
@@ -116,7 +117,9 @@ struct FetchRounds: Sendable {
                     rule: CoalescingRule(),
                     looseOnly: Set(loose),
                     prefix: { parts.prefix(row: $0) },
-                    skipping: { parts.isHere(row: $0, blob: $1) || isComing($0, $1) }
+                    skipping: {
+                        parts.isHere(row: $0, blob: $1) || copies?.sources.has(row: $0, blob: $1) == true
+                    }
                 )
             } catch {
                 failures += again.map { Failure(row: $0, reason: "\(error)", isDisk: false) }

@@ -41,6 +41,7 @@ final class Installer: BlobConsumer {
     private let wholes: WholeDirectories
     private let parts: PartFiles
     private let bases: DeltaBases?
+    private let copies: ChunkCopies?
     private let begun: BegunBlobs
     private let state = Mutex(State())
     private let onBytes: @Sendable (_ raw: UInt64) -> Void
@@ -49,6 +50,7 @@ final class Installer: BlobConsumer {
     ///   - wholes: Directories whose files are staged under their final names.
     ///   - parts: Large files in progress; outlives one plan.
     ///   - bases: What the plan's deltas are made with.
+    ///   - copies: Who copies the blobs of the same files that are here already.
     ///   - begun: Blobs in progress, for the next process.
     ///   - onBytes: Told of every verified-to-be raw **byte** count, for progress only.
     init(
@@ -59,6 +61,7 @@ final class Installer: BlobConsumer {
         wholes: WholeDirectories,
         parts: PartFiles,
         bases: DeltaBases? = nil,
+        copies: ChunkCopies? = nil,
         begun: BegunBlobs,
         onBytes: @escaping @Sendable (UInt64) -> Void
     ) {
@@ -69,6 +72,7 @@ final class Installer: BlobConsumer {
         self.wholes = wholes
         self.parts = parts
         self.bases = bases
+        self.copies = copies
         self.begun = begun
         self.onBytes = onBytes
     }
@@ -178,8 +182,11 @@ final class Installer: BlobConsumer {
         case .verified: committer.add(Committer.Staged(row: target.row, file: part.staged))
         case .failed(let error): report(Trouble(row: target.row, cause: .disk(error)))
         case .wrong(let reason, let blobs):
+            let copied = copies?.takeBack(blobs, of: target.row) ?? []
+            let others = blobs.filter { !copied.contains($0) }
+            if others.isEmpty, !copied.isEmpty { return }
             // Blobs that an earlier run left have no span.
-            for span in Set(blobs.compactMap { span(of: $0, in: target.row) }) {
+            for span in Set(others.compactMap { span(of: $0, in: target.row) }) {
                 report(Trouble(row: target.row, span: span, cause: .wrongBytes(reason)))
             }
             report(Trouble(row: target.row, cause: .wrongBytes(reason)))
