@@ -9,8 +9,11 @@ package struct AdaptiveLimit: Sendable {
     private var isDoubling = true
     /// Goodput and limit before the last step, in **bytes** a second; `nil` before any step.
     private var before: (goodput: Double, limit: Int)?
-    /// Connections that have just been opened are still speeding up: the next measurement says little.
+    /// Connections that have just been opened are still speeding up: until two measurements are alike, they say
+    /// nothing of how many are needed.
     private var isSettling = true
+    /// The last measurement while settling, in **bytes** a second.
+    private var last: Double?
     private var holdUntil: Duration = .zero
     private var holds = 0
     private var penalisedAt: Duration?
@@ -30,10 +33,12 @@ package struct AdaptiveLimit: Sendable {
     ///   - now: When it was measured.
     package mutating func measured(goodput: Double, now: Duration) {
         guard now >= holdUntil, goodput > 0 else { return }
-        guard !isSettling else {
+        if isSettling {
+            defer { last = goodput }
+            guard let last, goodput < last * 1.1 else { return }
             isSettling = false
-            return
         }
+        last = nil
         if let before {
             let step = Double(limit - before.limit) / Double(before.limit)
             // 3 % more is worth a step of an eighth, 5 % more a doubling: on a path that loses packets twice the

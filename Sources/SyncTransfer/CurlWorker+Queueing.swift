@@ -16,7 +16,8 @@ extension CurlWorker {
         host.queue.insert(
             (piece, piece.ticket),
             priority: priority(of: piece, isUrgent: isUrgent),
-            isSmall: isSmall(piece)
+            isSmall: isSmall(piece),
+            length: piece.remaining ?? 0
         )
         if piece.transfer.sources.count > 1 { host.movable += 1 }
         list(host)
@@ -121,7 +122,9 @@ extension CurlWorker {
         // Another host when something was learnt since it was queued.
         guard chain.current.origin == host.origin else { return enqueue(piece) }
         guard !waitsForScout(piece, chain) else { return }
-        if !joinWholeObject(piece) { launch(piece, chain: chain, on: host) }
+        guard !joinWholeObject(piece) else { return }
+        shorten(piece, on: host)
+        launch(piece, chain: chain, on: host)
     }
 
     /// A host asked for a pause, or cannot be reached: nothing starts there before `time`.

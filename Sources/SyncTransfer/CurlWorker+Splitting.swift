@@ -28,19 +28,47 @@ extension CurlWorker {
         let least = configuration.minimumSplit
         let middle = piece.position + (end - piece.position) / 2
         let range = (piece.position + least)...(end - least)
-        guard let (cut, tail) = sink.splitTail(near: middle, in: range), range.contains(cut) else {
+        return divide(piece, near: middle, in: range, sink, chain: exchange.plan.chain)
+    }
+
+    /// Cuts a piece before it is asked for, where its end would be waited for while other connections idle: the last
+    /// pieces become ever shorter, so that all connections end together, and none has to be broken off.
+    func shorten(_ piece: Piece, on host: HostState) {
+        guard host.givesRanges, throttle.rate == nil, !piece.isIndivisible, let end = piece.end,
+            let remaining = piece.remaining, let sink = piece.sink as? any SplittableSink,
+            !wholeObjects.isKnown(piece.transfer.sources[piece.sourceIndex].url.text)
+        else { return }
+        let connections = UInt64(max(1, limit(of: host)))
+        let rate = host.goodput / Double(connections) * (Self.shortest / .seconds(1))
+        let least = max(configuration.minimumSplit, UInt64(exactly: rate.rounded()) ?? .max)
+        let unasked = host.queue.bytes.addingReportingOverflow(remaining).partialValue
+        let share = max(least, unasked / connections / 2)
+        guard remaining / 2 >= share else { return }
+        let range = (piece.position + configuration.minimumSplit)...(end - configuration.minimumSplit)
+        _ = divide(piece, near: piece.position + share, in: range, sink, chain: piece.chain)
+    }
+
+    /// Gives the end of a piece to a piece of its own.
+    private func divide(
+        _ piece: Piece,
+        near offset: UInt64,
+        in range: ClosedRange<UInt64>,
+        _ sink: any SplittableSink,
+        chain: RedirectChain?
+    ) -> Bool {
+        guard let (cut, tail) = sink.splitTail(near: offset, in: range), range.contains(cut) else {
             piece.isIndivisible = true
             return false
         }
         let transfer = piece.transfer
+        let other = Piece(transfer: transfer, sink: tail, start: cut, end: piece.end)
         piece.end = cut
-        let other = Piece(transfer: transfer, sink: tail, start: cut, end: end)
         other.sourceIndex = piece.sourceIndex
         other.askedSource = piece.askedSource
         other.originIsPublic = piece.originIsPublic
         other.ifRange = piece.ifRange
         other.ifRangeSource = piece.ifRangeSource
-        other.chain = exchange.plan.chain
+        other.chain = chain
         transfer.pieces.append(other)
         transfer.openPieces += 1
         wholeObjects.add(other)
@@ -58,7 +86,7 @@ extension CurlWorker {
     }
 
     /// Whether the server has shown, or says, that it gives ranges of this object.
-    private func hasRanges(_ exchange: Exchange) -> Bool {
+    func hasRanges(_ exchange: Exchange) -> Bool {
         let headers = exchange.headers
         return headers.status == 206 || headers.status == 200 && headers.acceptRanges?.lowercased() == "bytes"
     }
@@ -74,4 +102,6 @@ extension CurlWorker {
 
     /// A cut costs a new connection and what is under way behind it: some round trips, and bytes that come in vain.
     private static let worthwhile: Duration = .milliseconds(750)
+    /// A request of its own costs its connection a round trip: the piece should take some times as long.
+    private static let shortest: Duration = .milliseconds(300)
 }

@@ -135,6 +135,7 @@ final class CurlWorker {
         for exchange in Array(running.values) {
             measure(exchange)
             if exchange.isConnected { wasReached(exchange.host) }
+            if hasRanges(exchange) { exchange.host.givesRanges = true }
             if !exchange.host.hasDivisible { exchange.host.hasDivisible = splittable(exchange) != nil }
             if exchange.activity != exchange.activitySeen || exchange.isPaused || exchange.isThrottled {
                 exchange.activitySeen = exchange.activity

@@ -29,6 +29,8 @@ final class HostState {
     var measuredSince: Duration = .zero
     /// **Bytes** a second at the last measurement.
     var goodput = 0.0
+    /// Whether it has given a range, or says that it would.
+    var givesRanges = false
     /// Whether something that runs could be split, so that more connections would have work.
     var hasDivisible = false
     /// Whether all connections were busy and more was waiting, the whole time since then.

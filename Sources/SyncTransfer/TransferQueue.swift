@@ -6,12 +6,15 @@ struct TransferQueue<Element> {
     private struct Entry {
         let priority: Int
         let sequence: UInt64
+        let length: UInt64
         let element: Element
     }
 
     private var large = Heap<Entry>(TransferQueue.goesBefore)
     private var small = Heap<Entry>(TransferQueue.goesBefore)
     private var nextSequence: UInt64 = 0
+    /// **Bytes** that wait, those of elements that have left by another way included until their turn.
+    private(set) var bytes: UInt64 = 0
 
     var isEmpty: Bool { large.isEmpty && small.isEmpty }
     var count: Int { large.count + small.count }
@@ -25,9 +28,10 @@ struct TransferQueue<Element> {
     }
 
     /// Adds behind everything of the same priority.
-    mutating func insert(_ element: Element, priority: Int, isSmall: Bool) {
-        let entry = Entry(priority: priority, sequence: nextSequence, element: element)
+    mutating func insert(_ element: Element, priority: Int, isSmall: Bool, length: UInt64 = 0) {
+        let entry = Entry(priority: priority, sequence: nextSequence, length: length, element: element)
         nextSequence += 1
+        bytes &+= length
         if isSmall { small.insert(entry) } else { large.insert(entry) }
     }
 
@@ -38,15 +42,22 @@ struct TransferQueue<Element> {
     ///   - runningLarge: Large ones under way. While there are some and no small one is, a small one is next.
     /// - Returns: `nil` when nothing waits.
     mutating func popFirst(runningSmall: Int, runningLarge: Int) -> Element? {
-        if runningLarge > 0, runningSmall == 0, let entry = small.popFirst() { return entry.element }
-        guard let first = small.first else { return large.popFirst()?.element }
-        guard let other = large.first, Self.goesBefore(other, first) else { return small.popFirst()?.element }
-        return large.popFirst()?.element
+        let entry: Entry?
+        if runningLarge > 0, runningSmall == 0, !small.isEmpty {
+            entry = small.popFirst()
+        } else if let first = small.first, large.first.map({ Self.goesBefore(first, $0) }) ?? true {
+            entry = small.popFirst()
+        } else {
+            entry = large.popFirst()
+        }
+        bytes &-= entry?.length ?? 0
+        return entry?.element
     }
 
     /// Takes everything, in no order, with the priorities.
     mutating func removeAll() -> [(element: Element, priority: Int)] {
-        (large.removeAll() + small.removeAll()).map { ($0.element, $0.priority) }
+        bytes = 0
+        return (large.removeAll() + small.removeAll()).map { ($0.element, $0.priority) }
     }
 
     private static func goesBefore(_ one: Entry, _ other: Entry) -> Bool {

@@ -23,12 +23,14 @@ struct TransferQueueTests {
         queue.insert("large 1", priority: 100, isSmall: false)
         queue.insert("large 2", priority: 90, isSmall: false)
         queue.insert("small 1", priority: 2, isSmall: true)
-        queue.insert("small 2", priority: 1, isSmall: true)
+        queue.insert("small 2", priority: 1, isSmall: true, length: 7)
+        #expect(queue.bytes == 7)
         #expect(queue.popFirst(runningSmall: 0, runningLarge: 0) == "large 1")
         #expect(queue.popFirst(runningSmall: 0, runningLarge: 1) == "small 1")
         #expect(queue.popFirst(runningSmall: 1, runningLarge: 1) == "large 2")
         #expect(queue.popFirst(runningSmall: 1, runningLarge: 2) == "small 2")
         #expect(queue.popFirst(runningSmall: 0, runningLarge: 2) == nil)
+        #expect(queue.bytes == 0)
     }
 
     @Test("A heap gives back everything in order")
@@ -63,6 +65,18 @@ struct AdaptiveLimitTests {
     func lossy() {
         var limit = AdaptiveLimit(start: 4, ceiling: 64)
         #expect(run(&limit, intervals: 8) { Double($0) * 1e6 } == [4, 8, 8, 16, 16, 32, 32, 64])
+    }
+
+    @Test("While connections are still speeding up, their growth is not taken for the fruit of more of them")
+    func slowStart() {
+        var limit = AdaptiveLimit(start: 8, ceiling: 64)
+        let goodputs: [Double] = [4, 14, 30, 55, 62, 62, 62, 62, 62, 62]
+        var steps: [Int] = []
+        for (index, goodput) in goodputs.enumerated() {
+            limit.measured(goodput: goodput * 1e6, now: AdaptiveLimit.interval * index)
+            steps.append(limit.limit)
+        }
+        #expect(steps == [8, 8, 8, 8, 8, 16, 16, 8, 8, 8])
     }
 
     @Test("On a link that one connection fills, it goes back to where it began")

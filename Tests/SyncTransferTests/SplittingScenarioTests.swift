@@ -79,6 +79,38 @@ struct SplittingScenarioTests {
         #expect(bench.server.log.maximumConcurrentRequests > 1)
     }
 
+    @Test("The last of many is asked for in ever shorter parts, and no answer is broken off")
+    func shortens() async throws {
+        let bench = try Bench {
+            ($0.connections, $0.connectionsPerHost, $0.initialConnections) = (2, 2, 2)
+            ($0.minimumSplit, $0.adaptive) = (64 * 1024, false)
+        }
+        let object = ServedObject.patterned(size: 3 << 20)
+        let size = UInt64(object.bytes.count)
+        let ends = Mutex<[Result<TransferReport, TransferError>]>([])
+        var sinks: [SplittingSink] = []
+        for number in 1...3 {
+            let path = "/\(number)"
+            bench.server.script(path, .object(object).dripping(128 * 1024, every: .milliseconds(20)))
+            let sink = SplittingSink(range: 0..<(size - 1), block: 10_000)
+            sinks.append(sink)
+            var request = TransferRequest(
+                id: TransferID(rawValue: UInt64(number)),
+                urls: [bench.server.url(path)],
+                limit: size
+            )
+            (request.range, request.objectSize, request.priority) = (0..<(size - 1), size, 10 - number)
+            bench.transport.start(request, sink: sink) { result in ends.withLock { $0.append(result) } }
+        }
+        while ends.withLock({ $0.count < 3 }) { try await Task.sleep(for: .milliseconds(2)) }
+        for end in ends.withLock({ $0 }) { _ = try end.get() }
+        for sink in sinks { #expect(isSame(sink.bytes, object.bytes.dropLast())) }
+        // Two were under way when nothing was known of the server.
+        #expect(sinks[2].parts > 2)
+        #expect(bench.server.log.requests(to: "/3").count == sinks[2].parts)
+        #expect(bench.server.log.bytesSent(to: "/3") == Int(size) - 1)
+    }
+
     @Test("A sink that cannot be split is left alone")
     func unsplittable() async throws {
         let object = ServedObject.patterned(size: 2 << 20)
