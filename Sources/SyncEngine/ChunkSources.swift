@@ -124,7 +124,7 @@ struct ChunkSources: Sendable {
         for entry in 0..<search.index.count {
             guard let record = search.index.record(entry), record.kind != .link,
                 places[record.digest.firstWord]?.file == Self.nowhere,
-                let length = UInt32(exactly: record.size),
+                let length = UInt32(exactly: record.status.size),
                 let found = search.open(.indexed(entry), number: files.count), found.isTrusted
             else { continue }
             let chunk = ChunkMapReader.Record(digest: record.digest, number: length)

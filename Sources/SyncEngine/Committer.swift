@@ -37,7 +37,7 @@ final class Committer: Sendable {
 
     /// What became of rows. Read after ``finish()``.
     struct Outcome: Sendable {
-        var records: [(row: Int, record: IndexRecord)] = []
+        var records = RecordColumn()
         var failures: [(row: Int, error: FileError)] = []
         /// What verifiers did not let in, with their reasons.
         var refusals: [Int: String] = [:]
@@ -49,6 +49,8 @@ final class Committer: Sendable {
     private static let batchBytes: UInt64 = 128 << 20
     /// … or when its first file has waited so many **milliseconds**.
     private static let batchAge = 1000
+    /// As many may wait: whoever brings more waits for the disk, too.
+    private static let mostWaiting = 8 * batchFiles
 
     private struct State: Sendable {
         var waiting: [Staged] = []
@@ -57,7 +59,7 @@ final class Committer: Sendable {
         var outcome = Outcome()
     }
 
-    private let state = Monitor(State())
+    private let state: Monitor<State>
     private let thread: Monitor<WorkerThread?>
     private let manifest: Manifest
     private let destination: Destination
@@ -90,17 +92,22 @@ final class Committer: Sendable {
         self.verifications = verifications
         self.wholes = wholes
         self.onCommitted = onCommitted
+        var outcome = Outcome()
+        outcome.records = RecordColumn(manifest.files)
+        state = Monitor(State(outcome: outcome))
         thread = Monitor(nil)
         let started = WorkerThread(name: "commit") { [self] in work() }
         thread.withLock { $0 = started }
     }
 
-    /// Hands over a verified file. Any thread.
+    /// Hands over a verified file. Any thread; blocks while too many wait.
     func add(_ staged: Staged) {
         let size = manifest.files.size(staged.row)
-        state.withLock {
-            $0.waiting.append(staged)
-            $0.bytes = $0.bytes &+ size
+        state.wait { state -> Void? in
+            guard state.waiting.count < Self.mostWaiting else { return nil }
+            state.waiting.append(staged)
+            state.bytes = state.bytes &+ size
+            return ()
         }
     }
 
@@ -116,6 +123,7 @@ final class Committer: Sendable {
         var untold: [Int] = []
         while true {
             let (staged, isLast) = nextBatch()
+            state.change { _ in }  // There is room again.
             let batch = verified(staged)
             var result = Placement.Result()
             if !batch.isEmpty {
@@ -130,7 +138,7 @@ final class Committer: Sendable {
             if isLast { result.add(placement.finish()) }
             untold += result.records.map(\.row)
             state.withLock { [result] state in
-                state.outcome.records += result.records
+                state.outcome.records.take(result.records)
                 state.outcome.failures += result.failures
             }
             guard isLast else { continue }

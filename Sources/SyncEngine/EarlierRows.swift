@@ -29,7 +29,7 @@ struct EarlierRows {
                     else { return nil }
                     return index.record(position)
                 }
-                return record.map { $0.changed >= first } ?? true
+                return record.map { $0.status.changed >= first } ?? true
             }
         )
     }

@@ -17,7 +17,7 @@ struct IndexMerge {
         completion: StatIndex.Completion?,
         durable: Bool
     ) throws(FileError) {
-        var writer = StatIndexWriter(expecting: manifest.files.count)
+        var writer = StatIndexWriter(in: destination)
         var position = 0
         for row in manifest.files.indices {
             manifest.files.withPath(row) { path in
@@ -36,7 +36,7 @@ struct IndexMerge {
             copy(position, to: &writer)
             position += 1
         }
-        try writer.write(to: destination, owner: owner, completion: completion, durable: durable)
+        try writer.write(owner: owner, completion: completion, durable: durable)
     }
 
     private func copyOld(

@@ -109,7 +109,7 @@ final class Installer: BlobConsumer {
             let base = UnsafeRawBufferPointer(worker.base(bases.length(delta)))
             do {
                 try worker.decompressor.decode(stored, behind: base, into: raw)
-                guard try worker.hasher.digest(of: UnsafeRawBufferPointer(raw)) != wanted.digest else {
+                guard try worker.hasher.digest(of: UnsafeRawBufferPointer(raw)) != plan.digest(of: wanted, in: manifest.files) else {
                     return install(UnsafeRawBufferPointer(raw), slot, &worker)
                 }
                 reason = "the delta gives other bytes"
@@ -125,12 +125,13 @@ final class Installer: BlobConsumer {
     private func install(_ raw: UnsafeRawBufferPointer, _ slot: Int, _ worker: inout Worker) {
         let wanted = plan.slots[slot]
         let targets = plan.targets[wanted.targets]
+        let wantedDigest = plan.digest(of: wanted, in: manifest.files)
         if targets.contains(where: \.isStandalone) {
             // Whole small files: nothing touches the disk before the digest is right.
             do {
                 let digest = try worker.hasher.digest(of: raw)
-                guard digest == wanted.digest else {
-                    return blame(slot, "the bytes have SHA-256 \(digest), not \(wanted.digest)")
+                guard digest == wantedDigest else {
+                    return blame(slot, "the bytes have SHA-256 \(digest), not \(wantedDigest)")
                 }
             } catch {
                 return blame(slot, "\(error)")
@@ -139,7 +140,7 @@ final class Installer: BlobConsumer {
         onBytes(UInt64(raw.count) &* UInt64(targets.count))
         for target in targets {
             if target.isStandalone {
-                stage(raw, target.row, wanted.digest, worker.number)
+                stage(raw, target.row, wantedDigest, worker.number)
             } else {
                 addToPart(raw, target, &worker)
             }

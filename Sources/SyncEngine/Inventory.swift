@@ -27,7 +27,8 @@ struct Inventory: Sendable {
 /// Looks at one place: lstat(2) against the index, nothing is opened.
 struct PlaceCheck {
     enum Verdict {
-        case unchanged(IndexRecord)
+        /// What the index knows of it is still true.
+        case unchanged
         case absent
         case differs
         /// Right kind and size, nothing known about the content.
@@ -83,14 +84,8 @@ struct PlaceCheck {
             guard files.kind(row) != .link, status.size == files.size(row) else { return .differs }
         }
         if let known, known.matches(status), known.kind == files.indexKind(row), index.trusts(known) {
-            return known.digest == wantedDigest(row) ? .unchanged(known) : .differs
+            return known.digest == files.contentDigest(row) ? .unchanged : .differs
         }
         return .unknown
-    }
-
-    /// Of the content; for a link, of the target's text.
-    private func wantedDigest(_ row: Int) -> SHA256Digest? {
-        guard let target = files.linkTarget(row), files.kind(row) == .link else { return files.digest(row) }
-        return try? sha256(target)  // No memory: the link is made anew.
     }
 }

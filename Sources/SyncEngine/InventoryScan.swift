@@ -19,12 +19,12 @@ struct InventoryScan: Sendable {
 
     func run() -> Inventory {
         var inventory = Inventory()
-        inventory.records = RecordColumn(count: manifest.files.count)
+        inventory.records = RecordColumn(manifest.files, old: index)
         let slices = rows.evenSlices(rows.count < 2048 ? 1 : threads)
         let looks = concurrently(slices.count, name: "stat") { look(at: slices[$0]) }
         var unknown: [Unknown] = []
         for look in looks {
-            inventory.records.take(look.unchanged)
+            inventory.records.take(old: look.unchanged)
             inventory.wanted += look.wanted
             inventory.obstructed += look.obstructed
             unknown += look.unknown
@@ -39,7 +39,7 @@ struct InventoryScan: Sendable {
     }
 
     private struct Look: Sendable {
-        var unchanged: [(row: Int, record: IndexRecord)] = []
+        var unchanged: [(row: Int, position: Int)] = []
         var wanted: [Int] = []
         var unknown: [Unknown] = []
         var obstructed: [Inventory.Obstruction] = []
@@ -64,7 +64,7 @@ struct InventoryScan: Sendable {
                 return index.record(position)
             }
             switch check.verdict(row: row, known: known, directories: directories) {
-            case .unchanged(let record): result.unchanged.append((row, record))
+            case .unchanged: result.unchanged.append((row, position))
             case .absent, .differs: result.wanted.append(row)
             case .obstructed(let error):
                 result.obstructed.append(Inventory.Obstruction(row: row, error: error))
@@ -129,5 +129,10 @@ extension Array {
         guard !isEmpty else { return [] }
         let slices = Swift.max(1, Swift.min(count, self.count))
         return (0..<slices).map { self[(self.count * $0 / slices)..<(self.count * ($0 + 1) / slices)] }
+    }
+
+    /// Everything but some; the same array where these are none.
+    func without(_ some: Set<Element>) -> Self where Element: Hashable {
+        some.isEmpty ? self : filter { !some.contains($0) }
     }
 }

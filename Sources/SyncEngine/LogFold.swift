@@ -23,7 +23,7 @@ struct LogFold {
             }
         }
         let records = verified(entries)
-        var writer = StatIndexWriter(expecting: index.count + entries.count)
+        var writer = StatIndexWriter(in: destination)
         var position = 0
         for (entry, record) in zip(entries, records) {
             entry.path.withUnsafeBufferPointer { path in
@@ -37,7 +37,7 @@ struct LogFold {
             }
         }
         copy(&position, to: &writer) { _ in true }
-        try writer.write(to: destination, owner: index.owner, completion: nil, durable: isDurable)
+        try writer.write(owner: index.owner, completion: nil, durable: isDurable)
         return StatIndex.read(from: destination)
     }
 

@@ -102,7 +102,7 @@ package struct PullEngine: Sendable {
             pruned = Pruning(manifest: manifest, destination: destination, index: index).candidates().count
         } else {
             inventory.wanted = rows
-            inventory.records = RecordColumn(count: manifest.files.count)
+            inventory.records = RecordColumn(manifest.files)
         }
         let reuse = ReusePreview(
             manifest,

@@ -172,7 +172,7 @@ struct PullRun {
             inventory.obstructed = again.obstructed
             inventory.wanted = (inventory.wanted + again.wanted).sorted()
         }
-        for row in rows where inventory.records[row] != nil { states[row] = .unchanged }
+        for row in rows where inventory.records.has(row) { states[row] = .unchanged }
         try takeUp(logged, inventory, manifest, rows, &states)
         IndexLog.remove(destination)
         for obstruction in inventory.obstructed {
@@ -239,7 +239,7 @@ struct PullRun {
         report.bytes.reused = copies.bytes
         progress.add(bytes: copies.bytes)
 
-        let rest = inventory.wanted.filter { !copies.rows.contains($0) }
+        let rest = inventory.wanted.without(copies.rows)
         let rounds = FetchRounds(
             manifest: manifest,
             baseURL: found.baseURL,
@@ -259,7 +259,7 @@ struct PullRun {
             let adopted = try leftovers.adopt(rest)
             origin.set(adopted.complete, .reused)
             progress.add(bytes: adopted.bytes)
-            var wanted = rest.filter { !adopted.complete.contains($0) }
+            var wanted = rest.without(adopted.complete)
             failures += try fetchFirst(&wanted, manifest, rounds, parts) { adopted.prefixes[$0] ?? 0 }
             let open = wanted
             // A verifier looks at files one by one.
@@ -303,7 +303,7 @@ struct PullRun {
         }
         let outcome = committer.finish()
         inventory.records.take(outcome.records)
-        for (row, _) in outcome.records { states[row] = origin[row] == .reused ? .reused : .installed }
+        for row in outcome.records.rows { states[row] = origin[row] == .reused ? .reused : .installed }
         for (row, error) in outcome.failures {
             failures.append(FetchRounds.Failure(row: row, reason: "\(error)", isDisk: true))
         }
@@ -347,7 +347,7 @@ struct PullRun {
         _ states: RowStates,
         gone: Set<Int>
     ) throws(EngineError) {
-        let isComplete = rows.allSatisfy { inventory.records[$0] != nil }
+        let isComplete = rows.allSatisfy { inventory.records.has($0) }
         let completion = StatIndex.Completion(
             manifest: manifest.digest,
             selection: selectionMark(options.groups),

@@ -1,19 +1,41 @@
+import SyncDigest
 import SyncFiles
+import SyncManifest
+import SyncModel
 
-/// What is known of each row of a manifest, or nothing: **4 bytes** a row, and a record where there is one.
+/// What is known of each row of a manifest, or nothing: **4 bytes** a row, and 48 for each row of which the index that
+/// was read knows nothing. A row that has a record holds what the manifest says.
 struct RecordColumn: Sendable {
-    /// By row: the entry's position and 1, or 0.
+    /// By row: 0 for nothing, an entry's position and 1, or ``isOld`` and the position in the index.
     private var numbers: [UInt32]
-    private var entries: [(row: Int, record: IndexRecord)] = []
+    private var entries: [Entry] = []
+    private let files: FileTable
+    private let old: StatIndex
 
-    /// Knows nothing of any of `count` rows.
-    init(count: Int = 0) { numbers = Array(repeating: 0, count: count) }
+    private static let isOld: UInt32 = 1 << 31
+
+    /// A record without what the manifest says of the row.
+    private struct Entry: Sendable {
+        var status: IndexRecord.Status
+        var kind: IndexRecord.Kind
+        var installed: Bool
+    }
+
+    /// Knows nothing of any row.
+    ///
+    /// - Parameter old: The index that was read.
+    init(_ files: FileTable = FileTable(), old: StatIndex = .empty) {
+        numbers = Array(repeating: 0, count: files.count)
+        self.files = files
+        self.old = old
+    }
 
     subscript(row: Int) -> IndexRecord? {
-        get { numbers[row] == 0 ? nil : entries[Int(numbers[row]) - 1].record }
-        set {
-            if let newValue { take([(row, newValue)]) } else { numbers[row] = 0 }
-        }
+        let number = numbers[row]
+        if number & Self.isOld != 0 { return old.record(Int(number & ~Self.isOld)) }
+        guard number != 0, let digest = files.contentDigest(row) else { return nil }
+        let entry = entries[Int(number) - 1]
+        return IndexRecord(entry.status, digest: digest, kind: entry.kind, installed: entry.installed)
     }
 
     /// Whether there is a record for a row.
@@ -22,13 +44,40 @@ struct RecordColumn: Sendable {
     /// How many rows have a record.
     var count: Int { numbers.count { $0 != 0 } }
 
-    /// Takes records over; the later one counts. Nothing is copied when these are the first.
+    /// The rows that have a record, ascending.
+    var rows: some Sequence<Int> { numbers.indices.lazy.filter { numbers[$0] != 0 } }
+
+    /// Takes over records of files that hold what the manifest says; the later one counts.
     mutating func take(_ more: [(row: Int, record: IndexRecord)]) {
-        let first = entries.count
-        if entries.isEmpty { entries = more } else { entries += more }
-        // A manifest has at most five million rows, and each gets a record or two.
-        for (position, entry) in more.enumerated() {
-            numbers[entry.row] = UInt32(clamping: first + position + 1)
+        for (row, record) in more {
+            entries.append(Entry(status: record.status, kind: record.kind, installed: record.installed))
+            // A manifest has at most five million rows, and each gets a record or two.
+            numbers[row] = UInt32(clamping: entries.count)
         }
+    }
+
+    /// Takes over everything another column of the same manifest has got; nothing is copied when it is the first.
+    mutating func take(_ other: RecordColumn) {
+        let first = UInt32(clamping: entries.count)
+        if entries.isEmpty { entries = other.entries } else { entries += other.entries }
+        for row in other.rows where other.numbers[row] & Self.isOld == 0 {
+            numbers[row] = first + other.numbers[row]
+        }
+    }
+
+    /// Says that what the index knows is still true.
+    ///
+    /// - Parameter more: Rows, and positions in the index; one has at most 2³¹ - 1.
+    mutating func take(old more: [(row: Int, position: Int)]) {
+        for (row, position) in more { numbers[row] = UInt32(clamping: position) | Self.isOld }
+    }
+}
+
+extension FileTable {
+    /// What the index has as a row's digest: of the content; for a link, of the target's text. `nil` when there is no
+    /// memory to hash with: then nothing is known of the row.
+    func contentDigest(_ row: Int) -> SHA256Digest? {
+        guard let target = linkTarget(row), kind(row) == .link else { return digest(row) }
+        return try? sha256(target)
     }
 }

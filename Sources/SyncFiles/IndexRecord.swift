@@ -14,14 +14,19 @@ package struct IndexRecord: Equatable, Sendable {
         case link = 3
     }
 
-    package var device: UInt64 = 0
-    package var inode: UInt64 = 0
-    /// **Bytes**.
-    package var size: UInt64 = 0
-    /// **Nanoseconds** since 1970.
-    package var modified: Int64 = 0
-    /// **Nanoseconds** since 1970.
-    package var changed: Int64 = 0
+    /// What the filesystem says of a file that nobody has touched.
+    package struct Status: Equatable, Sendable {
+        package var device: UInt64 = 0
+        package var inode: UInt64 = 0
+        /// **Bytes**.
+        package var size: UInt64 = 0
+        /// **Nanoseconds** since 1970.
+        package var modified: Int64 = 0
+        /// **Nanoseconds** since 1970.
+        package var changed: Int64 = 0
+    }
+
+    package var status: Status
     package var digest: SHA256Digest
     package var kind: Kind
     /// Whether a pull put it there, rather than found it there. Only such files are ever pruned.
@@ -31,15 +36,15 @@ package struct IndexRecord: Equatable, Sendable {
     /// kind (1), flags (1).
     static let byteCount = 80
 
-    package init(status: FileStatus, digest: SHA256Digest, kind: Kind, installed: Bool) {
-        device = status.device
-        inode = status.inode
-        size = status.size
-        modified = status.modified
-        changed = status.changed
+    package init(_ status: Status, digest: SHA256Digest, kind: Kind, installed: Bool) {
+        self.status = status
         self.digest = digest
         self.kind = kind
         self.installed = installed
+    }
+
+    package init(status: FileStatus, digest: SHA256Digest, kind: Kind, installed: Bool) {
+        self.init(Status(status), digest: digest, kind: kind, installed: installed)
     }
 
     /// Whether a file with this status is the one that was verified.
@@ -51,8 +56,7 @@ package struct IndexRecord: Equatable, Sendable {
             case .executable: status.kind == .file && status.isExecutable
             case .link: status.kind == .link
             }
-        return sameKind && status.size == size && status.modified == modified && status.changed == changed
-            && status.inode == inode && status.device == device
+        return sameKind && Status(status) == self.status
     }
 }
 
@@ -64,11 +68,13 @@ extension IndexRecord {
         guard let kind = Kind(rawValue: bytes[78]), kind != .none,
             let digest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: bytes[40..<72]))
         else { return nil }
-        device = word(0)
-        inode = word(8)
-        size = word(16)
-        modified = Int64(bitPattern: word(24))
-        changed = Int64(bitPattern: word(32))
+        status = Status(
+            device: word(0),
+            inode: word(8),
+            size: word(16),
+            modified: Int64(bitPattern: word(24)),
+            changed: Int64(bitPattern: word(32))
+        )
         self.digest = digest
         self.kind = kind
         installed = bytes[79] & 1 != 0
@@ -78,15 +84,27 @@ extension IndexRecord {
         func put(_ value: some FixedWidthInteger, _ offset: Int) {
             target.storeBytes(of: value.littleEndian, toByteOffset: offset, as: type(of: value.littleEndian))
         }
-        put(device, 0)
-        put(inode, 8)
-        put(size, 16)
-        put(modified, 24)
-        put(changed, 32)
+        put(status.device, 0)
+        put(status.inode, 8)
+        put(status.size, 16)
+        put(status.modified, 24)
+        put(status.changed, 32)
         digest.store(to: target + 40)
         put(pathOffset, 72)
         put(pathLength, 76)
         put(kind.rawValue, 78)
         put(UInt8(installed ? 1 : 0), 79)
+    }
+}
+
+extension IndexRecord.Status {
+    package init(_ status: FileStatus) {
+        self.init(
+            device: status.device,
+            inode: status.inode,
+            size: status.size,
+            modified: status.modified,
+            changed: status.changed
+        )
     }
 }

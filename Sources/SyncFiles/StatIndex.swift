@@ -143,7 +143,7 @@ package struct StatIndex: Sendable {
     /// Whether a record may stand for its file at all: not when the file was last touched in, or after, the
     /// clock tick in which the index was written.
     package func trusts(_ record: IndexRecord) -> Bool {
-        record.modified < stamp && record.changed < stamp
+        record.status.modified < stamp && record.status.changed < stamp
     }
 
     private func recordChecked(_ index: Int) -> IndexRecord? {

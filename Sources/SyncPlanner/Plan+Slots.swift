@@ -1,16 +1,15 @@
+package import SyncManifest
 package import SyncModel
 
 extension Plan {
     static let noDelta = UInt32.max
 
-    /// One stored blob and what it must become, in **72 bytes**: a plan of a million files has a million.
+    /// One stored blob and what it must become, in **40 bytes**: a plan of a million files has a million.
     package struct Slot: Sendable, Equatable {
         private var offset: UInt64
         private var storedLength: UInt64
         /// **Bytes** after decoding.
         package var rawLength: UInt64
-        /// SHA-256 of the raw bytes.
-        package var digest: SHA256Digest
         private var firstTarget: UInt32
         private var targetCount: UInt32
         private var deltaNumber: UInt32
@@ -21,14 +20,12 @@ extension Plan {
             range: Range<UInt64>,
             rawLength: UInt64,
             codec: Codec,
-            digest: SHA256Digest,
             targets: Range<Int>,
             delta: Int? = nil
         ) {
             (offset, storedLength) = (range.lowerBound, range.length)
             self.rawLength = rawLength
             self.codec = codec
-            self.digest = digest
             (firstTarget, targetCount) = (
                 UInt32(clamping: targets.lowerBound), UInt32(clamping: targets.count)
             )
@@ -80,5 +77,13 @@ extension Plan {
 
         /// Whether the blob is all of the file: not one of several, nor the rest of one.
         package var isStandalone: Bool { isWhole && fileOffset == 0 }
+    }
+
+    /// SHA-256 of a slot's raw bytes; slots do not keep it.
+    package func digest(of slot: Slot, in files: FileTable) -> SHA256Digest {
+        let target = targets[slot.targets.lowerBound]
+        let blobs = files.blobs(target.row)
+        guard !target.isStandalone, !blobs.isEmpty else { return files.digest(target.row) }
+        return files.digest(of: blobs[blobs.startIndex + target.blob], in: target.row)
     }
 }

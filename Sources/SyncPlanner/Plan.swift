@@ -155,19 +155,20 @@ private struct Piece {
             range: offset..<(offset &+ storedLength),
             rawLength: blob.rawLength,
             codec: delta == Plan.noDelta ? blob.codec : .zstd,
-            digest: manifest.files.digest(of: blob, in: target.row),
             targets: targets,
             delta: delta == Plan.noDelta ? nil : Int(delta)
         )
     }
 
-    /// Whether these are the same stored bytes as a slot's, decoded the same way.
-    func isSameBlob(as slot: Plan.Slot, of manifest: Manifest) -> Bool {
-        guard slot.range == offset..<(offset &+ storedLength), (slot.delta == nil) == (delta == Plan.noDelta)
+    /// Whether these are the same stored bytes as another piece's, decoded the same way.
+    func isSameBlob(as other: Piece, of manifest: Manifest) -> Bool {
+        guard (pack, offset, storedLength) == (other.pack, other.offset, other.storedLength),
+            (delta == Plan.noDelta) == (other.delta == Plan.noDelta)
         else { return false }
-        let blob = blob(in: manifest)
-        return slot.rawLength == blob.rawLength && (delta != Plan.noDelta || slot.codec == blob.codec)
-            && slot.digest == manifest.files.digest(of: blob, in: target.row)
+        let (own, others) = (blob(in: manifest), other.blob(in: manifest))
+        return own.rawLength == others.rawLength && (delta != Plan.noDelta || own.codec == others.codec)
+            && manifest.files.digest(of: own, in: target.row)
+                == manifest.files.digest(of: others, in: other.target.row)
     }
 }
 
@@ -186,7 +187,6 @@ private func addLoose(_ row: Int, of manifest: Manifest, prefix: UInt64, to plan
             range: start..<size,
             rawLength: size - start,
             codec: .identity,
-            digest: manifest.files.digest(row),
             targets: (plan.targets.count - 1)..<plan.targets.count
         )
     )
@@ -209,8 +209,7 @@ private func cut(_ pieces: [Piece], of manifest: Manifest, rule: CoalescingRule,
             repeat {
                 plan.targets.append(pieces[index].target)
                 index += 1
-            } while index < pieces.count && pieces[index].pack == pack
-                && pieces[index].isSameBlob(as: slot, of: manifest)
+            } while index < pieces.count && pieces[index].isSameBlob(as: piece, of: manifest)
             slot.targets = firstTarget..<plan.targets.count
             plan.slots.append(slot)
             plan.packBytes = plan.packBytes &+ piece.storedLength

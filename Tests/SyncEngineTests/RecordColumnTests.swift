@@ -1,6 +1,8 @@
 import Foundation
 import SyncFiles
+import SyncManifest
 import SyncModel
+import SyncTestKit
 import Testing
 
 @testable import SyncEngine
@@ -12,20 +14,43 @@ struct RecordColumnTests {
         defer { close(root) }
         let found = SyncFiles.status(root)
         var record = IndexRecord(status: try #require(found), digest: .zero, kind: .file, installed: true)
-        record.inode = inode
+        record.status.inode = inode
         return record
+    }
+
+    private static func files(_ count: Int) throws -> FileTable {
+        let digest = String(repeating: "00", count: 32)
+        let rows = (0..<count).map { "{\"path\":\"f\($0)\",\"size\":1,\"sha256\":\"\(digest)\",\"urls\":[\"x\"]}" }
+        let text =
+            "{\"format\":\"syncagent-manifest/1\",\"project\":\"com.example.p\",\"files\":[\(rows.joined(separator: ","))]}"
+        return try ManifestLoader.load(Array(text.utf8), digest: .zero).files
     }
 
     @Test("Records come back by row, and the later one counts")
     func later() throws {
-        var column = RecordColumn(count: 5)
+        var column = RecordColumn(try Self.files(5))
         #expect(column.count == 0 && column[0] == nil)
         column.take([(1, try Self.record(11)), (3, try Self.record(13))])
         column.take([(3, try Self.record(33)), (0, try Self.record(10))])
-        column[4] = try Self.record(14)
-        column[1] = nil
-        #expect((0..<5).map { column[$0]?.inode } == [10, nil, nil, 33, 14])
-        #expect((0..<5).map { column.has($0) } == [true, false, false, true, true])
+        #expect((0..<5).map { column[$0]?.status.inode } == [10, 11, nil, 33, nil])
+        #expect((0..<5).map { column.has($0) } == [true, true, false, true, false])
         #expect(column.count == 3)
+    }
+
+    @Test("What the index knows is not kept twice, and what was looked at later counts")
+    func old() throws {
+        let place = try TemporaryRoot()
+        let destination = try Destination.open(path: place.path("dest"), create: true)
+        var writer = StatIndexWriter(in: destination)
+        for (number, path) in ["a", "b", "c"].enumerated() {
+            let record = try Self.record(UInt64(20 + number))
+            Array(path.utf8).withUnsafeBufferPointer { _ = writer.append(record, path: $0) }
+        }
+        try writer.write(owner: "p", completion: nil, durable: false)
+        var column = RecordColumn(try Self.files(4), old: StatIndex.read(from: destination))
+        column.take(old: [(0, 2), (3, 0)])
+        column.take([(1, try Self.record(11)), (3, try Self.record(13))])
+        #expect((0..<4).map { column[$0]?.status.inode } == [22, 11, nil, 13])
+        #expect(column.count == 3 && !column.has(2))
     }
 }

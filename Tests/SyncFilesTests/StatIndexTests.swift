@@ -22,14 +22,14 @@ struct StatIndexTests {
             kind: kind,
             installed: installed
         )
-        record.size = UInt64(number)
-        record.modified = 1_000 + Int64(number)
-        record.changed = 2_000 + Int64(number)
+        record.status.size = UInt64(number)
+        record.status.modified = 1_000 + Int64(number)
+        record.status.changed = 2_000 + Int64(number)
         return record
     }
 
     private func writeIndex(completion: StatIndex.Completion? = nil) throws -> [IndexRecord] {
-        var writer = StatIndexWriter(expecting: paths.count)
+        var writer = StatIndexWriter(in: fixture.destination)
         var records: [IndexRecord] = []
         for (number, path) in paths.enumerated() {
             let kind: IndexRecord.Kind = number == 1 ? .executable : number == 2 ? .link : .file
@@ -38,7 +38,6 @@ struct StatIndexTests {
             writer.append(record, path: path)
         }
         try writer.write(
-            to: fixture.destination,
             owner: "com.example\ngroup",
             completion: completion,
             durable: false
@@ -66,8 +65,8 @@ struct StatIndexTests {
 
     @Test("An index without files and without completion is an index")
     func emptyIndex() throws {
-        let writer = StatIndexWriter(expecting: 0)
-        try writer.write(to: fixture.destination, owner: "p", completion: nil, durable: true)
+        let writer = StatIndexWriter(in: fixture.destination)
+        try writer.write(owner: "p", completion: nil, durable: true)
         let index = StatIndex.read(from: fixture.destination)
         #expect(index.count == 0 && index.owner == "p" && index.completion == nil)
     }
@@ -151,11 +150,11 @@ struct StatIndexTests {
         let index = StatIndex.read(from: fixture.destination)
         var record = try record(1)
         #expect(index.trusts(record))
-        record.modified = index.stamp
+        record.status.modified = index.stamp
         #expect(!index.trusts(record))
-        record.modified = index.stamp - 1
+        record.status.modified = index.stamp - 1
         #expect(index.trusts(record))
-        record.changed = index.stamp
+        record.status.changed = index.stamp
         #expect(!index.trusts(record))
     }
 
@@ -164,9 +163,9 @@ struct StatIndexTests {
         try fixture.root.write("new", to: "dest/new")
         let status = try #require(fixture.status("new"))
         let record = IndexRecord(status: status, digest: .zero, kind: .file, installed: true)
-        var writer = StatIndexWriter(expecting: 1)
+        var writer = StatIndexWriter(in: fixture.destination)
         writer.append(record, path: "new")
-        try writer.write(to: fixture.destination, owner: "p", completion: nil, durable: false)
+        try writer.write(owner: "p", completion: nil, durable: false)
         let index = StatIndex.read(from: fixture.destination)
         #expect(index.trusts(record))
         #expect(record.matches(status))

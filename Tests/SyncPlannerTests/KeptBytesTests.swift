@@ -13,7 +13,6 @@ struct KeptBytesTests {
                 range: range,
                 rawLength: 100_000,
                 codec: .identity,
-                digest: .zero,
                 targets: 0..<0
             )
         }

@@ -70,7 +70,6 @@ struct SpanUnpackerTests {
                 range: ($0.lowerBound + start)..<($0.upperBound + start),
                 rawLength: $0.length,
                 codec: .identity,
-                digest: .zero,
                 targets: 0..<0
             )
         }

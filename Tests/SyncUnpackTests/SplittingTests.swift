@@ -39,7 +39,6 @@ struct SplittingTests {
                 range: start..<(start + 100),
                 rawLength: 100,
                 codec: .identity,
-                digest: .zero,
                 targets: 0..<0
             )
         }

@@ -18,12 +18,12 @@ enum IndexBenchmarks {
         let place = try ScratchDirectory()
         let destination = try Destination.open(path: place.path, create: true)
         guard let status = SyncFiles.status(destination.root) else { throw WrongResult("no status") }
-        var writer = StatIndexWriter(expecting: files)
+        var writer = StatIndexWriter(in: destination)
         for index in 0..<files {
             let record = IndexRecord(status: status, digest: .zero, kind: .file, installed: true)
             Array(SmallSet.path(index).utf8).withUnsafeBufferPointer { _ = writer.append(record, path: $0) }
         }
-        try writer.write(to: destination, owner: "benchmark", completion: nil, durable: false)
+        try writer.write(owner: "benchmark", completion: nil, durable: false)
         return {
             _ = place
             let index = StatIndex.read(from: destination)

@@ -32,7 +32,7 @@ enum UnpackBenchmark {
             let workers = WorkerPool(count: 1)
             return {
                 let calls = sa_allocations()
-                let consumer = Verifier(plan)
+                let consumer = Verifier(plan, manifest.files)
                 for span in plan.spans.indices {
                     try feed(span, of: plan, from: set.pack, to: consumer, pool, workers)
                 }
@@ -72,8 +72,9 @@ enum UnpackBenchmark {
     private final class Verifier: BlobConsumer {
         let right = Atomic(0)
         private let plan: Plan
+        private let files: FileTable
 
-        init(_ plan: Plan) { self.plan = plan }
+        init(_ plan: Plan, _ files: FileTable) { (self.plan, self.files) = (plan, files) }
 
         func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout Worker) {
             let wanted = plan.slots[slot]
@@ -84,7 +85,7 @@ enum UnpackBenchmark {
                     try worker.decompressor.decode(stored, into: scratch)
                     raw = UnsafeRawBufferPointer(scratch)
                 }
-                if try worker.hasher.digest(of: raw) == wanted.digest { right.add(1, ordering: .relaxed) }
+                if try worker.hasher.digest(of: raw) == plan.digest(of: wanted, in: files) { right.add(1, ordering: .relaxed) }
             } catch {
                 // Not right, so not counted.
             }

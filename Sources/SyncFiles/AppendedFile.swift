@@ -1,0 +1,117 @@
+import CPosix
+import SyncDigest
+import SyncModel
+
+/// A file in a directory that grows at its end, through a buffer of 64 KiB. It is made when the buffer is full for
+/// the first time, or when its descriptor is asked for. The first failure is kept; nothing is written after it.
+struct AppendedFile: ~Copyable {
+    /// **Bytes** appended.
+    private(set) var length: UInt64 = 0
+    /// Why it could not be written; `nil` while all is well.
+    private(set) var failure: FileError?
+    private let directory: Int32
+    private let name: String
+    /// For messages.
+    private let shown: String
+    /// Whether it has no name once it is open.
+    private let isUnnamed: Bool
+    private var file: Descriptor?
+    private var buffer: [UInt8] = []
+    private static let bufferLength = 1 << 16
+
+    init(_ name: String, in destination: Destination, isUnnamed: Bool = false) {
+        self.name = name
+        self.isUnnamed = isUnnamed
+        directory = destination.state
+        shown = "\(destination.path)/.syncagent/\(name)"
+        buffer.reserveCapacity(Self.bufferLength)
+    }
+
+    mutating func append(_ bytes: some Collection<UInt8>) {
+        if buffer.count + bytes.count > Self.bufferLength { flush() }
+        buffer.append(contentsOf: bytes)
+        length += UInt64(bytes.count)
+    }
+
+    /// The descriptor, with everything written; the file is open until this value ends.
+    ///
+    /// - Throws: The first failure of all.
+    mutating func written() throws(FileError) -> Int32 {
+        flush()
+        if let failure { throw failure }
+        return raw
+    }
+
+    /// Appends everything another file has.
+    mutating func append(contentsOf other: inout AppendedFile) throws(FileError) {
+        if let failure = other.failure { throw failure }
+        var offset: UInt64 = 0
+        while offset < other.length - UInt64(other.buffer.count) {
+            let count = Int(min(UInt64(Self.bufferLength), other.length - UInt64(other.buffer.count) - offset))
+            flush()
+            var read = 0
+            let source = other.raw
+            buffer = [UInt8](unsafeUninitializedCapacity: count) { target, used in
+                read = readFully(source, into: UnsafeMutableRawBufferPointer(target), at: offset)
+                used = max(0, read)
+            }
+            guard read == count else {
+                throw FileError(step: "read back", path: other.shown, code: read < 0 ? sa_errno() : EIO)
+            }
+            length += UInt64(count)
+            offset += UInt64(count)
+        }
+        append(other.buffer)
+    }
+
+    private var raw: Int32 {
+        switch file {
+        case .some(let file): file.raw
+        case .none: -1
+        }
+    }
+
+    private mutating func flush() {
+        guard failure == nil else { return buffer.removeAll(keepingCapacity: true) }
+        if raw < 0 {
+            let opened = sa_openat(directory, name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
+            guard opened >= 0 else {
+                failure = .last("create", shown)
+                return
+            }
+            file = Descriptor(owning: opened)
+            if isUnnamed { unlinkat(directory, name, 0) }
+        }
+        let start = length - UInt64(buffer.count)
+        let code = buffer.withUnsafeBytes { writeAll(raw, $0, at: start) }
+        if code != 0 { failure = FileError(step: "write", path: shown, code: code) }
+        buffer.removeAll(keepingCapacity: true)
+    }
+}
+
+/// The SHA-256 of a file's first **bytes**, read through one buffer.
+///
+/// - Throws: ``FileError`` with this path.
+func sha256(of descriptor: Int32, length: UInt64, shown: String) throws(FileError) -> SHA256Digest {
+    var buffer = [UInt8](repeating: 0, count: 1 << 16)
+    var offset: UInt64 = 0
+    do {
+        var hasher = try SHA256Hasher()
+        while offset < length {
+            let count = Int(min(UInt64(buffer.count), length - offset))
+            let read = buffer.withUnsafeMutableBytes {
+                readFully(descriptor, into: UnsafeMutableRawBufferPointer(rebasing: $0[..<count]), at: offset)
+            }
+            guard read == count else {
+                throw FileError(step: "read back", path: shown, code: read < 0 ? sa_errno() : EIO)
+            }
+            try buffer.withUnsafeBytes { try hasher.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+            offset += UInt64(count)
+        }
+        return try hasher.finish()
+    } catch let error as FileError {
+        throw error
+    } catch {
+        throw FileError(step: "hash", path: shown, code: 0, remark: "\(error)")
+    }
+}
