@@ -103,5 +103,5 @@ extension CurlWorker {
     /// A cut costs a new connection and what is under way behind it: some round trips, and bytes that come in vain.
     private static let worthwhile: Duration = .milliseconds(750)
     /// A request of its own costs its connection a round trip: the piece should take some times as long.
-    private static let shortest: Duration = .milliseconds(300)
+    private static let shortest: Duration = .milliseconds(500)
 }
