@@ -73,7 +73,8 @@ struct DeltaBases: Sendable {
         for entry in 0..<index.count where !deltas.isEmpty {
             guard let record = index.record(entry), record.kind != .link,
                 let users = deltas[record.digest],
-                let opened = search.open(.indexed(entry), number: checks.count), opened.size == record.status.size
+                let opened = search.open(.indexed(entry), number: checks.count),
+                opened.size == record.status.size
             else { continue }
             deltas[record.digest] = nil
             checks.append((opened.file, users))

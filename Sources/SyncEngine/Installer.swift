@@ -109,7 +109,8 @@ final class Installer: BlobConsumer {
             let base = UnsafeRawBufferPointer(worker.base(bases.length(delta)))
             do {
                 try worker.decompressor.decode(stored, behind: base, into: raw)
-                guard try worker.hasher.digest(of: UnsafeRawBufferPointer(raw)) != plan.digest(of: wanted, in: manifest.files) else {
+                let digest = try worker.hasher.digest(of: UnsafeRawBufferPointer(raw))
+                guard digest != plan.digest(of: wanted, in: manifest.files) else {
                     return install(UnsafeRawBufferPointer(raw), slot, &worker)
                 }
                 reason = "the delta gives other bytes"

@@ -45,9 +45,10 @@ struct AppendedFile: ~Copyable {
     /// Appends everything another file has.
     mutating func append(contentsOf other: inout AppendedFile) throws(FileError) {
         if let failure = other.failure { throw failure }
+        let onDisk = other.length - UInt64(other.buffer.count)
         var offset: UInt64 = 0
-        while offset < other.length - UInt64(other.buffer.count) {
-            let count = Int(min(UInt64(Self.bufferLength), other.length - UInt64(other.buffer.count) - offset))
+        while offset < onDisk {
+            let count = Int(min(UInt64(Self.bufferLength), onDisk - offset))
             flush()
             var read = 0
             let source = other.raw

@@ -20,7 +20,9 @@ struct RecordColumnTests {
 
     private static func files(_ count: Int) throws -> FileTable {
         let digest = String(repeating: "00", count: 32)
-        let rows = (0..<count).map { "{\"path\":\"f\($0)\",\"size\":1,\"sha256\":\"\(digest)\",\"urls\":[\"x\"]}" }
+        let rows = (0..<count).map {
+            #"{"path":"f\#($0)","size":1,"sha256":"\#(digest)","urls":["x"]}"#
+        }
         let text =
             "{\"format\":\"syncagent-manifest/1\",\"project\":\"com.example.p\",\"files\":[\(rows.joined(separator: ","))]}"
         return try ManifestLoader.load(Array(text.utf8), digest: .zero).files

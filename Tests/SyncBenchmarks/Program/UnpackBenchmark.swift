@@ -85,7 +85,9 @@ enum UnpackBenchmark {
                     try worker.decompressor.decode(stored, into: scratch)
                     raw = UnsafeRawBufferPointer(scratch)
                 }
-                if try worker.hasher.digest(of: raw) == plan.digest(of: wanted, in: files) { right.add(1, ordering: .relaxed) }
+                if try worker.hasher.digest(of: raw) == plan.digest(of: wanted, in: files) {
+                    right.add(1, ordering: .relaxed)
+                }
             } catch {
                 // Not right, so not counted.
             }
