@@ -63,6 +63,37 @@ struct StatIndexTests {
         #expect(index.withPath(1) { $0.baseAddress.map { $0[3] } } == 0, "a NUL stands behind a path")
     }
 
+    @Test("An index larger than the buffers it goes through is read back as it was")
+    func large() throws {
+        var writer = StatIndexWriter(in: fixture.destination)
+        let names = (0..<5_000).map { "directory/a-name-of-some-length-\(10_000 + $0)" }
+        for (number, name) in names.enumerated() { writer.append(try record(number % 200), path: name) }
+        try writer.write(owner: "p", completion: nil, durable: false)
+        let index = StatIndex.read(from: fixture.destination)
+        #expect(index.count == names.count)
+        #expect((0..<index.count).map { index.withPath($0) { String(decoding: $0, as: UTF8.self) } } == names)
+        #expect(index.record(4_999) == (try record(4_999 % 200)))
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: fixture.root.path("dest/.syncagent"))
+                .contains("index.paths") == false
+        )
+    }
+
+    @Test("What went wrong while records came is told at the end, and the index that was there stays")
+    func cannotWrite() throws {
+        let before = try writeIndex()
+        try fixture.root.write("", to: "dest/.syncagent/index.new/in-the-way")
+        var writer = StatIndexWriter(in: fixture.destination)
+        for number in 0..<5_000 { writer.append(try record(1), path: "\(10_000 + number)") }
+        do throws(FileError) {
+            try writer.write(owner: "p", completion: nil, durable: false)
+            Issue.record("it was written")
+        } catch {
+            #expect(error.step == "create" && error.path.hasSuffix(".syncagent/index.new"))
+        }
+        #expect(StatIndex.read(from: fixture.destination).count == before.count)
+    }
+
     @Test("An index without files and without completion is an index")
     func emptyIndex() throws {
         let writer = StatIndexWriter(in: fixture.destination)

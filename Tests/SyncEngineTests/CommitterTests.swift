@@ -1,0 +1,76 @@
+import Foundation
+import SyncFiles
+import SyncManifest
+import SyncPlugins
+import SyncTestKit
+import Synchronization
+import Testing
+
+@testable import SyncEngine
+
+@Suite("The committer", .timeLimit(.minutes(3)))
+struct CommitterTests {
+    /// Lets nothing pass until it is opened, as a disk that is slow.
+    private final class Gate: FileVerifier {
+        private let state = Mutex((isOpen: false, hasCaller: false))
+        var hasCaller: Bool { state.withLock(\.hasCaller) }
+
+        func open() { state.withLock { $0.isOpen = true } }
+
+        func verify(_ files: [StagedFile]) throws(PluginError) -> [FileVerdict] {
+            state.withLock { $0.hasCaller = true }
+            while !state.withLock(\.isOpen) { usleep(1_000) }
+            return files.map { _ in .accepted }
+        }
+    }
+
+    private static func manifest(_ count: Int) throws -> Manifest {
+        let digest = String(repeating: "00", count: 32)
+        let rows = (0..<count).map {
+            #"{"path":"f\#(1_000_000 + $0)","size":1,"sha256":"\#(digest)","urls":["x"]}"#
+        }
+        let text =
+            #"{"format":"syncagent-manifest/1","project":"com.example.p","files":[\#(rows.joined(separator: ","))]}"#
+        return try ManifestLoader.load(Array(text.utf8), digest: .zero)
+    }
+
+    @Test("Whoever brings verified files faster than the disk takes them waits: the queue is bounded")
+    func bounded() async throws {
+        let count = 40_000
+        let manifest = try Self.manifest(count)
+        let place = try TemporaryRoot()
+        let destination = try Destination.open(path: place.path("dest"), create: true)
+        let staging = try Staging(destination, lanes: 1)
+        let gate = Gate()
+        let committer = Committer(
+            manifest: manifest,
+            destination: destination,
+            staging: staging,
+            isDurable: false,
+            verifications: [FileVerification(name: "gate", verifier: gate)]
+        ) { _ in }
+        let added = Atomic(0)
+        let isDone = Atomic(false)
+        Thread.detachNewThread {
+            for row in 0..<count {
+                // None of them is there: each fails when its turn comes, and that is all it takes here.
+                let file = staging.newFile(lane: 0, digest: manifest.files.digest(row))
+                committer.add(Committer.Staged(row: row, file: file))
+                added.add(1, ordering: .relaxed)
+            }
+            isDone.store(true, ordering: .releasing)
+        }
+        var before = -1
+        while !gate.hasCaller || added.load(ordering: .relaxed) != before {
+            before = added.load(ordering: .relaxed)
+            try await Task.sleep(for: .milliseconds(300))
+        }
+        // One batch is with the verifier, and as many as may wait do; each has at most 16,384.
+        #expect((16_384...32_768).contains(before))
+        #expect(!isDone.load(ordering: .acquiring))
+        gate.open()
+        while !isDone.load(ordering: .acquiring) { try await Task.sleep(for: .milliseconds(5)) }
+        let outcome = committer.finish()
+        #expect(outcome.failures.count == count && outcome.records.count == 0)
+    }
+}
