@@ -1,6 +1,7 @@
 import Foundation
 import SyncFiles
 import SyncManifest
+import SyncModel
 import SyncPlugins
 import SyncTestKit
 import Synchronization
@@ -67,7 +68,8 @@ struct CommitterTests {
         }
         // One batch is with the verifier, and as many as may wait do; each has at most 16,384.
         #expect((16_384...32_768).contains(before))
-        #expect(!isDone.load(ordering: .acquiring))
+        let wasDone = isDone.load(ordering: .acquiring)
+        #expect(!wasDone)
         gate.open()
         while !isDone.load(ordering: .acquiring) { try await Task.sleep(for: .milliseconds(5)) }
         let outcome = committer.finish()
