@@ -135,29 +135,8 @@ final class ChunkReader {
     /// Gives the hasher to `body`.
     func withHasher<R>(_ body: (inout SHA256Hasher) -> R) -> R { body(&hasher) }
 
-    /// Reads a part of a file piece by piece.
-    ///
-    /// - Parameter take: Told of each piece and its offset in the part; `false` ends the reading.
-    /// - Returns: The SHA-256 of the part; `nil` when it could not be read to its end.
-    func digest(
-        of file: Int32,
-        _ range: Range<UInt64>,
-        take: (UnsafeRawBufferPointer, UInt64) -> Bool = { _, _ in true }
-    ) -> SHA256Digest? {
-        var offset = range.lowerBound
-        do {
-            try hasher.reset()
-            while offset < range.upperBound {
-                let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
-                let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
-                guard readFully(file, into: piece, at: offset) == count else { return nil }
-                try hasher.update(UnsafeRawBufferPointer(piece))
-                guard take(UnsafeRawBufferPointer(piece), offset - range.lowerBound) else { return nil }
-                offset += UInt64(count)
-            }
-            return try hasher.finish()
-        } catch {
-            return nil
-        }
+    /// The SHA-256 of a part of a file; `nil` when it could not be read to its end.
+    func digest(of file: Int32, _ range: Range<UInt64>) -> SHA256Digest? {
+        sha256(of: file, range, with: &hasher, through: buffer)
     }
 }

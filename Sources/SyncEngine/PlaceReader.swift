@@ -172,20 +172,6 @@ struct PlaceReader: ~Copyable {
 
     /// The SHA-256 of an open file of this many **bytes**; `nil` when it cannot be read or has another length.
     private mutating func digest(of file: Int32, size: UInt64) -> SHA256Digest? {
-        var offset: UInt64 = 0
-        do {
-            try hasher.reset()
-            while offset < size {
-                let part = UnsafeMutableRawBufferPointer(
-                    rebasing: buffer[..<Int(min(UInt64(buffer.count), size - offset))]
-                )
-                guard readFully(file, into: part, at: offset) == part.count else { return nil }
-                try hasher.update(UnsafeRawBufferPointer(part))
-                offset += UInt64(part.count)
-            }
-            return try hasher.finish()
-        } catch {
-            return nil
-        }
+        sha256(of: file, 0..<size, with: &hasher, through: buffer)
     }
 }

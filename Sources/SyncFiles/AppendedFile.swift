@@ -1,6 +1,4 @@
 import CPosix
-import SyncDigest
-import SyncModel
 
 /// A file in a directory that grows at its end, through a buffer of 64 KiB. It is made when the buffer is full for
 /// the first time, or when its descriptor is asked for. The first failure is kept; nothing is written after it.
@@ -87,32 +85,5 @@ struct AppendedFile: ~Copyable {
         let code = buffer.withUnsafeBytes { writeAll(raw, $0, at: start) }
         if code != 0 { failure = FileError(step: "write", path: shown, code: code) }
         buffer.removeAll(keepingCapacity: true)
-    }
-}
-
-/// The SHA-256 of a file's first **bytes**, read through one buffer.
-///
-/// - Throws: ``FileError`` with this path.
-func sha256(of descriptor: Int32, length: UInt64, shown: String) throws(FileError) -> SHA256Digest {
-    var buffer = [UInt8](repeating: 0, count: 1 << 16)
-    var offset: UInt64 = 0
-    do {
-        var hasher = try SHA256Hasher()
-        while offset < length {
-            let count = Int(min(UInt64(buffer.count), length - offset))
-            let read = buffer.withUnsafeMutableBytes {
-                readFully(descriptor, into: UnsafeMutableRawBufferPointer(rebasing: $0[..<count]), at: offset)
-            }
-            guard read == count else {
-                throw FileError(step: "read back", path: shown, code: read < 0 ? sa_errno() : EIO)
-            }
-            try buffer.withUnsafeBytes { try hasher.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
-            offset += UInt64(count)
-        }
-        return try hasher.finish()
-    } catch let error as FileError {
-        throw error
-    } catch {
-        throw FileError(step: "hash", path: shown, code: 0, remark: "\(error)")
     }
 }

@@ -300,20 +300,7 @@ package final class PartFile: Sendable {
 
     private func check(_ range: Range<UInt64>, digest: SHA256Digest, hasher: inout SHA256Hasher) -> Bool {
         withUnsafeTemporaryAllocation(byteCount: 1 << 17, alignment: 64) { buffer in
-            var offset = range.lowerBound
-            do {
-                try hasher.reset()
-                while offset < range.upperBound {
-                    let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
-                    let part = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
-                    guard readFully(descriptor.raw, into: part, at: offset) == count else { return false }
-                    try hasher.update(UnsafeRawBufferPointer(part))
-                    offset += UInt64(count)
-                }
-                return try hasher.finish() == digest
-            } catch {
-                return false
-            }
+            sha256(of: descriptor.raw, range, with: &hasher, through: buffer) == digest
         }
     }
 

@@ -70,7 +70,7 @@ package struct StatIndexWriter: ~Copyable {
         head.withUnsafeMutableBytes { header.store(to: $0) }
         let code = head.withUnsafeBytes { writeAll(raw, $0, at: 0) }
         guard code == 0 else { throw FileError(step: "write", path: shown, code: code) }
-        let checksum = try sha256(of: raw, length: index.length, shown: shown)
+        let checksum = try Self.checksum(of: raw, length: index.length, shown: shown)
         withUnsafeTemporaryAllocation(byteCount: 32, alignment: 8) { buffer in
             guard let base = buffer.baseAddress else { return }
             checksum.store(to: base)
@@ -81,6 +81,20 @@ package struct StatIndexWriter: ~Copyable {
         guard sa_rename(destination.state, Self.name, destination.state, "index") == 0 else {
             throw .last("rename", shown)
         }
+    }
+
+    private static func checksum(
+        of descriptor: Int32,
+        length: UInt64,
+        shown: String
+    ) throws(FileError) -> SHA256Digest {
+        let sum = withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 64) {
+            buffer -> SHA256Digest? in
+            guard var hasher = try? SHA256Hasher() else { return nil }  // No memory: told below.
+            return sha256(of: descriptor, 0..<length, with: &hasher, through: buffer)
+        }
+        if let sum { return sum }
+        throw FileError(step: "read back", path: shown, code: 0, remark: "it could not be read or hashed")
     }
 
     private static func stamp(of descriptor: Int32, after newest: Int64) -> Int64 {

@@ -25,20 +25,10 @@ struct CommitterTests {
         }
     }
 
-    private static func manifest(_ count: Int) throws -> Manifest {
-        let digest = String(repeating: "00", count: 32)
-        let rows = (0..<count).map {
-            #"{"path":"f\#(1_000_000 + $0)","size":1,"sha256":"\#(digest)","urls":["x"]}"#
-        }
-        let text =
-            #"{"format":"syncagent-manifest/1","project":"com.example.p","files":[\#(rows.joined(separator: ","))]}"#
-        return try ManifestLoader.load(Array(text.utf8), digest: .zero)
-    }
-
     @Test("Whoever brings verified files faster than the disk takes them waits: the queue is bounded")
     func bounded() async throws {
         let count = 40_000
-        let manifest = try Self.manifest(count)
+        let manifest = try Manifest.ofRows(count)
         let place = try TemporaryRoot()
         let destination = try Destination.open(path: place.path("dest"), create: true)
         let staging = try Staging(destination, lanes: 1)

@@ -18,19 +18,9 @@ struct RecordColumnTests {
         return record
     }
 
-    private static func files(_ count: Int) throws -> FileTable {
-        let digest = String(repeating: "00", count: 32)
-        let rows = (0..<count).map {
-            #"{"path":"f\#($0)","size":1,"sha256":"\#(digest)","urls":["x"]}"#
-        }
-        let text =
-            "{\"format\":\"syncagent-manifest/1\",\"project\":\"com.example.p\",\"files\":[\(rows.joined(separator: ","))]}"
-        return try ManifestLoader.load(Array(text.utf8), digest: .zero).files
-    }
-
     @Test("Records come back by row, and the later one counts")
     func later() throws {
-        var column = RecordColumn(try Self.files(5))
+        var column = RecordColumn(try Manifest.ofRows(5).files)
         #expect(column.count == 0 && column[0] == nil)
         column.take([(1, try Self.record(11)), (3, try Self.record(13))])
         column.take([(3, try Self.record(33)), (0, try Self.record(10))])
@@ -49,7 +39,7 @@ struct RecordColumnTests {
             Array(path.utf8).withUnsafeBufferPointer { _ = writer.append(record, path: $0) }
         }
         try writer.write(owner: "p", completion: nil, durable: false)
-        var column = RecordColumn(try Self.files(4), old: StatIndex.read(from: destination))
+        var column = RecordColumn(try Manifest.ofRows(4).files, old: StatIndex.read(from: destination))
         column.take(old: [(0, 2), (3, 0)])
         column.take([(1, try Self.record(11)), (3, try Self.record(13))])
         #expect((0..<4).map { column[$0]?.status.inode } == [22, 11, nil, 13])

@@ -153,7 +153,10 @@ struct PlanTests {
         let all = try plan(rows)
         #expect(all.slots.map(\.range) == [100..<130, 500..<540])
         #expect(all.slots.map { $0.delta != nil } == [false, true])
-        #expect(all.slots[1].codec == .zstd && all.slots[1].rawLength == 100)
+        #expect(
+            all.slots[1].codec == .zstd && all.slots[1].rawLength == 100
+                && all.digest(of: all.slots[1], in: manifest.files) == manifest.files.digest(0)
+        )
         #expect(all.targets.map(\.row) == [2, 0, 1])
         #expect(all.packBytes == 70 && all.deltaBytes == 40)
         let none = try plan([])

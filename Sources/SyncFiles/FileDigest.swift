@@ -1,0 +1,31 @@
+package import SyncDigest
+package import SyncModel
+
+/// The SHA-256 of a part of an open file.
+///
+/// - Parameters:
+///   - range: **Bytes** of the file.
+///   - hasher: Begun anew.
+///   - buffer: What is read goes through it, piece by piece.
+/// - Returns: `nil` when the part could not be read to its end, or there is no memory to hash with.
+package func sha256(
+    of descriptor: Int32,
+    _ range: Range<UInt64>,
+    with hasher: inout SHA256Hasher,
+    through buffer: UnsafeMutableRawBufferPointer
+) -> SHA256Digest? {
+    var offset = range.lowerBound
+    do {
+        try hasher.reset()
+        while offset < range.upperBound {
+            let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
+            let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
+            guard readFully(descriptor, into: piece, at: offset) == count else { return nil }
+            try hasher.update(UnsafeRawBufferPointer(piece))
+            offset += UInt64(count)
+        }
+        return try hasher.finish()
+    } catch {
+        return nil
+    }
+}
