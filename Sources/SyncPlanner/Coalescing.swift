@@ -10,7 +10,7 @@ package struct CoalescingRule: Sendable, Equatable {
     /// Most gap **bytes** per hundred wanted bytes of one object.
     package var wastePercent: UInt64
 
-    package init(maximumGap: UInt64 = 256 << 10, spanLength: UInt64 = 16 << 20, wastePercent: UInt64 = 10) {
+    package init(maximumGap: UInt64 = 256 << 10, spanLength: UInt64 = 16 << 20, wastePercent: UInt64 = 5) {
         self.maximumGap = maximumGap
         self.spanLength = spanLength
         self.wastePercent = wastePercent

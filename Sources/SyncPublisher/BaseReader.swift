@@ -11,6 +11,8 @@ final class BaseReader {
     private var decompressor: ZstdDecompressor
     private var hasher: SHA256Hasher
     private var packs: [UInt32: Pack] = [:]
+    /// The row read last, and where each of its blobs ends in the file.
+    private var ends: (row: Int, offsets: [UInt64]) = (-1, [])
 
     private final class Pack {
         let file: Descriptor?
@@ -38,18 +40,38 @@ final class BaseReader {
     func read(row: Int, _ range: Range<UInt64>) -> [UInt8]? {
         var result: [UInt8] = []
         result.reserveCapacity(Int(range.upperBound - range.lowerBound))
-        var offset: UInt64 = 0
-        for blob in base.files.blobs(row) {
-            let place = offset..<(offset + blob.rawLength)
-            offset = place.upperBound
-            guard place.overlaps(range) else { continue }
+        let blobs = base.files.blobs(row)
+        var index = firstBlob(row, endingAfter: range.lowerBound)
+        while index < blobs.count, result.count < range.count {
+            let blob = blobs[blobs.startIndex + index]
             guard blob.rawLength <= Self.longestBlob, blob.storedLength <= Self.longestBlob,
                 let raw = raw(blob, base.files.digest(of: blob, in: row))
             else { return nil }
+            let place = (ends.offsets[index] - blob.rawLength)..<ends.offsets[index]
             let part = place.clamped(to: range)
             result += raw[Int(part.lowerBound - place.lowerBound)..<Int(part.upperBound - place.lowerBound)]
+            index += 1
         }
         return UInt64(result.count) == range.upperBound - range.lowerBound ? result : nil
+    }
+
+    private func firstBlob(_ row: Int, endingAfter offset: UInt64) -> Int {
+        if ends.row != row {
+            var end: UInt64 = 0
+            ends = (
+                row,
+                base.files.blobs(row).map {
+                    end &+= $0.rawLength
+                    return end
+                }
+            )
+        }
+        var (low, high) = (0, ends.offsets.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if ends.offsets[middle] <= offset { low = middle + 1 } else { high = middle }
+        }
+        return low
     }
 
     private func raw(_ blob: Blob, _ digest: SHA256Digest) -> [UInt8]? {

@@ -6,7 +6,7 @@ import SyncModel
 
 /// Makes deltas: new blobs once more, as zstd frames behind bytes of the file's former version, in packs of their own.
 ///
-/// Who has the former version fetches the delta, everybody else the blob. One worker at a time has about **4 MiB**.
+/// Who has the former version fetches the delta, everybody else the blob.
 struct DeltaMaker {
     private let root: SharedRoot
     private let tree: SourceTree
@@ -18,15 +18,9 @@ struct DeltaMaker {
     /// The most that the deltas of a file may have of what its new blobs have, in hundredths: they are stored beside
     /// them. Where all together stay below, those that save nothing are stored as well, so that an update finds
     /// everything in one place; else each must stay below by itself.
-    private static let mostPercent: UInt64 = 60
+    private static let mostPercent: UInt64 = 70
     /// Tasks that are worked on before their results are written; part of what decides about the output.
     private static let batch = 32
-
-    /// A delta that was made.
-    private struct Made: Sendable {
-        var bytes: [UInt8]
-        var baseDigest: SHA256Digest
-    }
 
     init(
         _ root: SharedRoot,
@@ -56,10 +50,19 @@ struct DeltaMaker {
         var bytes: UInt64 = 0
         guard !tasks.isEmpty else { return (deltas, bytes) }
         try writer.cut()
-        for start in stride(from: 0, to: tasks.count, by: Self.batch) {
+        var encoders: [DeltaEncoder] = []
+        for _ in 0..<max(1, min(options.jobs, tasks.count)) {
+            let reader = try BaseReader(base.manifest, output)
+            encoders.append(try DeltaEncoder(reader, level: options.level))
+        }
+        var regions = FormerRegions()
+        var start = 0
+        while start < tasks.count {
             if isCancelled() { throw .cancelled }
-            let batch = Array(tasks[start..<min(tasks.count, start + Self.batch)])
-            for (task, made) in paying(zip(batch, try make(batch)).map { ($0, $1) }) {
+            let next = tasks[start..<min(tasks.count, start + Self.batch)]
+            let batch = Array(next.prefix(regions.prepare(next, encoders[0].reader)))
+            start += batch.count
+            for (task, made) in paying(zip(batch, try make(batch, regions, encoders)).map { ($0, $1) }) {
                 let place = try append(made.bytes, to: writer)
                 guard let pack = UInt32(exactly: base.packs.count + place.pack),
                     let blob = UInt32(exactly: task.blob)
@@ -72,7 +75,7 @@ struct DeltaMaker {
                         offset: place.offset,
                         storedLength: UInt64(made.bytes.count),
                         baseFile: base.manifest.files.digest(task.row),
-                        base: task.base,
+                        base: made.base,
                         baseDigest: made.baseDigest
                     )
                 )
@@ -83,7 +86,9 @@ struct DeltaMaker {
     }
 
     /// Leaves out deltas that do not pay.
-    private func paying(_ results: [(task: DeltaPlan.Task, made: Made?)]) -> [(DeltaPlan.Task, Made)] {
+    private func paying(_ results: [(task: DeltaPlan.Task, made: DeltaEncoder.Made?)]) -> [(
+        DeltaPlan.Task, DeltaEncoder.Made
+    )] {
         func isShort(_ delta: UInt64, _ blob: UInt64) -> Bool { delta * 100 <= blob * Self.mostPercent }
         var sums: [Int: (delta: UInt64, blob: UInt64)] = [:]
         for (task, made) in results {
@@ -111,13 +116,17 @@ struct DeltaMaker {
         return try result.get()
     }
 
-    /// Makes the deltas of a batch on as many threads as there are jobs; `nil` where there can be none.
-    private func make(_ batch: [DeltaPlan.Task]) throws(PublishError) -> [Made?] {
+    /// Makes the deltas of a batch, each encoder on a thread of its own; `nil` where there can be none.
+    private func make(
+        _ batch: [DeltaPlan.Task],
+        _ regions: FormerRegions,
+        _ encoders: [DeltaEncoder]
+    ) throws(PublishError) -> [DeltaEncoder.Made?] {
         let results = Results(count: batch.count)
         let threads = WorkThreads()
         let maker = Shared(self)
-        for _ in 0..<min(options.jobs, batch.count) {
-            threads.start { maker.value.work(batch, results) }
+        for encoder in encoders.prefix(batch.count) {
+            threads.start { maker.value.work(batch, regions, encoder, results) }
         }
         threads.join()
         return try results.finish()
@@ -127,7 +136,7 @@ struct DeltaMaker {
     private final class Results: @unchecked Sendable {  // Safe: everything is touched under `monitor` only.
         private let monitor = Monitor(conditions: 1)
         private var next = 0
-        private var made: [Made?]
+        private var made: [DeltaEncoder.Made?]
         private var failure: PublishError?
 
         init(count: Int) { made = Array(repeating: nil, count: count) }
@@ -140,11 +149,11 @@ struct DeltaMaker {
             }
         }
 
-        func put(_ result: Made?, at index: Int) { monitor.locked { made[index] = result } }
+        func put(_ result: DeltaEncoder.Made?, at index: Int) { monitor.locked { made[index] = result } }
 
         func fail(_ error: PublishError) { monitor.locked { failure = failure ?? error } }
 
-        func finish() throws(PublishError) -> [Made?] {
+        func finish() throws(PublishError) -> [DeltaEncoder.Made?] {
             if let failure { throw failure }
             return made
         }
@@ -156,74 +165,23 @@ struct DeltaMaker {
         init(_ value: DeltaMaker) { self.value = value }
     }
 
-    private func work(_ batch: [DeltaPlan.Task], _ results: Results) {
+    private func work(
+        _ batch: [DeltaPlan.Task],
+        _ regions: FormerRegions,
+        _ encoder: DeltaEncoder,
+        _ results: Results
+    ) {
         do throws(PublishError) {
-            let reader = try BaseReader(base.manifest, output)
-            var encoder = try DeltaEncoder(level: options.level)
             while let index = results.take() {
                 let task = batch[index]
-                guard let former = reader.read(row: task.row, task.base) else { continue }
-                results.put(try encoder.encode(task, former: former, self), at: index)
+                let file = try root.openFile(tree, task.file)
+                results.put(
+                    try encoder.encode(task, in: file, places[Int(task.number)], regions),
+                    at: index
+                )
             }
         } catch {
             results.fail(error)
-        }
-    }
-
-    /// What one thread needs to make deltas.
-    private struct DeltaEncoder: ~Copyable {
-        private var compressor: ZstdCompressor
-        private var hasher: SHA256Hasher
-        private var raw: [UInt8] = []
-        private var target: [UInt8] = []
-
-        init(level: Int32) throws(PublishError) {
-            do {
-                let compressor = try ZstdCompressor(level: level)
-                hasher = try SHA256Hasher()
-                self.compressor = compressor
-            } catch {
-                throw .refusedCall(error)
-            }
-        }
-
-        mutating func encode(
-            _ task: DeltaPlan.Task,
-            former: [UInt8],
-            _ maker: DeltaMaker
-        ) throws(PublishError) -> Made? {
-            let place = maker.places[Int(task.number)]
-            let file = try maker.root.openFile(maker.tree, task.file)
-            raw = [UInt8](repeating: 0, count: Int(place.rawLength))
-            let count = raw.withUnsafeMutableBytes {
-                readFully(file.raw, into: $0, at: task.target.lowerBound)
-            }
-            do {
-                // The blob is stored already: should the file have changed since, there is no delta.
-                guard count == raw.count,
-                    try raw.withUnsafeBytes({ try hasher.digest(of: $0) }) == place.digest
-                else { return nil }
-                target = [UInt8](
-                    repeating: 0,
-                    count: Int(place.storedLength) + Int(Delta.slack(UInt64(place.storedLength)))
-                )
-                let length = try raw.withUnsafeBytes { raw in
-                    try former.withUnsafeBytes { former in
-                        try target.withUnsafeMutableBytes { target in
-                            try compressor.encode(
-                                raw,
-                                behind: former,
-                                into: UnsafeMutableRawBufferPointer(target)
-                            )
-                        }
-                    }
-                }
-                guard let length else { return nil }
-                let digest = try former.withUnsafeBytes { try hasher.digest(of: $0) }
-                return Made(bytes: Array(target[..<length]), baseDigest: digest)
-            } catch {
-                throw .refusedCall(error)
-            }
         }
     }
 }

@@ -18,6 +18,8 @@ struct DeltaPlan {
         /// **Bytes** of the new version, and of the former one.
         var target: Range<UInt64>
         var base: Range<UInt64>
+        /// Where in the former version bytes like the blob's may be, when that is more than a base can have.
+        var region: Range<UInt64>?
     }
 
     private let base: Manifest
@@ -25,9 +27,11 @@ struct DeltaPlan {
     private let firstPack: Int
     private(set) var tasks: [Task] = []
 
-    /// **Bytes** before and behind the expected place that are looked at where the former version is longer than
-    /// ``Delta/longestBase`` there.
-    private static let slack: UInt64 = 512 << 10
+    /// Longest base in **bytes** that is taken as it is. From a longer region only what is most like the blob is
+    /// taken: who applies the delta reads all of it, and zstd finds more in less.
+    private static let longestRegion: UInt64 = 512 << 10
+    /// **Bytes** of such a base beyond the blob's own length.
+    private static let slack: UInt64 = 128 << 10
     /// Stored lengths below this many **bytes** are not worth an entry in the manifest.
     static let shortest = 512
 
@@ -69,10 +73,20 @@ struct DeltaPlan {
             let before = anchor > 0 ? anchors[anchor - 1] : (new: 0..<0, old: 0..<0)
             let end = anchor < anchors.count ? anchors[anchor].old.lowerBound : oldSize
             let region = before.old.upperBound..<max(before.old.upperBound, end)
-            let base = Self.narrowed(region, target, shift: (before.new.upperBound, before.old.upperBound))
+            let isLong = region.upperBound - region.lowerBound > Self.longestRegion
+            let shift = (before.new.upperBound, before.old.upperBound)
+            let base = isLong ? Self.narrowed(region, target, shift: shift) : region
             guard !base.isEmpty else { continue }
             tasks.append(
-                Task(file: file, row: row, blob: position, number: number, target: target, base: base)
+                Task(
+                    file: file,
+                    row: row,
+                    blob: position,
+                    number: number,
+                    target: target,
+                    base: base,
+                    region: isLong ? region : nil
+                )
             )
         }
         return tasks
@@ -107,20 +121,20 @@ struct DeltaPlan {
         return anchors
     }
 
-    /// At most ``Delta/longestBase`` bytes of a region, around the place where the blob would be without insertions.
+    /// **Bytes** of a base that is looked for.
+    static func width(_ target: Range<UInt64>) -> UInt64 { target.upperBound - target.lowerBound + slack }
+
+    /// The part of a region around the place where the blob would be without insertions.
     private static func narrowed(
         _ region: Range<UInt64>,
         _ target: Range<UInt64>,
         shift: (new: UInt64, old: UInt64)
     ) -> Range<UInt64> {
-        guard region.upperBound - region.lowerBound > Delta.longestBase else { return region }
         let (place, overflow) = (target.lowerBound - shift.new).addingReportingOverflow(shift.old)
         guard !overflow else { return region.lowerBound..<region.lowerBound }
-        let start = max(region.lowerBound, place - min(place, slack))
-        let end = min(region.upperBound, place + (target.upperBound - target.lowerBound) + slack)
-        guard start < end else {
-            return region.upperBound - Delta.longestBase..<region.upperBound
-        }
-        return start..<end
+        let width = width(target)
+        let last = region.upperBound - min(width, region.upperBound - region.lowerBound)
+        let start = min(max(region.lowerBound, place - min(place, slack / 2)), last)
+        return start..<min(region.upperBound, start + width)
     }
 }

@@ -80,6 +80,29 @@ struct DeltaTests {
         #expect(report.newBytes > 20_000)
     }
 
+    @Test("Where all of a large file changed and moved, deltas are made of what it was before")
+    func moved() throws {
+        let old = patternedBytes(size: 4_000_000, seed: 31)
+        var new = Array(old[1_500_000...] + old[..<1_500_000])
+        for position in stride(from: 400, to: new.count, by: 900) { new[position] ^= 0x15 }
+        var before = AssetTree()
+        before.nodes["library.so"] = .file(old, executable: true)
+        var after = before
+        after.nodes["library.so"] = .file(new, executable: true)
+        let set = try PublishedSet(before)
+        try set.publish()
+        try set.replace(after)
+        let report = try set.publish()
+        #expect(report.newBytes > 3_900_000 && report.deltas > 100)
+        #expect(report.deltaBytes < report.newBytes / 8, "\(report.deltaBytes)")
+        #expect(try applied(set, before) == report.deltas)
+        #expect(try set.unpacked().nodes == after.nodes)
+        // A client reads and hashes all bases: they are not much longer than what is made of them.
+        let files = try set.manifest("out").files
+        let bases = files.deltas(0).map { $0.base.upperBound - $0.base.lowerBound }
+        #expect(try #require(bases.max()) <= 160 << 10)
+    }
+
     @Test("Without deltas, without a base and without its packs there are none")
     func none() throws {
         let next = Self.tree(edits: Self.edits)

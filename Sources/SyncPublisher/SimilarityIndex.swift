@@ -1,0 +1,96 @@
+import SyncManifest
+
+/// Where a region of a file's former version has bytes that a blob of the new one has, too.
+///
+/// Fingerprints of 64 bytes are sampled by content, so both versions sample the same ones wherever these stand: U. Manber,
+/// "Finding Similar Files in a Large File System", USENIX Winter 1994. At most **16 MiB**, whatever the region's length.
+package struct SimilarityIndex: Sendable {
+    /// Most fingerprints that are expected; a longer region is sampled more thinly.
+    private static let mostSamples: UInt64 = 1 << 20
+    /// One position in so many **bytes** is sampled, or fewer.
+    private static let density: UInt64 = 64
+    /// A slot has a position plus one in its low bits, and above it what tells fingerprints apart.
+    private static let positionBits: UInt64 = 40
+    private static let positions: UInt64 = 1 << positionBits - 1
+    /// Position of a fingerprint that is there more than once: it says nothing.
+    private static let ambiguous = positions
+
+    private let gear = ChunkCutter.gearTable()
+    private let limit: UInt64
+    private var slots: [UInt64]
+    private var hash: UInt64 = 0
+    /// **Bytes** that the rolling hash is of, until they are enough.
+    private var rolled = 0
+    private var length: UInt64 = 0
+
+    /// **Bytes** of memory an index of a region with `length` bytes has.
+    package static func size(length: UInt64) -> Int { slotCount(length) * MemoryLayout<UInt64>.size }
+
+    private static func slotCount(_ length: UInt64) -> Int {
+        let samples = min(mostSamples, max(16, length / density))
+        return 1 << (UInt64.bitWidth - (samples * 2 - 1).leadingZeroBitCount)
+    }
+
+    /// An index of nothing yet.
+    ///
+    /// - Parameter length: **Bytes** that will be added.
+    package init(length: UInt64) {
+        limit = UInt64.max / max(Self.density, length / Self.mostSamples)
+        slots = [UInt64](repeating: 0, count: Self.slotCount(length))
+    }
+
+    /// Adds the next bytes of the region.
+    package mutating func add(_ bytes: UnsafeRawBufferPointer) {
+        for byte in bytes {
+            hash = (hash << 1) &+ gear[Int(byte)]
+            rolled += 1
+            length += 1
+            guard hash <= limit, rolled >= ChunkCutter.window else { continue }
+            let (slot, tag) = place(hash)
+            let known = slots[slot]
+            if known == 0 {
+                slots[slot] = tag | min(length, Self.ambiguous)
+            } else if known & ~Self.positions == tag {
+                slots[slot] = tag | Self.ambiguous
+            }
+        }
+    }
+
+    /// Passes over bytes that are not known.
+    package mutating func skip(_ count: UInt64) {
+        (hash, rolled) = (0, 0)
+        length += count
+    }
+
+    private func place(_ hash: UInt64) -> (slot: Int, tag: UInt64) {
+        let mixed = hash &* 0x9E37_79B9_7F4A_7C15
+        return (Int(mixed >> 32) & (slots.count - 1), mixed << Self.positionBits)
+    }
+
+    /// The `width` **bytes** of the region that have most of what `raw` has; `nil` when nothing is alike.
+    package func likest(_ raw: UnsafeRawBufferPointer, width: UInt64) -> Range<UInt64>? {
+        var hits: [UInt64] = []
+        var hash: UInt64 = 0
+        for (index, byte) in raw.enumerated() {
+            hash = (hash << 1) &+ gear[Int(byte)]
+            guard hash <= limit, index >= ChunkCutter.window - 1 else { continue }
+            let (slot, tag) = place(hash)
+            let position = slots[slot] & Self.positions
+            if position != 0, position != Self.ambiguous, slots[slot] & ~Self.positions == tag {
+                hits.append(position)
+            }
+        }
+        hits.sort()
+        var best = (first: 0, count: 0)
+        var last = 0
+        for first in hits.indices {
+            while last < hits.count, hits[last] - hits[first] < width { last += 1 }
+            if last - first > best.count { best = (first, last - first) }
+        }
+        guard best.count > 0 else { return nil }
+        let (low, high) = (hits[best.first], hits[best.first + best.count - 1])
+        let start = (low + (high - low) / 2).subtractingReportingOverflow(width / 2)
+        let from = start.overflow ? 0 : min(start.partialValue, length - min(length, width))
+        return from..<min(length, from + width)
+    }
+}
