@@ -107,7 +107,7 @@ struct PublishCommand: AsyncParsableCommand {
     @Flag(
         inversion: .prefixedNo,
         help:
-            "Cut the manifest into parts, so that an update reads only those that changed.  (default: above 250,000 files)"
+            "Cut the manifest into parts, so that an update reads only those that changed.  (default: above 50,000 files)"
     )
     var manifestParts: Bool?
 

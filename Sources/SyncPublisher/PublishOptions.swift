@@ -82,9 +82,9 @@ package struct PublishOptions: Sendable {
         case oneText
     }
 
-    /// Up to so many entries every reader gets a manifest that it knows, of one text: it takes about **50 MB** then,
-    /// **15 MB** compressed.
-    package static let mostEntriesOfOneText = 250_000
+    /// Up to so many entries every reader gets a manifest that it knows, of one text: it takes about **10 MB** then,
+    /// **3 MB** compressed, which every update reads again.
+    package static let mostEntriesOfOneText = 50_000
 
     /// The manifest whose packs are reused.
     package enum Base: Sendable, Equatable {

@@ -45,7 +45,7 @@ struct PartTests {
         #expect((set.root.read("out/manifest.json")?.count ?? .max) < 4_000)
     }
 
-    @Test("Nobody gets parts who did not ask for them, below 250,000 entries")
+    @Test("Nobody gets parts who did not ask for them, below 50,000 entries")
     func automatic() throws {
         let set = try PublishedSet(Self.tree(500))
         let report = try set.publish()
@@ -55,7 +55,7 @@ struct PartTests {
             set.root.read("out/manifest.json")?.starts(with: "{\"format\":\"syncagent-manifest/1\"".utf8)
                 == true
         )
-        #expect(PublishOptions.mostEntriesOfOneText == 250_000)
+        #expect(PublishOptions.mostEntriesOfOneText == 50_000)
     }
 
     @Test("Equal input gives equal bytes, whatever the number of jobs")
