@@ -18,7 +18,8 @@ struct DeltaPlan {
         /// **Bytes** of the new version, and of the former one.
         var target: Range<UInt64>
         var base: Range<UInt64>
-        /// Where in the former version bytes like the blob's may be, when that is more than a base can have.
+        /// Where in the former version bytes like the blob's may be, when that is too long for a base; ``base`` is then
+        /// what is taken when none are found there.
         var region: Range<UInt64>?
     }
 
