@@ -15,6 +15,9 @@ mount)
   [ -e "$image" ] || fallocate -l "${4:-4}G" "$image"
   # No read-ahead of inode tables and no discard: nothing works in the background while a run is measured.
   mkfs.ext4 -q -F -i 8192 -E nodiscard,lazy_itable_init=1,lazy_journal_init=1 "$image"
+  # What mkfs wrote is on the disk and nothing of it in the page cache before the loop device goes past that.
+  sync "$image"
+  dd if="$image" iflag=nocache count=0 status=none
   device=$(losetup --find --show --direct-io=on "$image" 2>/dev/null || losetup --find --show "$image")
   mount -o noinit_itable "$device" "$directory" || { losetup -d "$device"; exit 1; }
   losetup -d "$device"               # goes when the directory is unmounted
