@@ -86,12 +86,8 @@ struct DeltaBases: Sendable {
     func delta(row: Int, blob: Int) -> Int? {
         guard !files.isEmpty else { return nil }
         let deltas = manifest.files.deltas(row)
-        var (low, high) = (deltas.startIndex, deltas.endIndex)
-        while low < high {
-            let middle = low + (high - low) / 2
-            if Int(deltas[middle].blob) < blob { low = middle + 1 } else { high = middle }
-        }
-        return low < deltas.endIndex && Int(deltas[low].blob) == blob && files[low] != nil ? low : nil
+        let index = deltas.indices.partitioningIndex { Int(deltas[$0].blob) >= blob }
+        return index < deltas.endIndex && Int(deltas[index].blob) == blob && files[index] != nil ? index : nil
     }
 
     /// **Bytes** of the base of a delta.

@@ -272,12 +272,8 @@ final class Installer: BlobConsumer {
 
     /// The span that has a slot: spans have their slots in the order of the slots.
     private func span(of slot: Int) -> Int? {
-        var (low, high) = (0, plan.spans.count)
-        while low < high {
-            let middle = low + (high - low) / 2
-            if plan.spans[middle].slots.upperBound <= slot { low = middle + 1 } else { high = middle }
-        }
-        return low < plan.spans.count && plan.spans[low].slots.contains(slot) ? low : nil
+        let span = plan.spans.indices.partitioningIndex { plan.spans[$0].slots.upperBound > slot }
+        return span < plan.spans.count && plan.spans[span].slots.contains(slot) ? span : nil
     }
 
     // MARK: Trouble

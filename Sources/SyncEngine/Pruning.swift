@@ -40,7 +40,7 @@ struct Pruning: Sendable {
     func blocking(_ candidates: [Int]) -> [Int] {
         candidates.filter { position in
             index.withPath(position) { path in
-                let next = manifest.files.lowerBound(path)
+                let next = manifest.files.firstRow(notBefore: path)
                 if next < manifest.files.count,
                     manifest.files.withPath(next, { PathOrder.isDirectory(path, of: $0) })
                 {
@@ -49,7 +49,7 @@ struct Pruning: Sendable {
                 var prefix = path
                 while let slash = prefix.lastIndex(of: 0x2F) {
                     prefix = UnsafeBufferPointer(rebasing: prefix[..<slash])
-                    let place = manifest.files.lowerBound(prefix)
+                    let place = manifest.files.firstRow(notBefore: prefix)
                     if place < manifest.files.count,
                         manifest.files.withPath(place, { PathOrder.compare($0, prefix) }) == 0
                     {
@@ -66,22 +66,5 @@ struct Pruning: Sendable {
     /// - Returns: The positions that are gone now, by us or before us.
     func remove(_ positions: [Int]) -> (gone: [Int], removed: Int) {
         Removal(destination: destination, index: index).remove(positions)
-    }
-}
-
-extension FileTable {
-    /// The first row whose path does not come before `path`.
-    func lowerBound(_ path: UnsafeBufferPointer<UInt8>) -> Int {
-        var low = 0
-        var high = count
-        while low < high {
-            let middle = (low + high) / 2
-            if withPath(middle, { PathOrder.compare($0, path) }) < 0 {
-                low = middle + 1
-            } else {
-                high = middle
-            }
-        }
-        return low
     }
 }

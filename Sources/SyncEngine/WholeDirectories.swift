@@ -121,12 +121,8 @@ final class WholeDirectories: Sendable {
     /// The directory that a row is to be staged in, by number.
     func number(of row: Int) -> Int? {
         wholes.withLock { wholes in
-            var (low, high) = (0, wholes.count)
-            while low < high {
-                let middle = low + (high - low) / 2
-                if wholes[middle].lastRow < row { low = middle + 1 } else { high = middle }
-            }
-            return low < wholes.count && wholes[low].firstRow <= row ? low : nil
+            let number = wholes.indices.partitioningIndex { wholes[$0].lastRow >= row }
+            return number < wholes.count && wholes[number].firstRow <= row ? number : nil
         }
     }
 

@@ -157,12 +157,7 @@ package final class PartFile: Sendable {
     }
 
     private func firstBlob(endingAfter offset: UInt64) -> Int {
-        var (low, high) = (0, ends.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if ends[middle] <= offset { low = middle + 1 } else { high = middle }
-        }
-        return low
+        ends.indices.partitioningIndex { ends[$0] > offset }
     }
 
     private func hash(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> FileError? {

@@ -127,17 +127,7 @@ package struct StatIndex: Sendable {
 
     /// The first position whose path does not come before `path`.
     package func lowerBound(_ path: UnsafeBufferPointer<UInt8>) -> Int {
-        var low = 0
-        var high = count
-        while low < high {
-            let middle = (low + high) / 2
-            if withPath(middle, { PathOrder.compare($0, path) }) < 0 {
-                low = middle + 1
-            } else {
-                high = middle
-            }
-        }
-        return low
+        (0..<count).partitioningIndex { withPath($0) { PathOrder.compare($0, path) } >= 0 }
     }
 
     /// Whether a record may stand for its file at all: not when the file was last touched in, or after, the

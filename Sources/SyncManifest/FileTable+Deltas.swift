@@ -76,13 +76,9 @@ struct DeltaColumn: Sendable {
     }
 
     subscript(row: Int) -> ArraySlice<Delta> {
-        var (low, high) = (0, rows.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if Int(rows[middle]) < row { low = middle + 1 } else { high = middle }
-        }
-        guard low < rows.count, Int(rows[low]) == row else { return [] }
-        return all[Int(starts[low])..<(low + 1 < starts.count ? Int(starts[low + 1]) : all.count)]
+        let index = rows.indices.partitioningIndex { Int(rows[$0]) >= row }
+        guard index < rows.count, Int(rows[index]) == row else { return [] }
+        return all[Int(starts[index])..<(index + 1 < starts.count ? Int(starts[index + 1]) : all.count)]
     }
 }
 

@@ -29,17 +29,7 @@ extension FileTable {
     /// The first row whose path does not stand before `path`, or ``count``.
     package func firstRow(notBefore path: UnsafeBufferPointer<UInt8>) -> Int {
         arena.withUnsafeBufferPointer { arena in
-            var low = 0
-            var high = count
-            while low < high {
-                let middle = low + (high - low) / 2
-                if PathOrder.precedes(self.path(middle, in: arena), path) {
-                    low = middle + 1
-                } else {
-                    high = middle
-                }
-            }
-            return low
+            indices.partitioningIndex { !PathOrder.precedes(self.path($0, in: arena), path) }
         }
     }
 }

@@ -66,12 +66,7 @@ final class BaseReader {
                 }
             )
         }
-        var (low, high) = (0, ends.offsets.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if ends.offsets[middle] <= offset { low = middle + 1 } else { high = middle }
-        }
-        return low
+        return ends.offsets.indices.partitioningIndex { ends.offsets[$0] > offset }
     }
 
     private func raw(_ blob: Blob, _ digest: SHA256Digest) -> [UInt8]? {

@@ -5,7 +5,7 @@ import SyncManifest
 import SyncModel
 
 /// What one thread needs to make deltas: contexts, memory, and the base's packs. About **4 MiB**.
-final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread at a time has it.
+final class DeltaEncoder: @unchecked Sendable {  // Safe: the maker lets one thread at a time have it.
     /// A delta that was made.
     struct Made: Sendable {
         var bytes: [UInt8]
@@ -20,8 +20,6 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread at a time h
     let reader: BaseReader
     private var compressor: ZstdCompressor
     private var hasher: SHA256Hasher
-    private var raw: [UInt8] = []
-    private var target: [UInt8] = []
 
     init(_ reader: BaseReader, level: Int32) throws(PublishError) {
         self.reader = reader
@@ -45,7 +43,7 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread at a time h
         _ place: Catalogue.Place,
         _ regions: FormerRegions
     ) throws(PublishError) -> Made? {
-        raw = [UInt8](repeating: 0, count: Int(place.rawLength))
+        var raw = [UInt8](repeating: 0, count: Int(place.rawLength))
         let count = raw.withUnsafeMutableBytes { readFully(file.raw, into: $0, at: task.target.lowerBound) }
         do {
             // Should the file have changed since the blob was stored, there is no delta.
@@ -54,7 +52,7 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread at a time h
             let base = regions.base(for: task, raw)
             guard let former = reader.read(row: task.row, base) else { return nil }
             let stored = UInt64(place.storedLength)
-            target = [UInt8](repeating: 0, count: Int(stored + Delta.slack(stored)))
+            var target = [UInt8](repeating: 0, count: Int(stored + Delta.slack(stored)))
             let length = try raw.withUnsafeBytes { raw in
                 try former.withUnsafeBytes { former in
                     try target.withUnsafeMutableBytes { target in

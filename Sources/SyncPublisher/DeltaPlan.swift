@@ -110,14 +110,10 @@ struct DeltaPlan {
             offset = range.upperBound
             guard let candidates = old[places[Int(number)].digest] else { continue }
             // The nearest behind the last one; a blob that many places have, zeros for one, anchors little.
-            var (low, high) = (0, candidates.count)
-            while low < high {
-                let middle = (low + high) / 2
-                if candidates[middle].lowerBound < reached { low = middle + 1 } else { high = middle }
-            }
-            guard low < candidates.count else { continue }
-            anchors.append((range, candidates[low]))
-            reached = candidates[low].upperBound
+            let nearest = candidates.indices.partitioningIndex { candidates[$0].lowerBound >= reached }
+            guard nearest < candidates.count else { continue }
+            anchors.append((range, candidates[nearest]))
+            reached = candidates[nearest].upperBound
         }
         return anchors
     }

@@ -5,6 +5,15 @@ struct FormerRegions: Sendable {
     private struct Region: Hashable {
         var row: Int
         var range: Range<UInt64>
+
+        /// Where a task looks; `nil` when its base is known.
+        init?(_ task: DeltaPlan.Task) {
+            guard let range = task.region else { return nil }
+            (row, self.range) = (task.row, range)
+        }
+
+        /// In **bytes**.
+        var length: UInt64 { range.upperBound - range.lowerBound }
     }
 
     /// Most **bytes** that indexes of several regions may have together.
@@ -18,25 +27,25 @@ struct FormerRegions: Sendable {
     ///
     /// - Returns: How many tasks that is; at least one if there is one.
     mutating func prepare(_ tasks: ArraySlice<DeltaPlan.Task>, _ reader: BaseReader) -> Int {
-        var kept: [Region: SimilarityIndex] = [:]
+        var wanted: Set<Region> = []
         var size = 0
         var count = 0
         for task in tasks {
-            if let range = task.region, kept[Region(row: task.row, range: range)] == nil {
-                let length = range.upperBound - range.lowerBound
-                size += SimilarityIndex.size(length: length)
-                guard count == 0 || size <= Self.mostBytes else { break }
-                let region = Region(row: task.row, range: range)
-                kept[region] = indexes[region] ?? Self.index(region, reader)
+            if let region = Region(task), !wanted.contains(region) {
+                size += SimilarityIndex.size(length: region.length)
+                guard wanted.isEmpty || size <= Self.mostBytes else { break }
+                wanted.insert(region)
             }
             count += 1
         }
-        indexes = kept
+        // What is not wanted any more goes before anything comes.
+        indexes = indexes.filter { wanted.contains($0.key) }
+        for region in wanted where indexes[region] == nil { indexes[region] = Self.index(region, reader) }
         return count
     }
 
     private static func index(_ region: Region, _ reader: BaseReader) -> SimilarityIndex {
-        var index = SimilarityIndex(length: region.range.upperBound - region.range.lowerBound)
+        var index = SimilarityIndex(length: region.length)
         for start in stride(from: region.range.lowerBound, to: region.range.upperBound, by: Int(piece)) {
             let end = min(region.range.upperBound, start + piece)
             if let bytes = reader.read(row: region.row, start..<end) {
@@ -50,9 +59,10 @@ struct FormerRegions: Sendable {
 
     /// Which **bytes** of the former version are most like the blob of a task, which has the bytes `raw`.
     func base(for task: DeltaPlan.Task, _ raw: [UInt8]) -> Range<UInt64> {
-        guard let range = task.region, let index = indexes[Region(row: task.row, range: range)],
+        guard let region = Region(task), let index = indexes[region],
             let found = raw.withUnsafeBytes({ index.likest($0, width: DeltaPlan.width(task.target)) })
         else { return task.base }
-        return (range.lowerBound + found.lowerBound)..<(range.lowerBound + found.upperBound)
+        let start = region.range.lowerBound
+        return (start + found.lowerBound)..<(start + found.upperBound)
     }
 }

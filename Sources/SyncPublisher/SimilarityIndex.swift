@@ -9,18 +9,34 @@ package struct SimilarityIndex: Sendable {
     private static let mostSamples: UInt64 = 1 << 20
     /// One position in so many **bytes** is sampled, or fewer.
     private static let density: UInt64 = 64
-    /// A slot has a position plus one in its low bits, and above it what tells fingerprints apart.
+    /// A slot has where a fingerprint ends in its low bits, 0 for none, and above them what tells fingerprints apart.
     private static let positionBits: UInt64 = 40
     private static let positions: UInt64 = 1 << positionBits - 1
     /// Position of a fingerprint that is there more than once: it says nothing.
     private static let ambiguous = positions
 
-    private let gear = ChunkCutter.gearTable()
-    private let limit: UInt64
+    /// The gear hash of the last 64 bytes, and whether it is sampled.
+    private struct Sampler {
+        private static let gear = ChunkCutter.gearTable()
+        private let gear = Sampler.gear
+        private let limit: UInt64
+        private(set) var hash: UInt64 = 0
+        private var count = 0
+
+        /// Samples one position in `distance` **bytes**.
+        init(distance: UInt64) { limit = UInt64.max / distance }
+
+        /// Takes the next byte.
+        mutating func isSampled(behind byte: UInt8) -> Bool {
+            hash = (hash << 1) &+ gear[Int(byte)]
+            count &+= 1
+            return hash <= limit && count >= ChunkCutter.window
+        }
+    }
+
+    private let distance: UInt64
     private var slots: [UInt64]
-    private var hash: UInt64 = 0
-    /// **Bytes** that the rolling hash is of, until they are enough.
-    private var rolled = 0
+    private var sampler: Sampler
     private var length: UInt64 = 0
 
     /// **Bytes** of memory an index of a region with `length` bytes has.
@@ -35,18 +51,17 @@ package struct SimilarityIndex: Sendable {
     ///
     /// - Parameter length: **Bytes** that will be added.
     package init(length: UInt64) {
-        limit = UInt64.max / max(Self.density, length / Self.mostSamples)
+        distance = max(Self.density, length / Self.mostSamples)
+        sampler = Sampler(distance: distance)
         slots = [UInt64](repeating: 0, count: Self.slotCount(length))
     }
 
     /// Adds the next bytes of the region.
     package mutating func add(_ bytes: UnsafeRawBufferPointer) {
         for byte in bytes {
-            hash = (hash << 1) &+ gear[Int(byte)]
-            rolled += 1
             length += 1
-            guard hash <= limit, rolled >= ChunkCutter.window else { continue }
-            let (slot, tag) = place(hash)
+            guard sampler.isSampled(behind: byte) else { continue }
+            let (slot, tag) = place(sampler.hash)
             let known = slots[slot]
             if known == 0 {
                 slots[slot] = tag | min(length, Self.ambiguous)
@@ -58,7 +73,7 @@ package struct SimilarityIndex: Sendable {
 
     /// Passes over bytes that are not known.
     package mutating func skip(_ count: UInt64) {
-        (hash, rolled) = (0, 0)
+        sampler = Sampler(distance: distance)
         length += count
     }
 
@@ -70,11 +85,9 @@ package struct SimilarityIndex: Sendable {
     /// The `width` **bytes** of the region that have most of what `raw` has; `nil` when nothing is alike.
     package func likest(_ raw: UnsafeRawBufferPointer, width: UInt64) -> Range<UInt64>? {
         var hits: [UInt64] = []
-        var hash: UInt64 = 0
-        for (index, byte) in raw.enumerated() {
-            hash = (hash << 1) &+ gear[Int(byte)]
-            guard hash <= limit, index >= ChunkCutter.window - 1 else { continue }
-            let (slot, tag) = place(hash)
+        var sampler = Sampler(distance: distance)
+        for byte in raw where sampler.isSampled(behind: byte) {
+            let (slot, tag) = place(sampler.hash)
             let position = slots[slot] & Self.positions
             if position != 0, position != Self.ambiguous, slots[slot] & ~Self.positions == tag {
                 hits.append(position)

@@ -99,18 +99,9 @@ struct SourceTree: Sendable {
     func hasDirectory(_ directory: [UInt8]) -> Bool {
         if directory.isEmpty { return true }
         let prefix = directory + [0x2F]
-        var low = 0
-        var high = count
-        prefix.withUnsafeBufferPointer { wanted in
-            while low < high {
-                let middle = (low + high) / 2
-                if withPath(middle, { PathOrder.precedes($0, wanted) }) {
-                    low = middle + 1
-                } else {
-                    high = middle
-                }
-            }
+        let first = prefix.withUnsafeBufferPointer { wanted in
+            (0..<count).partitioningIndex { withPath($0) { !PathOrder.precedes($0, wanted) } }
         }
-        return low < count && withPath(low) { $0.starts(with: prefix) }
+        return first < count && withPath(first) { $0.starts(with: prefix) }
     }
 }

@@ -1,3 +1,4 @@
+import SyncModel
 package import SyncPlanner
 import Synchronization
 
@@ -108,12 +109,8 @@ package final class SpanUnpacker: WorkItem {
     ) -> (start: UInt64, unpacker: SpanUnpacker)? {
         let first = plan.spans[span].slots.lowerBound
         return inbox.withLock { inbox in
-            var (low, high) = (first, inbox.last)  // The first slot at or after the offset.
-            while low < high {
-                let middle = low + (high - low) / 2
-                if plan.slots[middle].range.lowerBound < offset { low = middle + 1 } else { high = middle }
-            }
-            let candidates = [low, low - 1].filter { slot in
+            let next = (first..<inbox.last).partitioningIndex { plan.slots[$0].range.lowerBound >= offset }
+            let candidates = [next, next - 1].filter { slot in
                 slot > first && slot < inbox.last && range.contains(plan.slots[slot].range.lowerBound)
             }
             guard let cut = candidates.first else { return nil }
