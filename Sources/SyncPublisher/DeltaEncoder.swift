@@ -50,7 +50,7 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: the maker lets one thr
             guard count == raw.count, try raw.withUnsafeBytes({ try hasher.digest(of: $0) }) == place.digest
             else { return nil }
             let base = regions.base(for: task, raw)
-            guard let former = reader.read(row: task.row, base) else { return nil }
+            guard let former = reader.read(row: task.former.row, base) else { return nil }
             let stored = UInt64(place.storedLength)
             var target = [UInt8](repeating: 0, count: Int(stored + Delta.slack(stored)))
             let length = try raw.withUnsafeBytes { raw in

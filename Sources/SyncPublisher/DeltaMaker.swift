@@ -56,13 +56,21 @@ struct DeltaMaker {
             encoders.append(try DeltaEncoder(reader, level: options.level))
         }
         var regions = FormerRegions()
+        var trials = RenameTrials()
+        var waiting: [DeltaPlan.Task] = []
         var start = 0
-        while start < tasks.count {
+        while true {
             if isCancelled() { throw .cancelled }
-            let next = tasks[start..<min(tasks.count, start + Self.batch)]
-            let batch = Array(next.prefix(regions.prepare(next, encoders[0].reader)))
-            start += batch.count
-            for (task, made) in paying(zip(batch, try make(batch, regions, encoders)).map { ($0, $1) }) {
+            while waiting.count < Self.batch, start < tasks.count {
+                if trials.isWorthMaking(tasks[start]) { waiting.append(tasks[start]) }
+                start += 1
+            }
+            guard !waiting.isEmpty else { break }
+            let batch = Array(waiting.prefix(regions.prepare(waiting[...], encoders[0].reader)))
+            waiting.removeFirst(batch.count)
+            for (task, made) in zip(batch, paying(batch, try make(batch, regions, encoders))) {
+                trials.note(task, pays: made != nil)
+                guard let made else { continue }
                 let place = try append(made.bytes, to: writer)
                 guard let pack = UInt32(exactly: base.packs.count + place.pack),
                     let blob = UInt32(exactly: task.blob)
@@ -74,7 +82,7 @@ struct DeltaMaker {
                         pack: pack,
                         offset: place.offset,
                         storedLength: UInt64(made.bytes.count),
-                        baseFile: base.manifest.files.digest(task.row),
+                        baseFile: base.manifest.files.digest(task.former.row),
                         base: made.base,
                         baseDigest: made.baseDigest
                     )
@@ -85,22 +93,23 @@ struct DeltaMaker {
         return (deltas, bytes)
     }
 
-    /// Leaves out deltas that do not pay.
-    private func paying(_ results: [(task: DeltaPlan.Task, made: DeltaEncoder.Made?)]) -> [(
-        DeltaPlan.Task, DeltaEncoder.Made
-    )] {
+    /// The results with `nil` for deltas that do not pay.
+    private func paying(
+        _ tasks: [DeltaPlan.Task],
+        _ results: [DeltaEncoder.Made?]
+    ) -> [DeltaEncoder.Made?] {
         func isShort(_ delta: UInt64, _ blob: UInt64) -> Bool { delta * 100 <= blob * Self.mostPercent }
+        func stored(_ task: DeltaPlan.Task) -> UInt64 { UInt64(places[Int(task.number)].storedLength) }
         var sums: [Int: (delta: UInt64, blob: UInt64)] = [:]
-        for (task, made) in results {
+        for (task, made) in zip(tasks, results) {
             guard let made else { continue }
             sums[task.file, default: (0, 0)].delta += UInt64(made.bytes.count)
-            sums[task.file, default: (0, 0)].blob += UInt64(places[Int(task.number)].storedLength)
+            sums[task.file, default: (0, 0)].blob += stored(task)
         }
-        return results.compactMap { task, made in
+        return zip(tasks, results).map { task, made in
             guard let made, let sum = sums[task.file] else { return nil }
-            let stored = UInt64(places[Int(task.number)].storedLength)
-            let pays = isShort(sum.delta, sum.blob) || isShort(UInt64(made.bytes.count), stored)
-            return pays ? (task, made) : nil
+            let pays = isShort(sum.delta, sum.blob) || isShort(UInt64(made.bytes.count), stored(task))
+            return pays ? made : nil
         }
     }
 

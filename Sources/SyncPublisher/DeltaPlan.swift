@@ -3,6 +3,7 @@ import SyncModel
 
 /// Which new blobs of changed files get a delta, and which bytes of the file's former version are the base.
 ///
+/// The former version has the same path, or the likest path of those that are gone.
 /// A changed blob lies between blobs that both versions have; what the former version has between them is what the
 /// blob was made of.
 struct DeltaPlan {
@@ -10,8 +11,8 @@ struct DeltaPlan {
     struct Task: Sendable {
         /// Index in the tree.
         var file: Int
-        /// Row of the base manifest.
-        var row: Int
+        /// Of the file.
+        var former: FormerVersions.Version
         /// Position of the blob in the file, and its number in the catalogue.
         var blob: Int
         var number: UInt32
@@ -40,15 +41,16 @@ struct DeltaPlan {
         self.base = base.manifest
         self.places = places
         firstPack = base.packs.count
+        let versions = FormerVersions(tree, base.manifest.files)
         var planned: Set<UInt32> = []
         for index in tree.entries.indices where tree.entries[index].isRead {
             let blobs = ledger.blobs(index)
             guard blobs.contains(where: { isNew($0) && !planned.contains($0) }),
-                let row = tree.withPath(index, { base.manifest.files.row(of: $0) }),
-                base.manifest.files.kind(row) != .link, !base.manifest.files.blobs(row).isEmpty
+                let former = tree.withPath(index, versions.version),
+                base.manifest.files.kind(former.row) != .link,
+                !base.manifest.files.blobs(former.row).isEmpty
             else { continue }
-            for task in tasks(file: index, row: row, Array(blobs)) where planned.insert(task.number).inserted
-            {
+            for task in tasks(file: index, former, Array(blobs)) where planned.insert(task.number).inserted {
                 tasks.append(task)
             }
         }
@@ -57,9 +59,9 @@ struct DeltaPlan {
     /// Whether this run has stored the blob.
     private func isNew(_ number: UInt32) -> Bool { Int(places[Int(number)].pack) >= firstPack }
 
-    private func tasks(file: Int, row: Int, _ blobs: [UInt32]) -> [Task] {
-        let anchors = anchors(row: row, blobs)
-        let oldSize = base.files.size(row)
+    private func tasks(file: Int, _ former: FormerVersions.Version, _ blobs: [UInt32]) -> [Task] {
+        let anchors = anchors(row: former.row, blobs)
+        let oldSize = base.files.size(former.row)
         var tasks: [Task] = []
         var offset: UInt64 = 0
         var anchor = 0
@@ -81,7 +83,7 @@ struct DeltaPlan {
             tasks.append(
                 Task(
                     file: file,
-                    row: row,
+                    former: former,
                     blob: position,
                     number: number,
                     target: target,

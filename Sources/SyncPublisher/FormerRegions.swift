@@ -9,7 +9,7 @@ struct FormerRegions: Sendable {
         /// Where a task looks; `nil` when its base is known.
         init?(_ task: DeltaPlan.Task) {
             guard let range = task.region else { return nil }
-            (row, self.range) = (task.row, range)
+            (row, self.range) = (task.former.row, range)
         }
 
         /// In **bytes**.

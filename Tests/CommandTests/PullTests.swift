@@ -19,6 +19,31 @@ struct PullTests {
         #expect((last["bytes"] as? [String: Int])?["received"] == 0)
     }
 
+    @Test("A release in another directory is made of the one before it, which then goes")
+    func renamedRelease() throws {
+        var numbers = SystemRandomNumberGenerator()
+        var data = Data((0..<300_000).map { _ in UInt8.random(in: 0...255, using: &numbers) })
+        let set = try PublishedSet(["tool-1.2/data.bin": data, "a": Data("a".utf8), "b": Data("b".utf8)])
+        #expect(try set.pull().status == 0)
+        data[150_000] ^= 1
+        try FileManager.default.removeItem(at: set.scratch.url.appendingPathComponent("assets/tool-1.2"))
+        try set.scratch.write(data, to: "assets/tool-1.3/data.bin")
+        try set.publish()
+        let pulled = try set.pull("--prune", "--json")
+        #expect(pulled.status == 0, "\(pulled.error)")
+        let last = try #require(try pulled.events().last)
+        let received = try #require((last["bytes"] as? [String: Int])?["received"])
+        #expect(received < 3_000, "manifest and delta, not 300,000 bytes: \(received)")
+        #expect(
+            try set.scratch.contents(of: "tower").filter { !$0.hasPrefix(".") } == [
+                "a", "b", "tool-1.3", "tool-1.3/data.bin",
+            ]
+        )
+        #expect(
+            try Data(contentsOf: set.scratch.url.appendingPathComponent("tower/tool-1.3/data.bin")) == data
+        )
+    }
+
     @Test("--json prints the contract's last line, in its order, and objects with event and time")
     func contract() throws {
         let set = try PublishedSet()

@@ -1,0 +1,82 @@
+import SyncManifest
+import SyncModel
+
+/// What the base has of a file: its row, or, where its path is new, that of the likest path among those that are gone.
+///
+/// A directory or a file that has a version or a digest in its name is called otherwise in every release, and its
+/// content is nearly what it was. Only paths are compared here; whether a delta pays is seen when it is made.
+struct FormerVersions {
+    struct Version {
+        /// Row of the base manifest.
+        var row: Int
+        /// Whether it has another path.
+        var isGuess: Bool
+    }
+
+    private let files: FileTable
+    /// Rows of files that have content and whose paths the tree does not have, in path order.
+    private let gone: [Int]
+    /// The same rows in the order of their paths read backwards.
+    private let goneByEnd: [Int]
+
+    init(_ tree: SourceTree, _ files: FileTable) {
+        self.files = files
+        var gone: [Int] = []
+        var index = 0
+        for row in files.indices {
+            let isHere = files.withPath(row) { former in
+                while index < tree.count, tree.withPath(index, { PathOrder.precedes($0, former) }) {
+                    index += 1
+                }
+                return index < tree.count && tree.withPath(index) { $0.elementsEqual(former) }
+            }
+            if !isHere, files.kind(row) != .link, !files.blobs(row).isEmpty { gone.append(row) }
+        }
+        self.gone = gone
+        goneByEnd = gone.sorted { one, other in
+            files.withPath(one) { one in
+                files.withPath(other) { one.reversed().lexicographicallyPrecedes($0.reversed()) }
+            }
+        }
+    }
+
+    /// The version that the file at `path` was made of, as far as paths say.
+    ///
+    /// - Complexity: O(log *n*) for *n* files.
+    func version(of path: UnsafeBufferPointer<UInt8>) -> Version? {
+        if let row = files.row(of: path) { return Version(row: row, isGuess: false) }
+        return row(likest: path).map { Version(row: $0, isGuess: true) }
+    }
+
+    /// Of the paths that begin, or end, like `path`, the one that shares most bytes with it, at least half.
+    private func row(likest path: UnsafeBufferPointer<UInt8>) -> Int? {
+        let start = gone.indices.partitioningIndex { place in
+            files.withPath(gone[place]) { !PathOrder.precedes($0, path) }
+        }
+        let end = goneByEnd.indices.partitioningIndex { place in
+            files.withPath(goneByEnd[place]) { !$0.reversed().lexicographicallyPrecedes(path.reversed()) }
+        }
+        var best: (row: Int, shared: Int)?
+        for row in Self.neighbours(of: start, in: gone) + Self.neighbours(of: end, in: goneByEnd) {
+            let shared = files.withPath(row) { Self.shared($0, path) }
+            if shared > best?.shared ?? 0 { best = (row, shared) }
+        }
+        guard let best, files.withPath(best.row, { best.shared * 2 >= max($0.count, path.count) }) else {
+            return nil
+        }
+        return best.row
+    }
+
+    private static func neighbours(of place: Int, in rows: [Int]) -> ArraySlice<Int> {
+        rows[max(0, place - 1)..<min(rows.count, place + 1)]
+    }
+
+    /// **Bytes** that two paths have in common at their beginnings and ends.
+    private static func shared(_ one: UnsafeBufferPointer<UInt8>, _ other: UnsafeBufferPointer<UInt8>) -> Int
+    {
+        let most = min(one.count, other.count)
+        let first = zip(one, other).prefix { $0 == $1 }.count
+        let last = zip(one.reversed(), other.reversed()).prefix { $0 == $1 }.count
+        return min(most, first + last)
+    }
+}
