@@ -5,10 +5,15 @@
 package struct AdaptiveLimit: Sendable {
     /// Connections that may be open now.
     package private(set) var limit: Int
+    /// Connections that have proved worth it: what to begin with the next time.
+    package var proven: Int { retreat?.limit ?? before?.limit ?? limit }
     private let ceiling: Int
     private var isDoubling = true
     /// Goodput and limit before the last step, in **bytes** a second; `nil` before any step.
     private var before: (goodput: Double, limit: Int)?
+    /// The way back from a step that brought nothing: an eighth a second. Those that end first are the fastest, and those
+    /// that stay take a second or more to fill what many leave at once.
+    private var retreat: (limit: Int, next: Duration)?
     /// Connections that have just been opened are still speeding up: until two measurements are alike, they say
     /// nothing of how many are needed.
     private var isSettling = true
@@ -32,6 +37,7 @@ package struct AdaptiveLimit: Sendable {
     ///   - goodput: **Bytes** a second over all connections to the origin.
     ///   - now: When it was measured.
     package mutating func measured(goodput: Double, now: Duration) {
+        if retreat != nil { return stepBack(now: now) }
         guard now >= holdUntil, goodput > 0 else { return }
         if isSettling {
             defer { last = goodput }
@@ -56,8 +62,17 @@ package struct AdaptiveLimit: Sendable {
 
     private mutating func takeBack(_ earlier: Int, now: Duration) {
         isDoubling = false
-        limit = earlier
         before = nil
+        retreat = (earlier, now)
+        stepBack(now: now)
+    }
+
+    private mutating func stepBack(now: Duration) {
+        guard let (earlier, next) = retreat, now >= next else { return }
+        limit = max(earlier, limit - max(1, limit / 8))
+        retreat = (earlier, now + Self.interval * 4)
+        guard limit == earlier else { return }
+        retreat = nil
         holds = min(holds + 1, 5)
         holdUntil = now + Self.interval * (2 << holds)  // Asked again, ever more rarely.
     }
@@ -69,6 +84,7 @@ package struct AdaptiveLimit: Sendable {
         limit = max(1, limit / 2)
         isDoubling = false
         before = nil
+        retreat = nil
         holdUntil = now + Self.interval * 8
     }
 

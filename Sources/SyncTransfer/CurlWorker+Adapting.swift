@@ -19,7 +19,7 @@ extension CurlWorker {
             host.goodput = Double(host.measuredBytes) / (time / .seconds(1))
             if configuration.adaptive, host.wasSaturated, throttle.rate == nil {
                 host.adaptive.measured(goodput: host.goodput, now: now)
-                standings[host.origin].connections = host.adaptive.limit
+                standings[host.origin].connections = host.adaptive.proven
                 list(host)
             }
             host.measuredBytes = 0
@@ -37,7 +37,7 @@ extension CurlWorker {
         switch fault?.kind {
         case .status(429), .status(503), .idle, .broken:
             host.adaptive.penalise(now: now)
-            standings[host.origin].connections = host.adaptive.limit
+            standings[host.origin].connections = host.adaptive.proven
         default: break
         }
     }

@@ -76,16 +76,41 @@ struct AdaptiveLimitTests {
             limit.measured(goodput: goodput * 1e6, now: AdaptiveLimit.interval * index)
             steps.append(limit.limit)
         }
-        #expect(steps == [8, 8, 8, 8, 8, 16, 16, 8, 8, 8])
+        #expect(steps == [8, 8, 8, 8, 8, 16, 16, 14, 14, 14])
     }
 
-    @Test("On a link that one connection fills, it goes back to where it began")
+    @Test("On a link that one connection fills, it goes back to where it began, an eighth a second")
     func full() {
         var limit = AdaptiveLimit(start: 4, ceiling: 64)
-        let steps = run(&limit, intervals: 40) { _ in 1e8 }
-        #expect(steps.prefix(4) == [4, 8, 8, 4])
-        #expect(steps.filter { $0 > 4 }.count <= 8, "a fruitless step is tried ever more rarely")
-        #expect(steps.allSatisfy { $0 <= 8 })
+        let steps = run(&limit, intervals: 400) { _ in 1e8 }
+        #expect(limit.proven == 4)
+        #expect(steps.prefix(16) == [4, 8, 8, 7, 7, 7, 7, 6, 6, 6, 6, 5, 5, 5, 5, 4])
+        #expect(steps.dropFirst(16).allSatisfy { $0 <= 5 })
+        #expect(steps.dropFirst(16).count { $0 > 4 } <= 20, "a fruitless step is tried ever more rarely")
+    }
+
+    @Test("What is remembered are connections that proved worth it, not those on trial or on the way back")
+    func proven() {
+        var limit = AdaptiveLimit(start: 8, ceiling: 64)
+        #expect(limit.proven == 8)
+        #expect(run(&limit, intervals: 2) { _ in 1e8 } == [8, 16])
+        #expect(limit.proven == 8)
+        #expect(run(&limit, intervals: 2, from: 2) { _ in 1e8 } == [16, 14])
+        #expect(limit.proven == 8)
+        var growing = AdaptiveLimit(start: 8, ceiling: 64)
+        #expect(run(&growing, intervals: 5) { Double($0) * 1e6 }.last == 32)
+        #expect(growing.proven == 16)
+        growing.penalise(now: .seconds(9))
+        #expect(growing.limit == 16 && growing.proven == 16)
+    }
+
+    @Test("Trouble on the way back halves what is open now, and ends the way back [F028]")
+    func penaltyOnTheWayBack() {
+        var limit = AdaptiveLimit(start: 8, ceiling: 64)
+        #expect(run(&limit, intervals: 5) { _ in 1e8 }.last == 14)
+        limit.penalise(now: AdaptiveLimit.interval * 5)
+        #expect(limit.limit == 7)
+        #expect(run(&limit, intervals: 7, from: 6) { _ in 1e8 }.allSatisfy { $0 == 7 })
     }
 
     @Test("It settles about where goodput stops growing")
