@@ -107,7 +107,7 @@ final class LineStream: Sendable {
 }
 
 /// A value behind a lock whose changes a thread can wait for.
-final class Guarded<Value: Sendable>: @unchecked Sendable {  // Safe: `condition` guards it.
+final class Guarded<Value: Sendable>: @unchecked Sendable {  // Safe: `condition` guards `value`.
     private let condition = NSCondition()
     private var value: Value
 

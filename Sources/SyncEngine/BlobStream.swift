@@ -4,7 +4,7 @@ import SyncModel
 /// Decodes one blob that is too large for memory, piece by piece, in one buffer.
 ///
 /// Used by the worker that runs the span; spans never overlap themselves.
-final class BlobStream: @unchecked Sendable {  // Safe: only the one worker of its span uses it.
+final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one worker at a time.
     private var decoder: ZstdDecompressor
     private let isCompressed: Bool
     private let rawLength: UInt64

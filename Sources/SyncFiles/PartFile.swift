@@ -34,7 +34,7 @@ package final class PartFile: Sendable {
         var touched: [Bool]
     }
 
-    private final class HashBox: @unchecked Sendable {  // Safe: State.hashing has one owner.
+    private final class HashBox: @unchecked Sendable {  // Safe: who set `hashing` under the lock has it.
         var hasher: SHA256Hasher
         init(_ hasher: consuming SHA256Hasher) { self.hasher = hasher }
     }

@@ -127,7 +127,7 @@ package struct StatIndex: Sendable {
 
     /// The first position whose path does not come before `path`.
     package func lowerBound(_ path: UnsafeBufferPointer<UInt8>) -> Int {
-        (0..<count).partitioningIndex { withPath($0) { PathOrder.compare($0, path) } >= 0 }
+        (0..<count).partitioningIndex { withPath($0) { !PathOrder.precedes($0, path) } }
     }
 
     /// Whether a record may stand for its file at all: not when the file was last touched in, or after, the

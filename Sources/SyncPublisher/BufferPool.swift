@@ -14,7 +14,7 @@ final class BufferPool: Sendable {
     }
 
     /// An address that may change hands: it has one owner, the pool or a ``PooledBuffer``.
-    private struct Memory: @unchecked Sendable {  // Safe: it has one owner at a time.
+    private struct Memory: @unchecked Sendable {  // Safe: the pool, under its lock, or one buffer has it.
         let start: UnsafeMutableRawPointer
     }
 

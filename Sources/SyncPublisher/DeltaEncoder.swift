@@ -5,7 +5,7 @@ import SyncManifest
 import SyncModel
 
 /// What one thread needs to make deltas: contexts, memory, and the base's packs. About **4 MiB**.
-final class DeltaEncoder: @unchecked Sendable {  // Safe: the maker lets one thread at a time have it.
+final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` has it, and is joined.
     /// A delta that was made.
     struct Made: Sendable {
         var bytes: [UInt8]

@@ -66,7 +66,7 @@ struct DeltaMaker {
                 start += 1
             }
             guard !waiting.isEmpty else { break }
-            let batch = Array(waiting.prefix(regions.prepare(waiting[...], encoders[0].reader)))
+            let batch = Array(waiting.prefix(regions.prepare(waiting, encoders[0].reader)))
             waiting.removeFirst(batch.count)
             for (task, made) in zip(batch, paying(batch, try make(batch, regions, encoders))) {
                 trials.note(task, pays: made != nil)

@@ -3,15 +3,14 @@ import SyncModel
 
 /// Which new blobs of changed files get a delta, and which bytes of the file's former version are the base.
 ///
-/// The former version has the same path, or the likest path of those that are gone.
-/// A changed blob lies between blobs that both versions have; what the former version has between them is what the
-/// blob was made of.
+/// The former version has the same path, or the likest path of those that are gone. A changed blob lies between blobs
+/// that both versions have; what the former version has between them is what the blob was made of.
 struct DeltaPlan {
     /// One delta to be made.
     struct Task: Sendable {
         /// Index in the tree.
         var file: Int
-        /// Of the file.
+        /// What the file is made of.
         var former: FormerVersions.Version
         /// Position of the blob in the file, and its number in the catalogue.
         var blob: Int
@@ -41,14 +40,12 @@ struct DeltaPlan {
         self.base = base.manifest
         self.places = places
         firstPack = base.packs.count
-        let versions = FormerVersions(tree, base.manifest.files)
+        var versions = FormerVersions(tree, base.manifest.files)
         var planned: Set<UInt32> = []
         for index in tree.entries.indices where tree.entries[index].isRead {
             let blobs = ledger.blobs(index)
             guard blobs.contains(where: { isNew($0) && !planned.contains($0) }),
-                let former = tree.withPath(index, versions.version),
-                base.manifest.files.kind(former.row) != .link,
-                !base.manifest.files.blobs(former.row).isEmpty
+                let former = tree.withPath(index, { versions.version(of: $0) })
             else { continue }
             for task in tasks(file: index, former, Array(blobs)) where planned.insert(task.number).inserted {
                 tasks.append(task)

@@ -26,7 +26,7 @@ struct FormerRegions: Sendable {
     /// Makes ready for the first of `tasks`, and for as many more as fit in memory.
     ///
     /// - Returns: How many tasks that is; at least one if there is one.
-    mutating func prepare(_ tasks: ArraySlice<DeltaPlan.Task>, _ reader: BaseReader) -> Int {
+    mutating func prepare(_ tasks: [DeltaPlan.Task], _ reader: BaseReader) -> Int {
         var wanted: Set<Region> = []
         var size = 0
         var count = 0

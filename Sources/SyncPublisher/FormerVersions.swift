@@ -13,48 +13,54 @@ struct FormerVersions {
         var isGuess: Bool
     }
 
+    private let tree: SourceTree
     private let files: FileTable
-    /// Rows of files that have content and whose paths the tree does not have, in path order.
-    private let gone: [Int]
+    /// Rows with content whose paths the tree does not have, in path order. Nobody asks where no path is new.
+    private lazy var gone = rowsThatAreGone()
     /// The same rows in the order of their paths read backwards.
-    private let goneByEnd: [Int]
+    private lazy var goneByEnd = gone.sorted { [files] one, other in
+        files.withPath(one) { one in files.withPath(other) { Self.precedesByEnd(one, $0) } }
+    }
 
     init(_ tree: SourceTree, _ files: FileTable) {
+        self.tree = tree
         self.files = files
-        var gone: [Int] = []
+    }
+
+    /// The version with content that the file at `path` was made of, as far as paths say.
+    ///
+    /// - Complexity: O(log *n*) for *n* files, and O(*n* log *n*) once, at the first path that is new.
+    mutating func version(of path: UnsafeBufferPointer<UInt8>) -> Version? {
+        guard let row = files.row(of: path) else {
+            return row(likest: path).map { Version(row: $0, isGuess: true) }
+        }
+        return hasContent(row) ? Version(row: row, isGuess: false) : nil
+    }
+
+    private func hasContent(_ row: Int) -> Bool { files.kind(row) != .link && !files.blobs(row).isEmpty }
+
+    /// Tree and base stand in ``PathOrder``: one pass over both.
+    private func rowsThatAreGone() -> [Int] {
         var index = 0
-        for row in files.indices {
+        return files.indices.filter { row in
             let isHere = files.withPath(row) { former in
                 while index < tree.count, tree.withPath(index, { PathOrder.precedes($0, former) }) {
                     index += 1
                 }
                 return index < tree.count && tree.withPath(index) { $0.elementsEqual(former) }
             }
-            if !isHere, files.kind(row) != .link, !files.blobs(row).isEmpty { gone.append(row) }
+            return !isHere && hasContent(row)
         }
-        self.gone = gone
-        goneByEnd = gone.sorted { one, other in
-            files.withPath(one) { one in
-                files.withPath(other) { one.reversed().lexicographicallyPrecedes($0.reversed()) }
-            }
-        }
-    }
-
-    /// The version that the file at `path` was made of, as far as paths say.
-    ///
-    /// - Complexity: O(log *n*) for *n* files.
-    func version(of path: UnsafeBufferPointer<UInt8>) -> Version? {
-        if let row = files.row(of: path) { return Version(row: row, isGuess: false) }
-        return row(likest: path).map { Version(row: $0, isGuess: true) }
     }
 
     /// Of the paths that begin, or end, like `path`, the one that shares most bytes with it, at least half.
-    private func row(likest path: UnsafeBufferPointer<UInt8>) -> Int? {
+    private mutating func row(likest path: UnsafeBufferPointer<UInt8>) -> Int? {
+        let (gone, goneByEnd) = (gone, goneByEnd)
         let start = gone.indices.partitioningIndex { place in
             files.withPath(gone[place]) { !PathOrder.precedes($0, path) }
         }
         let end = goneByEnd.indices.partitioningIndex { place in
-            files.withPath(goneByEnd[place]) { !$0.reversed().lexicographicallyPrecedes(path.reversed()) }
+            files.withPath(goneByEnd[place]) { !Self.precedesByEnd($0, path) }
         }
         var best: (row: Int, shared: Int)?
         for row in Self.neighbours(of: start, in: gone) + Self.neighbours(of: end, in: goneByEnd) {
@@ -66,6 +72,11 @@ struct FormerVersions {
         }
         return best.row
     }
+
+    private static func precedesByEnd(
+        _ one: UnsafeBufferPointer<UInt8>,
+        _ other: UnsafeBufferPointer<UInt8>
+    ) -> Bool { one.reversed().lexicographicallyPrecedes(other.reversed()) }
 
     private static func neighbours(of place: Int, in rows: [Int]) -> ArraySlice<Int> {
         rows[max(0, place - 1)..<min(rows.count, place + 1)]

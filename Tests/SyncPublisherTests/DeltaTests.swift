@@ -136,7 +136,7 @@ struct DeltaTests {
     }
 
     @Test(
-        "Names that are alike by chance cost little, and do not hide those that are not",
+        "Some names alike by chance do not hide those that are not; after many of them no name is tried",
         arguments: [1, 300]
     )
     func alikeByChance(strangers: Int) throws {
