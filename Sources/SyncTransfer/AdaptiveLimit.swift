@@ -53,6 +53,7 @@ package struct AdaptiveLimit: Sendable {
                 return takeBack(before.limit, now: now)
             }
             holds = 0
+            self.before = nil  // The step has proved worth it.
         }
         guard limit < ceiling else { return }
         before = (goodput, limit)

@@ -104,6 +104,19 @@ struct AdaptiveLimitTests {
         #expect(growing.limit == 16 && growing.proven == 16)
     }
 
+    @Test(
+        "The last step to the ceiling is judged once: then it is remembered, and no pause of the server takes it back"
+    )
+    func provenAtTheCeiling() {
+        var limit = AdaptiveLimit(start: 8, ceiling: 16)
+        #expect(run(&limit, intervals: 3) { Double($0) * 1e6 } == [8, 16, 16])
+        #expect(limit.proven == 8)
+        #expect(run(&limit, intervals: 1, from: 3) { Double($0) * 1e6 } == [16])
+        #expect(limit.proven == 16)
+        #expect(run(&limit, intervals: 20, from: 4) { _ in 1e6 }.allSatisfy { $0 == 16 })
+        #expect(limit.proven == 16)
+    }
+
     @Test("Trouble on the way back halves what is open now, and ends the way back [F028]")
     func penaltyOnTheWayBack() {
         var limit = AdaptiveLimit(start: 8, ceiling: 64)
