@@ -71,7 +71,7 @@ struct FetchRounds: Sendable {
         }
         let share = stored / UInt64(max(1, connections) * 4)
         // A pack is asked for whole, or in parts of its own size: the rest of one costs a round trip like any request.
-        return CoalescingRule(spanLength: share > 16 << 20 ? 32 << 20 : max(share, 2 << 20))
+        return CoalescingRule(spanLength: share > 4 << 20 ? 32 << 20 : max(share, 2 << 20))
     }
 
     /// - Parameters:

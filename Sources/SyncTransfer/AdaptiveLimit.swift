@@ -9,6 +9,8 @@ package struct AdaptiveLimit: Sendable {
     package var proven: Int { retreat?.limit ?? before?.limit ?? limit }
     private let ceiling: Int
     private var isDoubling = true
+    /// The best goodput lately, in **bytes** a second: of a measurement in a dip, twice the connections look like a gain.
+    private var best = 0.0
     /// Goodput and limit before the last step, in **bytes** a second; `nil` before any step.
     private var before: (goodput: Double, limit: Int)?
     /// The way back from a step that brought nothing: an eighth a second. Those that end first are the fastest, and those
@@ -37,6 +39,7 @@ package struct AdaptiveLimit: Sendable {
     ///   - goodput: **Bytes** a second over all connections to the origin.
     ///   - now: When it was measured.
     package mutating func measured(goodput: Double, now: Duration) {
+        best = max(goodput, best * Self.fading)
         if retreat != nil { return stepBack(now: now) }
         guard now >= holdUntil, goodput > 0 else { return }
         if isSettling {
@@ -56,7 +59,7 @@ package struct AdaptiveLimit: Sendable {
             self.before = nil  // The step has proved worth it.
         }
         guard limit < ceiling else { return }
-        before = (goodput, limit)
+        before = (best, limit)
         limit = min(ceiling, isDoubling ? limit * 2 : limit + max(1, limit / 8))
         isSettling = true
     }
@@ -86,8 +89,12 @@ package struct AdaptiveLimit: Sendable {
         isDoubling = false
         before = nil
         retreat = nil
+        best = 0
         holdUntil = now + Self.interval * 8
     }
+
+    /// What is left of the best from one measurement to the next: half of it after six seconds.
+    private static let fading = 0.97
 
     /// How long one measurement takes: several round trips of a far server.
     package static let interval: Duration = .milliseconds(250)

@@ -3,8 +3,22 @@ import SyncPlugins
 extension CurlWorker {
     /// Adds what an exchange has received since the last look to its host's goodput.
     func measure(_ exchange: Exchange) {
-        exchange.host.measuredBytes += exchange.bodyBytes - exchange.measuredBytes
+        let bytes = exchange.bodyBytes - exchange.measuredBytes
+        exchange.host.measuredBytes += bytes
         exchange.measuredBytes = exchange.bodyBytes
+        exchange.rate(bytes, now: now)
+    }
+
+    /// Notes what a connection has brought that has ended, and is free for what others need long for.
+    func noteRate(of exchange: Exchange) {
+        let time = (now - exchange.plan.startedAt) / .seconds(1)
+        guard exchange.bodyBytes >= configuration.minimumSplit, time > 0 else { return }
+        let rate = Double(exchange.bodyBytes) / time
+        exchange.host.bestRate = max(exchange.host.bestRate * 0.9, rate)
+        exchange.host.freeRates.append(rate)
+        if exchange.host.freeRates.count > configuration.connectionsPerHost {
+            exchange.host.freeRates.removeFirst()
+        }
     }
 
     /// Gives every host with traffic its measurement, once an interval.

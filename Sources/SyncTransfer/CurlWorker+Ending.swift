@@ -14,6 +14,7 @@ extension CurlWorker {
         if exchange.isConnected { wasReached(host) }
         if fault == nil, exchange.verdict != .redirect {
             host.credential.refusals = 0
+            noteRate(of: exchange)
             standings[host.origin].addSuccess(
                 bytes: exchange.bodyBytes,
                 time: now - exchange.plan.startedAt

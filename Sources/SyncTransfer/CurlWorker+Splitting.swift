@@ -10,6 +10,34 @@ extension CurlWorker {
         }
     }
 
+    /// At the very end, when nothing waits and connections idle: what a slow one would need some round trips for goes to
+    /// one that was fast, but for what it brings itself meanwhile.
+    ///
+    /// On a full far link the fast connections end first; those that are left have learnt how little there was for each, and
+    /// need a second or more to find out that the link is theirs (BBR, draft-cardwell-iccrg-bbr-congestion-control).
+    func handOver() {
+        guard throttle.rate == nil, startable.isEmpty else { return }
+        var room = configuration.connections - running.count
+        let least = configuration.minimumSplit / 8
+        for exchange in Array(running.values) where room > 0 {
+            let host = exchange.host
+            let patience = max(.milliseconds(200), (host.firstByte ?? .seconds(1)) * 5)
+            guard host.queue.isEmpty, host.running < limit(of: host),
+                let (piece, sink) = splittable(exchange, least: least),
+                exchange.rate > 0, exchange.rate * 1.5 < host.bestRate,
+                now - exchange.plan.startedAt >= patience,
+                let end = piece.end, let remaining = piece.remaining,
+                Double(remaining) / exchange.rate > patience / .seconds(1)
+            else { continue }
+            let share = Double(remaining) * exchange.rate / (exchange.rate + host.bestRate)
+            let kept = min(max(2 * least, UInt64(share)), remaining - least)
+            let range = (piece.position + least)...(end - least)
+            if divide(piece, near: piece.position + kept, in: range, sink, chain: exchange.plan.chain) {
+                room -= 1
+            }
+        }
+    }
+
     private func slowest() -> (Exchange, Piece, any SplittableSink)? {
         var slowest: (exchange: Exchange, piece: Piece, sink: any SplittableSink, left: Duration)?
         for exchange in running.values {
@@ -39,10 +67,18 @@ extension CurlWorker {
             !wholeObjects.isKnown(piece.transfer.sources[piece.sourceIndex].url.text)
         else { return }
         let connections = UInt64(max(1, limit(of: host)))
-        let rate = host.goodput / Double(connections) * (Self.shortest / .seconds(1))
-        let least = max(configuration.minimumSplit, UInt64(exactly: rate.rounded()) ?? .max)
         let unasked = host.queue.bytes.addingReportingOverflow(remaining).partialValue
-        let share = max(least, unasked / connections / 2)
+        func bytes(_ count: Double) -> UInt64 { UInt64(exactly: count.rounded()) ?? .max }
+        let share: UInt64
+        if let rate = host.freeRates.popLast(), host.goodput > 0 {
+            // Most likely it goes to the connection that has just become free.
+            let part = bytes(Double(unasked) * min(1, rate / host.goodput) / 2)
+            let least = max(configuration.minimumSplit, bytes(rate * (Self.shortest / .seconds(1))))
+            share = max(least, min(part, bytes(rate * (Self.longest / .seconds(1)))))
+        } else {
+            let rate = host.goodput / Double(connections) * (Self.shortest / .seconds(1))
+            share = max(configuration.minimumSplit, bytes(rate), unasked / connections / 4)
+        }
         guard remaining / 2 >= share else { return }
         let range = (piece.position + configuration.minimumSplit)...(end - configuration.minimumSplit)
         _ = divide(piece, near: piece.position + share, in: range, sink, chain: piece.chain)
@@ -77,10 +113,10 @@ extension CurlWorker {
     }
 
     /// Whether the end of what an exchange brings could be given away, and by which sink.
-    func splittable(_ exchange: Exchange) -> (Piece, any SplittableSink)? {
+    func splittable(_ exchange: Exchange, least: UInt64? = nil) -> (Piece, any SplittableSink)? {
         guard exchange.pieces.count == 1, let piece = exchange.pieces.first, piece.fault == nil,
             !piece.isIndivisible, !exchange.isPaused, hasRanges(exchange), let remaining = piece.remaining,
-            remaining / 2 >= configuration.minimumSplit, let sink = piece.sink as? any SplittableSink
+            remaining / 2 >= least ?? configuration.minimumSplit, let sink = piece.sink as? any SplittableSink
         else { return nil }
         return (piece, sink)
     }
@@ -104,4 +140,6 @@ extension CurlWorker {
     private static let worthwhile: Duration = .milliseconds(750)
     /// A request of its own costs its connection a round trip: the piece should take some times as long.
     private static let shortest: Duration = .milliseconds(500)
+    /// Longer ones would be waited for.
+    private static let longest: Duration = .milliseconds(1500)
 }

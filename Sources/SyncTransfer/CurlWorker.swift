@@ -150,6 +150,7 @@ final class CurlWorker {
         }
         adapt()
         splitSlowest()
+        handOver()
         guard now >= publishAt else { return }
         publishAt = now + .seconds(1)
         inbox.publish(standings.records)

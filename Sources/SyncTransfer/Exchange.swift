@@ -66,6 +66,9 @@ final class Exchange {
     /// Body **bytes** of this answer, and how many of them have been measured.
     private(set) var bodyBytes: UInt64 = 0
     var measuredBytes: UInt64 = 0
+    /// **Bytes** a second lately; 0 before it has been measured twice.
+    private(set) var rate = 0.0
+    private var ratedAt: Duration?
 
     private var windowStart: Duration
     private var windowBytes: UInt64 = 0
@@ -105,6 +108,14 @@ final class Exchange {
             return false
         }
         return host.goodput / Double(host.running) > 16 * 1024
+    }
+
+    /// Notes how much has come since the last time.
+    func rate(_ bytes: UInt64, now: Duration) {
+        defer { ratedAt = now }
+        guard let ratedAt, now > ratedAt else { return }
+        let latest = Double(bytes) / ((now - ratedAt) / .seconds(1))
+        rate = rate == 0 ? latest : (rate + latest) / 2
     }
 
     var headers: ResponseHeaders { collector.headers }
@@ -170,6 +181,10 @@ final class Exchange {
     private func headDidEnd() {
         let verdict = judge(collector.headers, to: plan.question, now: plan.unixTime)
         self.verdict = verdict
+        host.firstByte = min(
+            host.firstByte ?? .seconds(60),
+            worker.configuration.clock.now() - plan.startedAt
+        )
         phase = .discarding
         if isAccepted {
             for piece in pieces where piece.scoutKey != nil { worker.scoutReturns(piece, from: self) }

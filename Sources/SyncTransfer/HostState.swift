@@ -29,6 +29,12 @@ final class HostState {
     var measuredSince: Duration = .zero
     /// **Bytes** a second at the last measurement.
     var goodput = 0.0
+    /// The shortest time from a request to its answer.
+    var firstByte: Duration?
+    /// **Bytes** a second that its best connections have brought lately.
+    var bestRate = 0.0
+    /// **Bytes** a second of connections that have ended a request and wait for the next, the latest last.
+    var freeRates: [Double] = []
     /// Whether it has given a range, or says that it would.
     var givesRanges = false
     /// Whether something that runs could be split, so that more connections would have work.

@@ -126,6 +126,22 @@ struct AdaptiveLimitTests {
         #expect(run(&limit, intervals: 7, from: 6) { _ in 1e8 }.allSatisfy { $0 == 7 })
     }
 
+    @Test("After a dip, more connections have to bring more than fewer had brought before it")
+    func dip() {
+        var limit = AdaptiveLimit(start: 8, ceiling: 64)
+        // Full at 100; a dip while it is asked whether more would do better.
+        let goodputs: [Double] = [100, 100, 60, 62, 100, 100, 100, 100]
+        for (index, goodput) in goodputs.enumerated() {
+            limit.measured(goodput: goodput * 1e6, now: AdaptiveLimit.interval * index)
+        }
+        #expect(limit.proven == 8)
+        var later = AdaptiveLimit(start: 8, ceiling: 64)
+        for (index, goodput) in [100.0, 60, 62, 62, 100, 100, 100].enumerated() {
+            later.measured(goodput: goodput * 1e6, now: AdaptiveLimit.interval * index)
+        }
+        #expect(later.proven == 8)
+    }
+
     @Test("It settles about where goodput stops growing")
     func knee() {
         var limit = AdaptiveLimit(start: 4, ceiling: 64)

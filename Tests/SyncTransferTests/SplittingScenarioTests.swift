@@ -111,6 +111,45 @@ struct SplittingScenarioTests {
         #expect(bench.server.log.bytesSent(to: "/2") == objects[2].bytes.count - 1)
     }
 
+    @Test(
+        "At the end, what a slow connection has left goes to one that was fast, and everything arrives once"
+    )
+    func handsOver() async throws {
+        let bench = try Bench {
+            ($0.connections, $0.connectionsPerHost, $0.initialConnections) = (2, 2, 2)
+            ($0.minimumSplit, $0.adaptive) = (512 * 1024, false)
+        }
+        // 900 KiB are too little for a cut in the middle, and take the slow connection 1.8 s.
+        let slow = ServedObject.patterned(size: 900 << 10)
+        let fast = ServedObject.patterned(size: 4 << 20)
+        bench.server.script(
+            "/slow",
+            .object(slow).dripping(16 * 1024, every: .milliseconds(32)),
+            .object(slow)
+        )
+        bench.server.script("/fast", .object(fast))
+        let ends = Mutex<[Result<TransferReport, TransferError>]>([])
+        var sinks: [SplittingSink] = []
+        for (number, (path, object)) in [("/slow", slow), ("/fast", fast)].enumerated() {
+            let size = UInt64(object.bytes.count)
+            let sink = SplittingSink(range: 0..<(size - 1), block: 10_000)
+            sinks.append(sink)
+            var request = TransferRequest(
+                id: TransferID(rawValue: UInt64(number)),
+                urls: [bench.server.url(path)],
+                limit: size
+            )
+            (request.range, request.objectSize) = (0..<(size - 1), size)
+            bench.transport.start(request, sink: sink) { result in ends.withLock { $0.append(result) } }
+        }
+        while ends.withLock({ $0.count < 2 }) { try await Task.sleep(for: .milliseconds(2)) }
+        for end in ends.withLock({ $0 }) { _ = try end.get() }
+        #expect(
+            isSame(sinks[0].bytes, slow.bytes.dropLast()) && isSame(sinks[1].bytes, fast.bytes.dropLast())
+        )
+        #expect(sinks[0].parts > 1 && bench.server.log.requests(to: "/slow").count == sinks[0].parts)
+    }
+
     @Test("A sink that cannot be split is left alone")
     func unsplittable() async throws {
         let object = ServedObject.patterned(size: 2 << 20)
