@@ -1,6 +1,10 @@
 #ifndef SYNCAGENT_CZSTD_SHIM_H
 #define SYNCAGENT_CZSTD_SHIM_H
 
+/* ZDICT_trainFromBuffer_fastCover: exported by the library, declared only so. */
+#define ZDICT_STATIC_LINKING_ONLY
+
+#include <zdict.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 

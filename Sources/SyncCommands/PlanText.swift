@@ -24,6 +24,11 @@ enum PlanText {
                 "deltas     \(ByteCount(plan.deltaBytes)) of it, made for the older versions that are here"
             )
         }
+        if plan.dictionaryBytes > 0 {
+            lines.append(
+                "dictionary \(ByteCount(plan.dictionaryBytes)) besides, in one request; it is kept for what comes later"
+            )
+        }
         if plan.prunable > 0 { lines.append("obsolete   \(plan.prunable) files, removed with --prune") }
         for reason in plan.obstructed { lines.append("blocked    \(reason)") }
         for request in plan.requests {

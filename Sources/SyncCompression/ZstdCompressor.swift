@@ -6,18 +6,34 @@ import CZstd
 /// Not `Sendable`: one context belongs to one thread at a time.
 package struct ZstdCompressor: ~Copyable {
     private let context: OpaquePointer
+    /// What ``context`` points to, if anything.
+    private var dictionary: EncodingDictionary?
 
     /// Makes a context for one level, 1...19. The same level and input give the same frame with one libzstd.
     package init(level: Int32) throws(CompressionError) {
+        context = try Self.context { [ZSTD_CCtx_setParameter($0, ZSTD_c_compressionLevel, level)] }
+    }
+
+    /// Makes a context whose frames are made with a dictionary, at the dictionary's level. They do not name it: who
+    /// reads them knows. `ZSTD_CCtx_refCDict`.
+    package init(with dictionary: EncodingDictionary) throws(CompressionError) {
+        context = try Self.context {
+            [ZSTD_CCtx_setParameter($0, ZSTD_c_dictIDFlag, 0), ZSTD_CCtx_refCDict($0, dictionary.raw)]
+        }
+        self.dictionary = dictionary
+    }
+
+    private static func context(
+        _ set: (OpaquePointer) -> [Int]
+    ) throws(CompressionError) -> OpaquePointer {
         guard let context = ZSTD_createCCtx() else {
             throw CompressionError(reason: "no memory for an encoder")
         }
-        let result = ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level)
-        if let error = CompressionError.from(result) {
+        if let error = set(context).lazy.compactMap(CompressionError.from).first {
             ZSTD_freeCCtx(context)
             throw error
         }
-        self.context = context
+        return context
     }
 
     deinit { ZSTD_freeCCtx(context) }

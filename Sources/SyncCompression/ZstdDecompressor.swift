@@ -21,6 +21,8 @@ package struct CompressionError: Error, Equatable, CustomStringConvertible {
 /// Not `Sendable`: one context belongs to one thread at a time. <https://facebook.github.io/zstd/zstd_manual.html>
 package struct ZstdDecompressor: ~Copyable {
     private let context: OpaquePointer
+    /// What ``context`` points to, if anything.
+    private var dictionary: DecodingDictionary?
 
     /// Makes a context that refuses windows above `2^windowLog` bytes, so memory stays bounded.
     package init(maximumWindowLog: Int32 = 27) throws(CompressionError) {
@@ -49,10 +51,7 @@ package struct ZstdDecompressor: ~Copyable {
             frame.baseAddress,
             frame.count
         )
-        if let error = CompressionError.from(result) { throw error }
-        guard result == target.count else {
-            throw CompressionError(reason: "frame holds \(result) bytes, not \(target.count)")
-        }
+        try check(result, fills: target)
     }
 
     /// Decodes one whole frame that was made behind `prefix`. `ZSTD_DCtx_refPrefix`.
@@ -66,11 +65,45 @@ package struct ZstdDecompressor: ~Copyable {
         try decode(frame, into: target)
     }
 
-    /// Starts a frame that arrives in pieces, see ``decodeNext(_:into:)``.
-    package mutating func begin() throws(CompressionError) {
-        if let error = CompressionError.from(ZSTD_DCtx_reset(context, ZSTD_reset_session_only)) {
-            throw error
+    /// Decodes one whole frame that was made with a dictionary, into `target`, which must be exactly filled.
+    /// `ZSTD_decompress_usingDDict`.
+    package mutating func decode(
+        _ frame: UnsafeRawBufferPointer,
+        with dictionary: DecodingDictionary,
+        into target: UnsafeMutableRawBufferPointer
+    ) throws(CompressionError) {
+        let result = ZSTD_decompress_usingDDict(
+            context,
+            target.baseAddress,
+            target.count,
+            frame.baseAddress,
+            frame.count,
+            dictionary.raw
+        )
+        try check(result, fills: target)
+    }
+
+    private func check(
+        _ result: Int,
+        fills target: UnsafeMutableRawBufferPointer
+    ) throws(CompressionError) {
+        if let error = CompressionError.from(result) { throw error }
+        guard result == target.count else {
+            throw CompressionError(reason: "frame holds \(result) bytes, not \(target.count)")
         }
+    }
+
+    /// Starts a frame that arrives in pieces, see ``decodeNext(_:into:)``.
+    ///
+    /// - Parameter dictionary: What the frame was made with.
+    package mutating func begin(with dictionary: DecodingDictionary? = nil) throws(CompressionError) {
+        for result in [
+            ZSTD_DCtx_reset(context, ZSTD_reset_session_only),
+            ZSTD_DCtx_refDDict(context, dictionary?.raw),
+        ] {
+            if let error = CompressionError.from(result) { throw error }
+        }
+        self.dictionary = dictionary
     }
 
     /// What one call of ``decodeNext(_:into:)`` did.

@@ -12,10 +12,14 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
     private var ended = false
     private let output: UnsafeMutableRawBufferPointer
 
-    init(codec: Codec, rawLength: UInt64) throws(CompressionError) {
+    init(
+        codec: Codec,
+        dictionary: DecodingDictionary? = nil,
+        rawLength: UInt64
+    ) throws(CompressionError) {
         decoder = try ZstdDecompressor()
-        try decoder.begin()
-        isCompressed = codec == .zstd
+        try decoder.begin(with: codec == .zstdDictionary ? dictionary : nil)
+        isCompressed = codec != .identity
         self.rawLength = rawLength
         output = .allocate(byteCount: 1 << 18, alignment: 64)
     }

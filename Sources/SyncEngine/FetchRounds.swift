@@ -1,3 +1,4 @@
+import SyncCompression
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -19,6 +20,8 @@ struct FetchRounds: Sendable {
     /// Blobs in progress, for the next process.
     let begun: BegunBlobs
     let onBytes: @Sendable (UInt64) -> Void
+    /// What blobs are decoded with; `nil` when the manifest has none.
+    let dictionary: ManifestDictionary?
     /// What is copied at the same time: not to be asked for.
     var copies: ChunkCopies?
 
@@ -44,6 +47,12 @@ struct FetchRounds: Sendable {
             self.row = row
             self.reason = reason
             self.isDisk = isDisk
+        }
+
+        /// A row that cannot be decoded.
+        init(row: Int, dictionary failure: ManifestDictionary.Failure) {
+            self.init(row: row, transfer: failure.transfer)
+            reason = failure.reason
         }
 
         /// A row whose bytes a transfer did not bring.
@@ -85,6 +94,14 @@ struct FetchRounds: Sendable {
         var failures: [Failure] = []
         var round = plan
         for attempt in 0..<Self.rounds {
+            let decoding: DecodingDictionary?
+            switch self.dictionary(for: round) {
+            case .success(let known): decoding = known
+            case .failure(let failure):
+                // Nothing is fetched that could not be read.
+                return failures
+                    + Set(round.targets.map(\.row)).sorted().map { Failure(row: $0, dictionary: failure) }
+            }
             let installer = Installer(
                 plan: round,
                 manifest: manifest,
@@ -92,6 +109,7 @@ struct FetchRounds: Sendable {
                 committer: committer,
                 wholes: wholes,
                 parts: parts,
+                dictionary: decoding,
                 bases: attempt == 0 ? bases : nil,
                 copies: copies,
                 begun: begun,
@@ -128,6 +146,14 @@ struct FetchRounds: Sendable {
         }
         if failures.isEmpty, !environment.stop.isStopped { begun.remove() }
         return failures
+    }
+
+    /// The dictionary when a plan needs it.
+    private func dictionary(for plan: Plan) -> Result<DecodingDictionary?, ManifestDictionary.Failure> {
+        guard let dictionary, plan.slots.contains(where: { $0.codec == .zstdDictionary }) else {
+            return .success(nil)
+        }
+        return dictionary.get().map { $0 }
     }
 
     private func canReload(_ result: [RowFailure], _ row: Int) -> Bool {

@@ -40,6 +40,7 @@ final class Installer: BlobConsumer {
     private let committer: Committer
     private let wholes: WholeDirectories
     private let parts: PartFiles
+    private let dictionary: DecodingDictionary?
     private let bases: DeltaBases?
     private let copies: ChunkCopies?
     private let begun: BegunBlobs
@@ -49,6 +50,7 @@ final class Installer: BlobConsumer {
     /// - Parameters:
     ///   - wholes: Directories whose files are staged under their final names.
     ///   - parts: Large files in progress; outlives one plan.
+    ///   - dictionary: What blobs are decoded with, where the plan has such.
     ///   - bases: What the plan's deltas are made with.
     ///   - copies: Who copies the blobs of the same files that are here already.
     ///   - begun: Blobs in progress, for the next process.
@@ -60,6 +62,7 @@ final class Installer: BlobConsumer {
         committer: Committer,
         wholes: WholeDirectories,
         parts: PartFiles,
+        dictionary: DecodingDictionary? = nil,
         bases: DeltaBases? = nil,
         copies: ChunkCopies? = nil,
         begun: BegunBlobs,
@@ -71,6 +74,7 @@ final class Installer: BlobConsumer {
         self.committer = committer
         self.wholes = wholes
         self.parts = parts
+        self.dictionary = dictionary
         self.bases = bases
         self.copies = copies
         self.begun = begun
@@ -88,12 +92,14 @@ final class Installer: BlobConsumer {
     func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout Worker) {
         let wanted = plan.slots[slot]
         if let delta = wanted.delta { return apply(delta, stored, slot, &worker) }
-        guard wanted.codec == .zstd else {
-            return install(stored, slot, &worker)
-        }
+        if wanted.codec == .identity { return install(stored, slot, &worker) }
         let raw = worker.scratch(Int(wanted.rawLength))
         do {
-            try worker.decompressor.decode(stored, into: raw)
+            if wanted.codec == .zstdDictionary, let dictionary {
+                try worker.decompressor.decode(stored, with: dictionary, into: raw)
+            } else {
+                try worker.decompressor.decode(stored, into: raw)
+            }
         } catch {
             return blame(slot, "\(error)")
         }
@@ -215,7 +221,11 @@ final class Installer: BlobConsumer {
 
     func begin(slot: Int, worker: inout Worker) {
         do {
-            let stream = try BlobStream(codec: plan.slots[slot].codec, rawLength: plan.slots[slot].rawLength)
+            let stream = try BlobStream(
+                codec: plan.slots[slot].codec,
+                dictionary: dictionary,
+                rawLength: plan.slots[slot].rawLength
+            )
             state.withLock { $0.streams[slot] = stream }
         } catch {
             blame(slot, "\(error)")

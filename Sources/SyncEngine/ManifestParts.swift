@@ -21,6 +21,15 @@ struct ManifestParts: Sendable {
     /// - Throws: ``EngineError``: 65 for a part that is wrong, with its number; 69 for one that cannot be had.
     func add(to assembly: inout ManifestAssembly, root: SHA256Digest) throws(EngineError) {
         let parts = assembly.parts
+        let isRemote = !baseURL.hasPrefix("file:")
+        if let dictionary = assembly.dictionary, isRemote {
+            if parts.isEmpty { source.parts?.note([dictionary.digest], of: root) }
+            if source.cache != nil, source.parts?.has(dictionary.digest) != true {
+                source.ahead.begin(dictionary.digest) {
+                    PartFetch([request(0, dictionary.blob, assembly.pack(of: dictionary))], source)
+                }
+            }
+        }
         guard !parts.isEmpty else { return }
         var wanted = parts.indices.map { request($0, parts[$0], assembly) }
         let isCached = wanted.map { !isLocal($0) && source.parts?.has(parts[$0.index].digest) == true }
@@ -28,7 +37,12 @@ struct ManifestParts: Sendable {
             guard let delta = parts[index].delta, source.parts?.has(delta.base) == true else { continue }
             wanted[index] = request(index, delta, assembly)
         }
-        if wanted.contains(where: { !isLocal($0) }) { source.parts?.note(parts.map(\.digest), of: root) }
+        if wanted.contains(where: { !isLocal($0) }) {
+            source.parts?.note(
+                parts.map(\.digest) + [assembly.dictionary?.digest].compactMap { $0 },
+                of: root
+            )
+        }
         let fetch = PartFetch(wanted.filter { !isCached[$0.index] }, source)
         defer { fetch.cancel() }
         var reader = try PartDecoder.make()
@@ -48,7 +62,11 @@ struct ManifestParts: Sendable {
                     text = raw
                 } else {
                     let whole = request(index, parts[index], assembly)
-                    text = try self.text(whole, parts[index], part.isDelta ? nil : came, &reader)
+                    switch self.text(whole, parts[index], part.isDelta ? nil : came, &reader) {
+                    case .success(let came): text = came
+                    case .failure(let fault): throw error(fault, "part \(index)", whole)
+                    }
+                    source.tally.fetched()
                 }
             }
             source.tally.read()
@@ -59,10 +77,13 @@ struct ManifestParts: Sendable {
     private func request(_ index: Int, _ part: Manifest.Part, _ assembly: ManifestAssembly)
         -> PartFetch.Wanted
     {
-        let pack = assembly.pack(of: part)
-        return PartFetch.Wanted(
+        request(index, part.blob, assembly.pack(of: part))
+    }
+
+    private func request(_ index: Int, _ blob: Blob, _ pack: Manifest.Pack) -> PartFetch.Wanted {
+        PartFetch.Wanted(
             index: index,
-            blob: part.blob,
+            blob: blob,
             urls: pack.urls.map { resolve($0, against: baseURL) },
             packSize: pack.size
         )
@@ -74,20 +95,17 @@ struct ManifestParts: Sendable {
         _ assembly: ManifestAssembly
     ) -> PartFetch.Wanted {
         let pack = assembly.pack(of: delta)
-        return PartFetch.Wanted(
-            index: index,
-            blob: Blob(
-                pack: delta.pack,
-                codec: .zstd,
-                digestIndex: nil,
-                offset: delta.offset,
-                storedLength: delta.storedLength,
-                rawLength: delta.storedLength
-            ),
-            urls: pack.urls.map { resolve($0, against: baseURL) },
-            packSize: pack.size,
-            isDelta: true
+        let blob = Blob(
+            pack: delta.pack,
+            codec: .zstd,
+            digestIndex: nil,
+            offset: delta.offset,
+            storedLength: delta.storedLength,
+            rawLength: delta.storedLength
         )
+        var wanted = request(index, blob, pack)
+        wanted.isDelta = true
+        return wanted
     }
 
     /// Packs beside a local manifest are read where they are.
@@ -96,8 +114,56 @@ struct ManifestParts: Sendable {
     private func bring(_ index: Int, _ fetch: PartFetch) throws(EngineError) -> [Int: PartFetch.Received] {
         switch fetch.take(index) {
         case .success(let parts): return parts
-        case .failure(let error): throw failure(index, error)
+        case .failure(let error): throw failure("part \(index)", error)
         }
+    }
+
+    /// The dictionary of a manifest, from the cache or the network.
+    func dictionary(
+        _ named: Manifest.SharedDictionary,
+        of manifest: Manifest
+    ) -> Result<[UInt8], ManifestDictionary.Failure> {
+        let text = Manifest.Part(blob: named.blob, digest: named.digest, files: 1)
+        do {
+            var reader = try PartDecoder.make()
+            if let known = source.parts?.part(named.digest), let bytes = reader.text(known, text) {
+                return .success(bytes)
+            }
+            let wanted = request(0, named.blob, manifest.packs[Int(named.blob.pack)])
+            let fetch = source.ahead.take(named.digest) ?? PartFetch([wanted], source)
+            defer { fetch.cancel() }
+            let came = fetch.take(0)
+            guard case .success(let parts) = came else {
+                if case .failure(let error) = came { return .failure(unavailable(error)) }
+                return .failure(wrong(wanted))
+            }
+            switch self.text(wanted, text, parts[0], &reader) {
+            case .success(let bytes): return .success(bytes)
+            case .failure(.unavailable(let error)): return .failure(unavailable(error))
+            case .failure(.wrong): return .failure(wrong(wanted))
+            }
+        } catch {
+            return .failure(ManifestDictionary.Failure(reason: "\(error)"))
+        }
+    }
+
+    private func unavailable(_ error: TransferError) -> ManifestDictionary.Failure {
+        ManifestDictionary.Failure(
+            reason: "cannot fetch the dictionary of the manifest: \(error)",
+            transfer: error
+        )
+    }
+
+    private func wrong(_ wanted: PartFetch.Wanted) -> ManifestDictionary.Failure {
+        ManifestDictionary.Failure(
+            reason: "the dictionary of the manifest is not what it says \(place(wanted))"
+        )
+    }
+
+    /// Why there is no text.
+    private enum Fault: Error {
+        case unavailable(TransferError)
+        case wrong
     }
 
     /// The text of a part that was not in the cache, or was damaged there.
@@ -106,28 +172,38 @@ struct ManifestParts: Sendable {
         _ part: Manifest.Part,
         _ first: PartFetch.Received?,
         _ reader: inout PartDecoder
-    ) throws(EngineError) -> [UInt8] {
+    ) -> Result<[UInt8], Fault> {
         var received = first
         for repetition in 0...(Self.repetitions + 1) {
             if let came = received {
                 if let text = reader.text(came.bytes, part) {
-                    source.tally.fetched()
                     if !isLocal(wanted) { source.parts?.keep(came.bytes, part.digest) }
-                    return text
+                    return .success(text)
                 }
                 guard repetition <= Self.repetitions else { break }
-                source.transport.blame(url: came.url, reason: "part \(wanted.index) of the manifest is wrong")
+                source.transport.blame(url: came.url, reason: "a part of the manifest is wrong")
             }
             switch PartFetch.again(wanted, source) {
             case .success(let came): received = came
-            case .failure(let error): throw failure(wanted.index, error)
+            case .failure(let error): return .failure(.unavailable(error))
             }
         }
-        throw EngineError(
-            .dataInvalid,
-            "\(shown): part \(wanted.index) of the manifest is not what the manifest says "
-                + "(pack \(redacted(url: wanted.urls.first ?? "")), byte \(part.blob.offset)); publish the set again"
-        )
+        return .failure(.wrong)
+    }
+
+    private func error(_ fault: Fault, _ what: String, _ wanted: PartFetch.Wanted) -> EngineError {
+        switch fault {
+        case .unavailable(let error): failure(what, error)
+        case .wrong:
+            EngineError(
+                .dataInvalid,
+                "\(shown): \(what) of the manifest is not what the manifest says \(place(wanted))"
+            )
+        }
+    }
+
+    private func place(_ wanted: PartFetch.Wanted) -> String {
+        "(pack \(redacted(url: wanted.urls.first ?? "")), byte \(wanted.blob.offset)); publish the set again"
     }
 
     private func add(_ text: [UInt8], to assembly: inout ManifestAssembly) throws(EngineError) {
@@ -138,11 +214,11 @@ struct ManifestParts: Sendable {
         }
     }
 
-    private func failure(_ index: Int, _ error: TransferError) -> EngineError {
+    private func failure(_ what: String, _ error: TransferError) -> EngineError {
         if source.stop.isStopped { return EngineError(.interrupted, "stopped while fetching the manifest") }
         let status: ExitStatus =
             [.refusedByPolicy, .redirectRefused].contains(error.code) ? .refused : .unavailable
-        return EngineError(status, "cannot fetch part \(index) of the manifest: \(error)")
+        return EngineError(status, "cannot fetch \(what) of the manifest: \(error)")
     }
 }
 

@@ -15,8 +15,7 @@ struct FoundManifest: Sendable {
     let shown: String
     /// What is recorded of where it came from: an absolute path, or a URL without userinfo, query and fragment.
     let location: String
-    /// What finding and decoding it has cost so far.
-    let tally: ManifestTally
+    private let source: ManifestSource
     private let decodeBody: @Sendable () throws(EngineError) -> Manifest
 
     init(
@@ -25,7 +24,7 @@ struct FoundManifest: Sendable {
         baseURL: String,
         shown: String,
         location: String,
-        tally: ManifestTally,
+        source: ManifestSource,
         decode: @escaping @Sendable () throws(EngineError) -> Manifest
     ) {
         self.digest = digest
@@ -33,8 +32,23 @@ struct FoundManifest: Sendable {
         self.baseURL = baseURL
         self.shown = shown
         self.location = location
-        self.tally = tally
+        self.source = source
         decodeBody = decode
+    }
+
+    /// What finding and decoding it has cost so far.
+    var tally: ManifestTally { source.tally }
+
+    /// Where the dictionary of this manifest comes from; `nil` when it has none.
+    func dictionary(of manifest: Manifest) -> ManifestDictionary? {
+        guard let named = manifest.dictionary else { return nil }
+        let parts = ManifestParts(source: source, baseURL: baseURL, shown: shown)
+        return ManifestDictionary { parts.dictionary(named, of: manifest) }
+    }
+
+    /// Whether the dictionary of this manifest has been kept.
+    func isDictionaryHere(of manifest: Manifest) -> Bool {
+        manifest.dictionary.map { source.parts?.has($0.digest) == true } ?? true
     }
 
     /// The checked manifest.
@@ -57,6 +71,7 @@ struct ManifestSource: Sendable {
     /// Longest time to wait for a server that cannot be reached.
     let patience: Duration?
     let tally = ManifestTally()
+    let ahead = DictionaryAhead()
 
     func find(_ location: String) throws(EngineError) -> FoundManifest {
         let lower = location.lowercased()
@@ -91,7 +106,7 @@ struct ManifestSource: Sendable {
                 baseURL: isURL ? location : "file://" + location,
                 shown: redacted(url: location),
                 location: location,
-                tally: tally
+                source: self
             ) { () throws(EngineError) in manifest }
         }
         let found = try find(location)
@@ -131,7 +146,7 @@ struct ManifestSource: Sendable {
             baseURL: "file://" + absolute(path),
             shown: escaped(path),
             location: absolute(path),
-            tally: tally
+            source: self
         ) { () throws(EngineError) in manifest }
     }
 
@@ -191,7 +206,7 @@ struct ManifestSource: Sendable {
                     baseURL: url,
                     shown: redacted(url: url),
                     location: withoutSecrets(url),
-                    tally: tally
+                    source: self
                 ) { () throws(EngineError) in manifest }
             }
         }
@@ -205,7 +220,7 @@ struct ManifestSource: Sendable {
             baseURL: url,
             shown: redacted(url: url),
             location: withoutSecrets(url),
-            tally: tally
+            source: self
         ) { () throws(EngineError) in
             if let body = cache.body(of: entry),
                 let manifest = try? decode(

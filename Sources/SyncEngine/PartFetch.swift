@@ -87,6 +87,9 @@ final class PartFetch: Sendable {
         }
     }
 
+    /// Asks for the first parts before anybody waits for one.
+    func begin() { start(through: Self.window - 1) }
+
     /// Ends what is still on its way.
     func cancel() {
         for identifier in state.withLock(\.identifiers) {

@@ -23,6 +23,8 @@ package struct PlanReport: Sendable {
     package let reusedBytes: UInt64
     /// Those of ``packBytes`` that are deltas against older versions here.
     package let deltaBytes: UInt64
+    /// **Bytes** of the dictionary, when blobs need it and it is not here; not among ``packBytes``.
+    package let dictionaryBytes: UInt64
     /// Stored **bytes** wanted from packs, **bytes** of loose files, and **bytes** between blobs.
     package let packBytes, looseBytes, gapBytes: UInt64
     package let packRequests, looseRequests: Int
@@ -56,6 +58,7 @@ package struct PlanReport: Sendable {
         reusedBytes: UInt64,
         destination: String,
         prunable: Int,
+        isDictionaryHere: Bool,
         manifestRequests: UInt64
     ) {
         project = manifest.project
@@ -72,6 +75,8 @@ package struct PlanReport: Sendable {
         }
         self.reusedBytes = reusedBytes
         deltaBytes = plan.deltaBytes
+        let needsDictionary = !isDictionaryHere && plan.slots.contains { $0.codec == .zstdDictionary }
+        dictionaryBytes = needsDictionary ? manifest.dictionary?.blob.storedLength ?? 0 : 0
         packBytes = plan.packBytes
         looseBytes = plan.looseBytes
         gapBytes = plan.gapBytes
@@ -113,6 +118,7 @@ package struct PlanReport: Sendable {
             $0.field("reused", reusedBytes)
             $0.field("packs", packBytes)
             $0.field("deltas", deltaBytes)
+            $0.field("dictionary", dictionaryBytes)
             $0.field("loose", looseBytes)
             $0.field("gaps", gapBytes)
         }

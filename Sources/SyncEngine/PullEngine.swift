@@ -121,6 +121,7 @@ package struct PullEngine: Sendable {
                 reusedBytes: reuse.bytes,
                 destination: path,
                 prunable: pruned,
+                isDictionaryHere: found.isDictionaryHere(of: manifest),
                 manifestRequests: environment.transport.totals.requests
             )
         } catch {

@@ -249,7 +249,8 @@ struct PullRun {
             wholes: wholes,
             connections: options.connections,
             begun: BegunBlobs(manifest: manifest, staging: staging, lane: environment.workers),
-            onBytes: { progress.add(bytes: $0) }
+            onBytes: { progress.add(bytes: $0) },
+            dictionary: found.dictionary(of: manifest)
         )
         let (begun, parts) = (
             rounds.begun, PartFiles(manifest: manifest, staging: staging, lane: environment.workers)

@@ -31,6 +31,9 @@ package struct Manifest: Sendable {
     /// The texts that hold the entries, in path order; empty when the manifest is one text, as in version 1.
     package let parts: [Part]
 
+    /// What blobs of the codec ``Codec/zstdDictionary`` are decoded with; `nil` below version 3.
+    package let dictionary: SharedDictionary?
+
     /// The group that every run has: all files. No manifest may declare it.
     package static let groupOfAll = "all"
 
@@ -43,7 +46,8 @@ package struct Manifest: Sendable {
         groups: [Group],
         files: FileTable,
         chunking: ChunkParameters? = nil,
-        parts: [Part] = []
+        parts: [Part] = [],
+        dictionary: SharedDictionary? = nil
     ) {
         self.project = project
         self.revision = revision
@@ -54,6 +58,23 @@ package struct Manifest: Sendable {
         self.files = files
         self.chunking = chunking
         self.parts = parts
+        self.dictionary = dictionary
+    }
+
+    /// Bytes that many blobs have in common, for zstd. It is a blob in a pack itself.
+    package struct SharedDictionary: Sendable, Equatable {
+        /// Where it is; its own digest is beside it.
+        package var blob: Blob
+        /// SHA-256 of its raw bytes.
+        package var digest: SHA256Digest
+
+        package init(blob: Blob, digest: SHA256Digest) {
+            self.blob = blob
+            self.digest = digest
+        }
+
+        /// The most raw **bytes** it may have: who reads a set keeps all of them in memory.
+        package static let longest: UInt64 = 8 << 20
     }
 
     /// Some entries of a manifest that is in parts: a JSON text of its own, in a pack.

@@ -29,13 +29,13 @@ package struct ManifestAssembly {
             throw decoder.error(error)
         }
         do throws(ManifestFault) {
-            if decoder.version > 1 { try decoder.checkParts() }
+            if !decoder.parts.isEmpty { try decoder.checkParts() }
         } catch {
             throw decoder.lateError(error)
         }
         decoder.forgetText()
         self.decoder = decoder
-        guard decoder.version > 1 else { return }
+        guard !decoder.parts.isEmpty else { return }
         try TableChecks.checkPacks(decoder.packs)
         packs.reserveCapacity(decoder.packs.count)
         for (index, pack) in decoder.packs.enumerated() {
@@ -49,8 +49,16 @@ package struct ManifestAssembly {
     /// The parts to add, in this order; none when the manifest is one text.
     package var parts: [Manifest.Part] { decoder.parts }
 
+    /// What blobs are decoded with, in version 3.
+    package var dictionary: Manifest.SharedDictionary? { decoder.dictionary }
+
     /// Where they are.
     package func pack(of part: Manifest.Part) -> Manifest.Pack { decoder.packs[Int(part.blob.pack)] }
+
+    /// Where the dictionary is.
+    package func pack(of dictionary: Manifest.SharedDictionary) -> Manifest.Pack {
+        decoder.packs[Int(dictionary.blob.pack)]
+    }
 
     /// Where their deltas are.
     package func pack(of delta: Manifest.PartDelta) -> Manifest.Pack { decoder.packs[Int(delta.pack)] }

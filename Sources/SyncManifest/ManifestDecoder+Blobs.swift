@@ -53,7 +53,11 @@ extension ManifestDecoder {
         let name = try reader.string()
         if equals(name, "zstd") { return .zstd }
         if equals(name, "none") { return .identity }
-        throw ManifestFault("unknown codec \(quoted(name))", "use “none” or “zstd”")
+        if equals(name, "zstd-dictionary") {
+            needsDictionary = needsDictionary ?? place
+            return .zstdDictionary
+        }
+        throw ManifestFault("unknown codec \(quoted(name))", "use “none”, “zstd” or “zstd-dictionary”")
     }
 
     private mutating func readBlobDigest() throws(ManifestFault) -> UInt32 {
@@ -79,7 +83,7 @@ extension ManifestDecoder {
                     "name the codec, or make them equal"
                 )
             }
-        case .zstd:
+        case .zstd, .zstdDictionary:
             guard blob.rawLength / Self.zstdRatio <= blob.storedLength else {
                 throw ManifestFault(
                     "\(blob.storedLength) bytes of zstd cannot hold \(blob.rawLength)",

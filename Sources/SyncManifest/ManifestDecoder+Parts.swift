@@ -48,6 +48,10 @@ extension ManifestDecoder {
         guard blob.digestIndex != nil, let digest = files.blobDigests.popLast() else {
             throw ManifestFault("the part has no SHA-256", "add it as the 6th member")
         }
+        guard blob.codec != .zstdDictionary else {
+            place.part = 4
+            throw ManifestFault("a part is made without the dictionary", "store it with “none” or “zstd”")
+        }
         blob.digestIndex = nil
         return Manifest.Part(blob: blob, digest: digest, files: 0)
     }
@@ -165,6 +169,7 @@ extension ManifestDecoder {
         guard let packs else { throw missing("packs") }
         guard hasFiles else { throw missing("files") }
         try checkPartIsFull()
+        try checkDictionaryIsHere()
         return packs
     }
 

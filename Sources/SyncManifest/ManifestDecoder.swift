@@ -23,6 +23,9 @@ struct ManifestDecoder {
     var parts: [Manifest.Part] = []
     /// The first row of each part that was begun.
     var partStarts: [Int] = []
+    var dictionary: Manifest.SharedDictionary?
+    /// Where a blob that needs a dictionary was read first.
+    var needsDictionary: Place?
 
     static let formatName = "syncagent-manifest/"
 
@@ -54,18 +57,27 @@ struct ManifestDecoder {
         }
         place = Place()
         try reader.end()
-        let (entries, other) = version == 1 ? (TopLevelKeys.files, TopLevelKeys.parts) : (.parts, .files)
-        for member in [TopLevelKeys.format, .project, entries] where !seen.contains(member) {
+        try checkKeys(seen)
+        try checkDictionary()
+    }
+
+    /// Each version has its own keys; version 3 has the entries in either form.
+    private mutating func checkKeys(_ seen: TopLevelKeys) throws(ManifestFault) {
+        let isInParts = version == 2 || version == 3 && seen.contains(.parts)
+        let (entries, other) = isInParts ? (TopLevelKeys.parts, TopLevelKeys.files) : (.files, .parts)
+        var required: [TopLevelKeys] = [.format, .project, entries]
+        if version == 3 { required.append(.dictionary) }
+        for member in required where !seen.contains(member) {
             place.enter(section: member.name)
             throw ManifestFault("the key is missing", "add “\(member.name)”")
         }
-        if seen.contains(other) {
-            place.enter(section: other.name)
-            throw ManifestFault(
-                "version \(version) has no “\(other.name)”",
-                "put the entries into “\(entries.name)”, or write the other version in “format”"
-            )
-        }
+        guard seen.contains(other) else { return }
+        place.enter(section: other.name)
+        throw ManifestFault(
+            version == 3
+                ? "the entries stand in “\(entries.name)” too" : "version \(version) has no “\(other.name)”",
+            "put the entries into “\(entries.name)”, or write the other version in “format”"
+        )
     }
 
     /// Gives a fault its JSON path alone: it was found when the text had been read.
@@ -124,6 +136,7 @@ struct ManifestDecoder {
         case .packs: try readPacks()
         case .files: try readFiles()
         case .parts: try readParts()
+        case .dictionary: try readDictionary()
         default: try readGroups()
         }
     }
@@ -132,13 +145,13 @@ struct ManifestDecoder {
         let name = try reader.string()
         let isOurs = name.starts(with: Self.formatName.utf8)
         if isOurs, let digit = name.last, name.count == Self.formatName.utf8.count + 1,
-            [0x31, 0x32].contains(digit)
+            (0x31...0x33).contains(digit)
         {
             version = Int(digit - 0x30)
             return
         }
         throw ManifestFault(
-            "the format is \(quoted(name)), and this program reads “\(Self.formatName)1” and “\(Self.formatName)2”",
+            "the format is \(quoted(name)), and this program reads “\(Self.formatName)1” to “\(Self.formatName)3”",
             isOurs ? "use a newer syncagent" : "give it a syncagent manifest"
         )
     }
@@ -179,7 +192,7 @@ struct ManifestDecoder {
 
 /// The keys of the top level that were seen.
 struct TopLevelKeys: OptionSet {
-    let rawValue: UInt8
+    let rawValue: UInt16
 
     static let format = TopLevelKeys(rawValue: 1)
     static let project = TopLevelKeys(rawValue: 2)
@@ -190,12 +203,15 @@ struct TopLevelKeys: OptionSet {
     static let groups = TopLevelKeys(rawValue: 64)
     static let parts = TopLevelKeys(rawValue: 128)
 
-    init(rawValue: UInt8) { self.rawValue = rawValue }
+    static let dictionary = TopLevelKeys(rawValue: 256)
+
+    init(rawValue: UInt16) { self.rawValue = rawValue }
 
     /// The key with this spelling.
     init?(_ key: UnsafeBufferPointer<UInt8>) {
         let all: [TopLevelKeys] = [
             .format, .project, .revision, .created, .packs, .files, .groups, .parts,
+            .dictionary,
         ]
         guard let found = all.first(where: { equals(key, $0.name) }) else { return nil }
         self = found
@@ -211,6 +227,7 @@ struct TopLevelKeys: OptionSet {
         case .packs: "packs"
         case .files: "files"
         case .parts: "parts"
+        case .dictionary: "dictionary"
         default: "groups"
         }
     }

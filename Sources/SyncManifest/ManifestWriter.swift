@@ -19,17 +19,19 @@ package struct ManifestWriter: Sendable {
     ///
     /// - Parameters:
     ///   - chunking: How files were cut; left out when `nil`.
-    ///   - isInParts: Whether parts take the place of files: version 2 of the format.
+    ///   - isInParts: Whether parts take the place of files: version 2 of the format, at least.
+    ///   - dictionary: What blobs are decoded with: version 3 of the format.
     package init(
         project: String,
         revision: UInt64,
         created: String?,
         chunking: ChunkParameters? = nil,
-        isInParts: Bool = false
+        isInParts: Bool = false,
+        dictionary: Manifest.SharedDictionary? = nil
     ) {
         self.isInParts = isInParts
         put("{\"format\":\"syncagent-manifest/")
-        put(isInParts ? "2" : "1")
+        put(dictionary != nil ? "3" : isInParts ? "2" : "1")
         put("\",\"project\":")
         quote(project)
         if revision > 0 {
@@ -50,6 +52,10 @@ package struct ManifestWriter: Sendable {
             put(",\"maximum\":")
             put(UInt64(chunking.maximum))
             put("}")
+        }
+        if let dictionary {
+            put(",\n\"dictionary\":")
+            put(dictionary.blob, own: dictionary.digest)
         }
         put(",\n\"packs\":[")
     }
@@ -229,7 +235,11 @@ package struct ManifestWriter: Sendable {
         if digest != nil || blob.codec != .identity {
             put(",")
             put(blob.rawLength)
-            put(blob.codec == .zstd ? ",\"zstd\"" : ",\"none\"")
+            switch blob.codec {
+            case .identity: put(",\"none\"")
+            case .zstd: put(",\"zstd\"")
+            case .zstdDictionary: put(",\"zstd-dictionary\"")
+            }
         }
         if let digest {
             put(",")

@@ -43,7 +43,8 @@ enum TableChecks {
             groups: decoder.groups + implied.map { Manifest.Group(name: $0, include: [], hooks: []) },
             files: files,
             chunking: decoder.chunking,
-            parts: decoder.parts
+            parts: decoder.parts,
+            dictionary: decoder.dictionary
         )
     }
 

@@ -8,6 +8,7 @@ import SyncModel
 final class BaseReader {
     private let base: Manifest
     private let output: OutputDirectory
+    private let dictionary: DecodingDictionary?
     private var decompressor: ZstdDecompressor
     private var hasher: SHA256Hasher
     private var packs: [UInt32: Pack] = [:]
@@ -24,7 +25,11 @@ final class BaseReader {
     /// Packs that are open at once.
     private static let mostPacks = 64
 
-    init(_ base: Manifest, _ output: OutputDirectory) throws(PublishError) {
+    init(
+        _ base: Manifest,
+        dictionary: DecodingDictionary?,
+        _ output: OutputDirectory
+    ) throws(PublishError) {
         do {
             decompressor = try ZstdDecompressor()
             hasher = try SHA256Hasher()
@@ -32,6 +37,7 @@ final class BaseReader {
             throw .refusedCall(error)
         }
         self.base = base
+        self.dictionary = dictionary
         self.output = output
     }
 
@@ -73,10 +79,17 @@ final class BaseReader {
         guard let stored = stored(blob) else { return nil }
         var raw = stored
         do {
-            if blob.codec == .zstd {
+            if blob.codec != .identity {
+                guard blob.codec == .zstd || dictionary != nil else { return nil }
                 raw = [UInt8](repeating: 0, count: Int(blob.rawLength))
                 try stored.withUnsafeBytes { stored in
-                    try raw.withUnsafeMutableBytes { try decompressor.decode(stored, into: $0) }
+                    try raw.withUnsafeMutableBytes { raw in
+                        if blob.codec == .zstdDictionary, let dictionary {
+                            try decompressor.decode(stored, with: dictionary, into: raw)
+                        } else {
+                            try decompressor.decode(stored, into: raw)
+                        }
+                    }
                 }
             }
             return try raw.withUnsafeBytes { try hasher.digest(of: $0) } == digest ? raw : nil

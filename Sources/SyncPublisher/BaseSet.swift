@@ -15,6 +15,8 @@ struct BaseSet {
     /// URLs to write for each pack.
     private(set) var packs: [Manifest.Pack]
     private(set) var warnings: [String] = []
+    /// The manifest's dictionary; `nil` when it has none, or its pack is not here.
+    private(set) var dictionary: [UInt8]?
 
     /// Loads the base the options name; `nil` when there is none.
     static func load(_ options: PublishOptions, _ output: OutputDirectory) throws(PublishError) -> BaseSet? {
@@ -67,13 +69,31 @@ struct BaseSet {
                 warnings.append("pack \(name) is not here; it must stay where the base is served")
             }
         }
+        readDictionary(output)
     }
+
+    private mutating func readDictionary(_ output: OutputDirectory) {
+        guard let named = manifest.dictionary else { return }
+        let pack = manifest.packs[Int(named.blob.pack)]
+        let text = Manifest.Part(blob: named.blob, digest: named.digest, files: 1)
+        dictionary = try? BaseParts.read(text, 0, pack, manifest: path, output)
+        if dictionary == nil {
+            warnings.append(
+                "the dictionary of the base is not here, or damaged (pack \(pack.sha256.hex)); what is new is stored "
+                    + "without one"
+            )
+        }
+    }
+
+    /// Whether blobs that are made with the dictionary may be named again.
+    private var isDictionaryUsable: Bool { manifest.dictionary.map { usable[Int($0.blob.pack)] } ?? false }
 
     /// Enters every usable blob into the catalogue.
     func register(in catalogue: Catalogue) throws(PublishError) {
         for row in manifest.files.indices {
             for blob in manifest.files.blobs(row) where usable[Int(blob.pack)] {
-                guard let stored = UInt32(exactly: blob.storedLength),
+                guard blob.codec != .zstdDictionary || isDictionaryUsable,
+                    let stored = UInt32(exactly: blob.storedLength),
                     let raw = UInt32(exactly: blob.rawLength)
                 else { continue }
                 let place = Catalogue.Place(

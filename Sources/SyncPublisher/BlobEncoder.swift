@@ -7,6 +7,9 @@ import SyncModel
 struct BlobEncoder: ~Copyable {
     private var hasher: SHA256Hasher
     private var compressor: ZstdCompressor
+    private var withDictionary: ZstdCompressor?
+    /// Where frames made with the dictionary are tried.
+    private var other = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private let scratch: UnsafeMutableRawBufferPointer
     /// The digest of so many zeros, the last that were asked for: holes are cut into chunks of one length.
     private var zeros: (count: Int, digest: SHA256Digest)?
@@ -16,10 +19,28 @@ struct BlobEncoder: ~Copyable {
     /// **Bytes** of each probe.
     static let probeSize = 8 << 10
 
-    /// Makes an encoder for one zstd level.
-    static func make(level: Int32) throws(PublishError) -> BlobEncoder {
+    /// Blobs of at most so many **bytes** are tried with the dictionary although they do not shrink without.
+    static let shortSize = 1 << 10
+
+    /// How a blob is stored.
+    struct Encoded {
+        /// **Bytes**.
+        var length: Int
+        var codec: Codec
+        /// **Bytes** less than without the dictionary.
+        var saved = 0
+    }
+
+    /// Makes an encoder for one zstd level, and a dictionary that has its own.
+    static func make(level: Int32, dictionary: EncodingDictionary? = nil) throws(PublishError) -> BlobEncoder
+    {
         do {
-            return BlobEncoder(hasher: try SHA256Hasher(), compressor: try ZstdCompressor(level: level))
+            var encoder = BlobEncoder(
+                hasher: try SHA256Hasher(),
+                compressor: try ZstdCompressor(level: level)
+            )
+            if let dictionary { encoder.withDictionary = try ZstdCompressor(with: dictionary) }
+            return encoder
         } catch {
             throw .refusedCall(error)
         }
@@ -31,7 +52,10 @@ struct BlobEncoder: ~Copyable {
         scratch = .allocate(byteCount: Self.probeSize, alignment: 16)
     }
 
-    deinit { scratch.deallocate() }
+    deinit {
+        scratch.deallocate()
+        other.deallocate()
+    }
 
     /// The longest stored length that is worth a decoder's time: 5 % less, and at least 32 **bytes**.
     static func limit(_ count: Int) -> Int { count - max(count / 20, 32) }
@@ -47,19 +71,42 @@ struct BlobEncoder: ~Copyable {
 
     /// Compresses `raw` into `target`, which has room for as many bytes.
     ///
-    /// - Returns: The stored length, or `nil` when storing it as it is costs little more.
+    /// - Returns: How it is stored, or `nil` when storing it as it is costs little more.
     mutating func compress(
         _ raw: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
-    ) throws(PublishError) -> Int? {
+    ) throws(PublishError) -> Encoded? {
         let limit = Self.limit(raw.count)
         guard limit > 0, target.count >= limit else { return nil }
         do throws(CompressionError) {
             if raw.count >= Self.probedSize, try !isPromising(raw) { return nil }
-            return try compressor.encode(raw, into: UnsafeMutableRawBufferPointer(rebasing: target[..<limit]))
+            let plain = try compressor.encode(
+                raw,
+                into: UnsafeMutableRawBufferPointer(rebasing: target[..<limit])
+            )
+            if plain != nil || raw.count <= Self.shortSize,
+                let length = try encodeWithDictionary(raw, most: plain.map { $0 - max($0 / 32, 8) } ?? limit)
+            {
+                target.copyMemory(from: UnsafeRawBufferPointer(rebasing: other[..<length]))
+                return Encoded(length: length, codec: .zstdDictionary, saved: (plain ?? raw.count) - length)
+            }
+            return plain.map { Encoded(length: $0, codec: .zstd) }
         } catch {
             throw .refusedCall(error)
         }
+    }
+
+    /// Encodes into ``other``; `nil` without a dictionary, and when the frame would have more than `most` **bytes**.
+    private mutating func encodeWithDictionary(
+        _ raw: UnsafeRawBufferPointer,
+        most: Int
+    ) throws(CompressionError) -> Int? {
+        guard withDictionary != nil, most > 0 else { return nil }
+        if other.count < most {
+            other.deallocate()
+            other = .allocate(byteCount: most, alignment: 16)
+        }
+        return try withDictionary?.encode(raw, into: UnsafeMutableRawBufferPointer(rebasing: other[..<most]))
     }
 
     /// Whether the start, the middle or the end of it shrinks.

@@ -15,6 +15,8 @@ struct Collector {
     /// Files that were not read, since the base has them as they are.
     private(set) var unread = 0
     private var bytes: UInt64 = 0
+    /// **Bytes** that the dictionary has saved.
+    private(set) var saved: UInt64 = 0
 
     init(_ tree: SourceTree, _ catalogue: Catalogue, _ writer: PackWriter, _ base: Manifest?) {
         self.tree = tree
@@ -70,6 +72,7 @@ struct Collector {
                 remedy: "report this as a bug"
             )
         }
+        saved += UInt64(blob.saved)
         let place = try writer.append(buffer[blob.stored])
         guard let pack = UInt32(exactly: firstPack + place.pack),
             let number = catalogue.add(

@@ -51,8 +51,10 @@ struct DeltaMaker {
         guard !tasks.isEmpty else { return (deltas, bytes) }
         try writer.cut()
         var encoders: [DeltaEncoder] = []
+        // One that is damaged decodes nothing: then there is no delta to its blobs.
+        let dictionary = base.dictionary?.withUnsafeBytes { try? DecodingDictionary($0) }
         for _ in 0..<max(1, min(options.jobs, tasks.count)) {
-            let reader = try BaseReader(base.manifest, output)
+            let reader = try BaseReader(base.manifest, dictionary: dictionary, output)
             encoders.append(try DeltaEncoder(reader, level: options.level))
         }
         var regions = FormerRegions()

@@ -25,4 +25,6 @@ struct EncodedBlob: Sendable {
     var codec: Codec
     /// Where in the result's buffer; empty when the blob need not be stored again, and for empty files.
     var stored: Range<Int>
+    /// **Bytes** less than without the dictionary.
+    var saved = 0
 }

@@ -21,6 +21,8 @@ struct ManifestFiles {
     let groups: [Manifest.Group]
     /// What stands in place of the entries; `nil` when they stand in the manifest itself.
     let parts: [Manifest.Part]?
+    /// What blobs are decoded with.
+    let dictionary: Manifest.SharedDictionary?
 
     /// zstd's level for the manifest: it is written once and read often.
     static let level: Int32 = 10
@@ -36,7 +38,8 @@ struct ManifestFiles {
             revision: revision,
             created: created,
             chunking: chunking,
-            isInParts: parts != nil
+            isInParts: parts != nil,
+            dictionary: dictionary
         )
         for pack in packs { writer.pack(pack) }
         if let parts {

@@ -14,6 +14,8 @@ struct PackUsage {
     let deadBytes: UInt64
     /// Base packs that repacking would rewrite.
     let worthRepacking: Set<Int>
+    /// Whether blobs need the base's dictionary.
+    let keepsDictionary: Bool
 
     /// A pack with a smaller live share is rewritten: what restic's `prune` aims at.
     static let liveShare = 0.8
@@ -34,16 +36,24 @@ struct PackUsage {
         var live = Array(repeating: UInt64(0), count: base?.packs.count ?? 0)
         var unique: UInt64 = 0
         var stored: UInt64 = 0
+        var hasDictionary = false
         for (number, isUsed) in ledger.usedBlobs(count: places.count).enumerated() where isUsed {
             let place = places[number]
+            hasDictionary = hasDictionary || place.codec == .zstdDictionary
             unique += UInt64(place.rawLength)
             stored += UInt64(place.storedLength)
             if Int(place.pack) < live.count { live[Int(place.pack)] += UInt64(place.storedLength) }
         }
-        var hasDeltas: Set<Int> = []
+        // Packs that nobody rewrites.
+        var fixed: Set<Int> = []
+        if hasDictionary, let blob = base?.manifest.dictionary?.blob {
+            live[Int(blob.pack)] += blob.storedLength
+            fixed.insert(Int(blob.pack))
+        }
+        keepsDictionary = !fixed.isEmpty
         for delta in deltas.values.joined() where Int(delta.pack) < live.count {
             live[Int(delta.pack)] += delta.storedLength
-            hasDeltas.insert(Int(delta.pack))
+            fixed.insert(Int(delta.pack))
         }
         for (index, bytes) in parts where index < live.count { live[index] += bytes }
         var kept: Set<Int> = []
@@ -53,7 +63,7 @@ struct PackUsage {
         for (index, pack) in (base?.packs ?? []).enumerated() where live[index] > 0 {
             kept.insert(index)
             dead += pack.size - min(pack.size, live[index])
-            if hasDeltas.contains(index) { continue }
+            if fixed.contains(index) { continue }
             if Double(live[index]) < Double(pack.size) * Self.liveShare { worth.insert(index) }
             guard pack.size < packSize / 4 else { continue }
             if parts[index] == nil { small.insert(index) } else { smallWithParts.insert(index) }

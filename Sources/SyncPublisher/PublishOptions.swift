@@ -42,6 +42,9 @@ package struct PublishOptions: Sendable {
     /// Make deltas for who has the base: changed blobs once more, against the former version of their file.
     package var deltas = true
 
+    /// Whether blobs are made with a dictionary.
+    package var dictionary = DictionaryUse.automatic
+
     /// Whether the manifest names parts in place of its entries.
     package var form = ManifestForm.automatic
 
@@ -80,6 +83,16 @@ package struct PublishOptions: Sendable {
         case parts
         /// One text, version 1 of the format.
         case oneText
+    }
+
+    /// When blobs are made with a dictionary, which takes a reader of version 3 of the format.
+    package enum DictionaryUse: String, Sendable, Equatable, CaseIterable {
+        /// The base's; a new one where it saves 4 MiB and 4 %.
+        case automatic = "auto"
+        /// Wherever one can be made.
+        case always
+        /// For no new blob.
+        case never
     }
 
     /// Up to so many entries every reader gets a manifest that it knows, of one text: it takes about **10 MB** then,

@@ -39,6 +39,9 @@ package struct PublishReport: Sendable, Equatable {
     /// Deltas that this manifest names, and **bytes** of those that were made.
     package var deltas = 0
     package var deltaBytes: UInt64 = 0
+    /// **Bytes** of a dictionary that was made, as stored; and what new blobs have less with a dictionary.
+    package var dictionaryBytes: UInt64 = 0
+    package var savedBytes: UInt64 = 0
     /// Packs written by this run.
     package var packsWritten = 0
     /// Packs that were there already.
@@ -98,6 +101,8 @@ package struct PublishReport: Sendable, Equatable {
                 bytes.field("new", newBytes)
                 bytes.field("deltas", deltaBytes)
                 bytes.field("dead", deadBytes)
+                bytes.field("dictionary", dictionaryBytes)
+                bytes.field("saved_by_dictionary", savedBytes)
                 bytes.field("manifest", manifestBytes)
                 bytes.field("manifest_zst", compressedManifestBytes)
             }

@@ -25,6 +25,8 @@ extension PublishRun {
             let url = options.packURLPrefix + pack.sha256.hex + ".pack"
             packs.append(Manifest.Pack(urls: [url], size: pack.size, sha256: pack.sha256))
         }
+        var dictionary = madeDictionary ?? (usage.keepsDictionary ? base?.manifest.dictionary : nil)
+        if let pack = dictionary.flatMap({ indices[Int($0.blob.pack)] }) { dictionary?.blob.pack = pack }
         let firstOfParts = UInt32(packs.count)
         for pack in parts?.packs ?? [] {
             let url = options.packURLPrefix + pack.sha256.hex + ".pack"
@@ -52,7 +54,8 @@ extension PublishRun {
                     part.delta = nil
                 }
                 return part
-            }
+            },
+            dictionary: dictionary
         )
     }
 

@@ -10,6 +10,10 @@ struct PublishRun {
     let catalogue = Catalogue()
     let project: String
     var report = PublishReport()
+    /// What new blobs are made with.
+    private var dictionary: SetDictionary?
+    /// Where that is, when it is new; its pack counts as in the catalogue.
+    private(set) var madeDictionary: Manifest.SharedDictionary?
 
     init(_ options: PublishOptions, _ output: OutputDirectory) throws(PublishError) {
         self.options = options
@@ -39,6 +43,7 @@ struct PublishRun {
         }
         var collector = Collector(tree, catalogue, writer, base?.manifest)
         let source = SharedRoot(root)
+        try chooseDictionary(source, tree, writer)
         try read(source, tree, &collector, isCancelled: isCancelled, progress: progress)
         if isCancelled() { throw .cancelled }
         progress(collector.progress(.finishing))
@@ -98,6 +103,25 @@ struct PublishRun {
         return walk.tree
     }
 
+    /// The base's, so that one set has one dictionary; else a new one, where it pays.
+    private mutating func chooseDictionary(
+        _ root: SharedRoot,
+        _ tree: SourceTree,
+        _ writer: PackWriter
+    ) throws(PublishError) {
+        guard options.dictionary != .never else { return }
+        if base?.manifest.dictionary != nil {
+            dictionary = try base?.dictionary.map { bytes throws(PublishError) in
+                try SetDictionary(bytes, level: options.level)
+            }
+            return
+        }
+        let samples = DictionarySamples(root: root, tree: tree, base: base, level: options.level)
+        dictionary = try DictionaryMaker(options: options, samples: samples).make()
+        madeDictionary = try dictionary?.write(to: writer, firstPack: base?.packs.count ?? 0)
+        report.dictionaryBytes = madeDictionary?.blob.storedLength ?? 0
+    }
+
     private mutating func read(
         _ root: SharedRoot,
         _ tree: SourceTree,
@@ -113,7 +137,8 @@ struct PublishRun {
             pipeline: Pipeline(window: 4 + 4 * options.jobs),
             results: BufferPool(size: largest),
             segments: BufferPool(size: max(SourceReader.segmentSize, 2 * options.chunks.maximum)),
-            options: options
+            options: options,
+            dictionary: dictionary
         )
         let threads = WorkThreads()
         threads.start { SourceReader.run(source) }
@@ -144,6 +169,7 @@ struct PublishRun {
         report.files = tree.fileCount
         report.links = tree.count - tree.fileCount
         report.unreadFiles = collector.unread
+        report.savedBytes = collector.saved
         report.rawBytes = tree.totalSize
         report.uniqueBytes = usage.uniqueBytes
         report.storedBytes = usage.liveBytes

@@ -19,6 +19,7 @@ struct Worker: ~Copyable {
         let results: BufferPool
         let segments: BufferPool
         let options: PublishOptions
+        let dictionary: SetDictionary?
     }
 
     private init(_ source: Source, _ encoder: consuming BlobEncoder) {
@@ -32,13 +33,17 @@ struct Worker: ~Copyable {
     /// The body of a worker's thread.
     static func run(_ source: Source) {
         do throws(PublishError) {
-            var worker = Worker(source, try BlobEncoder.make(level: source.options.level))
+            var worker = Worker(source, try Self.encoder(source))
             while let (number, job) = source.pipeline.take() {
                 source.pipeline.finish(number, try worker.work(number, job))
             }
         } catch {
             source.pipeline.fail(error)
         }
+    }
+
+    private static func encoder(_ source: Source) throws(PublishError) -> BlobEncoder {
+        try BlobEncoder.make(level: source.options.level, dictionary: source.dictionary?.encoding)
     }
 
     private mutating func work(_ number: Int, _ job: Job) throws(PublishError) -> JobResult {
@@ -66,9 +71,9 @@ struct Worker: ~Copyable {
             )
             if !bytes.isEmpty, source.catalogue.claim(digest, order: Self.order(number, blobs.count)) {
                 let rest = UnsafeMutableRawBufferPointer(rebasing: target[used...])
-                if let length = try encoder.compress(bytes, into: rest) {
-                    blob.codec = .zstd
-                    blob.stored = used..<(used + length)
+                if let encoded = try encoder.compress(bytes, into: rest) {
+                    (blob.codec, blob.saved) = (encoded.codec, encoded.saved)
+                    blob.stored = used..<(used + encoded.length)
                 } else {
                     rest.copyMemory(from: bytes)
                     blob.stored = used..<(used + bytes.count)
@@ -93,9 +98,9 @@ struct Worker: ~Copyable {
             return .chunk(file: file, blob, segment)
         }
         let buffer = source.results.take()
-        if let length = try encoder.compress(bytes, into: buffer.bytes) {
-            blob.codec = .zstd
-            blob.stored = 0..<length
+        if let encoded = try encoder.compress(bytes, into: buffer.bytes) {
+            (blob.codec, blob.saved) = (encoded.codec, encoded.saved)
+            blob.stored = 0..<encoded.length
             return .chunk(file: file, blob, buffer)
         }
         blob.stored = range

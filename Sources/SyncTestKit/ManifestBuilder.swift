@@ -33,6 +33,9 @@ public struct ManifestBuilder: Sendable {
     /// A former revision: blobs get deltas against the same bytes of the file's former version.
     public var former: AssetTree?
 
+    /// What blobs are made with when ``codec`` is ``Codec/zstdDictionary``; the last pack has it.
+    public var dictionary: [UInt8] = []
+
     /// Makes a builder for a tree.
     public init(_ tree: AssetTree) { self.tree = tree }
 
@@ -58,7 +61,7 @@ public struct ManifestBuilder: Sendable {
             if isLoose || hasFallbackURLs { loose["files/\(path)"] = bytes }
             if isLoose { continue }
             for chunk in chunks(of: bytes) {
-                let stored = codec == .zstd ? try compressed(chunk) : Array(chunk)
+                let stored = codec == .identity ? Array(chunk) : try compressed(chunk)
                 if packs.last.map({ $0.count + stored.count > packSize }) ?? true { packs.append([]) }
                 let pack = packs.count - 1
                 blobs[path, default: []].append(
@@ -74,6 +77,7 @@ public struct ManifestBuilder: Sendable {
             }
         }
         let deltas = try deltas(of: paths, in: &packs)
+        if !dictionary.isEmpty { packs.append(dictionary) }
         var named: [(name: String, digest: SHA256Digest, bytes: [UInt8])] = []
         for bytes in packs {
             let digest = try digest(bytes)
@@ -81,14 +85,25 @@ public struct ManifestBuilder: Sendable {
         }
         var fileDigests: [String: SHA256Digest] = [:]
         for path in paths { if let bytes = tree.bytes(path) { fileDigests[path] = try digest(bytes) } }
+        let dictionaryDigest = dictionary.isEmpty ? nil : try digest(dictionary)
         let json = JSONLine.object { line in
-            line.field("format", "syncagent-manifest/1")
+            line.field("format", "syncagent-manifest/\(dictionary.isEmpty ? 1 : 3)")
             line.field("project", project)
             line.field("revision", revision)
             line.field("created", "2026-11-20T02:00:00Z")
             if let chunking {
                 line.key("x-chunking")
                 line.raw(chunking)
+            }
+            if let dictionaryDigest {
+                line.key("dictionary")
+                line.array { line in
+                    for number in [named.count - 1, 0, dictionary.count, dictionary.count] {
+                        line.value(number)
+                    }
+                    line.value(Codec.identity.name)
+                    line.value(dictionaryDigest.hex)
+                }
             }
             line.key("packs")
             line.array { line in
@@ -268,13 +283,20 @@ public struct ManifestBuilder: Sendable {
         do { return try bytes.withUnsafeBytes { try sha256($0) } } catch { throw TestKitError("\(error)") }
     }
 
+    private func compressor(isDelta: Bool) throws -> ZstdCompressor {
+        guard codec == .zstdDictionary, !isDelta else { return try ZstdCompressor(level: 3) }
+        return try ZstdCompressor(
+            with: try dictionary.withUnsafeBytes { try EncodingDictionary($0, level: 3) }
+        )
+    }
+
     private func compressed(
         _ bytes: ArraySlice<UInt8>,
         behind prefix: [UInt8] = []
     ) throws(TestKitError) -> [UInt8] {
         var target = [UInt8](repeating: 0, count: ZstdCompressor.bound(bytes.count))
         do {
-            var compressor = try ZstdCompressor(level: 3)
+            var compressor = try compressor(isDelta: !prefix.isEmpty)
             let count = try bytes.withUnsafeBytes { raw in
                 try prefix.withUnsafeBytes { prefix in
                     try target.withUnsafeMutableBytes { target in

@@ -19,7 +19,7 @@ struct PublishCommandTests {
                 "old/manifest.json", "--pack-size", "16M", "--level", "9", "--jobs", "3", "--revision", "7",
                 "--group", "sheets=sheets/**", "--group", "sheets=plans/*=x", "--group-hook",
                 "sheets=reindex",
-                "--exclude", "**/.git", "--safe-links", "--repack",
+                "--exclude", "**/.git", "--safe-links", "--repack", "--dictionary", "never",
             ]) as? PublishCommand
         )
         let options = try command.publishOptions(environment: Self.environment)
@@ -27,7 +27,7 @@ struct PublishCommandTests {
         #expect(options.project == "com.example.tower")
         #expect(options.base == .manifest("old/manifest.json"))
         #expect(options.packSize == 16 << 20 && options.level == 9 && options.jobs == 3)
-        #expect(options.revision == 7 && options.repack)
+        #expect(options.revision == 7 && options.repack && options.dictionary == .never)
         #expect(options.exclude == ["**/.git"] && options.leavesOutUnsafeLinks)
         #expect(
             options.groups == [
@@ -44,7 +44,7 @@ struct PublishCommandTests {
         let options = try command.publishOptions(environment: Self.environment)
         #expect(options.base == .inOutput)
         #expect(options.jobs >= 1)
-        #expect(options.packSize == 32 << 20 && options.level == 3)
+        #expect(options.packSize == 32 << 20 && options.level == 3 && options.dictionary == .automatic)
         #expect(options.created.map { ManifestRules.objection(time: $0) } == .some(nil))
     }
 

@@ -13,7 +13,7 @@ struct PublishedSampleTests {
 
     @Test(
         "The published samples are whole: every blob of their packs gives the bytes their manifests name [G1]",
-        arguments: ["published", "parts"]
+        arguments: ["published", "parts", "dictionary"]
     )
     func whole(_ name: String) throws {
         let folder = Self.folder.appending(path: name)
@@ -28,7 +28,7 @@ struct PublishedSampleTests {
             try raw.withUnsafeBytes { try assembly.add($0) }
         }
         let manifest = try assembly.finish()
-        #expect(manifest.parts.isEmpty == (name == "published"))
+        #expect(manifest.parts.isEmpty == (name != "parts"))
         let packs = try manifest.packs.map { pack in
             let url = try #require(pack.urls.first)
             let bytes = [UInt8](try Data(contentsOf: folder.appending(path: url)))
@@ -36,12 +36,27 @@ struct PublishedSampleTests {
             #expect(try digest(bytes) == pack.sha256)
             return bytes
         }
+        let dictionary = try manifest.dictionary.map { named throws in
+            let bytes = Array(
+                packs[Int(named.blob.pack)][Int(named.blob.offset)..<Int(named.blob.range.upperBound)]
+            )
+            #expect(named.blob.codec == .identity)
+            #expect(try digest(bytes) == named.digest)
+            return try bytes.withUnsafeBytes { try DecodingDictionary($0) }
+        }
+        #expect((dictionary != nil) == (name == "dictionary"))
         let files = manifest.files
         for row in files.indices where files.kind(row) != .link {
             var content: [UInt8] = []
             for blob in files.blobs(row) {
                 let stored = Array(packs[Int(blob.pack)][Int(blob.offset)..<Int(blob.range.upperBound)])
-                let raw = blob.codec == .zstd ? try decompressed(stored, Int(blob.rawLength)) : stored
+                let raw =
+                    switch blob.codec {
+                    case .identity: stored
+                    case .zstd: try decompressed(stored, Int(blob.rawLength))
+                    case .zstdDictionary:
+                        try decompressed(stored, Int(blob.rawLength), with: try #require(dictionary))
+                    }
                 #expect(try digest(raw) == files.digest(of: blob, in: row))
                 content += raw
             }
@@ -53,6 +68,19 @@ struct PublishedSampleTests {
 
     private func digest(_ bytes: [UInt8]) throws -> SHA256Digest {
         try bytes.withUnsafeBytes { try sha256($0) }
+    }
+
+    private func decompressed(
+        _ bytes: [UInt8],
+        _ count: Int,
+        with dictionary: DecodingDictionary
+    ) throws -> [UInt8] {
+        var decoder = try ZstdDecompressor()
+        var raw = [UInt8](repeating: 0, count: count)
+        try bytes.withUnsafeBytes { bytes in
+            try raw.withUnsafeMutableBytes { try decoder.decode(bytes, with: dictionary, into: $0) }
+        }
+        return raw
     }
 
     private func decompressed(_ bytes: [UInt8], _ limit: Int) throws -> [UInt8] {

@@ -93,6 +93,14 @@ struct PublishedSet {
             }
             return bytes
         }
+        let dictionary = try manifest.dictionary.map { named throws in
+            let blob = named.blob
+            let stored = Array(packs[Int(blob.pack)][Int(blob.offset)..<Int(blob.range.upperBound)])
+            let raw = blob.codec == .zstd ? try decoded(stored, limit: Int(blob.rawLength)) : stored
+            guard try digest(raw) == named.digest else { throw Wrong("the dictionary") }
+            return try raw.withUnsafeBytes { try DecodingDictionary($0) }
+        }
+        var decoder = try ZstdDecompressor()
         var tree = AssetTree()
         for row in manifest.files.indices {
             let path = manifest.files.path(row)
@@ -103,7 +111,15 @@ struct PublishedSet {
             var content: [UInt8] = []
             for blob in manifest.files.blobs(row) {
                 let stored = Array(packs[Int(blob.pack)][Int(blob.offset)..<Int(blob.range.upperBound)])
-                let raw = blob.codec == .zstd ? try decoded(stored, limit: Int(blob.rawLength)) : stored
+                var raw = blob.codec == .zstd ? try decoded(stored, limit: Int(blob.rawLength)) : stored
+                if blob.codec == .zstdDictionary, let dictionary {
+                    raw = [UInt8](repeating: 0, count: Int(blob.rawLength))
+                    try stored.withUnsafeBytes { stored in
+                        try raw.withUnsafeMutableBytes {
+                            try decoder.decode(stored, with: dictionary, into: $0)
+                        }
+                    }
+                }
                 guard UInt64(raw.count) == blob.rawLength,
                     try digest(raw) == manifest.files.digest(of: blob, in: row)
                 else { throw Wrong("a blob of \(path)") }
