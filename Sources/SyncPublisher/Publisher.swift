@@ -3,14 +3,14 @@ import SyncModel
 
 /// Makes a set that any static web server can serve out of a directory.
 ///
-/// 1. Walk the source; refuse what no manifest can carry, all of it by name.
+/// 1. Walk the source; refuse what no manifest can carry, all of it by name. Make a dictionary, where one pays.
 /// 2. Read in path order; large files are cut into chunks. Workers hash and compress.
 /// 3. Collect in path order and write packs; content that has a place already is not written again.
 /// 4. Count what of the base's packs is still needed; repack if asked to.
 /// 5. Packs durable and named, then the manifest.
 ///
 /// Memory is bounded by the pipeline's window, about **16 MiB** and a few for each worker, besides about
-/// **200 bytes** for each file and blob.
+/// **200 bytes** for each file and blob. Making a dictionary takes about **80 MiB** more.
 package struct Publisher {
     private let options: PublishOptions
 

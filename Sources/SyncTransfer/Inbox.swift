@@ -30,6 +30,8 @@ struct MultiHandle: @unchecked Sendable {  // Safe: the worker alone has it, but
 final class Inbox: Sendable {
     private struct State {
         var commands: [Command] = []
+        /// Transfers that ``commands`` resume: once is enough.
+        var resumed: Set<TransferID> = []
         var isOpen = true
         var records: [HostRecord] = []
         /// Set until the worker has ended, so that nobody wakes a multi handle that is gone.
@@ -45,6 +47,7 @@ final class Inbox: Sendable {
     func post(_ command: Command) -> Bool {
         state.withLock { state in
             guard state.isOpen else { return false }
+            if case .resume(let id) = command, !state.resumed.insert(id).inserted { return true }
             state.commands.append(command)
             if state.commands.count == 1 { state.multi?.wakeUp() }
             return true
@@ -62,7 +65,7 @@ final class Inbox: Sendable {
     /// Everything left since the last call, and whether more can come. The worker alone calls this.
     func takeAll() -> (commands: [Command], isOpen: Bool) {
         state.withLock { state in
-            defer { state.commands = [] }
+            defer { (state.commands, state.resumed) = ([], []) }
             return (state.commands, state.isOpen)
         }
     }

@@ -52,11 +52,11 @@ package final class BufferPool: Sendable {
     /// Takes `count` buffers, all or none.
     ///
     /// - Parameter orCall: Called once, from another thread, when buffers have come back; only if none were
-    ///   taken.
-    package func take(_ count: Int, orCall waiter: @escaping @Sendable () -> Void) -> [Buffer]? {
+    ///   taken. `nil` for who is waiting already.
+    package func take(_ count: Int, orCall waiter: (@Sendable () -> Void)?) -> [Buffer]? {
         state.withLock { state in
             guard state.free.count >= count else {
-                state.waiters.append(waiter)
+                if let waiter { state.waiters.append(waiter) }
                 return nil
             }
             let taken = Array(state.free.suffix(count))

@@ -1,4 +1,5 @@
 package import SyncPlugins
+import Synchronization
 
 /// The door between the transport's thread and the workers: copies body bytes into buffers of the pool and
 /// passes full ones on. When the pool is empty, the transfer is paused; nothing here ever waits.
@@ -7,6 +8,13 @@ package final class SpanSink: SplittableSink {
     private let pool: BufferPool
     private let resume: @Sendable () -> Void
     private let state: Confined
+    /// Whether the pool will call: then it is not asked to again, however often the transfer is tried meanwhile. The parts
+    /// of one transfer are resumed together, so each of them would double the calls.
+    private let waiting = Waiting()
+
+    private final class Waiting: Sendable {
+        let isSet = Atomic(false)
+    }
 
     /// Touched by the transport's thread only, as ``TransferSink`` promises.
     private final class Confined: @unchecked Sendable {  // Safe: only the transport's thread touches it.
@@ -54,7 +62,13 @@ package final class SpanSink: SplittableSink {
             // The open buffer is passed on as it is, so small pieces are not torn over two.
             let needed = (bytes.count + pool.bufferSize - 1) / pool.bufferSize
             passOn()
-            guard let taken = pool.take(needed, orCall: resume) else { return .paused }
+            let isFirst = !waiting.isSet.exchange(true, ordering: .acquiringAndReleasing)
+            let waiter: @Sendable () -> Void = { [waiting, resume] in
+                waiting.isSet.store(false, ordering: .releasing)
+                resume()
+            }
+            guard let taken = pool.take(needed, orCall: isFirst ? waiter : nil) else { return .paused }
+            if isFirst { waiting.isSet.store(false, ordering: .releasing) }
             fresh = taken
         }
         var rest = bytes

@@ -219,6 +219,36 @@ struct SpanUnpackerTests {
         workers.close()
     }
 
+    @Test("However often a sink is tried while the pool is empty, it is called once when buffers come back")
+    func calledOnce() throws {
+        let plan = Self.plan([0..<10], length: 10)
+        let workers = WorkerPool(count: 1)
+        let pool = BufferPool(count: 1, bufferSize: 8)
+        let unpacker = SpanUnpacker(plan: plan, span: 0, consumer: Collector(), pool: pool, workers: workers)
+        let calls = Monitor(0)
+        let sink = SpanSink(unpacker: unpacker, range: 0..<10, pool: pool) { calls.change { $0 += 1 } }
+        _ = sink.begin(ResponseHead(status: 206))
+        for round in 1...2 {
+            let held = try #require(pool.take(1, orCall: nil)?.first)
+            for _ in 0..<5 {
+                let outcome = [UInt8(1), 2].withUnsafeBytes { sink.receive($0, at: 0) }
+                guard case .paused = outcome else {
+                    Issue.record("\(outcome)")
+                    return
+                }
+            }
+            pool.give(held)
+            #expect(calls.withLock { $0 } == round)
+        }
+        let taken = [UInt8(1), 2].withUnsafeBytes { sink.receive($0, at: 0) }
+        guard case .taken = taken else {
+            Issue.record("\(taken)")
+            return
+        }
+        sink.finish()
+        workers.close()
+    }
+
     @Test("Work that is queued when a pool closes is done")
     func closing() {
         final class Count: WorkItem {
