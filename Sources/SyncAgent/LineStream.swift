@@ -107,6 +107,9 @@ final class LineStream: Sendable {
 }
 
 /// A value behind a lock whose changes a thread can wait for.
+///
+/// The value is private, and every method that touches it holds the lock of the condition while it does; a `Mutex` has
+/// no condition to wait on.
 final class Guarded<Value: Sendable>: @unchecked Sendable {  // Safe: `condition` guards `value`.
     private let condition = NSCondition()
     private var value: Value

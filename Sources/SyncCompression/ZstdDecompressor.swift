@@ -39,19 +39,25 @@ package struct ZstdDecompressor: ~Copyable {
 
     deinit { ZSTD_freeDCtx(context) }
 
-    /// Decodes one whole frame into `target`, which must be exactly filled.
+    /// Decodes one whole frame into `target`, which must be exactly filled. `ZSTD_decompress_usingDDict`.
+    ///
+    /// - Parameter dictionary: What the frame was made with; `nil` when it needs none.
     package mutating func decode(
         _ frame: UnsafeRawBufferPointer,
+        with dictionary: DecodingDictionary? = nil,
         into target: UnsafeMutableRawBufferPointer
     ) throws(CompressionError) {
-        let result = ZSTD_decompressDCtx(
-            context,
-            target.baseAddress,
-            target.count,
-            frame.baseAddress,
-            frame.count
-        )
-        try check(result, fills: target)
+        let (out, source) = (target.baseAddress, frame.baseAddress)
+        let result =
+            if let dictionary {
+                ZSTD_decompress_usingDDict(context, out, target.count, source, frame.count, dictionary.raw)
+            } else {
+                ZSTD_decompressDCtx(context, out, target.count, source, frame.count)
+            }
+        if let error = CompressionError.from(result) { throw error }
+        guard result == target.count else {
+            throw CompressionError(reason: "frame holds \(result) bytes, not \(target.count)")
+        }
     }
 
     /// Decodes one whole frame that was made behind `prefix`. `ZSTD_DCtx_refPrefix`.
@@ -63,34 +69,6 @@ package struct ZstdDecompressor: ~Copyable {
         let result = ZSTD_DCtx_refPrefix(context, prefix.baseAddress, prefix.count)
         if let error = CompressionError.from(result) { throw error }
         try decode(frame, into: target)
-    }
-
-    /// Decodes one whole frame that was made with a dictionary, into `target`, which must be exactly filled.
-    /// `ZSTD_decompress_usingDDict`.
-    package mutating func decode(
-        _ frame: UnsafeRawBufferPointer,
-        with dictionary: DecodingDictionary,
-        into target: UnsafeMutableRawBufferPointer
-    ) throws(CompressionError) {
-        let result = ZSTD_decompress_usingDDict(
-            context,
-            target.baseAddress,
-            target.count,
-            frame.baseAddress,
-            frame.count,
-            dictionary.raw
-        )
-        try check(result, fills: target)
-    }
-
-    private func check(
-        _ result: Int,
-        fills target: UnsafeMutableRawBufferPointer
-    ) throws(CompressionError) {
-        if let error = CompressionError.from(result) { throw error }
-        guard result == target.count else {
-            throw CompressionError(reason: "frame holds \(result) bytes, not \(target.count)")
-        }
     }
 
     /// Starts a frame that arrives in pieces, see ``decodeNext(_:into:)``.

@@ -4,11 +4,11 @@ import CZstd
 ///
 /// RFC 8878 section 5: bytes that begin with its magic number are a dictionary in that format, any others are
 /// content alone. <https://facebook.github.io/zstd/zstd_manual.html>
+///
+/// The pointer is a constant, to a `ZSTD_DDict` that libzstd only reads in a decompression (its calls take it as
+/// `const`), and is freed with the last reference, when nobody can be decoding with it.
 package final class DecodingDictionary: @unchecked Sendable {  // Safe: it is only read once made.
     let raw: OpaquePointer
-
-    /// The most **bytes** a dictionary of a manifest may have: a decoder keeps all of them.
-    package static let longest = 8 << 20
 
     /// Digests a dictionary; the bytes are copied. `ZSTD_createDDict`.
     ///
@@ -23,7 +23,8 @@ package final class DecodingDictionary: @unchecked Sendable {  // Safe: it is on
     deinit { ZSTD_freeDDict(raw) }
 }
 
-/// A dictionary that frames are made with, digested once for one level. Many threads may use it at a time.
+/// A dictionary that frames are made with, digested once for one level. Many threads may use it at a time: libzstd
+/// takes a `ZSTD_CDict` as `const`, and it is freed with the last reference.
 package final class EncodingDictionary: @unchecked Sendable {  // Safe: it is only read once made.
     let raw: OpaquePointer
 

@@ -6,18 +6,12 @@ package func sha256(_ bytes: UnsafeRawBufferPointer) throws(DigestError) -> SHA2
     return try hasher.digest(of: bytes)
 }
 
-/// The SHA-256 of text in UTF-8.
-package func sha256(_ text: String) throws(DigestError) -> SHA256Digest {
-    let bytes = Array(text.utf8)
-    var hasher = try SHA256Hasher()
-    try unsafe(bytes, &hasher)
-    return try hasher.finish()
+/// The SHA-256 of bytes in memory.
+package func sha256(_ bytes: [UInt8]) throws(DigestError) -> SHA256Digest {
+    try bytes.withUnsafeBufferPointer { bytes throws(DigestError) in
+        try sha256(UnsafeRawBufferPointer(bytes))
+    }
 }
 
-private func unsafe(_ bytes: [UInt8], _ hasher: inout SHA256Hasher) throws(DigestError) {
-    var failure: DigestError?
-    bytes.withUnsafeBytes { buffer in
-        do { try hasher.update(buffer) } catch { failure = error as? DigestError }
-    }
-    if let failure { throw failure }
-}
+/// The SHA-256 of text in UTF-8.
+package func sha256(_ text: String) throws(DigestError) -> SHA256Digest { try sha256(Array(text.utf8)) }

@@ -64,7 +64,8 @@ package struct SHA256Hasher: ~Copyable {
         return try finish()
     }
 
-    /// An `EVP_MD` is immutable and reference counted, so every thread may use it: `EVP_MD_fetch(3)`.
+    /// A fetched `EVP_MD` is never changed, and its reference count is atomic, so every thread may use it:
+    /// `EVP_MD_fetch(3)`. The pointer is a constant and is not freed while the process lives.
     private struct Algorithm: @unchecked Sendable {  // Safe: immutable, counted atomically by OpenSSL.
         let pointer: OpaquePointer?
     }

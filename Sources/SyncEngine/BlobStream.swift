@@ -3,7 +3,9 @@ import SyncModel
 
 /// Decodes one blob that is too large for memory, piece by piece, in one buffer.
 ///
-/// Used by the worker that runs the span; spans never overlap themselves.
+/// Used by the worker that runs the span. A slot belongs to one `SpanUnpacker`, which enters the workers' queue only
+/// while it is neither there nor running (a flag under its mutex): calls for one slot come one after the other,
+/// whichever thread makes them, and the mutex between them makes what one wrote visible to the next.
 final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one worker at a time.
     private var decoder: ZstdDecompressor
     private let isCompressed: Bool

@@ -95,11 +95,8 @@ final class Installer: BlobConsumer {
         if wanted.codec == .identity { return install(stored, slot, &worker) }
         let raw = worker.scratch(Int(wanted.rawLength))
         do {
-            if wanted.codec == .zstdDictionary, let dictionary {
-                try worker.decompressor.decode(stored, with: dictionary, into: raw)
-            } else {
-                try worker.decompressor.decode(stored, into: raw)
-            }
+            let dictionary = wanted.codec == .zstdDictionary ? dictionary : nil
+            try worker.decompressor.decode(stored, with: dictionary, into: raw)
         } catch {
             return blame(slot, "\(error)")
         }

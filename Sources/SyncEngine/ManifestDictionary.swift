@@ -49,12 +49,12 @@ final class ManifestDictionary: Sendable {
         known.withLock { known in
             if let known { return .success(known) }
             let made: Result<DecodingDictionary, Failure> = fetch().flatMap { bytes in
-                bytes.withUnsafeBytes { bytes in
-                    do throws(CompressionError) {
-                        return .success(try DecodingDictionary(bytes))
-                    } catch {
-                        return .failure(Failure(reason: "the dictionary of the manifest: \(error.reason)"))
+                do throws(CompressionError) {
+                    return try bytes.withUnsafeBufferPointer { bytes throws(CompressionError) in
+                        .success(try DecodingDictionary(UnsafeRawBufferPointer(bytes)))
                     }
+                } catch {
+                    return .failure(Failure(reason: "the dictionary of the manifest: \(error.reason)"))
                 }
             }
             known = try? made.get()

@@ -21,27 +21,23 @@ struct ManifestParts: Sendable {
     /// - Throws: ``EngineError``: 65 for a part that is wrong, with its number; 69 for one that cannot be had.
     func add(to assembly: inout ManifestAssembly, root: SHA256Digest) throws(EngineError) {
         let parts = assembly.parts
-        let isRemote = !baseURL.hasPrefix("file:")
-        if let dictionary = assembly.dictionary, isRemote {
-            if parts.isEmpty { source.parts?.note([dictionary.digest], of: root) }
-            if source.cache != nil, source.parts?.has(dictionary.digest) != true {
-                source.ahead.begin(dictionary.digest) {
-                    PartFetch([request(0, dictionary.blob, assembly.pack(of: dictionary))], source)
-                }
-            }
+        var wanted = parts.indices.map { request($0, parts[$0], assembly) }
+        let dictionary = assembly.dictionary.map {
+            (digest: $0.digest, wanted: request(0, $0.blob, assembly.pack(of: $0)))
+        }
+        if !(wanted + [dictionary?.wanted].compactMap { $0 }).allSatisfy(isLocal) {
+            source.parts?.note(parts.map(\.digest) + [dictionary?.digest].compactMap { $0 }, of: root)
+        }
+        if let dictionary, !isLocal(dictionary.wanted), source.cache != nil,
+            source.parts?.has(dictionary.digest) != true
+        {
+            source.ahead.begin(dictionary.digest) { PartFetch([dictionary.wanted], source) }
         }
         guard !parts.isEmpty else { return }
-        var wanted = parts.indices.map { request($0, parts[$0], assembly) }
         let isCached = wanted.map { !isLocal($0) && source.parts?.has(parts[$0.index].digest) == true }
         for index in parts.indices where !isCached[index] && !isLocal(wanted[index]) {
             guard let delta = parts[index].delta, source.parts?.has(delta.base) == true else { continue }
             wanted[index] = request(index, delta, assembly)
-        }
-        if wanted.contains(where: { !isLocal($0) }) {
-            source.parts?.note(
-                parts.map(\.digest) + [assembly.dictionary?.digest].compactMap { $0 },
-                of: root
-            )
         }
         let fetch = PartFetch(wanted.filter { !isCached[$0.index] }, source)
         defer { fetch.cancel() }
@@ -51,7 +47,7 @@ struct ManifestParts: Sendable {
             let text: [UInt8]
             let (index, digest) = (part.index, parts[part.index].digest)
             if isCached[index], let known = source.parts?.part(digest),
-                let raw = reader.text(known, parts[index])
+                let raw = reader.text(known, parts[index].blob, digest)
             {
                 text = raw
             } else {
@@ -62,7 +58,7 @@ struct ManifestParts: Sendable {
                     text = raw
                 } else {
                     let whole = request(index, parts[index], assembly)
-                    switch self.text(whole, parts[index], part.isDelta ? nil : came, &reader) {
+                    switch self.text(whole, digest, part.isDelta ? nil : came, &reader) {
                     case .success(let came): text = came
                     case .failure(let fault): throw error(fault, "part \(index)", whole)
                     }
@@ -123,10 +119,11 @@ struct ManifestParts: Sendable {
         _ named: Manifest.SharedDictionary,
         of manifest: Manifest
     ) -> Result<[UInt8], ManifestDictionary.Failure> {
-        let text = Manifest.Part(blob: named.blob, digest: named.digest, files: 1)
         do {
             var reader = try PartDecoder.make()
-            if let known = source.parts?.part(named.digest), let bytes = reader.text(known, text) {
+            if let known = source.parts?.part(named.digest),
+                let bytes = reader.text(known, named.blob, named.digest)
+            {
                 return .success(bytes)
             }
             let wanted = request(0, named.blob, manifest.packs[Int(named.blob.pack)])
@@ -137,7 +134,7 @@ struct ManifestParts: Sendable {
                 if case .failure(let error) = came { return .failure(unavailable(error)) }
                 return .failure(wrong(wanted))
             }
-            switch self.text(wanted, text, parts[0], &reader) {
+            switch self.text(wanted, named.digest, parts[0], &reader) {
             case .success(let bytes): return .success(bytes)
             case .failure(.unavailable(let error)): return .failure(unavailable(error))
             case .failure(.wrong): return .failure(wrong(wanted))
@@ -169,15 +166,15 @@ struct ManifestParts: Sendable {
     /// The text of a part that was not in the cache, or was damaged there.
     private func text(
         _ wanted: PartFetch.Wanted,
-        _ part: Manifest.Part,
+        _ digest: SHA256Digest,
         _ first: PartFetch.Received?,
         _ reader: inout PartDecoder
     ) -> Result<[UInt8], Fault> {
         var received = first
         for repetition in 0...(Self.repetitions + 1) {
             if let came = received {
-                if let text = reader.text(came.bytes, part) {
-                    if !isLocal(wanted) { source.parts?.keep(came.bytes, part.digest) }
+                if let text = reader.text(came.bytes, wanted.blob, digest) {
+                    if !isLocal(wanted) { source.parts?.keep(came.bytes, digest) }
                     return .success(text)
                 }
                 guard repetition <= Self.repetitions else { break }
@@ -285,8 +282,8 @@ private struct PartDecoder: ~Copyable {
     }
 
     /// The text, or `nil` when it is another one.
-    mutating func text(_ stored: [UInt8], _ part: Manifest.Part) -> [UInt8]? {
-        guard let length = Int(exactly: part.blob.rawLength) else { return nil }
+    mutating func text(_ stored: [UInt8], _ blob: Blob, _ digest: SHA256Digest) -> [UInt8]? {
+        guard let length = Int(exactly: blob.rawLength) else { return nil }
         do {
             var text = stored
             // A part that was cached for another root may be compressed where this one says "none", or not.
@@ -297,7 +294,7 @@ private struct PartDecoder: ~Copyable {
                 }
             }
             guard text.count == length else { return nil }
-            return try text.withUnsafeBytes { try hasher.digest(of: $0) } == part.digest ? text : nil
+            return try text.withUnsafeBytes { try hasher.digest(of: $0) } == digest ? text : nil
         } catch {
             return nil
         }

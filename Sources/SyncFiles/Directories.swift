@@ -132,6 +132,7 @@ package final class Directories {
         }
     }
 
+    /// An empty C string: made once, under the lock of a static's first use, and never written or freed after it.
     private static nonisolated(unsafe) let empty: UnsafePointer<CChar> = {  // Safe: only ever read.
         let pointer = UnsafeMutablePointer<CChar>.allocate(capacity: 1)
         pointer.initialize(to: 0)

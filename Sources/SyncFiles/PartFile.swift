@@ -34,6 +34,8 @@ package final class PartFile: Sendable {
         var touched: [Bool]
     }
 
+    /// The running hash. A thread uses it only between setting and clearing `hashing`, both under the state's mutex,
+    /// and no thread sets it while it is set.
     private final class HashBox: @unchecked Sendable {  // Safe: who set `hashing` under the lock has it.
         var hasher: SHA256Hasher
         init(_ hasher: consuming SHA256Hasher) { self.hasher = hasher }

@@ -4,14 +4,7 @@ import SyncModel
 extension ManifestDecoder {
     /// `[pack index, offset, stored length, raw length, codec, raw sha256]`
     mutating func readDictionary() throws(ManifestFault) {
-        let blob = try readBlob()
-        guard blob.digestIndex != nil, let digest = files.blobDigests.popLast() else {
-            throw ManifestFault("the dictionary has no SHA-256", "add it as the 6th member")
-        }
-        guard blob.codec != .zstdDictionary else {
-            place.part = 4
-            throw ManifestFault("the dictionary needs itself", "store it with “none” or “zstd”")
-        }
+        let (blob, digest) = try readOwnBlob("the dictionary", refusal: "the dictionary needs itself")
         guard max(blob.rawLength, blob.storedLength) <= Manifest.SharedDictionary.longest else {
             place.part = 3
             throw ManifestFault(
@@ -20,9 +13,46 @@ extension ManifestDecoder {
                 "make a shorter one"
             )
         }
-        var found = Manifest.SharedDictionary(blob: blob, digest: digest)
-        found.blob.digestIndex = nil
-        dictionary = found
+        dictionary = Manifest.SharedDictionary(blob: blob, digest: digest)
+    }
+
+    /// Reads a blob that is no file's: it names its SHA-256, and is decoded without the dictionary.
+    ///
+    /// - Parameters:
+    ///   - what: What it holds.
+    ///   - refusal: What is wrong when it needs the dictionary.
+    mutating func readOwnBlob(
+        _ what: String,
+        refusal: String
+    ) throws(ManifestFault) -> (blob: Blob, digest: SHA256Digest) {
+        var blob = try readBlob()
+        guard blob.digestIndex != nil, let digest = files.blobDigests.popLast() else {
+            throw ManifestFault("\(what) has no SHA-256", "add it as the 6th member")
+        }
+        guard blob.codec != .zstdDictionary else {
+            place.part = 4
+            throw ManifestFault(refusal, "store it with “none” or “zstd”")
+        }
+        blob.digestIndex = nil
+        return (blob, digest)
+    }
+
+    /// It lies in its pack.
+    func checkOwnBlob(_ what: String, _ blob: Blob) throws(ManifestFault) {
+        let number = Int(blob.pack)
+        guard number < packs.count else {
+            throw ManifestFault(
+                "pack \(number) does not exist; “packs” has \(packs.count)",
+                "count packs from 0"
+            )
+        }
+        guard blob.range.upperBound <= packs[number].size else {
+            throw ManifestFault(
+                "\(what) ends at byte \(blob.range.upperBound), and pack \(number) has "
+                    + "\(packs[number].size)",
+                "correct the offset, the length or the pack's size"
+            )
+        }
     }
 
     /// It stands in its version only, and lies in its pack.
@@ -36,20 +66,7 @@ extension ManifestDecoder {
                 "write “\(Self.formatName)3” in “format”"
             )
         }
-        let (blob, number) = (dictionary.blob, Int(dictionary.blob.pack))
-        guard number < packs.count else {
-            throw ManifestFault(
-                "pack \(number) does not exist; “packs” has \(packs.count)",
-                "count packs from 0"
-            )
-        }
-        guard blob.range.upperBound <= packs[number].size else {
-            throw ManifestFault(
-                "the dictionary ends at byte \(blob.range.upperBound), and pack \(number) has "
-                    + "\(packs[number].size)",
-                "correct the offset, the length or the pack's size"
-            )
-        }
+        try checkOwnBlob("the dictionary", dictionary.blob)
         place = Place()
     }
 

@@ -26,7 +26,9 @@ extension ManifestDecoder {
             } else if equals(key, "blob") {
                 place.enter("blob")
                 guard part == nil else { throw reader.duplicateKey(key) }
-                part = try readPartBlob()
+                let refusal = "a part is made without the dictionary"
+                let (blob, digest) = try readOwnBlob("the part", refusal: refusal)
+                part = Manifest.Part(blob: blob, digest: digest, files: 0)
             } else if equals(key, "files") {
                 place.enter("files")
                 guard files == nil else { throw reader.duplicateKey(key) }
@@ -41,19 +43,6 @@ extension ManifestDecoder {
         part.files = files
         part.delta = delta
         return part
-    }
-
-    private mutating func readPartBlob() throws(ManifestFault) -> Manifest.Part {
-        var blob = try readBlob()
-        guard blob.digestIndex != nil, let digest = files.blobDigests.popLast() else {
-            throw ManifestFault("the part has no SHA-256", "add it as the 6th member")
-        }
-        guard blob.codec != .zstdDictionary else {
-            place.part = 4
-            throw ManifestFault("a part is made without the dictionary", "store it with “none” or “zstd”")
-        }
-        blob.digestIndex = nil
-        return Manifest.Part(blob: blob, digest: digest, files: 0)
     }
 
     /// `[pack index, offset, stored length, sha256 of the former text]`
@@ -114,19 +103,7 @@ extension ManifestDecoder {
             }
             bytes = sum
             place.enter("blob")
-            guard part.blob.pack < packs.count else {
-                throw ManifestFault(
-                    "pack \(part.blob.pack) does not exist; “packs” has \(packs.count)",
-                    "count packs from 0"
-                )
-            }
-            guard part.blob.range.upperBound <= packs[Int(part.blob.pack)].size else {
-                throw ManifestFault(
-                    "the part ends at byte \(part.blob.range.upperBound), and pack \(part.blob.pack) has "
-                        + "\(packs[Int(part.blob.pack)].size)",
-                    "correct the offset, the length or the pack's size"
-                )
-            }
+            try checkOwnBlob("the part", part.blob)
             if let delta = part.delta, !isUseful(delta, part) { parts[index].delta = nil }
         }
         place = Place()

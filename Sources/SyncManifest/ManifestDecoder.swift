@@ -202,7 +202,6 @@ struct TopLevelKeys: OptionSet {
     static let files = TopLevelKeys(rawValue: 32)
     static let groups = TopLevelKeys(rawValue: 64)
     static let parts = TopLevelKeys(rawValue: 128)
-
     static let dictionary = TopLevelKeys(rawValue: 256)
 
     init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -210,8 +209,7 @@ struct TopLevelKeys: OptionSet {
     /// The key with this spelling.
     init?(_ key: UnsafeBufferPointer<UInt8>) {
         let all: [TopLevelKeys] = [
-            .format, .project, .revision, .created, .packs, .files, .groups, .parts,
-            .dictionary,
+            .format, .project, .revision, .created, .packs, .files, .groups, .parts, .dictionary,
         ]
         guard let found = all.first(where: { equals(key, $0.name) }) else { return nil }
         self = found

@@ -37,13 +37,8 @@ package enum ManifestLoader {
         digest: SHA256Digest,
         limits: ManifestLimits = .standard
     ) throws(ManifestError) -> Manifest {
-        let result: Result<Manifest, ManifestError> = bytes.withUnsafeBytes { buffer in
-            do throws(ManifestError) {
-                return .success(try load(buffer, digest: digest, limits: limits))
-            } catch {
-                return .failure(error)
-            }
+        try bytes.withUnsafeBufferPointer { bytes throws(ManifestError) in
+            try load(UnsafeRawBufferPointer(bytes), digest: digest, limits: limits)
         }
-        return try result.get()
     }
 }

@@ -7,19 +7,21 @@ import SyncModel
 
 /// Reads the parts of a base out of its packs, in the output directory or beside the base.
 enum BaseParts {
-    /// The text of one part, its SHA-256 checked.
+    /// The raw bytes of one part, or of the dictionary, their SHA-256 checked.
+    ///
+    /// - Parameter what: What is read, for people.
     static func read(
-        _ part: Manifest.Part,
-        _ index: Int,
+        _ what: String,
+        _ blob: Blob,
+        _ digest: SHA256Digest,
         _ pack: Manifest.Pack,
         manifest: String,
         _ output: OutputDirectory
     ) throws(PublishError) -> [UInt8] {
-        let blob = part.blob
         guard let stored = stored(blob, pack, manifest, output) else {
             throw PublishError(
                 .invalidBase,
-                "\(shown(manifest)): part \(index) is in the pack \(pack.sha256.hex), which is not here",
+                "\(shown(manifest)): \(what) is in the pack \(pack.sha256.hex), which is not here",
                 remedy: "bring the packs of the base into the output directory, or publish with --no-base"
             )
         }
@@ -31,12 +33,12 @@ enum BaseParts {
             }
             raw = decoded ?? []
         }
-        let digest: SHA256Digest?
-        do throws(DigestError) { digest = try sha256(raw) } catch { throw .refusedCall(error) }
-        guard UInt64(raw.count) == blob.rawLength, digest == part.digest else {
+        let found: SHA256Digest
+        do throws(DigestError) { found = try sha256(raw) } catch { throw .refusedCall(error) }
+        guard UInt64(raw.count) == blob.rawLength, found == digest else {
             throw PublishError(
                 .invalidBase,
-                "\(shown(manifest)): part \(index) is not what the manifest says; its pack is \(pack.sha256.hex)",
+                "\(shown(manifest)): \(what) is not what the manifest says; its pack is \(pack.sha256.hex)",
                 remedy: "repair the pack, or publish with --no-base"
             )
         }
@@ -67,14 +69,5 @@ enum BaseParts {
         var bytes = [UInt8](repeating: 0, count: count)
         return bytes.withUnsafeMutableBytes { readFully(file, into: $0, at: blob.offset) } == count
             ? bytes : nil
-    }
-
-    private static func sha256(_ bytes: [UInt8]) throws(DigestError) -> SHA256Digest {
-        let result: Result<SHA256Digest, DigestError> = bytes.withUnsafeBytes { buffer in
-            do throws(DigestError) { return .success(try SyncDigest.sha256(buffer)) } catch {
-                return .failure(error)
-            }
-        }
-        return try result.get()
     }
 }

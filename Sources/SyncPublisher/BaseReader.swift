@@ -84,11 +84,8 @@ final class BaseReader {
                 raw = [UInt8](repeating: 0, count: Int(blob.rawLength))
                 try stored.withUnsafeBytes { stored in
                     try raw.withUnsafeMutableBytes { raw in
-                        if blob.codec == .zstdDictionary, let dictionary {
-                            try decompressor.decode(stored, with: dictionary, into: raw)
-                        } else {
-                            try decompressor.decode(stored, into: raw)
-                        }
+                        let dictionary = blob.codec == .zstdDictionary ? dictionary : nil
+                        try decompressor.decode(stored, with: dictionary, into: raw)
                     }
                 }
             }

@@ -75,8 +75,8 @@ struct BaseSet {
     private mutating func readDictionary(_ output: OutputDirectory) {
         guard let named = manifest.dictionary else { return }
         let pack = manifest.packs[Int(named.blob.pack)]
-        let text = Manifest.Part(blob: named.blob, digest: named.digest, files: 1)
-        dictionary = try? BaseParts.read(text, 0, pack, manifest: path, output)
+        let (blob, digest) = (named.blob, named.digest)
+        dictionary = try? BaseParts.read("the dictionary", blob, digest, pack, manifest: path, output)
         if dictionary == nil {
             warnings.append(
                 "the dictionary of the base is not here, or damaged (pack \(pack.sha256.hex)); what is new is stored "
@@ -148,11 +148,13 @@ struct BaseSet {
             }
         }
         do {
-            let digest = try bytes.withUnsafeBytes { try sha256($0) }
+            let digest = try sha256(bytes)
             var assembly = try bytes.withUnsafeBytes { try ManifestAssembly($0, digest: digest) }
             bytes = []
             for (index, part) in assembly.parts.enumerated() {
-                let text = try BaseParts.read(part, index, assembly.pack(of: part), manifest: path, output)
+                let pack = assembly.pack(of: part)
+                let (blob, digest) = (part.blob, part.digest)
+                let text = try BaseParts.read("part \(index)", blob, digest, pack, manifest: path, output)
                 try text.withUnsafeBytes { try assembly.add($0) }
             }
             return try assembly.finish()

@@ -73,7 +73,7 @@ struct DeltaMaker {
             for (task, made) in zip(batch, paying(batch, try make(batch, regions, encoders))) {
                 trials.note(task, pays: made != nil)
                 guard let made else { continue }
-                let place = try append(made.bytes, to: writer)
+                let place = try writer.append(made.bytes[...])
                 guard let pack = UInt32(exactly: base.packs.count + place.pack),
                     let blob = UInt32(exactly: task.blob)
                 else { throw .tooManyBlobs }
@@ -113,18 +113,6 @@ struct DeltaMaker {
             let pays = isShort(sum.delta, sum.blob) || isShort(UInt64(made.bytes.count), stored(task))
             return pays ? made : nil
         }
-    }
-
-    private func append(
-        _ bytes: [UInt8],
-        to writer: PackWriter
-    ) throws(PublishError) -> (pack: Int, offset: UInt64) {
-        let result: Result<(pack: Int, offset: UInt64), PublishError> = bytes.withUnsafeBytes { bytes in
-            do throws(PublishError) { return .success(try writer.append(bytes)) } catch {
-                return .failure(error)
-            }
-        }
-        return try result.get()
     }
 
     /// Makes the deltas of a batch, each encoder on a thread of its own; `nil` where there can be none.

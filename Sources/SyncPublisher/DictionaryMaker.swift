@@ -20,15 +20,21 @@ struct DictionaryMaker {
     /// It has at most one of so many **bytes** of compressed content, and two sizes are tried.
     private static let contentPerByte = 6.0
 
+    /// A dictionary, and what goes into its pack.
+    struct Made {
+        let dictionary: SetDictionary
+        let stored: SetDictionary.Stored
+    }
+
     /// What a dictionary of one size would do for the whole set, by what it did for some files; **bytes**.
     private struct Trial {
-        var dictionary: SetDictionary
+        var made: Made
         /// Less than without it, the dictionary itself deducted.
         var saving: Double
     }
 
     /// The dictionary; `nil` when none pays.
-    func make() throws(PublishError) -> SetDictionary? {
+    func make() throws(PublishError) -> Made? {
         let isForced = options.dictionary == .always
         guard let found = try samples.take(least: isForced ? 1 : Self.leastContent) else { return nil }
         var best: Trial?
@@ -42,7 +48,7 @@ struct DictionaryMaker {
         let pays =
             best.saving >= Self.leastSaving.bytes
             && best.saving * 100 >= found.storedContent * Self.leastSaving.percent
-        return pays || isForced ? best.dictionary : nil
+        return pays || isForced ? best.made : nil
     }
 
     private func attempt(_ found: DictionarySamples.Found, capacity: Int) throws(PublishError) -> Trial? {
@@ -59,18 +65,17 @@ struct DictionaryMaker {
         defer { buffer.deallocate() }
         var (raw, saved) = (0, 0)
         for piece in found.others {
-            let result: Result<BlobEncoder.Encoded?, PublishError> = piece.withUnsafeBytes { bytes in
-                do throws(PublishError) { return .success(try encoder.compress(bytes, into: buffer)) } catch {
-                    return .failure(error)
-                }
+            let encoded = try piece.withUnsafeBufferPointer { bytes throws(PublishError) in
+                try encoder.compress(UnsafeRawBufferPointer(bytes), into: buffer)
             }
             raw += piece.count
-            saved += try result.get()?.saved ?? 0
+            saved += encoded?.saved ?? 0
         }
         let rate = raw > 0 ? Double(saved) / Double(raw) : 0
+        let stored = try dictionary.stored()
         return Trial(
-            dictionary: dictionary,
-            saving: rate * found.compressibleContent - Double(try dictionary.stored().bytes.count)
+            made: Made(dictionary: dictionary, stored: stored),
+            saving: rate * found.compressibleContent - Double(stored.bytes.count)
         )
     }
 }

@@ -68,6 +68,15 @@ final class PackWriter {
         return place
     }
 
+    /// Adds a blob.
+    ///
+    /// - Returns: As the other form of it does.
+    func append(_ bytes: ArraySlice<UInt8>) throws(PublishError) -> (pack: Int, offset: UInt64) {
+        try bytes.withUnsafeBufferPointer { bytes throws(PublishError) in
+            try append(UnsafeRawBufferPointer(bytes))
+        }
+    }
+
     /// Closes the last pack and makes all of them durable under their names.
     func finish() throws(PublishError) {
         if size > 0 { try closePack() }

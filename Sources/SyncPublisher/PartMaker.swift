@@ -142,8 +142,9 @@ struct PartMaker: ~Copyable {
             former.blob.rawLength + part.blob.rawLength <= Manifest.PartDelta.longestTexts,
             // Packs that are on the server alone give no text, and so no delta.
             let prefix = try? BaseParts.read(
-                former,
-                index,
+                "part \(index)",
+                former.blob,
+                former.digest,
                 base.manifest.packs[Int(former.blob.pack)],
                 manifest: base.path,
                 output
@@ -164,7 +165,7 @@ struct PartMaker: ~Copyable {
             throw .refusedCall(error)
         }
         guard let length else { return nil }
-        let place = try Self.append(stored[..<length], writer)
+        let place = try writer.append(stored[..<length])
         guard let pack = UInt32(exactly: place.pack) else { throw .tooManyBlobs }
         return Manifest.PartDelta(
             pack: pack,
@@ -247,7 +248,7 @@ struct PartMaker: ~Copyable {
             throw .refusedCall(error)
         }
         let bytes = length.map { stored[..<$0] } ?? text[...]
-        let place = try Self.append(bytes, writer)
+        let place = try writer.append(bytes)
         guard let pack = UInt32(exactly: place.pack) else { throw .tooManyBlobs }
         return Manifest.Part(
             blob: Blob(
@@ -261,18 +262,6 @@ struct PartMaker: ~Copyable {
             digest: draft.digest,
             files: draft.rows.count
         )
-    }
-
-    private static func append(
-        _ bytes: ArraySlice<UInt8>,
-        _ writer: PackWriter
-    ) throws(PublishError) -> (pack: Int, offset: UInt64) {
-        let result: Result<(pack: Int, offset: UInt64), PublishError> = bytes.withUnsafeBytes { buffer in
-            do throws(PublishError) { return .success(try writer.append(buffer)) } catch {
-                return .failure(error)
-            }
-        }
-        return try result.get()
     }
 }
 

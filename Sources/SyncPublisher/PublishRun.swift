@@ -117,9 +117,11 @@ struct PublishRun {
             return
         }
         let samples = DictionarySamples(root: root, tree: tree, base: base, level: options.level)
-        dictionary = try DictionaryMaker(options: options, samples: samples).make()
-        madeDictionary = try dictionary?.write(to: writer, firstPack: base?.packs.count ?? 0)
-        report.dictionaryBytes = madeDictionary?.blob.storedLength ?? 0
+        guard let made = try DictionaryMaker(options: options, samples: samples).make() else { return }
+        let (new, stored) = (made.dictionary, made.stored)
+        dictionary = new
+        madeDictionary = try new.write(stored, to: writer, firstPack: base?.packs.count ?? 0)
+        report.dictionaryBytes = UInt64(stored.bytes.count)
     }
 
     private mutating func read(

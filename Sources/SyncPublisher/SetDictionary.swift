@@ -14,25 +14,31 @@ struct SetDictionary: Sendable {
 
     init(_ bytes: [UInt8], level: Int32) throws(PublishError) {
         self.bytes = bytes
-        let made: Result<EncodingDictionary, CompressionError> = bytes.withUnsafeBytes { bytes in
-            do throws(CompressionError) {
-                return .success(try EncodingDictionary(bytes, level: max(level, Self.leastLevel)))
-            } catch {
-                return .failure(error)
+        do {
+            encoding = try bytes.withUnsafeBufferPointer { bytes throws(CompressionError) in
+                try EncodingDictionary(UnsafeRawBufferPointer(bytes), level: max(level, Self.leastLevel))
             }
+        } catch {
+            throw .refusedCall(error)
         }
-        do { encoding = try made.get() } catch { throw .refusedCall(error) }
+    }
+
+    /// A dictionary as it lies in a pack.
+    struct Stored {
+        let bytes: [UInt8]
+        let codec: Codec
     }
 
     /// Its stored form: a zstd frame, or the bytes as they are.
-    func stored() throws(PublishError) -> (bytes: [UInt8], codec: Codec) {
+    func stored() throws(PublishError) -> Stored {
         do {
             var compressor = try ZstdCompressor(level: ManifestFiles.level)
             var target = [UInt8](repeating: 0, count: BlobEncoder.limit(bytes.count))
             let length = try bytes.withUnsafeBytes { raw in
                 try target.withUnsafeMutableBytes { try compressor.encode(raw, into: $0) }
             }
-            return length.map { (Array(target[..<$0]), .zstd) } ?? (bytes, .identity)
+            guard let length else { return Stored(bytes: bytes, codec: .identity) }
+            return Stored(bytes: Array(target[..<length]), codec: .zstd)
         } catch {
             throw .refusedCall(error)
         }
@@ -40,35 +46,27 @@ struct SetDictionary: Sendable {
 
     /// Writes it to a pack of its own, so that it stays where it is whatever becomes of the blobs.
     ///
-    /// - Parameter firstPack: The number of the writer's first pack in the catalogue.
+    /// - Parameters:
+    ///   - stored: Its stored form.
+    ///   - firstPack: The number of the writer's first pack in the catalogue.
     func write(
+        _ stored: Stored,
         to writer: PackWriter,
         firstPack: Int
     ) throws(PublishError) -> Manifest.SharedDictionary {
-        let (stored, codec) = try stored()
-        let result: Result<(pack: Int, offset: UInt64), PublishError> = stored.withUnsafeBytes { stored in
-            do throws(PublishError) { return .success(try writer.append(stored)) } catch {
-                return .failure(error)
-            }
-        }
-        let place = try result.get()
+        let place = try writer.append(stored.bytes[...])
         try writer.cut()
         guard let pack = UInt32(exactly: firstPack + place.pack) else { throw .tooManyBlobs }
-        let digest: Result<SHA256Digest, DigestError> = bytes.withUnsafeBytes { bytes in
-            do throws(DigestError) { return .success(try sha256(bytes)) } catch { return .failure(error) }
-        }
+        let blob = Blob(
+            pack: pack,
+            codec: stored.codec,
+            digestIndex: nil,
+            offset: place.offset,
+            storedLength: UInt64(stored.bytes.count),
+            rawLength: UInt64(bytes.count)
+        )
         do {
-            return Manifest.SharedDictionary(
-                blob: Blob(
-                    pack: pack,
-                    codec: codec,
-                    digestIndex: nil,
-                    offset: place.offset,
-                    storedLength: UInt64(stored.count),
-                    rawLength: UInt64(bytes.count)
-                ),
-                digest: try digest.get()
-            )
+            return Manifest.SharedDictionary(blob: blob, digest: try sha256(bytes))
         } catch {
             throw .refusedCall(error)
         }

@@ -1,7 +1,8 @@
 import Synchronization
 
 /// A piece of memory for body bytes. One thread at a time has it: the transport's while it fills, a worker's
-/// while it is unpacked, the pool's lock in between.
+/// while it is unpacked, the pool's lock in between. Whoever passes it on keeps no reference to it: ``SpanSink`` forgets
+/// its buffer before the unpacker's inbox has it, and the unpacker gives it back to the pool when it has read it.
 package final class Buffer: @unchecked Sendable {  // Safe: one thread at a time has it, a lock hands it over.
     package let bytes: UnsafeMutableRawBufferPointer
     /// **Bytes** filled.

@@ -11,6 +11,8 @@ package final class SpanSink: SplittableSink {
     /// Whether the pool will call: then it is not asked to again, however often the transfer is tried meanwhile. The parts
     /// of one transfer are resumed together, so each of them would double the calls.
     private let waiting = Waiting()
+    /// What the pool calls. Made once: asking for a buffer allocates nothing.
+    private let waiter: @Sendable () -> Void
 
     private final class Waiting: Sendable {
         let isSet = Atomic(false)
@@ -40,6 +42,10 @@ package final class SpanSink: SplittableSink {
         self.unpacker = unpacker
         self.pool = pool
         self.resume = resume
+        waiter = { [waiting] in
+            waiting.isSet.store(false, ordering: .releasing)
+            resume()
+        }
         state = Confined(range)
     }
 
@@ -63,10 +69,6 @@ package final class SpanSink: SplittableSink {
             let needed = (bytes.count + pool.bufferSize - 1) / pool.bufferSize
             passOn()
             let isFirst = !waiting.isSet.exchange(true, ordering: .acquiringAndReleasing)
-            let waiter: @Sendable () -> Void = { [waiting, resume] in
-                waiting.isSet.store(false, ordering: .releasing)
-                resume()
-            }
             guard let taken = pool.take(needed, orCall: isFirst ? waiter : nil) else { return .paused }
             if isFirst { waiting.isSet.store(false, ordering: .releasing) }
             fresh = taken
@@ -79,12 +81,8 @@ package final class SpanSink: SplittableSink {
             buffer.append(UnsafeRawBufferPointer(rebasing: rest[..<count]))
             rest = UnsafeRawBufferPointer(rebasing: rest[count...])
             state.next += UInt64(count)
-            if buffer.room == 0 {
-                unpacker.add(buffer)
-                state.current = nil
-            } else {
-                state.current = buffer
-            }
+            state.current = buffer
+            if buffer.room == 0 { passOn() }
         }
         // A sink that gets nothing more keeps no buffer: the transfer may have other parts that wait for one.
         // On a slow network the worker waits for us: what it has is safe, what is here is lost with the process.
@@ -100,9 +98,8 @@ package final class SpanSink: SplittableSink {
     package func interrupted() { passOn() }
 
     private func passOn() {
-        guard let current = state.current else { return }
+        guard let current = state.current.take() else { return }
         unpacker.add(current)
-        state.current = nil
     }
 
     package func splitTail(

@@ -53,29 +53,40 @@ final class SplittingSink: SplittableSink {
 
 @Suite("Splitting the slowest", .timeLimit(.minutes(3)))
 struct SplittingScenarioTests {
+    /// Asks for all but the last byte of every object at once, the first with the highest priority.
+    private func fetch(
+        _ objects: [(path: String, object: ServedObject)],
+        with bench: Bench
+    ) async throws -> (sinks: [SplittingSink], reports: [TransferReport]) {
+        let ends = Mutex<[Int: Result<TransferReport, TransferError>]>([:])
+        var sinks: [SplittingSink] = []
+        for (number, (path, object)) in objects.enumerated() {
+            let size = UInt64(object.bytes.count)
+            let sink = SplittingSink(range: 0..<(size - 1), block: 10_000)
+            sinks.append(sink)
+            var request = TransferRequest(
+                id: TransferID(rawValue: UInt64(number)),
+                urls: [bench.server.url(path)],
+                limit: size
+            )
+            (request.range, request.objectSize, request.priority) = (0..<(size - 1), size, 10 - number)
+            bench.transport.start(request, sink: sink) { result in ends.withLock { $0[number] = result } }
+        }
+        while ends.withLock({ $0.count < objects.count }) { try await Task.sleep(for: .milliseconds(2)) }
+        let reports = try ends.withLock { ends in try objects.indices.map { try #require(ends[$0]).get() } }
+        return (sinks, reports)
+    }
+
     @Test("The end of a slow transfer is given to idle connections, and everything arrives once")
     func splits() async throws {
         let object = ServedObject.patterned(size: 6 << 20)
         let bench = try Bench { $0.minimumSplit = 256 * 1024 }
         bench.server.script("/a", .object(object).dripping(64 * 1024, every: .milliseconds(20)))
-        let size = UInt64(object.bytes.count)
-        let sink = SplittingSink(range: 0..<size, block: 10_000)
-        let ends = Mutex<[Result<TransferReport, TransferError>]>([])
-        var request = TransferRequest(
-            id: TransferID(rawValue: 1),
-            urls: [bench.server.url("/a")],
-            limit: size
-        )
-        request.range = 0..<(size - 1)
-        request.objectSize = size
-        let partial = SplittingSink(range: 0..<(size - 1), block: 10_000)
-        bench.transport.start(request, sink: partial) { result in ends.withLock { $0.append(result) } }
-        while ends.withLock({ $0.isEmpty }) { try await Task.sleep(for: .milliseconds(2)) }
-        let report = try #require(ends.withLock { $0.first }).get()
+        let (sinks, reports) = try await fetch([("/a", object)], with: bench)
+        let partial = sinks[0]
         #expect(isSame(partial.bytes, object.bytes.dropLast()))
         #expect(partial.parts > 1)
-        #expect(report.requests == partial.parts)
-        #expect(sink.parts == 1)
+        #expect(reports[0].requests == partial.parts)
         #expect(bench.server.log.maximumConcurrentRequests > 1)
     }
 
@@ -86,24 +97,11 @@ struct SplittingScenarioTests {
             ($0.minimumSplit, $0.adaptive) = (64 * 1024, false)
         }
         let objects = [2, 2, 8].map { ServedObject.patterned(size: $0 << 20) }
-        let ends = Mutex<[Result<TransferReport, TransferError>]>([])
-        var sinks: [SplittingSink] = []
         for (number, object) in objects.enumerated() {
-            let path = "/\(number)"
-            let size = UInt64(object.bytes.count)
-            bench.server.script(path, .object(object).dripping(128 * 1024, every: .milliseconds(40)))
-            let sink = SplittingSink(range: 0..<(size - 1), block: 10_000)
-            sinks.append(sink)
-            var request = TransferRequest(
-                id: TransferID(rawValue: UInt64(number)),
-                urls: [bench.server.url(path)],
-                limit: size
-            )
-            (request.range, request.objectSize, request.priority) = (0..<(size - 1), size, 10 - number)
-            bench.transport.start(request, sink: sink) { result in ends.withLock { $0.append(result) } }
+            bench.server.script("/\(number)", .object(object).dripping(128 * 1024, every: .milliseconds(40)))
         }
-        while ends.withLock({ $0.count < 3 }) { try await Task.sleep(for: .milliseconds(2)) }
-        for end in ends.withLock({ $0 }) { _ = try end.get() }
+        let all = objects.enumerated().map { ("/\($0)", $1) }
+        let sinks = try await fetch(all, with: bench).sinks
         for (sink, object) in zip(sinks, objects) { #expect(isSame(sink.bytes, object.bytes.dropLast())) }
         // Two were under way when nothing was known of the server.
         #expect(sinks[2].parts > 2)
@@ -128,22 +126,7 @@ struct SplittingScenarioTests {
             .object(slow)
         )
         bench.server.script("/fast", .object(fast))
-        let ends = Mutex<[Result<TransferReport, TransferError>]>([])
-        var sinks: [SplittingSink] = []
-        for (number, (path, object)) in [("/slow", slow), ("/fast", fast)].enumerated() {
-            let size = UInt64(object.bytes.count)
-            let sink = SplittingSink(range: 0..<(size - 1), block: 10_000)
-            sinks.append(sink)
-            var request = TransferRequest(
-                id: TransferID(rawValue: UInt64(number)),
-                urls: [bench.server.url(path)],
-                limit: size
-            )
-            (request.range, request.objectSize) = (0..<(size - 1), size)
-            bench.transport.start(request, sink: sink) { result in ends.withLock { $0.append(result) } }
-        }
-        while ends.withLock({ $0.count < 2 }) { try await Task.sleep(for: .milliseconds(2)) }
-        for end in ends.withLock({ $0 }) { _ = try end.get() }
+        let sinks = try await fetch([("/slow", slow), ("/fast", fast)], with: bench).sinks
         #expect(
             isSame(sinks[0].bytes, slow.bytes.dropLast()) && isSame(sinks[1].bytes, fast.bytes.dropLast())
         )
