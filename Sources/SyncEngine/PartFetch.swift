@@ -37,10 +37,16 @@ final class PartFetch: Sendable {
         var ends: [Int: Result<Received, TransferError>] = [:]
     }
 
-    /// Neighbours are fetched together up to so many **bytes**; a killed run fetches so much again, at most.
-    private static let rule = CoalescingRule(spanLength: 2 << 20)
+    /// Neighbours are fetched together up to so many **bytes**; a killed run fetches so much again, at most …
+    private static let longestSpan: UInt64 = 2 << 20
+    /// … and no less than so many are worth a request of their own.
+    private static let shortestSpan: UInt64 = 512 << 10
     /// Requests that run or wait to be read.
-    private static let window = 6
+    private static let window = 8
+    /// Into so many requests a manifest is divided, where it is long enough: connections to a far server double what they
+    /// bring with each round trip, and the first texts are read while others come. Fewer than ``window``, since spans end
+    /// with a text.
+    private static let division: UInt64 = 6
 
     private let source: ManifestSource
     private let requests: [Request]
@@ -51,10 +57,13 @@ final class PartFetch: Sendable {
     /// - Parameter wanted: By ascending index.
     init(_ wanted: [Wanted], _ source: ManifestSource) {
         self.source = source
+        let rule = Self.rule(
+            total: wanted.reduce(0) { $0.addingReportingOverflow($1.blob.storedLength).partialValue }
+        )
         var requests: [Request] = []
         for pack in Dictionary(grouping: wanted, by: \.blob.pack).values {
             let parts = pack.sorted { ($0.blob.offset, $0.index) < ($1.blob.offset, $1.index) }
-            for span in coalesce(parts.map(\.blob.range), rule: Self.rule) {
+            for span in coalesce(parts.map(\.blob.range), rule: rule) {
                 requests.append(Request(range: span.range, members: Array(parts[span.members])))
             }
         }
@@ -65,6 +74,11 @@ final class PartFetch: Sendable {
             for part in request.members { places[part.index] = number }
         }
         self.places = places
+    }
+
+    /// How parts of so many **bytes** together are asked for.
+    static func rule(total: UInt64) -> CoalescingRule {
+        CoalescingRule(spanLength: max(shortestSpan, min(longestSpan, total / division)))
     }
 
     /// Waits for the request that brings a part.

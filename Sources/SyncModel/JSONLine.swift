@@ -97,20 +97,34 @@ public struct JSONLine: Sendable {
     }
 
     private mutating func quote(_ text: String) {
+        var text = text
         bytes.append(0x22)
-        for byte in text.utf8 {
-            switch byte {
-            case 0x22: bytes.append(contentsOf: [0x5C, 0x22])
-            case 0x5C: bytes.append(contentsOf: [0x5C, 0x5C])
-            case 0x0A: bytes.append(contentsOf: [0x5C, 0x6E])
-            case 0..<0x20, 0x7F:
-                bytes.append(contentsOf: "\\u00".utf8)
-                bytes.append(Self.digit(byte >> 4))
-                bytes.append(Self.digit(byte & 15))
-            default: bytes.append(byte)
+        text.withUTF8 { text in
+            var rest = text[...]
+            while let special = rest.firstIndex(where: Self.isEscaped) {
+                bytes.append(contentsOf: rest[..<special])
+                escape(rest[special])
+                rest = rest[(special + 1)...]
             }
+            bytes.append(contentsOf: rest)
         }
         bytes.append(0x22)
+    }
+
+    private static func isEscaped(_ byte: UInt8) -> Bool {
+        byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F
+    }
+
+    private mutating func escape(_ byte: UInt8) {
+        bytes.append(0x5C)
+        switch byte {
+        case 0x22, 0x5C: bytes.append(byte)
+        case 0x0A: bytes.append(0x6E)
+        default:
+            bytes.append(contentsOf: "u00".utf8)
+            bytes.append(Self.digit(byte >> 4))
+            bytes.append(Self.digit(byte & 15))
+        }
     }
 
     private static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x57 + value }

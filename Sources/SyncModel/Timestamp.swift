@@ -2,8 +2,9 @@
 ///
 /// Days to date after H. Hinnant, "chrono-Compatible Low-Level Date Algorithms" (`civil_from_days`).
 ///
-/// - Parameter milliseconds: Since 1970-01-01 UTC; years 0000...9999.
+/// - Parameter milliseconds: Since 1970-01-01 UTC; before 0000 and after 9999 the first and the last that there are.
 public func timestamp(milliseconds: Int64) -> String {
+    let milliseconds = min(max(milliseconds, -62_167_219_200_000), 253_402_300_799_999)
     let (seconds, millis) = milliseconds.quotientAndRemainder(floor: 1000)
     let (days, second) = seconds.quotientAndRemainder(floor: 86_400)
     let shifted = days &+ 719_468
@@ -15,14 +16,26 @@ public func timestamp(milliseconds: Int64) -> String {
     let day = dayOfYear - (153 * shiftedMonth + 2) / 5 + 1
     let month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
     let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
-    return "\(padded(year, 4))-\(padded(month, 2))-\(padded(day, 2))T"
-        + "\(padded(second / 3600, 2)):\(padded(second / 60 % 60, 2)):\(padded(second % 60, 2))."
-        + "\(padded(millis, 3))Z"
-}
-
-private func padded(_ number: Int64, _ width: Int) -> String {
-    let text = String(number)
-    return String(repeating: "0", count: max(0, width - text.utf8.count)) + text
+    return String(unsafeUninitializedCapacity: 24) { text in
+        var end = 0
+        func put(_ number: Int64, _ width: Int, then separator: Unicode.Scalar) {
+            var rest = number
+            for place in (end..<(end + width)).reversed() {
+                text[place] = 0x30 + UInt8(truncatingIfNeeded: rest % 10)
+                rest /= 10
+            }
+            text[end + width] = UInt8(ascii: separator)
+            end += width + 1
+        }
+        put(year, 4, then: "-")
+        put(month, 2, then: "-")
+        put(day, 2, then: "T")
+        put(second / 3600, 2, then: ":")
+        put(second / 60 % 60, 2, then: ":")
+        put(second % 60, 2, then: ".")
+        put(millis, 3, then: "Z")
+        return end
+    }
 }
 
 extension Int64 {

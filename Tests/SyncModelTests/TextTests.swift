@@ -57,8 +57,14 @@ struct TextTests {
         #expect(timestamp(milliseconds: milliseconds) == text)
     }
 
-    @Test("Times no calendar reaches do not trap [V65]", arguments: [Int64.min, .max])
-    func farTimes(_ milliseconds: Int64) {
-        #expect(timestamp(milliseconds: milliseconds).hasSuffix("Z"))
+    @Test(
+        "Times that four digits of a year do not reach are the first and the last, and do not trap [V65]",
+        arguments: [
+            (.min, "0000-01-01T00:00:00.000Z"), (-62_167_219_200_001, "0000-01-01T00:00:00.000Z"),
+            (253_402_300_800_000, "9999-12-31T23:59:59.999Z"), (.max, "9999-12-31T23:59:59.999Z"),
+        ] as [(Int64, String)]
+    )
+    func farTimes(_ milliseconds: Int64, _ text: String) {
+        #expect(timestamp(milliseconds: milliseconds) == text)
     }
 }
