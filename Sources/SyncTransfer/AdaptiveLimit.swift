@@ -7,15 +7,21 @@ package struct AdaptiveLimit: Sendable {
     package private(set) var limit: Int
     /// Connections that have proved worth it: what to begin with the next time.
     package var proven: Int { retreat?.limit ?? before?.limit ?? limit }
+    /// Connections that may be open as long as those above ``limit`` are fast: on the way back it is the slow ones that go.
+    package var fastLimit: Int { retreat?.from ?? limit }
     private let ceiling: Int
     private var isDoubling = true
     /// The best goodput lately, in **bytes** a second: of a measurement in a dip, twice the connections look like a gain.
+    /// The first dip comes early: connections that begin together lose packets together once they have filled the path
+    /// (the overshoot of slow start, RFC 9406), and bring less than they can for the next second.
     private var best = 0.0
+    /// The most since the last measurement, in **bytes** a second.
+    private var peak = 0.0
     /// Goodput and limit before the last step, in **bytes** a second; `nil` before any step.
     private var before: (goodput: Double, limit: Int)?
-    /// The way back from a step that brought nothing: an eighth a second. Those that end first are the fastest, and those
-    /// that stay take a second or more to fill what many leave at once.
-    private var retreat: (limit: Int, next: Duration)?
+    /// The way back from a step that brought nothing: an eighth a second. Those that stay take a second or more to fill
+    /// what many leave at once.
+    private var retreat: (from: Int, limit: Int, next: Duration)?
     /// Connections that have just been opened are still speeding up: until two measurements are alike, they say
     /// nothing of how many are needed.
     private var isSettling = true
@@ -33,13 +39,20 @@ package struct AdaptiveLimit: Sendable {
         self.ceiling = ceiling
     }
 
+    /// Takes what came in a shorter time than ``interval``: connections have shown that they can bring so much.
+    ///
+    /// - Parameter goodput: **Bytes** a second over all connections to the origin.
+    package mutating func saw(goodput: Double) { peak = max(goodput, peak) }
+
     /// Takes a measurement over one interval in which every connection that was allowed was busy.
     ///
     /// - Parameters:
     ///   - goodput: **Bytes** a second over all connections to the origin.
     ///   - now: When it was measured.
     package mutating func measured(goodput: Double, now: Duration) {
-        best = max(goodput, best * Self.fading)
+        // What comes after a pause in one burst is more than the path brings.
+        best = max(goodput, min(peak, goodput * 1.1), best * Self.fading)
+        peak = 0
         if retreat != nil { return stepBack(now: now) }
         guard now >= holdUntil, goodput > 0 else { return }
         if isSettling {
@@ -67,14 +80,14 @@ package struct AdaptiveLimit: Sendable {
     private mutating func takeBack(_ earlier: Int, now: Duration) {
         isDoubling = false
         before = nil
-        retreat = (earlier, now)
+        retreat = (limit, earlier, now)
         stepBack(now: now)
     }
 
     private mutating func stepBack(now: Duration) {
-        guard let (earlier, next) = retreat, now >= next else { return }
+        guard let (from, earlier, next) = retreat, now >= next else { return }
         limit = max(earlier, limit - max(1, limit / 8))
-        retreat = (earlier, now + Self.interval * 4)
+        retreat = (from, earlier, now + Self.interval * 4)
         guard limit == earlier else { return }
         retreat = nil
         holds = min(holds + 1, 5)

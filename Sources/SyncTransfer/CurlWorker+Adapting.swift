@@ -28,6 +28,11 @@ extension CurlWorker {
             host.hasDivisible = false
             let isSaturated = host.running >= host.adaptive.limit && hasMore
             if !isSaturated { host.wasSaturated = false }
+            if isSaturated, host.wasSaturated, now > host.seen.at {
+                let bytes = host.measuredBytes - min(host.seen.bytes, host.measuredBytes)
+                host.adaptive.saw(goodput: Double(bytes) / ((now - host.seen.at) / .seconds(1)))
+            }
+            host.seen = (host.measuredBytes, now)
             let time = now - host.measuredSince
             guard time >= AdaptiveLimit.interval else { continue }
             host.goodput = Double(host.measuredBytes) / (time / .seconds(1))
@@ -36,7 +41,7 @@ extension CurlWorker {
                 standings[host.origin].connections = host.adaptive.proven
                 list(host)
             }
-            host.measuredBytes = 0
+            (host.measuredBytes, host.seen.bytes) = (0, 0)
             host.measuredSince = now
             host.wasSaturated = isSaturated
         }

@@ -85,7 +85,14 @@ extension CurlWorker {
     /// Exchanges a host may have at a time: one to see whether it is back, else as many as serve it well.
     func limit(of host: HostState) -> Int {
         if host.connectivityFailures > 0 { return 1 }
-        return configuration.adaptive ? host.adaptive.limit : configuration.connectionsPerHost
+        guard configuration.adaptive else { return configuration.connectionsPerHost }
+        // Where one goes, others need seconds to fill what it leaves: the one that has just become free stays if it brings
+        // more than its share, and a slower one goes instead (cubic's K, RFC 9438 section 4.2).
+        let (limit, share) = (host.adaptive.limit, host.goodput / Double(host.running + 1))
+        guard host.running >= limit, host.running < host.adaptive.fastLimit, let rate = host.freeRates.last,
+            rate > share
+        else { return limit }
+        return host.running + 1
     }
 
     /// Whether the next turn would start more without anything else happening.

@@ -27,6 +27,8 @@ final class HostState {
     /// Body **bytes** since ``measuredSince``.
     var measuredBytes: UInt64 = 0
     var measuredSince: Duration = .zero
+    /// ``measuredBytes`` at the last look, and when that was.
+    var seen: (bytes: UInt64, at: Duration) = (0, .zero)
     /// **Bytes** a second at the last measurement.
     var goodput = 0.0
     /// The shortest time from a request to its answer.

@@ -142,6 +142,38 @@ struct AdaptiveLimitTests {
         #expect(later.proven == 8)
     }
 
+    @Test("What fewer have shown for a moment, more have to exceed; a burst counts for a tenth more at most")
+    func momentaryPeak() {
+        // 440 while they recover, 480 for a moment before that, 480 with twice as many: nothing is gained.
+        let steady: [(peak: Double, goodput: Double)] = [(480, 440), (440, 440), (480, 480), (480, 480)]
+        // With a burst of 900 after a pause, and 600 with twice as many: that is a gain.
+        let burst: [(peak: Double, goodput: Double)] = [(900, 440), (440, 440), (600, 600), (600, 600)]
+        for (measurements, proven) in [(steady, 8), (burst, 16)] {
+            var limit = AdaptiveLimit(start: 8, ceiling: 64)
+            for (index, (peak, goodput)) in measurements.enumerated() {
+                limit.saw(goodput: peak * 1e6)
+                limit.measured(goodput: goodput * 1e6, now: AdaptiveLimit.interval * index)
+            }
+            #expect(limit.proven == proven)
+        }
+    }
+
+    @Test("On the way back, fast connections may stay above the limit: as many as there were, until it ends")
+    func fastStay() {
+        var limit = AdaptiveLimit(start: 8, ceiling: 64)
+        #expect(limit.fastLimit == 8)
+        #expect(run(&limit, intervals: 4) { _ in 1e8 } == [8, 16, 16, 14])
+        #expect(limit.fastLimit == 16)
+        _ = run(&limit, intervals: 9, from: 4) { _ in 1e8 }
+        #expect(limit.limit > 8 && limit.fastLimit == 16)
+        let steps = run(&limit, intervals: 20, from: 13) { _ in 1e8 }
+        #expect(steps.contains(8) && limit.fastLimit == limit.limit)
+        var troubled = AdaptiveLimit(start: 8, ceiling: 64)
+        _ = run(&troubled, intervals: 4) { _ in 1e8 }
+        troubled.penalise(now: .seconds(9))
+        #expect(troubled.fastLimit == 7)
+    }
+
     @Test("It settles about where goodput stops growing")
     func knee() {
         var limit = AdaptiveLimit(start: 4, ceiling: 64)
