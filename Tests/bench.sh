@@ -30,19 +30,19 @@ table='
 small               small    fresh   disk   syncagent floor_tar floor_tar_sha floor_tar_sync curl_Z curl_Z_sha rsync wget2 rclone aria2
 small-shm           small    fresh   shm    syncagent floor_tar floor_tar_sha curl_Z curl_Z_sha rsync
 small-tls           small    fresh   tls    syncagent floor_tar floor_tar_sha curl_Z curl_Z_sha wget2 rclone
-small-link          small    fresh   link   syncagent floor_tar floor_tar_sha curl_Z rsync wget2 rclone aria2
+small-link          small    fresh   link   syncagent floor_stored floor_tar floor_tar_sha curl_Z rsync wget2 rclone aria2
 small-update        small    update  disk   syncagent syncagent_cold floor_delta rsync casync curl_Z
 small-update-link   small    update  link   syncagent syncagent_cold floor_delta rsync casync curl_Z
 mixed               mixed    fresh   disk   syncagent floor_tar floor_tar_sha floor_tar_sync curl_Z curl_Z_sha rsync wget2 rclone aria2
 mixed-shm           mixed    fresh   shm    syncagent floor_tar floor_tar_sha curl_Z curl_Z_sha rsync
 mixed-tls           mixed    fresh   tls    syncagent floor_tar floor_tar_sha curl_Z curl_Z_sha wget2 rclone
-mixed-link          mixed    fresh   link   syncagent floor_tar floor_tar_sha curl_Z rsync wget2 rclone aria2
+mixed-link          mixed    fresh   link   syncagent floor_stored floor_tar floor_tar_sha curl_Z rsync wget2 rclone aria2
 mixed-update        mixed    update  disk   syncagent syncagent_cold floor_delta rsync zsync casync curl_Z
 mixed-update-link   mixed    update  link   syncagent syncagent_cold floor_delta rsync zsync casync curl_Z
 huge                huge     fresh   disk   syncagent floor_null curl_Z curl_Z_sha rsync wget2 aria2 lftp_pget
 huge-tls            huge     fresh   tls    syncagent floor_null curl_Z curl_Z_sha wget2 aria2
 huge-update         huge     update  disk   syncagent syncagent_cold rsync zsync casync curl_Z
-tiny-link           tiny     fresh   link   syncagent floor_tar rsync curl_Z
+tiny-link           tiny     fresh   link   syncagent floor_stored floor_tar rsync curl_Z
 again               tiny     again   disk   syncagent floor_stat floor_rehash rsync rsync_checksum curl_Z wget2
 again-million       million  again   disk   syncagent floor_stat rsync
 '

@@ -42,6 +42,9 @@ def make_lists(a, destination, lists):
         half = sizes.index(min(sizes))                 # two halves of equal work for two hashing processes
         texts[f"half.{half}"].append(path + "\n")
         sizes[half] += size + 4096
+    with open(f"{a.served}/site/{a.set}/manifest.json") as file:
+        packs = [pack["sha256"] for pack in json.load(file)["packs"]]
+    texts["stored"] = [f'url = "{a.url}/site/{a.set}/packs/{pack}.pack"\noutput = "/dev/null"\n' for pack in packs]
     for name, lines in texts.items():
         with open(f"{lists}/{name}", "w") as file:
             file.writelines(sorted(lines))
@@ -130,7 +133,7 @@ def hold_former(a, contender, destination):
 
 
 def outcome(a, contender, destination):
-    if contender == "floor_null":
+    if contender in ("floor_null", "floor_stored"):
         return "nothing kept"
     have = {p: w[:3] for p, w in checks.describe(destination).items()}
     want = {p: w[:3] for p, w in a.files.items()}      # bytes only: not every program can carry the executable bit
@@ -174,7 +177,7 @@ def keep_in_memory(places):
 
 def read_by(a, contender):
     """What the server reads for a contender; some systems drop from memory what a slow one before it did not use."""
-    if contender in OURS:
+    if contender in OURS or contender == "floor_stored":
         return [f"{a.served}/sites/{a.set}-{2 if a.kind == 'update' else 1}"]
     if contender.startswith(("floor_tar", "floor_delta")):
         return [f"{a.served}/{a.wanted}.tar", f"{a.served}/{a.wanted}.delta.tar"]

@@ -20,6 +20,7 @@ floor_tar_sha()  { floor_tar; hash_all; }                                    # t
 floor_tar_sync() { floor_tar; sync -f "$DST"; }                              # on disk for sure, not verified
 floor_delta()    { curl -sSf "$URL/$SET.delta.tar" | tar xf - -C "$DST"; }   # whole files, only those that changed
 floor_null()     { curl -sSf -o /dev/null -K "$LISTS/null"; }                # one connection, nothing kept
+floor_stored()   { curl -sSf -Z --parallel-max 8 -K "$LISTS/stored"; }       # syncagent's packs, nothing kept: what the path allows
 floor_stat()     { curl -sSf -o /dev/null "$URL/site/$SITE/manifest.json.zst"; find "$DST" -type f -printf '%P %s %T@\n' >/dev/null; }
 floor_rehash()   { hash_all; }
 
