@@ -35,8 +35,11 @@ package final class BufferPool: Sendable {
     /// **Bytes** of one buffer.
     package let bufferSize: Int
 
+    private let count: Int
+
     private struct State {
         var free: [Buffer]
+        /// Who found too few, in the order of their coming.
         var waiters: [@Sendable () -> Void] = []
         var lowest: Int
     }
@@ -44,16 +47,15 @@ package final class BufferPool: Sendable {
 
     /// Allocates nothing yet but the list; memory is touched when buffers are first filled.
     package init(count: Int, bufferSize: Int) {
-        self.bufferSize = bufferSize
-        state = Mutex(
-            State(free: (0..<max(1, count)).map { _ in Buffer(capacity: bufferSize) }, lowest: max(1, count))
-        )
+        let count = max(1, count)
+        (self.bufferSize, self.count) = (bufferSize, count)
+        state = Mutex(State(free: (0..<count).map { _ in Buffer(capacity: bufferSize) }, lowest: count))
     }
 
     /// Takes `count` buffers, all or none.
     ///
-    /// - Parameter orCall: Called once, from another thread, when buffers have come back; only if none were
-    ///   taken. `nil` for who is waiting already.
+    /// - Parameter orCall: Called once, from another thread, when buffers have come back, in the order of coming; only if
+    ///   none were taken. `nil` for who is waiting already.
     package func take(_ count: Int, orCall waiter: (@Sendable () -> Void)?) -> [Buffer]? {
         state.withLock { state in
             guard state.free.count >= count else {
@@ -67,15 +69,25 @@ package final class BufferPool: Sendable {
         }
     }
 
-    /// Gives one back.
+    /// Gives one back, and calls as many of those that wait as there are buffers for: were all called, all but one of them
+    /// would try in vain. When the last buffer is back, everybody is called.
     package func give(_ buffer: Buffer) {
         buffer.count = 0
-        let waiters = state.withLock { state in
-            state.free.append(buffer)
-            defer { state.waiters = [] }
-            return state.waiters
+        callWaiters { $0.append(buffer) }
+    }
+
+    /// Says that somebody takes nothing any more who may have been called: others get the turn.
+    package func passTurn() { callWaiters { _ in } }
+
+    private func callWaiters(_ change: (inout [Buffer]) -> Void) {
+        let called = state.withLock { state in
+            change(&state.free)
+            let all = state.waiters.count
+            let number = state.free.count == count ? all : min(all, state.free.count)
+            defer { state.waiters.removeFirst(number) }
+            return state.waiters.prefix(number)
         }
-        for waiter in waiters { waiter() }
+        for waiter in called { waiter() }
     }
 
     /// The fewest buffers that were ever free.

@@ -16,6 +16,8 @@ package final class SpanSink: SplittableSink {
 
     private final class Waiting: Sendable {
         let isSet = Atomic(false)
+        /// Whether the transfer is over: then a call is for the next one.
+        let hasEnded = Atomic(false)
     }
 
     /// Touched by the transport's thread only, as ``TransferSink`` promises.
@@ -44,7 +46,7 @@ package final class SpanSink: SplittableSink {
         self.resume = resume
         waiter = { [waiting] in
             waiting.isSet.store(false, ordering: .releasing)
-            resume()
+            if waiting.hasEnded.load(ordering: .acquiring) { pool.passTurn() } else { resume() }
         }
         state = Confined(range)
     }
@@ -119,6 +121,8 @@ package final class SpanSink: SplittableSink {
     package func finish() {
         passOn()
         unpacker.end()
+        waiting.hasEnded.store(true, ordering: .releasing)
+        pool.passTurn()
         for tail in state.tails { tail.finish() }
     }
 }

@@ -20,6 +20,30 @@ struct BufferPoolTests {
         #expect(pool.lowWaterMark == 0)
     }
 
+    @Test("Who waits is called in order, as many as there are buffers for, and all when every buffer is back")
+    func turns() throws {
+        let pool = BufferPool(count: 4, bufferSize: 8)
+        var taken = try #require(pool.take(4, orCall: nil))
+        let called = Mutex<[Int]>([])
+        for number in 0..<6 {
+            let none = pool.take(1, orCall: { called.withLock { $0.append(number) } })
+            #expect(none == nil)
+        }
+        pool.give(taken.removeLast())
+        #expect(called.withLock { $0 } == [0])
+        pool.passTurn()
+        #expect(called.withLock { $0 } == [0, 1], "the first one has ended and took nothing")
+        let one = try #require(pool.take(1, orCall: nil))
+        taken += one
+        pool.passTurn()
+        #expect(called.withLock { $0 } == [0, 1], "there is no buffer for anybody")
+        pool.give(taken.removeLast())
+        pool.give(taken.removeLast())
+        #expect(called.withLock { $0 } == [0, 1, 2, 3, 4])
+        while let buffer = taken.popLast() { pool.give(buffer) }
+        #expect(called.withLock { $0 } == [0, 1, 2, 3, 4, 5])
+    }
+
     @Test("A buffer that comes back is empty")
     func reset() throws {
         let pool = BufferPool(count: 1, bufferSize: 8)

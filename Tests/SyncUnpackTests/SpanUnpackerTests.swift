@@ -249,6 +249,29 @@ struct SpanUnpackerTests {
         workers.close()
     }
 
+    @Test("The turn of a sink that has ended goes to the next one that waits", arguments: [false, true])
+    func turnOfTheDead(isCalledFirst: Bool) throws {
+        let plan = Self.plan([0..<10], length: 10)
+        let workers = WorkerPool(count: 1)
+        let pool = BufferPool(count: 3, bufferSize: 8)
+        let called = Monitor<[Int]>([])
+        let sinks = (0..<2).map { number in
+            let consumer = Collector()
+            let unpacker = SpanUnpacker(plan: plan, span: 0, consumer: consumer, pool: pool, workers: workers)
+            return SpanSink(unpacker: unpacker, range: 0..<10, pool: pool) {
+                called.change { $0.append(number) }
+            }
+        }
+        var held = try #require(pool.take(3, orCall: nil))
+        for sink in sinks { _ = [UInt8(1), 2].withUnsafeBytes { sink.receive($0, at: 0) } }
+        if isCalledFirst { pool.give(held.removeLast()) }
+        sinks[0].finish()
+        if !isCalledFirst { pool.give(held.removeLast()) }
+        #expect(called.withLock { $0 } == (isCalledFirst ? [0, 1] : [1]))
+        sinks[1].finish()
+        workers.close()
+    }
+
     @Test("Work that is queued when a pool closes is done")
     func closing() {
         final class Count: WorkItem {
