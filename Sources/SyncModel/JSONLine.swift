@@ -100,13 +100,9 @@ public struct JSONLine: Sendable {
         var text = text
         bytes.append(0x22)
         text.withUTF8 { text in
-            var rest = text[...]
-            while let special = rest.firstIndex(where: Self.isEscaped) {
-                bytes.append(contentsOf: rest[..<special])
-                escape(rest[special])
-                rest = rest[(special + 1)...]
+            for byte in text {
+                if Self.isEscaped(byte) { escape(byte) } else { bytes.append(byte) }
             }
-            bytes.append(contentsOf: rest)
         }
         bytes.append(0x22)
     }

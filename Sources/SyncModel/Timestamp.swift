@@ -18,24 +18,34 @@ public func timestamp(milliseconds: Int64) -> String {
     let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
     return String(unsafeUninitializedCapacity: 24) { text in
         var end = 0
-        func put(_ number: Int64, _ width: Int, then separator: Unicode.Scalar) {
-            var rest = number
-            for place in (end..<(end + width)).reversed() {
-                text[place] = 0x30 + UInt8(truncatingIfNeeded: rest % 10)
-                rest /= 10
-            }
-            text[end + width] = UInt8(ascii: separator)
-            end += width + 1
-        }
-        put(year, 4, then: "-")
-        put(month, 2, then: "-")
-        put(day, 2, then: "T")
-        put(second / 3600, 2, then: ":")
-        put(second / 60 % 60, 2, then: ":")
-        put(second % 60, 2, then: ".")
-        put(millis, 3, then: "Z")
+        put(year, 4, then: "-", to: text, &end)
+        put(month, 2, then: "-", to: text, &end)
+        put(day, 2, then: "T", to: text, &end)
+        put(second / 3600, 2, then: ":", to: text, &end)
+        put(second / 60 % 60, 2, then: ":", to: text, &end)
+        put(second % 60, 2, then: ".", to: text, &end)
+        put(millis, 3, then: "Z", to: text, &end)
         return end
     }
+}
+
+/// Puts `width` digits and a separator behind `end`.
+private func put(
+    _ number: Int64,
+    _ width: Int,
+    then separator: Unicode.Scalar,
+    to text: UnsafeMutableBufferPointer<UInt8>,
+    _ end: inout Int
+) {
+    var rest = number
+    var place = end + width
+    text[place] = UInt8(ascii: separator)
+    while place > end {
+        place -= 1
+        text[place] = 0x30 + UInt8(truncatingIfNeeded: rest % 10)
+        rest /= 10
+    }
+    end += width + 1
 }
 
 extension Int64 {
