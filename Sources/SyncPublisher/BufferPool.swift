@@ -13,7 +13,8 @@ final class BufferPool: Sendable {
         var made = 0
     }
 
-    /// An address that may change hands: it has one owner, the pool or a ``PooledBuffer``.
+    /// An address that may change hands: it has one owner, the pool or a ``PooledBuffer``. It is in `free` only while no
+    /// buffer has it, since `take` removes it and `give`, called when the buffer goes, puts it back, both under the mutex.
     private struct Memory: @unchecked Sendable {  // Safe: the pool, under its lock, or one buffer has it.
         let start: UnsafeMutableRawPointer
     }

@@ -16,8 +16,8 @@ package final class SpanSink: SplittableSink {
 
     private final class Waiting: Sendable {
         let isSet = Atomic(false)
-        /// Whether the transfer is over: then a call is for the next one.
-        let hasEnded = Atomic(false)
+        /// Whether no answer is under way, or none will be any more: then a call is for the next one.
+        let isAway = Atomic(false)
     }
 
     /// Touched by the transport's thread only, as ``TransferSink`` promises.
@@ -46,7 +46,7 @@ package final class SpanSink: SplittableSink {
         self.resume = resume
         waiter = { [waiting] in
             waiting.isSet.store(false, ordering: .releasing)
-            if waiting.hasEnded.load(ordering: .acquiring) { pool.passTurn() } else { resume() }
+            if waiting.isAway.load(ordering: .acquiring) { pool.passTurn() } else { resume() }
         }
         state = Confined(range)
     }
@@ -60,7 +60,10 @@ package final class SpanSink: SplittableSink {
     /// against their own SHA-256, and so are all that follow; the one blob that got bytes of both versions is refused
     /// and fetched once more. Packs are named by their digest, so a change is a fault of the server, and which of its
     /// two answers was the wrong one only the digests can tell. Starting over here would throw verified blobs away.
-    package func begin(_ response: ResponseHead) -> UInt64 { state.next }
+    package func begin(_ response: ResponseHead) -> UInt64 {
+        waiting.isAway.store(false, ordering: .releasing)
+        return state.next
+    }
 
     package func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
         guard offset == state.next else { return .stop }
@@ -97,7 +100,15 @@ package final class SpanSink: SplittableSink {
     }
 
     /// Passes on what is here: a connection may wait for the buffer before this transfer gets its next turn.
-    package func interrupted() { passOn() }
+    package func interrupted() {
+        passOn()
+        passTurn()
+    }
+
+    private func passTurn() {
+        waiting.isAway.store(true, ordering: .releasing)
+        pool.passTurn()
+    }
 
     private func passOn() {
         guard let current = state.current.take() else { return }
@@ -121,8 +132,7 @@ package final class SpanSink: SplittableSink {
     package func finish() {
         passOn()
         unpacker.end()
-        waiting.hasEnded.store(true, ordering: .releasing)
-        pool.passTurn()
+        passTurn()
         for tail in state.tails { tail.finish() }
     }
 }

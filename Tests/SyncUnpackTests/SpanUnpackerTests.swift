@@ -249,8 +249,12 @@ struct SpanUnpackerTests {
         workers.close()
     }
 
-    @Test("The turn of a sink that has ended goes to the next one that waits", arguments: [false, true])
-    func turnOfTheDead(isCalledFirst: Bool) throws {
+    @Test(
+        "The turn of a sink that has ended, or lost its connection, goes to the next one that waits",
+        arguments: [false, true],
+        [false, true]
+    )
+    func turnOfTheAbsent(isCalledFirst: Bool, hasEnded: Bool) throws {
         let plan = Self.plan([0..<10], length: 10)
         let workers = WorkerPool(count: 1)
         let pool = BufferPool(count: 3, bufferSize: 8)
@@ -265,10 +269,10 @@ struct SpanUnpackerTests {
         var held = try #require(pool.take(3, orCall: nil))
         for sink in sinks { _ = [UInt8(1), 2].withUnsafeBytes { sink.receive($0, at: 0) } }
         if isCalledFirst { pool.give(held.removeLast()) }
-        sinks[0].finish()
+        if hasEnded { sinks[0].finish() } else { sinks[0].interrupted() }
         if !isCalledFirst { pool.give(held.removeLast()) }
         #expect(called.withLock { $0 } == (isCalledFirst ? [0, 1] : [1]))
-        sinks[1].finish()
+        for sink in sinks[(hasEnded ? 1 : 0)...] { sink.finish() }
         workers.close()
     }
 
