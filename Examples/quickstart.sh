@@ -64,8 +64,8 @@ build() {
         exit 1
     fi
     title "Build"
-    swift build -c release --product syncagent
-    syncagent=$(swift build -c release --product syncagent --show-bin-path)/syncagent
+    swift build -c release --static-swift-stdlib --product syncagent
+    syncagent=$(swift build -c release --show-bin-path)/syncagent
 }
 
 # 3,000 small files in 60 directories and one of 16 MiB; the same on every machine.
