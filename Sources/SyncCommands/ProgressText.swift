@@ -1,4 +1,5 @@
 import SyncModel
+import SyncReport
 
 /// How far a command has come, as the engine tells it.
 package struct ProgressSnapshot: Sendable, Equatable {
@@ -71,17 +72,6 @@ enum ProgressText {
         return "\(minute):\(twoDigits(second))"
     }
 
-    /// An integer with a comma before each group of three digits.
-    static func grouped(_ number: some BinaryInteger) -> String {
-        let digits = String(number)
-        var result = ""
-        for (index, digit) in digits.enumerated() {
-            if index > 0, (digits.count - index).isMultiple(of: 3), result != "-" { result.append(",") }
-            result.append(digit)
-        }
-        return result
-    }
-
     /// Seconds with one decimal, two below ten: `0.42`, `73.1`.
     static func seconds(milliseconds: Int64) -> String {
         let clamped = max(0, milliseconds)
@@ -90,8 +80,8 @@ enum ProgressText {
     }
 
     private static func counted(_ done: Int, of total: Int?) -> String {
-        guard let total else { return grouped(done) }
-        return "\(grouped(done))/\(grouped(total))"
+        guard let total else { return Figures.grouped(done) }
+        return "\(Figures.grouped(done))/\(Figures.grouped(total))"
     }
 
     private static func twoDigits(_ number: Int) -> String { number < 10 ? "0\(number)" : String(number) }

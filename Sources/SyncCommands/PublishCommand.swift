@@ -3,6 +3,7 @@ import Foundation
 import SyncManifest
 import SyncModel
 import SyncPublisher
+import SyncReport
 
 /// `syncagent publish`: makes packs and a manifest out of a directory.
 struct PublishCommand: AsyncParsableCommand {
@@ -261,19 +262,20 @@ struct PublishCommand: AsyncParsableCommand {
     /// What was done, in two lines.
     static func summary(_ report: PublishReport, milliseconds: Int64) -> String {
         var first = "\(escaped(report.project)) revision \(report.revision): "
-        first += counted(report.files, "file")
-        if report.links > 0 { first += ", " + counted(report.links, "link") }
+        first += Figures.count(report.files, "file")
+        if report.links > 0 { first += ", " + Figures.count(report.links, "link") }
         first += ", \(ByteCount(report.rawBytes)) stored in \(ByteCount(report.storedBytes))"
         let seconds = ProgressText.seconds(milliseconds: milliseconds)
         if report.unchanged { return first + "; nothing changed, \(seconds) s" }
-        var second = "\(counted(report.packsWritten, "pack")) written, \(ByteCount(report.newBytes))"
-        if report.packsReused > 0 { second += "; \(ProgressText.grouped(report.packsReused)) reused" }
+        var second = "\(Figures.count(report.packsWritten, "pack")) written, \(ByteCount(report.newBytes))"
+        if report.packsReused > 0 { second += "; \(Figures.grouped(report.packsReused)) reused" }
         if report.deltaBytes > 0 {
-            second += "; \(counted(report.deltas, "delta")), \(ByteCount(report.deltaBytes))"
+            second += "; \(Figures.count(report.deltas, "delta")), \(ByteCount(report.deltaBytes))"
         }
         if report.parts > 0 {
-            second += "; \(ProgressText.grouped(report.partsWritten)) of "
-            second += "\(counted(report.parts, "manifest part")) written, \(ByteCount(report.partBytes))"
+            second += "; \(Figures.grouped(report.partsWritten)) of "
+            second += "\(Figures.count(report.parts, "manifest part")) written, "
+            second += "\(ByteCount(report.partBytes))"
         }
         if report.savedBytes > 0 {
             second += "; \(ByteCount(report.savedBytes)) less with a dictionary"
@@ -281,13 +283,9 @@ struct PublishCommand: AsyncParsableCommand {
         }
         if report.deadBytes > 0 { second += "; \(ByteCount(report.deadBytes)) in them no longer used" }
         if report.packsDropped > 0 {
-            second += "; \(counted(report.packsDropped, "old pack")) no longer named"
+            second += "; \(Figures.count(report.packsDropped, "old pack")) no longer named"
         }
         return "\(first)\n\(second); manifest \(ByteCount(report.compressedManifestBytes)), \(seconds) s"
-    }
-
-    private static func counted(_ count: Int, _ noun: String) -> String {
-        "\(ProgressText.grouped(count)) \(noun)\(count == 1 ? "" : "s")"
     }
 }
 

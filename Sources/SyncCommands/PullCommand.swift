@@ -2,6 +2,7 @@ import ArgumentParser
 import SyncControl
 import SyncEngine
 import SyncModel
+import SyncReport
 import SyncSettings
 
 /// `syncagent pull`: brings the files of a manifest onto this machine.
@@ -187,15 +188,15 @@ struct PullCommand: AsyncParsableCommand {
 
     /// One line about what a pull did.
     static func summary(_ report: PullReport) -> String {
-        var parts = ["\(ProgressText.grouped(report.files.installed)) installed"]
-        if report.files.reused > 0 { parts.append("\(ProgressText.grouped(report.files.reused)) reused") }
-        parts.append("\(ProgressText.grouped(report.files.unchanged)) unchanged")
-        if report.files.removed > 0 { parts.append("\(ProgressText.grouped(report.files.removed)) removed") }
-        if report.files.failed > 0 { parts.append("\(ProgressText.grouped(report.files.failed)) failed") }
+        var parts = ["\(Figures.grouped(report.files.installed)) installed"]
+        if report.files.reused > 0 { parts.append("\(Figures.grouped(report.files.reused)) reused") }
+        parts.append("\(Figures.grouped(report.files.unchanged)) unchanged")
+        if report.files.removed > 0 { parts.append("\(Figures.grouped(report.files.removed)) removed") }
+        if report.files.failed > 0 { parts.append("\(Figures.grouped(report.files.failed)) failed") }
         let seconds = ProgressText.seconds(milliseconds: report.elapsedMilliseconds)
-        return "\(escaped(report.session)): \(ProgressText.grouped(report.files.total)) files: "
+        return "\(escaped(report.session)): \(Figures.count(report.files.total, "file")): "
             + parts.joined(separator: ", ")
-            + "; \(ByteCount(report.bytes.received)) in \(ProgressText.grouped(report.requests)) "
-            + (report.requests == 1 ? "request" : "requests") + ", \(seconds) s"
+            + "; \(ByteCount(report.bytes.received)) in "
+            + "\(Figures.count(report.requests, "request")), \(seconds) s"
     }
 }

@@ -1,15 +1,19 @@
 import SyncEngine
 import SyncModel
+import SyncReport
 
 /// What a verification found, in plain words: one line a file that is not right, then the sum.
 enum VerifyText {
     static func lines(_ report: VerifyReport) -> [String] {
         var lines = report.problems.map { "\(escaped($0.path)): \($0.reason)" }
-        lines.append(
-            report.isWhole
-                ? "\(report.files) files, \(ByteCount(report.bytes)): all right"
-                : "\(report.problems.count) of \(report.files) files are not right; pull again to mend them"
-        )
+        let files = Figures.count(report.files, "file")
+        if report.isWhole {
+            lines.append("\(files), \(ByteCount(report.bytes)): all right")
+        } else {
+            let wrong = Figures.grouped(report.problems.count)
+            let verb = report.problems.count == 1 ? "is" : "are"
+            lines.append("\(wrong) of \(files) \(verb) not right; pull again to mend them")
+        }
         return lines
     }
 }

@@ -49,14 +49,6 @@ struct ProgressTextTests {
     func durations(seconds: Int, text: String) {
         #expect(ProgressText.duration(seconds: seconds) == text)
     }
-
-    @Test(
-        "Large numbers are grouped",
-        arguments: [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567"), (-1000, "-1,000")]
-    )
-    func grouping(number: Int, text: String) {
-        #expect(ProgressText.grouped(number) == text)
-    }
 }
 
 @Suite(.timeLimit(.minutes(3)))

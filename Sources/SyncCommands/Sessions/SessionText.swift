@@ -1,6 +1,7 @@
 import Foundation
 import SyncControl
 import SyncModel
+import SyncReport
 
 /// Sessions in plain words: what each does, why and until when it waits. Pure, but for the time zone.
 struct SessionText: Sendable {
@@ -53,7 +54,7 @@ struct SessionText: Sendable {
             [
                 "bytes",
                 "\(bytes(run)); \(ByteCount(run.bytes.received)) received in "
-                    + "\(ProgressText.grouped(run.requests)) requests",
+                    + "\(Figures.grouped(run.requests)) requests",
             ],
             ["asked for", moment(run.created)],
         ]
@@ -70,7 +71,7 @@ struct SessionText: Sendable {
             ("installed", run.files.installed), ("unchanged", run.files.unchanged),
             ("reused", run.files.reused),
             ("removed", run.files.removed), ("failed", run.files.failed),
-        ].filter { $0.1 > 0 }.map { "\(ProgressText.grouped($0.1)) \($0.0)" }
+        ].filter { $0.1 > 0 }.map { "\(Figures.grouped($0.1)) \($0.0)" }
         return parts.isEmpty ? "" : ": " + parts.joined(separator: ", ")
     }
 
@@ -82,10 +83,10 @@ struct SessionText: Sendable {
 
     private func files(_ run: RunStatus) -> String {
         if let progress = run.progress {
-            return "\(ProgressText.grouped(progress.filesDone))/\(ProgressText.grouped(progress.filesTotal))"
+            return "\(Figures.grouped(progress.filesDone))/\(Figures.grouped(progress.filesTotal))"
         }
         let done = run.files.installed + run.files.unchanged + run.files.reused
-        return "\(ProgressText.grouped(done))/\(ProgressText.grouped(run.files.total))"
+        return "\(Figures.grouped(done))/\(Figures.grouped(run.files.total))"
     }
 
     private func bytes(_ run: RunStatus) -> String {

@@ -3,6 +3,7 @@ import Foundation
 import SyncAgent
 import SyncFiles
 import SyncModel
+import SyncReport
 import SyncStore
 
 /// `syncagent gc`: gives back what nobody needs any more.
@@ -161,6 +162,6 @@ private struct GarbageCollection {
 
     private func tell(_ what: String, _ count: Int, _ unit: String, _ bytes: UInt64) {
         guard count > 0 || bytes > 0 else { return }
-        state.output.line("\(what): \(ProgressText.grouped(count)) \(unit), \(ByteCount(bytes)) \(verb)")
+        state.output.line("\(what): \(Figures.grouped(count)) \(unit), \(ByteCount(bytes)) \(verb)")
     }
 }
