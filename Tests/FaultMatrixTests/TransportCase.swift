@@ -9,6 +9,8 @@ struct TransportCase {
     let situation: Situation
 
     static let path = "/objects/one.pack"
+    /// Longer than the transfer's own deadline, which fails with a reason.
+    private static let limit = Duration.seconds(100)
 
     func run() async throws {
         let servers = try MatrixServers(fault, objects: [Self.path: Situation.object])
@@ -33,7 +35,7 @@ struct TransportCase {
         let base = fault.host.map { "http://\($0)" } ?? stage.server.url("")
         let run = start(on: transport, servers, base, here: Array(Situation.object.bytes[here]))
         async let during: Void = fault.during(stage)
-        let result = try await run.end(within: .seconds(30))
+        let result = try await run.end(within: Self.limit)
         try await during
         try judge(result, run)
         try fault.check(stage, situation)
@@ -41,7 +43,7 @@ struct TransportCase {
         // Whatever happened, a clean pull now succeeds, with what was kept.
         try servers.disarm()
         let again = start(on: transport, servers, stage.server.url(""), here: run.sink.bytes)
-        guard case .success = try await again.end(within: .seconds(30)) else {
+        guard case .success = try await again.end(within: Self.limit) else {
             throw MatrixFailure("the clean transfer failed: \(String(describing: again.result))")
         }
         try checkBytes(again, isWhole: true)
