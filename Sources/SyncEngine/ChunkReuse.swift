@@ -114,7 +114,7 @@ struct ChunkReuse {
         beside: @escaping @Sendable () -> [FetchRounds.Failure]
     ) -> (failures: [FetchRounds.Failure], bytes: UInt64) {
         let stop = rounds.environment.stop
-        releaseMemory()  // What looking around and planning took.
+        rounds.environment.releaseMemory()  // What looking around and planning took.
         var first = rounds
         first.bases = bases
         first.copies = copies

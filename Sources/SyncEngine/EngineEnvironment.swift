@@ -21,6 +21,9 @@ package struct EngineEnvironment: Sendable {
     package var workers: Int
     /// Whether files are synced to the disk before they are renamed (default) or not (`--no-fsync`).
     package var isDurable = true
+    /// Whether what a phase needed goes back to the kernel at its end. Every heap of the process is looked through
+    /// and other threads are interrupted: not for many pulls at a time in one process.
+    package var releasesMemory = true
     /// Longest time to wait for a server that cannot be reached; then the pull ends with 69 or 2. `nil`: as long
     /// as the transport's own deadline.
     package var patience: Duration? = .seconds(60)

@@ -13,3 +13,10 @@ package func releaseMemory() {
     sa_trim_heaps()
     sa_release_code()
 }
+
+extension EngineEnvironment {
+    /// At the end of a phase.
+    func releaseMemory() {
+        if releasesMemory { SyncEngine.releaseMemory() }
+    }
+}

@@ -28,7 +28,7 @@ package struct PullEngine: Sendable {
     /// - Throws: ``EngineError`` when nothing could be tried: no manifest, no destination, busy, refused.
     package func pull(_ options: PullOptions) throws(EngineError) -> PullReport {
         let started = environment.now()
-        releaseMemory()  // What reading arguments and settings took.
+        environment.releaseMemory()  // What reading arguments and settings took.
         let source = try manifestSource(options, caching: true)
         let found = try source.find(options.manifest)
         // After a crash these hooks get every file of it.
@@ -47,7 +47,7 @@ package struct PullEngine: Sendable {
         recorded: StoredRun? = nil,
         started: Int64
     ) throws(EngineError) -> PullReport {
-        releaseMemory()  // What fetching and reading the manifest took.
+        environment.releaseMemory()  // What fetching and reading the manifest took.
         let destination = try Self.open(Self.destinationPath(options, project: found.project), create: true)
         let lock = try Self.lock(destination)
         if recorded == nil {

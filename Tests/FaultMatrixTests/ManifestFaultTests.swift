@@ -7,7 +7,7 @@ import Testing
 /// Each row of the catalogue on the request for the manifest: all or nothing, and what was there stays.
 ///
 /// Rows that change bytes and keep the length are left out: a manifest has no digest to be held against.
-@Suite("Every fault of servers and networks, on the manifest", .timeLimit(.minutes(5)))
+@Suite("Every fault of servers and networks, on the manifest", .timeLimit(.minutes(10)))
 struct ManifestFaultTests {
     private static let faults = MatrixFault.all.filter { fault in
         !["Wrong bytes of the right length", "Another version", "The pack", "A pack", "A bad source"].contains
@@ -18,12 +18,14 @@ struct ManifestFaultTests {
 
     @Test("A fault [F044]", arguments: faults)
     func fault(_ fault: MatrixFault) async throws {
-        // To a conditional request 304 is an answer like any other.
-        for hasOldTree in fault.name.hasPrefix("304") ? [false] : [false, true] {
-            do {
-                try await ManifestCase(fault: fault, hasOldTree: hasOldTree).run()
-            } catch {
-                Issue.record("\(fault.name), \(hasOldTree ? "over an old tree" : "fresh"): \(error)")
+        await RowGate.shared.pass {
+            // To a conditional request 304 is an answer like any other.
+            for hasOldTree in fault.name.hasPrefix("304") ? [false] : [false, true] {
+                do {
+                    try await ManifestCase(fault: fault, hasOldTree: hasOldTree).run()
+                } catch {
+                    Issue.record("\(fault.name), \(hasOldTree ? "over an old tree" : "fresh"): \(error)")
+                }
             }
         }
     }

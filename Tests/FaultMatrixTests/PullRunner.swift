@@ -46,6 +46,7 @@ final class PullRunner: Sendable {
             stop: stop
         )
         environment.isDurable = false
+        environment.releasesMemory = false
         let engine = PullEngine(environment)
         var options = PullOptions(manifest: manifest, stateDirectory: root.path("state"))
         options.destination = destination

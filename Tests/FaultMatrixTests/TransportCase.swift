@@ -9,8 +9,7 @@ struct TransportCase {
     let situation: Situation
 
     static let path = "/objects/one.pack"
-    /// Longer than the transfer's own deadline, which fails with a reason.
-    private static let limit = Duration.seconds(100)
+    private static let limit = Duration.seconds(30)
 
     func run() async throws {
         let servers = try MatrixServers(fault, objects: [Self.path: Situation.object])

@@ -1,17 +1,19 @@
 import SyncTestKit
 import Testing
 
-/// Each row of the catalogue in each situation. The situations of a row run one after another, rows side by side:
-/// a thousand cases at once would starve each other until healthy connections look idle.
-@Suite("Every fault of servers and networks, at the level of a transport", .timeLimit(.minutes(5)))
+/// Each row of the catalogue in each situation. The situations of a row run one after another, some rows side by
+/// side: a thousand cases at once would starve each other until healthy connections look idle.
+@Suite("Every fault of servers and networks, at the level of a transport", .timeLimit(.minutes(10)))
 struct TransportMatrixTests {
     @Test("A fault", arguments: MatrixFault.all)
     func fault(_ fault: MatrixFault) async throws {
-        for situation in Situation.all {
-            do {
-                try await TransportCase(fault: fault, situation: situation).run()
-            } catch {
-                Issue.record("\(fault.name): \(error)")
+        await RowGate.shared.pass {
+            for situation in Situation.all {
+                do {
+                    try await TransportCase(fault: fault, situation: situation).run()
+                } catch {
+                    Issue.record("\(fault.name): \(error)")
+                }
             }
         }
     }

@@ -196,6 +196,7 @@ final class AgentBench: Sendable {
                 stop: needs.stop
             )
             environment.isDurable = false
+            environment.releasesMemory = false
             environment.patience = needs.patience
             environment.hookRetryWait = { _ in .zero }
             var handle = EngineHandle(engine: PullEngine(environment)) { transport.shutdown() }

@@ -119,6 +119,7 @@ final class Scene: Sendable {
             stop: stop
         )
         environment.isDurable = false
+        environment.releasesMemory = false
         environment.verifications = verifications
         environment.hookRetryWait = { _ in .zero }
         return PullEngine(environment)
