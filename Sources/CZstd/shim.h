@@ -1,8 +1,9 @@
 #ifndef SYNCAGENT_CZSTD_SHIM_H
 #define SYNCAGENT_CZSTD_SHIM_H
 
-/* ZDICT_trainFromBuffer_fastCover: exported by the library, declared only so. */
+/* ZDICT_trainFromBuffer_fastCover and ZSTD_c_forceAttachDict: exported by the library, declared only so. */
 #define ZDICT_STATIC_LINKING_ONLY
+#define ZSTD_STATIC_LINKING_ONLY
 
 #include <zdict.h>
 #include <zstd.h>

@@ -16,9 +16,16 @@ package struct ZstdCompressor: ~Copyable {
 
     /// Makes a context whose frames are made with a dictionary, at the dictionary's level. They do not name it: who
     /// reads them knows. `ZSTD_CCtx_refCDict`.
+    ///
+    /// The dictionary's tables are searched where they are (`ZSTD_dictForceAttach`). libzstd would copy them for frames
+    /// above 32 KiB, megabytes for a chunk: publishing took 1.1 to 1.6 times as long for as many bytes.
     package init(with dictionary: EncodingDictionary) throws(CompressionError) {
         context = try Self.context {
-            [ZSTD_CCtx_setParameter($0, ZSTD_c_dictIDFlag, 0), ZSTD_CCtx_refCDict($0, dictionary.raw)]
+            // Best effort: a library that does not know it makes as good frames.
+            _ = ZSTD_CCtx_setParameter($0, ZSTD_c_experimentalParam4, Int32(ZSTD_dictForceAttach.rawValue))
+            return [
+                ZSTD_CCtx_setParameter($0, ZSTD_c_dictIDFlag, 0), ZSTD_CCtx_refCDict($0, dictionary.raw),
+            ]
         }
         self.dictionary = dictionary
     }
