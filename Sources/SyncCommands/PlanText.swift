@@ -1,17 +1,20 @@
 import SyncEngine
 import SyncModel
+import SyncReport
 
 /// A plan in plain words.
 enum PlanText {
     static func lines(_ plan: PlanReport) -> [String] {
+        func figure(_ number: Int) -> String { Figures.grouped(number) }
         var lines = [
             "\(escaped(plan.project)) revision \(plan.revision) into \(escaped(plan.destination))",
-            "files      \(plan.files), of which \(plan.unchanged) are here and \(plan.wanted) are wanted",
+            "files      \(figure(plan.files)), of which \(figure(plan.unchanged)) are here"
+                + " and \(figure(plan.wanted)) are wanted",
             "bytes      \(ByteCount(plan.totalBytes)) in all, \(ByteCount(plan.unchangedBytes)) here",
             "to fetch   \(ByteCount(plan.packBytes)) from packs, \(ByteCount(plan.looseBytes)) from files of their own,"
                 + " \(ByteCount(plan.gapBytes)) between wanted blobs",
-            "requests   \(plan.packRequests) for packs, \(plan.looseRequests) for files;"
-                + " one a file would be \(plan.requestsAvoided) more",
+            "requests   \(figure(plan.packRequests)) for packs, \(figure(plan.looseRequests)) for files;"
+                + " one a file would be \(figure(plan.requestsAvoided)) more",
         ]
         if plan.reusedBytes > 0 {
             lines.insert(
@@ -29,12 +32,14 @@ enum PlanText {
                 "dictionary \(ByteCount(plan.dictionaryBytes)) besides, in one request; it is kept for what comes later"
             )
         }
-        if plan.prunable > 0 { lines.append("obsolete   \(plan.prunable) files, removed with --prune") }
+        if plan.prunable > 0 {
+            lines.append("obsolete   \(Figures.count(plan.prunable, "file")), removed with --prune")
+        }
         for reason in plan.obstructed { lines.append("blocked    \(reason)") }
         for request in plan.requests {
             lines.append(
                 "  \(request.url) bytes \(request.range.lowerBound)-\(request.range.upperBound): "
-                    + "\(request.blobs) blobs, \(ByteCount(request.gapBytes)) unwanted"
+                    + "\(Figures.count(request.blobs, "blob")), \(ByteCount(request.gapBytes)) unwanted"
             )
         }
         return lines

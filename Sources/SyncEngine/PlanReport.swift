@@ -49,7 +49,9 @@ package struct PlanReport: Sendable {
         /// **Bytes** in it that nobody wants.
         package var gapBytes: UInt64
     }
+}
 
+extension PlanReport {
     init(
         manifest: Manifest,
         rows: [Int],

@@ -52,7 +52,7 @@ private struct GarbageCollection {
             if !isDryRun { try store.prune(now: EngineAssembly.milliseconds()) }
             return found
         }
-        tell("history", found.runs, "runs", UInt64(clamping: found.eventBytes))
+        tell("history", found.runs, "run", UInt64(clamping: found.eventBytes))
     }
 
     func manifests() throws(CommandFailure) {
@@ -73,7 +73,7 @@ private struct GarbageCollection {
             count += 1
             bytes += UInt64(clamping: status.st_size)
         }
-        tell("cached manifests", count, "files", bytes)
+        tell("cached manifests", count, "file", bytes)
     }
 
     /// The files of the parts that needed manifests have: `<digest>.parts` lists them, `<digest>.part` is one.
@@ -132,7 +132,7 @@ private struct GarbageCollection {
         }
         if !isDryRun { staging.takeApart { _, _ in nil } }
         _ = consume lock
-        tell("unfinished files in \(escaped(path))", count, "files", bytes)
+        tell("unfinished files in \(escaped(path))", count, "file", bytes)
     }
 
     /// A receipt keeps a hook from being called again after a crash: those of runs that owe one stay.
@@ -151,7 +151,7 @@ private struct GarbageCollection {
                     keeping: needed,
                     isDryRun: isDryRun
                 )
-                tell("receipts of hooks in \(escaped(path))", count, "files", 0)
+                tell("receipts of hooks in \(escaped(path))", count, "file", 0)
             } catch {
                 // What is not there has none; a destination that cannot be read is the doctor's.
                 guard !error.isMissing else { continue }
@@ -160,8 +160,8 @@ private struct GarbageCollection {
         }
     }
 
-    private func tell(_ what: String, _ count: Int, _ unit: String, _ bytes: UInt64) {
+    private func tell(_ what: String, _ count: Int, _ one: String, _ bytes: UInt64) {
         guard count > 0 || bytes > 0 else { return }
-        state.output.line("\(what): \(Figures.grouped(count)) \(unit), \(ByteCount(bytes)) \(verb)")
+        state.output.line("\(what): \(Figures.count(count, one)), \(ByteCount(bytes)) \(verb)")
     }
 }

@@ -1,0 +1,53 @@
+import Testing
+
+@testable import SyncCommands
+@testable import SyncEngine
+
+@Suite("What plan says", .timeLimit(.minutes(3)))
+struct PlanTextTests {
+    @Test("Figures have commas, and one is one")
+    func figures() {
+        let request = PlanReport.Request(
+            url: "packs/a.pack",
+            sources: ["packs/a.pack"],
+            size: 9,
+            range: 2..<9,
+            blobs: 1,
+            gapBytes: 0
+        )
+        let plan = PlanReport(
+            project: "org.example.icons",
+            revision: 1,
+            destination: "/srv/icons",
+            files: 116_007,
+            unchanged: 1_000,
+            wanted: 115_007,
+            obstructed: [],
+            prunable: 1,
+            totalBytes: 3,
+            unchangedBytes: 0,
+            reusedBytes: 0,
+            deltaBytes: 0,
+            dictionaryBytes: 0,
+            packBytes: 3,
+            looseBytes: 0,
+            gapBytes: 0,
+            packRequests: 1,
+            looseRequests: 2_000,
+            requestsAvoided: 57_880,
+            manifestRequests: 1,
+            requests: [request]
+        )
+        #expect(
+            PlanText.lines(plan) == [
+                "org.example.icons revision 1 into /srv/icons",
+                "files      116,007, of which 1,000 are here and 115,007 are wanted",
+                "bytes      3 B in all, 0 B here",
+                "to fetch   3 B from packs, 0 B from files of their own, 0 B between wanted blobs",
+                "requests   1 for packs, 2,000 for files; one a file would be 57,880 more",
+                "obsolete   1 file, removed with --prune",
+                "  packs/a.pack bytes 2-9: 1 blob, 0 B unwanted",
+            ]
+        )
+    }
+}
