@@ -7,7 +7,7 @@ import CZstd
 ///
 /// The pointer is a constant, to a `ZSTD_DDict` that libzstd only reads in a decompression (its calls take it as
 /// `const`), and is freed with the last reference, when nobody can be decoding with it.
-package final class DecodingDictionary: @unchecked Sendable {  // Safe: it is only read once made.
+package final class DecodingDictionary: @unchecked Sendable {  // Safe: immutable; libzstd takes it as const.
     let raw: OpaquePointer
 
     /// Digests a dictionary; the bytes are copied. `ZSTD_createDDict`.
@@ -25,7 +25,7 @@ package final class DecodingDictionary: @unchecked Sendable {  // Safe: it is on
 
 /// A dictionary that frames are made with, digested once for one level. Many threads may use it at a time: libzstd
 /// takes a `ZSTD_CDict` as `const`, and it is freed with the last reference.
-package final class EncodingDictionary: @unchecked Sendable {  // Safe: it is only read once made.
+package final class EncodingDictionary: @unchecked Sendable {  // Safe: immutable; libzstd takes it as const.
     let raw: OpaquePointer
 
     /// Digests a dictionary; the bytes are copied. `ZSTD_createCDict`.

@@ -28,8 +28,8 @@ public final class TransferRun: Sendable {
 
     /// Waits for the end.
     ///
-    /// - Throws: ``TestKitError`` when there is none after `deadline` and five hundred looks: a hang. Time in which
-    ///   the tests' own threads had no turn is not counted against the transfer.
+    /// - Throws: ``TestKitError`` when there is none after `deadline` and five hundred looks: a hang. However long
+    ///   the tests' own threads had no turn, the transfer has some after it.
     public func end(within deadline: Duration = .seconds(20)) async throws -> Result<
         TransferReport, TransferError
     > {
@@ -40,6 +40,8 @@ public final class TransferRun: Sendable {
             looks += 1
             try await Task.sleep(for: .milliseconds(2))
         }
+        // On a busy machine the last sleep may take long.
+        if let result { return result }
         let waited = ContinuousClock.now - start
         let calls = sink.calls.suffix(4)
         throw TestKitError("no completion after \(waited), \(looks) looks; calls of the sink: \(calls)")

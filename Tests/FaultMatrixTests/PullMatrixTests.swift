@@ -5,15 +5,9 @@ import Testing
 @Suite("Every fault of servers and networks, over whole pulls [G7 S164]", .timeLimit(.minutes(10)))
 struct PullMatrixTests {
     @Test("A fault", arguments: MatrixFault.all)
-    func fault(_ fault: MatrixFault) async throws {
-        await RowGate.shared.pass {
-            for situation in Situation.all {
-                do {
-                    try await PullCase(fault: fault, situation: situation).run()
-                } catch {
-                    Issue.record("\(fault.name): \(error)")
-                }
-            }
+    func fault(_ fault: MatrixFault) async {
+        await RowGate.shared.pass(fault, through: Situation.all) {
+            try await PullCase(fault: fault, situation: $0).run()
         }
     }
 }

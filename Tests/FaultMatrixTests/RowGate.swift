@@ -1,3 +1,5 @@
+import Testing
+
 /// Lets so many rows of the catalogue be at work at a time.
 ///
 /// A few hundred at once on two cores: the threads of Swift's tasks were busy preparing for 38 s before any row got
@@ -10,10 +12,21 @@ actor RowGate {
 
     init(width: Int) { free = width }
 
-    /// Waits for its turn, in the order of the calls, then runs `row`.
-    nonisolated func pass(_ row: () async -> Void) async {
+    /// Waits for its turn, in the order of the calls, then runs the cases of a row one after another. One that throws
+    /// is recorded as an issue, and the next one runs.
+    nonisolated func pass<Case: Sendable>(
+        _ fault: MatrixFault,
+        through cases: [Case],
+        _ run: @Sendable (Case) async throws -> Void
+    ) async {
         await enter()
-        await row()
+        for each in cases {
+            do {
+                try await run(each)
+            } catch {
+                Issue.record("\(fault.name): \(error)")
+            }
+        }
         await leave()
     }
 

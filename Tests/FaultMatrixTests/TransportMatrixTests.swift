@@ -6,15 +6,9 @@ import Testing
 @Suite("Every fault of servers and networks, at the level of a transport", .timeLimit(.minutes(10)))
 struct TransportMatrixTests {
     @Test("A fault", arguments: MatrixFault.all)
-    func fault(_ fault: MatrixFault) async throws {
-        await RowGate.shared.pass {
-            for situation in Situation.all {
-                do {
-                    try await TransportCase(fault: fault, situation: situation).run()
-                } catch {
-                    Issue.record("\(fault.name): \(error)")
-                }
-            }
+    func fault(_ fault: MatrixFault) async {
+        await RowGate.shared.pass(fault, through: Situation.all) {
+            try await TransportCase(fault: fault, situation: $0).run()
         }
     }
 
