@@ -19,7 +19,8 @@ failed() { failures="$failures $1"; printf 'FAILED: %s\n' "$1"; }
 # A build needs these; without one of them there is no point in going on.
 build_packages="git libcurl4-openssl-dev libssl-dev libzstd-dev libsqlite3-dev pkg-config"
 # Tests use these where they find them.
-test_packages="nginx python3 python3-venv python3-jsonschema tinyproxy strace rsync curl jq zstd systemd cron"
+test_packages="nginx python3 python3-venv python3-jsonschema tinyproxy squid strace rsync curl jq zstd systemd cron iproute2"
+
 # A bus of their own, with services that are made up.
 test_packages="$test_packages dbus python3-dbus python3-gi"
 
@@ -121,6 +122,14 @@ for target in Tests/*Tests; do
     title "Tests: $name"
     swift test --skip-build --disable-xctest --filter "^$name\\." || failed "$name"
 done
+
+title "A public name for a private address (Tests/rebinding.sh)"
+status=0
+Tests/rebinding.sh || status=$?
+case $status in
+0 | 77) ;; # 77: said above why.
+*) failed "rebinding" ;;
+esac
 
 # Counts of the inner pieces against their limits; without times, which depend on the machine.
 title "Allocations and system calls (syncagent-benchmarks --counts)"

@@ -6,12 +6,8 @@ import Testing
 
 /// A name that looks public and is not, behind a redirect from a public address. V29
 ///
-/// Needs a machine on which 203.0.113.1 (RFC 5737) is local and `rebind.test` is 127.0.0.1; as root:
-/// ```sh
-/// unshare --net --mount sh -c 'cp /etc/hosts /run/hosts; echo 127.0.0.1 rebind.test >> /run/hosts
-///     mount --bind /run/hosts /etc/hosts; ip link set lo up; ip addr add 203.0.113.1/32 dev lo
-///     swift test --skip-build --filter RebindingTests'
-/// ```
+/// Needs a machine on which 203.0.113.1 (RFC 5737) is local and `rebind.test` is 127.0.0.1: `Tests/rebinding.sh` makes one
+/// in namespaces, and `Tests/run.sh` calls that.
 @Suite("Private addresses behind public names", .timeLimit(.minutes(3)))
 struct RebindingTests {
     static var isPossible: Bool {
@@ -65,7 +61,7 @@ struct RebindingTests {
 
     @Test(
         "Refused by the connected address, before a request goes out [V29 F024]",
-        .enabled(if: isPossible, "203.0.113.1 and rebind.test are not on this machine; see the comment")
+        .enabled(if: isPossible, "203.0.113.1 and rebind.test are not on this machine: Tests/rebinding.sh")
     )
     func refused() async throws {
         let object = ServedObject.patterned(size: 1_000)

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Runs RebindingTests where they can: in network and mount namespaces of their own, in which 203.0.113.1, a public
+# address (RFC 5737), is this machine, and the name rebind.test is 127.0.0.1. The machine itself is left alone.
+#
+# usage: rebinding.sh        after swift build --build-tests
+#
+# Exit status: that of swift test; 77 when there can be no such namespaces here, which is said.
+set -u
+
+cd "$(dirname "$0")/.." || exit 1
+PATH="$PATH:/usr/sbin:/sbin"
+
+isolated() {         # isolated COMMAND…: in a network and a mount namespace, as their root
+    if [ "$(id -u)" -eq 0 ]; then unshare --net --mount "$@"; else unshare --map-root-user --net --mount "$@"; fi
+}
+
+if ! command -v ip >/dev/null || ! isolated ip link set lo up 2>/dev/null; then
+    echo "SKIPPED: RebindingTests: no namespaces for this user here, or no ip(8)"
+    exit 77
+fi
+hosts=$(mktemp)
+trap 'rm -f "$hosts"' EXIT
+{
+    cat /etc/hosts
+    echo 127.0.0.1 rebind.test
+} >"$hosts"
+# shellcheck disable=SC2016 # the inner shell's arguments
+isolated sh -c 'mount --bind "$1" /etc/hosts && ip link set lo up && ip addr add 203.0.113.1/32 dev lo &&
+    exec swift test --skip-build --disable-xctest --filter "^SyncTransferTests\.RebindingTests"' sh "$hosts" |
+    tee "$hosts.out"
+grep -q 'Test run with [1-9].* passed' "$hosts.out" && ! grep -q skipped "$hosts.out"
+status=$?
+rm -f "$hosts.out"
+exit $status
