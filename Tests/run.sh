@@ -20,7 +20,6 @@ failed() { failures="$failures $1"; printf 'FAILED: %s\n' "$1"; }
 build_packages="git libcurl4-openssl-dev libssl-dev libzstd-dev libsqlite3-dev pkg-config"
 # Tests use these where they find them.
 test_packages="nginx python3 python3-venv python3-jsonschema tinyproxy squid strace rsync curl jq zstd systemd cron iproute2"
-
 # A bus of their own, with services that are made up.
 test_packages="$test_packages dbus python3-dbus python3-gi"
 
