@@ -139,7 +139,7 @@ struct TreeWalk: ~Copyable {
                 return linkObjection(index, target).map { (index, $0) }
             }
             guard leavesOutUnsafeLinks, !bad.isEmpty else {
-                for (index, reason) in bad { notes.refuse(tree.withPath(index) { Array($0) }, reason) }
+                for (index, reason) in bad { notes.refuseLink(tree.withPath(index) { Array($0) }, reason) }
                 return
             }
             notes.unsafeLinks += bad.count

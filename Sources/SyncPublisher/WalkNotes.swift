@@ -15,6 +15,8 @@ struct WalkNotes: Sendable {
     /// Links out of the tree that were left out.
     var unsafeLinks = 0
     private(set) var refused: [String] = []
+    /// Whether links are among what was refused.
+    private var refusesLinks = false
     private(set) var refusedCount = 0
     private(set) var caseWarnings: [String] = []
     private(set) var caseWarningCount = 0
@@ -22,6 +24,12 @@ struct WalkNotes: Sendable {
     mutating func refuse(_ path: [UInt8], _ reason: String) {
         refusedCount += 1
         if refused.count < Self.named { refused.append("\(shown(path)): \(reason)") }
+    }
+
+    /// A link whose target is not in the tree.
+    mutating func refuseLink(_ path: [UInt8], _ reason: String) {
+        refusesLinks = true
+        refuse(path, reason)
     }
 
     mutating func refuse(_ directory: [UInt8], inDirectory name: String, _ reason: String) {
@@ -45,11 +53,13 @@ struct WalkNotes: Sendable {
         guard refusedCount > 0 else { return nil }
         let more = refusedCount - refused.count
         let count = refusedCount == 1 ? "1 entry" : "\(refusedCount) entries"
+        let forLinks = refusesLinks ? "--safe-links for links that leave the tree, " : ""
         return PublishError(
             .refusedEntries,
             "\(count) of the source cannot be published:",
             details: refused + (more > 0 ? ["and \(more) more"] : []),
-            remedy: "rename, replace or remove them; nothing was published"
+            remedy: "rename, replace or remove them, or leave them out: \(forLinks)--exclude for any; "
+                + "nothing was published"
         )
     }
 

@@ -131,6 +131,9 @@ struct PublishTests {
             refused.error.contains("  out.txt: ") && refused.error.contains("  pipe: a fifo"),
             "\(refused.error)"
         )
+        #expect(refused.error.contains("leave them out: --safe-links for links"), "\(refused.error)")
+        let noLinks = try Tool(scratch).run(["publish", "in", "--to", "out", "--safe-links"])
+        #expect(noLinks.error.contains("leave them out: --exclude"), "\(noLinks.error)")
         let published = try Tool(scratch).run([
             "publish", "in", "--to", "out", "--exclude", "pipe", "--safe-links",
         ])
