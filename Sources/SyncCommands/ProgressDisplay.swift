@@ -84,7 +84,7 @@ package final class ProgressDisplay: Sendable {
             if first, style == .lines { state.lastDraw = 0 }
             guard now - state.lastDraw >= drawInterval else { return nil }
             state.lastDraw = now
-            state.rate.add(count: snapshot.bytesDone, at: now)
+            state.rate.add(count: snapshot.bytesDone, of: snapshot.phase, at: now)
             return ProgressText.line(snapshot, rate: state.rate.perSecond, width: width())
         }
         guard let text else { return }

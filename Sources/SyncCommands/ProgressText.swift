@@ -35,9 +35,11 @@ enum ProgressText {
     /// out, the least telling first, until the line fits.
     static func line(_ progress: ProgressSnapshot, rate: Double?, width: Int = .max) -> String {
         let files = counted(progress.filesDone, of: progress.filesTotal) + " files"
-        var bytes = ByteCount(progress.bytesDone).description
-        if let total = progress.bytesTotal { bytes += "/\(ByteCount(total))" }
-        let speed = rate.flatMap(ByteCount.init(perSecond:)).map { "\($0)/s" }
+        // A phase that is not about bytes says nothing of them.
+        let hasBytes = progress.bytesDone > 0 || progress.bytesTotal != nil
+        var bytes = hasBytes ? ByteCount(progress.bytesDone).description : nil
+        if let total = progress.bytesTotal { bytes?.append("/\(ByteCount(total))") }
+        let speed = hasBytes ? rate.flatMap(ByteCount.init(perSecond:)).map { "\($0)/s" } : nil
         let remaining = eta(progress, rate: rate).map { "ETA \($0)" }
 
         // By what one misses least: the phase, the rate, the bytes, the time left, the files.

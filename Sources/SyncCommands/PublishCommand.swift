@@ -293,13 +293,20 @@ extension PublishOptions.DictionaryUse: ExpressibleByArgument {}
 
 extension ProgressSnapshot {
     fileprivate init(_ progress: PublishProgress) {
-        let isWalking = progress.step == .walking
+        let phase =
+            switch progress.step {
+            case .walking: "Looking"
+            case .sampling: "Sampling"
+            case .reading: "Packing"
+            case .finishing: "Finishing"
+            }
+        let readsAll = progress.step == .reading || progress.step == .finishing
         self.init(
-            phase: isWalking ? "Looking" : progress.step == .reading ? "Packing" : "Finishing",
-            filesDone: progress.files,
-            filesTotal: isWalking ? nil : progress.totalFiles,
+            phase: phase,
+            filesDone: progress.step == .sampling ? progress.totalFiles : progress.files,
+            filesTotal: readsAll ? progress.totalFiles : nil,
             bytesDone: progress.bytes,
-            bytesTotal: isWalking ? nil : progress.totalBytes
+            bytesTotal: readsAll ? progress.totalBytes : nil
         )
     }
 }

@@ -10,11 +10,18 @@ struct RateEstimate: Sendable, Equatable {
     private var average = 0.0
     private var firstTime: Double?
     private var last: (count: UInt64, time: Double) = (0, 0)
+    private var phase = ""
 
     init(timeConstant: Double = 5) { self.timeConstant = timeConstant }
 
     /// Takes the count at `time`, in **seconds** of a clock that does not go back.
-    mutating func add(count: UInt64, at time: Double) {
+    ///
+    /// - Parameter phase: What is counted. Another than before starts over: that was other work.
+    mutating func add(count: UInt64, of phase: String = "", at time: Double) {
+        if phase != self.phase {
+            self = RateEstimate(timeConstant: timeConstant)
+            self.phase = phase
+        }
         guard firstTime != nil else {
             firstTime = time
             last = (count, time)
@@ -36,6 +43,6 @@ struct RateEstimate: Sendable, Equatable {
 
     static func == (a: RateEstimate, b: RateEstimate) -> Bool {
         a.timeConstant == b.timeConstant && a.average == b.average && a.firstTime == b.firstTime
-            && a.last == b.last
+            && a.last == b.last && a.phase == b.phase
     }
 }

@@ -3,7 +3,7 @@ package import SyncModel
 /// How far a publish has come. Calls come between pieces of about 1 MiB, not for each file.
 package struct PublishProgress: Sendable, Equatable {
     /// What is being done.
-    package enum Step: String, Sendable { case walking, reading, finishing }
+    package enum Step: String, Sendable { case walking, sampling, reading, finishing }
 
     package var step: Step
     /// Files read, or seen while walking.

@@ -43,6 +43,7 @@ struct PublishRun {
         }
         var collector = Collector(tree, catalogue, writer, base?.manifest)
         let source = SharedRoot(root)
+        progress(collector.progress(.sampling))
         try chooseDictionary(source, tree, writer)
         try read(source, tree, &collector, isCancelled: isCancelled, progress: progress)
         if isCancelled() { throw .cancelled }

@@ -34,7 +34,10 @@ struct ProgressTextTests {
     @Test("Nothing is made up before it is known")
     func unknown() {
         let start = ProgressSnapshot(phase: "Checking", filesDone: 7)
-        #expect(ProgressText.line(start, rate: nil) == "Checking  7 files  0 B")
+        #expect(ProgressText.line(start, rate: nil) == "Checking  7 files")
+        #expect(ProgressText.line(start, rate: 0) == "Checking  7 files")
+        let empty = ProgressSnapshot(phase: "Fetching", filesDone: 7, bytesTotal: 9)
+        #expect(ProgressText.line(empty, rate: 0) == "Fetching  7 files  0 B/9 B  0 B/s")
         #expect(ProgressText.eta(Self.progress, rate: 0) == nil)
         #expect(ProgressText.eta(Self.progress, rate: .infinity) == "0:00")
         #expect(ProgressText.line(Self.progress, rate: .nan).contains("/s") == false)
@@ -70,6 +73,16 @@ struct RateEstimateTests {
         #expect(stalled < 30)
         rate.add(count: 10, at: 41)
         #expect(try #require(rate.perSecond) >= 0)
+    }
+
+    @Test("A new phase starts over: its rate is not that of the wait before it")
+    func phases() throws {
+        var rate = RateEstimate()
+        for second in 0..<10 { rate.add(count: 0, of: "Sampling", at: Double(second)) }
+        rate.add(count: 0, of: "Packing", at: 10)
+        #expect(rate.perSecond == nil)
+        rate.add(count: 500, of: "Packing", at: 11)
+        #expect(abs(try #require(rate.perSecond) - 500) < 0.001)
     }
 
     @Test("A clock that stands still changes nothing")
