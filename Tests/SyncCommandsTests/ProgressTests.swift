@@ -38,6 +38,8 @@ struct ProgressTextTests {
         #expect(ProgressText.line(start, rate: 0) == "Checking  7 files")
         let empty = ProgressSnapshot(phase: "Fetching", filesDone: 7, bytesTotal: 9)
         #expect(ProgressText.line(empty, rate: 0) == "Fetching  7 files  0 B/9 B  0 B/s")
+        let over = ProgressSnapshot(phase: "Finishing", filesDone: 7, bytesDone: 9, bytesTotal: 9)
+        #expect(ProgressText.line(over, rate: 0) == "Finishing  7 files  9 B/9 B")
         #expect(ProgressText.eta(Self.progress, rate: 0) == nil)
         #expect(ProgressText.eta(Self.progress, rate: .infinity) == "0:00")
         #expect(ProgressText.line(Self.progress, rate: .nan).contains("/s") == false)
