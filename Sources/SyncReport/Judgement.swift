@@ -41,7 +41,8 @@ struct Judgement {
         switch ended.result {
         case "ok": return came
         case "partial":
-            let lack = "\(Figures.grouped(missing)) of \(Figures.count(ended.filesTotal, "file")) are missing"
+            let share = "\(Figures.grouped(missing)) of \(Figures.count(ended.filesTotal, "file"))"
+            let lack = "\(share) \(missing == 1 ? "is" : "are") missing"
             return report.amounts.placed > 0 ? "\(lack); \(came)" : lack
         default:
             return missing > 0 && missing == ended.filesTotal

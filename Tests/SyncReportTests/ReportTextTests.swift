@@ -96,6 +96,17 @@ struct ReportTextTests {
         )
     }
 
+    @Test("One file is missing, two are", arguments: [(1, "1 of 72 files is"), (2, "2 of 72 files are")])
+    func missing(count: Int, words: String) throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store, destination: "/srv/tower")
+        try story.begin("1", at: november(21, 1), groups: ["all"], hooks: [])
+        let work = StoreStory.Work(failed: count, requests: 1)
+        try story.finish(work, "1", at: november(21, 2), total: 72, result: "partial")
+        let text = try store.text(at: morning)
+        #expect(text.contains("LOOK   tower: \(words) missing"), "\(text)")
+    }
+
     @Test("A night in which nothing ran is told, and a schedule that was due is looked into [S132]")
     func nothingRan() throws {
         let store = try threeNights()
