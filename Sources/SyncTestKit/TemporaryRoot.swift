@@ -34,7 +34,12 @@ public final class TemporaryRoot: Sendable {
     public func write(_ bytes: [UInt8], to relative: String, executable: Bool = false) throws(TestKitError) {
         try makeDirectories(for: relative)
         let target = path(relative)
-        let file = open(target, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, executable ? 0o755 : 0o644)
+        try write(bytes, to: target, mode: executable ? 0o755 : 0o644)
+        if executable { waitUntilNobodyWrites(target) }
+    }
+
+    private func write(_ bytes: [UInt8], to target: String, mode: mode_t) throws(TestKitError) {
+        let file = open(target, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)
         guard file >= 0 else { throw .system("open \(target)") }
         defer { close(file) }
         var rest = bytes[...]
@@ -43,6 +48,22 @@ public final class TemporaryRoot: Sendable {
             guard count > 0 else { throw .system("write \(target)") }
             rest = rest.dropFirst(count)
         }
+    }
+
+    /// A child that another thread forked meanwhile has the descriptor until its execve(2), and a program that somebody may
+    /// write to cannot be run: `ETXTBSY`. A read lease is given when nobody can: fcntl(2), `F_SETLEASE`. Waits 1 s at most.
+    private func waitUntilNobodyWrites(_ target: String) {
+        #if os(Linux)
+            let leaseCommand: Int32 = 1024  // F_SETLEASE, which Glibc hides without _GNU_SOURCE.
+            let file = open(target, O_RDONLY | O_CLOEXEC)
+            guard file >= 0 else { return }
+            defer { close(file) }
+            for _ in 0..<1_000 {
+                guard fcntl(file, leaseCommand, Int32(F_RDLCK)) != 0, errno == EAGAIN else { break }
+                usleep(1_000)
+            }
+            _ = fcntl(file, leaseCommand, Int32(F_UNLCK))
+        #endif
     }
 
     /// Writes text in UTF-8.
