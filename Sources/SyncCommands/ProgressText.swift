@@ -39,8 +39,8 @@ enum ProgressText {
         let hasBytes = progress.bytesDone > 0 || progress.bytesTotal != nil
         var bytes = hasBytes ? ByteCount(progress.bytesDone).description : nil
         if let total = progress.bytesTotal { bytes?.append("/\(ByteCount(total))") }
-        let isOver = progress.bytesTotal.map { progress.bytesDone >= $0 } ?? !hasBytes
-        let speed = !isOver ? rate.flatMap(ByteCount.init(perSecond:)).map { "\($0)/s" } : nil
+        let isMoving = progress.bytesTotal.map { progress.bytesDone < $0 } ?? hasBytes
+        let speed = isMoving ? rate.flatMap(ByteCount.init(perSecond:)).map { "\($0)/s" } : nil
         let remaining = eta(progress, rate: rate).map { "ETA \($0)" }
 
         // By what one misses least: the phase, the rate, the bytes, the time left, the files.

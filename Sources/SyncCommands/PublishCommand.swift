@@ -300,13 +300,13 @@ extension ProgressSnapshot {
             case .reading: "Packing"
             case .finishing: "Finishing"
             }
-        let readsAll = progress.step == .reading || progress.step == .finishing
+        let isCounted = progress.step == .reading || progress.step == .finishing
         self.init(
             phase: phase,
-            filesDone: progress.step == .sampling ? progress.totalFiles : progress.files,
-            filesTotal: readsAll ? progress.totalFiles : nil,
+            filesDone: progress.files,
+            filesTotal: isCounted ? progress.totalFiles : nil,
             bytesDone: progress.bytes,
-            bytesTotal: readsAll ? progress.totalBytes : nil
+            bytesTotal: isCounted ? progress.totalBytes : nil
         )
     }
 }

@@ -126,18 +126,10 @@ package final class Directories {
         withUnsafeTemporaryAllocation(byteCount: bytes.count + 1, alignment: 1) { buffer in
             buffer.copyBytes(from: bytes)
             buffer[bytes.count] = 0
-            return body(
-                buffer.baseAddress.map { UnsafePointer($0.assumingMemoryBound(to: CChar.self)) } ?? empty
-            )
+            guard let base = buffer.baseAddress else { return "".withCString(body) }
+            return body(UnsafePointer(base.assumingMemoryBound(to: CChar.self)))
         }
     }
-
-    /// An empty C string: made once, under the lock of a static's first use, and never written or freed after it.
-    private static nonisolated(unsafe) let empty: UnsafePointer<CChar> = {  // Safe: only ever read.
-        let pointer = UnsafeMutablePointer<CChar>.allocate(capacity: 1)
-        pointer.initialize(to: 0)
-        return UnsafePointer(pointer)
-    }()
 
     private static func error(_ step: String, _ path: [UInt8]) -> FileError {
         let text = String(decoding: path, as: UTF8.self)

@@ -6,13 +6,13 @@ package struct PublishProgress: Sendable, Equatable {
     package enum Step: String, Sendable { case walking, sampling, reading, finishing }
 
     package var step: Step
-    /// Files read, or seen while walking.
+    /// Files read, or seen while walking and sampling.
     package var files: Int
-    /// Files there are; 0 while walking.
+    /// Files there are; 0 while walking and sampling.
     package var totalFiles: Int
     /// **Bytes** read.
     package var bytes: UInt64
-    /// **Bytes** there are; 0 while walking.
+    /// **Bytes** there are; 0 while walking and sampling.
     package var totalBytes: UInt64
 }
 

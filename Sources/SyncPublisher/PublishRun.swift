@@ -43,8 +43,7 @@ struct PublishRun {
         }
         var collector = Collector(tree, catalogue, writer, base?.manifest)
         let source = SharedRoot(root)
-        progress(collector.progress(.sampling))
-        try chooseDictionary(source, tree, writer)
+        try chooseDictionary(source, tree, writer, progress: progress)
         try read(source, tree, &collector, isCancelled: isCancelled, progress: progress)
         if isCancelled() { throw .cancelled }
         progress(collector.progress(.finishing))
@@ -108,7 +107,8 @@ struct PublishRun {
     private mutating func chooseDictionary(
         _ root: SharedRoot,
         _ tree: SourceTree,
-        _ writer: PackWriter
+        _ writer: PackWriter,
+        progress: (PublishProgress) -> Void
     ) throws(PublishError) {
         guard options.dictionary != .never else { return }
         if base?.manifest.dictionary != nil {
@@ -117,6 +117,7 @@ struct PublishRun {
             }
             return
         }
+        progress(PublishProgress(step: .sampling, files: tree.count, totalFiles: 0, bytes: 0, totalBytes: 0))
         let samples = DictionarySamples(root: root, tree: tree, base: base, level: options.level)
         guard let made = try DictionaryMaker(options: options, samples: samples).make() else { return }
         let (new, stored) = (made.dictionary, made.stored)
