@@ -74,6 +74,9 @@ let package = Package(
         // Values and rules, no I/O.
         library("SyncModel", []),
         tests("SyncModelTests", ["SyncModel"]),
+        // The ground floor: files and directories, and whom they may belong to.
+        library("SyncSystem", ["SyncModel", "CPosix"]),
+        tests("SyncSystemTests", ["SyncSystem", "SyncModel", "SyncTestKit"]),
         library("SyncPlugins", ["SyncModel"]),
         library("SyncManifest", ["SyncModel"]),
         tests("SyncManifestTests", ["SyncModel", "SyncManifest", "SyncDigest", "SyncCompression"]),
@@ -83,20 +86,22 @@ let package = Package(
         // One step of the flow each.
         library("SyncDigest", ["SyncModel", "COpenSSL"]),
         library("SyncCompression", ["SyncModel", "CZstd"]),
-        library("SyncTransfer", ["SyncModel", "SyncPlugins", "CCurl", "CPosix"]),
-        library("SyncSettings", ["SyncModel", "SyncPlugins", "SyncTransfer"]),
+        library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "CCurl", "CPosix"]),
+        library("SyncSettings", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncTransfer"]),
         tests("SyncSettingsTests", ["SyncSettings", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
-        library("SyncFiles", ["SyncModel", "SyncDigest", "CPosix"]),
-        tests("SyncFilesTests", ["SyncFiles", "SyncDigest", "SyncModel", "SyncUnpack", "SyncTestKit"]),
+        library("SyncFiles", ["SyncModel", "SyncSystem", "SyncDigest", "CPosix"]),
+        tests("SyncFilesTests", [
+            "SyncFiles", "SyncSystem", "SyncDigest", "SyncModel", "SyncUnpack", "SyncTestKit",
+        ]),
         library("SyncUnpack", ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"]),
         tests("SyncUnpackTests", ["SyncUnpack", "SyncPlanner", "SyncPlugins", "SyncModel", "SyncTestKit"]),
-        library("SyncStore", ["SyncModel", "CPosix", "CSQLite", database]),
+        library("SyncStore", ["SyncModel", "SyncSystem", "CPosix", "CSQLite", database]),
         // What sessions did, for people, programs and Prometheus.
         library("SyncReport", ["SyncModel", "SyncStore"]),
         tests("SyncReportTests", ["SyncReport", "SyncStore", "SyncModel"]),
-        library("SyncHooks", ["SyncModel", "SyncPlugins", "CPosix"]),
+        library("SyncHooks", ["SyncModel", "SyncSystem", "SyncPlugins", "CPosix"]),
         // Plugins that are programs of their own.
-        library("SyncPluginProcess", ["SyncModel", "SyncPlugins", "SyncHooks", "CPosix"]),
+        library("SyncPluginProcess", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncHooks", "CPosix"]),
         // What every plugin must do, for people who write one and for tests.
         library("SyncPluginChecks", ["SyncPlugins", "SyncPluginProcess", "SyncModel"]),
         tests("SyncPluginProcessTests", [
@@ -106,7 +111,7 @@ let package = Package(
             "SyncPluginChecks", "SyncTransfer", "SyncConditions", "SyncHooks", "SyncPlugins", "SyncModel", "SyncTestKit",
         ]),
         library("SyncPublisher", [
-            "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
+            "SyncModel", "SyncSystem", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
         ]),
         tests("SyncPublisherTests", [
             "SyncPublisher", "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncTestKit",
@@ -115,10 +120,10 @@ let package = Package(
         // The order of the steps.
         library("SyncEngine", [
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
-            "SyncUnpack", "SyncFiles", "SyncStore", "CPosix",
+            "SyncUnpack", "SyncSystem", "SyncFiles", "SyncStore", "CPosix",
         ]),
         tests("SyncEngineTests", [
-            "SyncEngine", "SyncPlugins", "SyncModel", "SyncManifest", "SyncDigest", "SyncUnpack", "SyncFiles",
+            "SyncEngine", "SyncSystem", "SyncPlugins", "SyncModel", "SyncManifest", "SyncDigest", "SyncUnpack", "SyncFiles",
             "SyncStore", "SyncTestKit", database,
         ]),
 
@@ -137,7 +142,7 @@ let package = Package(
         // The control API of the agent: what is said on the socket.
         library("SyncControl", ["SyncModel"]),
         // When to pull: calendars, systemd's timers, cron, the agent's own clock.
-        library("SyncSchedule", ["SyncModel", "CPosix"]),
+        library("SyncSchedule", ["SyncModel", "SyncSystem", "CPosix"]),
         tests("SyncScheduleTests", ["SyncSchedule"]),
         // Whether a run may go on now: what the machine says of power, network, load, people, space and time.
         library("SyncConditions", ["SyncModel", "SyncPlugins", "SyncSchedule", "CPosix"]),
@@ -155,7 +160,7 @@ let package = Package(
             "SyncModel", "SyncSchedule", "SyncTestKit", database,
         ]),
         library("SyncControlServer", [
-            "SyncControl", "SyncModel", "CPosix", logging,
+            "SyncControl", "SyncModel", "SyncSystem", "CPosix", logging,
             .product(name: "Hummingbird", package: "hummingbird"),
             .product(name: "HummingbirdCore", package: "hummingbird"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -171,17 +176,17 @@ let package = Package(
             swiftSettings: strict
         ),
         tests("SyncControlServerTests", ["SyncControlServer", "SyncControl", "SyncControlFixture", "SyncModel"]),
-        library("SyncAgent", ["SyncControl", "SyncModel", "CPosix", "CCurl"]),
+        library("SyncAgent", ["SyncControl", "SyncModel", "SyncSystem", "CPosix", "CCurl"]),
         tests("SyncAgentTests", ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]),
         library("SyncCommands", [
-            "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncSettings",
+            "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncSettings",
             "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer",
             "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles", "SyncDigest", "CPosix",
             "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport",
             argumentParser, logging,
         ]),
         tests("SyncCommandsTests", [
-            "SyncCommands", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", "SyncSettings",
+            "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", "SyncSettings",
             "SyncTransfer", "SyncDaemon", "SyncControl", argumentParser,
         ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
@@ -196,7 +201,7 @@ let package = Package(
             name: "syncagent-benchmarks",
             dependencies: [
                 "SyncBenchmarkAllocations", "SyncCompression", "SyncDigest", "SyncEngine", "SyncFiles", "SyncManifest",
-                "SyncModel", "SyncPlanner", "SyncPlugins", "SyncUnpack", "CPosix",
+                "SyncModel", "SyncPlanner", "SyncPlugins", "SyncSystem", "SyncUnpack", "CPosix",
             ],
             path: "Tests/SyncBenchmarks/Program",
             swiftSettings: strict

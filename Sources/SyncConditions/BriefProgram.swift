@@ -52,7 +52,7 @@ enum BriefProgram {
         let root = above2(sa_openat(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY, 0))
         let nothing = above2(sa_openat(AT_FDCWD, "/dev/null", O_RDONLY, 0))
         defer {
-            let code = errno
+            let code = sa_errno()
             close(root)
             close(nothing)
             sa_set_errno(code)
@@ -86,7 +86,7 @@ enum BriefProgram {
                 return count
             }
             if count == 0 { return true }
-            if count < 0, errno != EAGAIN, errno != EINTR { return true }
+            if count < 0, sa_errno() != EAGAIN, sa_errno() != EINTR { return true }
         }
     }
 

@@ -84,7 +84,7 @@ package final class LoadCondition: Condition {
         if let line = SystemFile.line(places.loadAverage) {
             return line.split(separator: " ").first.flatMap { Double($0) }.flatMap { $0 >= 0 ? $0 : nil }
         }
-        guard errno == ENOENT else { return nil }
+        guard sa_errno() == ENOENT else { return nil }
         var average = 0.0
         return getloadavg(&average, 1) == 1 ? average : nil
     }

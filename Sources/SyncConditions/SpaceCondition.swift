@@ -45,7 +45,7 @@ package final class SpaceCondition: Condition {
     private static func free(at path: String) -> UInt64? {
         var (path, info) = (path, statvfs())
         while statvfs(path, &info) != 0 {
-            guard errno == ENOENT, let slash = path.lastIndex(of: "/"), path != "/" else { return nil }
+            guard sa_errno() == ENOENT, let slash = path.lastIndex(of: "/"), path != "/" else { return nil }
             path = slash == path.startIndex ? "/" : String(path[..<slash])
         }
         let (bytes, overflow) = UInt64(info.f_bavail).multipliedReportingOverflow(by: UInt64(info.f_frsize))

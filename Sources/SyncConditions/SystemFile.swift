@@ -31,5 +31,5 @@ enum SystemFile {
     }
 
     /// What errno(3) says at this moment.
-    static var failure: String { String(cString: strerror(errno)) }
+    static var failure: String { String(cString: strerror(sa_errno())) }
 }

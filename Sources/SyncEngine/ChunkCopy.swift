@@ -1,5 +1,6 @@
 import SyncFiles
 import SyncModel
+import SyncSystem
 
 /// One chunk on its way from a local file into a new one.
 ///

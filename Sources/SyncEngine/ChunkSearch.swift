@@ -2,6 +2,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 import Synchronization
 
 /// Opens local files that may hold chunks, and looks whether they do. One thread.

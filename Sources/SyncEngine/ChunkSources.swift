@@ -3,6 +3,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 import SyncUnpack
 
 /// Where chunks that are wanted lie in files that are here: older versions of the same files, other files, and

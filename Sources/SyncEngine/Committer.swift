@@ -2,6 +2,7 @@ import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 import SyncUnpack
 
 /// Makes staged files visible, in batches, on a thread of its own.

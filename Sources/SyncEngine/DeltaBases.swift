@@ -2,6 +2,7 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncPlanner
+import SyncSystem
 import SyncUnpack
 
 /// Bytes of former versions that are here, and the deltas that they make usable.

@@ -1,6 +1,7 @@
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 extension Destination {
     /// Refuses a fetch that cannot fit, before it begins (F061).

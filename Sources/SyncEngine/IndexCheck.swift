@@ -1,6 +1,7 @@
 import CPosix
 import SyncFiles
 import SyncModel
+import SyncSystem
 import SyncUnpack
 import Synchronization
 

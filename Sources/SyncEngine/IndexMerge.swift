@@ -1,6 +1,7 @@
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// The index after a run: what the run knows of the manifest's rows, and what the old index knew of the rest.
 struct IndexMerge {

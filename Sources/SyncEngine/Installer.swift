@@ -5,6 +5,7 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncPlanner
+import SyncSystem
 import SyncUnpack
 import Synchronization
 

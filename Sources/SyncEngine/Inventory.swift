@@ -3,6 +3,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// What of a manifest is here already, and what is not.
 struct Inventory: Sendable {

@@ -1,5 +1,6 @@
 import SyncFiles
 import SyncModel
+import SyncSystem
 import SyncUnpack
 
 /// Takes what a killed run has put in place into the index: it is ours, whatever the manifest at hand says of it, so

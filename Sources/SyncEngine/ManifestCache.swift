@@ -3,6 +3,7 @@ import SyncDigest
 import SyncFiles
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// Manifests fetched before, in the state directory, so that asking again costs one conditional request.
 ///

@@ -2,6 +2,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// Cuts a file of which nobody knows the chunks, as the publisher cuts, and tells which ones it has.
 ///

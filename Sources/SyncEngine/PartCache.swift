@@ -1,6 +1,7 @@
 import CPosix
 import SyncFiles
 import SyncModel
+import SyncSystem
 
 /// Parts of manifests that were fetched before, in the state directory beside the manifests.
 ///

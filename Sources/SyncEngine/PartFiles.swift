@@ -3,6 +3,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 import Synchronization
 
 /// The large files that are being put together, by row.

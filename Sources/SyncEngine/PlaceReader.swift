@@ -3,6 +3,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// Reads what stands at a row's place and tells whether it is right. One thread each.
 struct PlaceReader: ~Copyable {

@@ -2,6 +2,7 @@ import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// Puts verified files into their places: one rename(2) a file, or one for a whole directory that was not there.
 ///

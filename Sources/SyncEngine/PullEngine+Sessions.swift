@@ -2,6 +2,7 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 package import SyncStore
+import SyncSystem
 
 /// A run that has been checked and can be recorded.
 package struct PreparedRun: Sendable {

@@ -4,6 +4,7 @@ import SyncModel
 import SyncPlanner
 import SyncPlugins
 import SyncStore
+import SyncSystem
 
 /// Brings a destination to what a manifest names. The one place that knows the order of the steps:
 ///

@@ -5,6 +5,7 @@ import SyncModel
 import SyncPlanner
 import SyncPlugins
 import SyncStore
+import SyncSystem
 import SyncUnpack
 import Synchronization
 

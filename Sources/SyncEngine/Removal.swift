@@ -1,6 +1,7 @@
 import CPosix
 import SyncFiles
 import SyncModel
+import SyncSystem
 
 /// Removes files that we installed, as long as nobody has changed them since. Paths of the index are reached like
 /// every other, by descriptor (V10).

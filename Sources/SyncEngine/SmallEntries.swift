@@ -2,6 +2,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// Makes what needs no bytes from anywhere: links and empty files.
 struct SmallEntries: Sendable {

@@ -1,4 +1,5 @@
 import CPosix
+import SyncSystem
 
 /// A file in a directory that grows at its end, through a buffer of 64 KiB. It is made when the buffer is full for
 /// the first time, or when its descriptor is asked for. The first failure is kept; nothing is written after it.

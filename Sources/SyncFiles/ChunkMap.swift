@@ -1,5 +1,6 @@
 import CPosix
 package import SyncModel
+import SyncSystem
 
 /// `.syncagent/chunks`: of which chunks the large files here were made, by the files' digests.
 ///

@@ -1,4 +1,5 @@
 import CPosix
+package import SyncSystem
 
 /// The directory that a session keeps in step, by descriptor: nothing below is reached through a path that
 /// leaves it (V5–V8).
@@ -40,13 +41,13 @@ package final class Destination: Sendable {
         guard root >= 0 else { throw .last("open the destination", path) }
         var state: Int32 = -1
         do throws(FileError) {
-            guard let status = SyncFiles.status(root) else { throw .last("look at the destination", path) }
-            if create, mkdirat(root, stateName, 0o700) != 0, errno != EEXIST {
+            guard let status = SyncSystem.status(root) else { throw .last("look at the destination", path) }
+            if create, mkdirat(root, stateName, 0o700) != 0, sa_errno() != EEXIST {
                 throw .last("create", path + "/" + stateName)
             }
             state = sa_openat(root, stateName, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
-            if state < 0, create || errno != ENOENT { throw .last("open", path + "/" + stateName) }
-            if create, mkdirat(state, "staging", 0o700) != 0, errno != EEXIST {
+            if state < 0, create || sa_errno() != ENOENT { throw .last("open", path + "/" + stateName) }
+            if create, mkdirat(state, "staging", 0o700) != 0, sa_errno() != EEXIST {
                 throw .last("create", path + "/" + stateName + "/staging")
             }
             return Destination(path: path, root: root, state: state, status: status)
@@ -62,8 +63,8 @@ package final class Destination: Sendable {
         var prefix = path.hasPrefix("/") ? "/" : ""
         for component in path.split(separator: "/") {
             prefix += prefix.isEmpty || prefix.hasSuffix("/") ? String(component) : "/" + component
-            guard mkdir(prefix, 0o777) != 0, errno != EEXIST else { continue }
-            let code = errno
+            guard mkdir(prefix, 0o777) != 0, sa_errno() != EEXIST else { continue }
+            let code = sa_errno()
             if access(prefix, F_OK) != 0 {
                 throw FileError(step: "create the destination", path: prefix, code: code)
             }
@@ -82,7 +83,7 @@ package final class Destination: Sendable {
             _ = note.withCString { pwrite(raw, $0, note.utf8.count, 0) }
             return Descriptor(owning: raw)
         }
-        let code = errno
+        let code = sa_errno()
         close(raw)
         if code == EAGAIN || code == EACCES || code == EWOULDBLOCK { return nil }
         throw FileError(step: "lock", path: path + "/.syncagent/lock", code: code)

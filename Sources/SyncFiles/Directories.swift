@@ -1,4 +1,5 @@
 import CPosix
+package import SyncSystem
 
 /// Opens directories below a destination, each once while it is needed, and makes missing ones.
 ///
@@ -73,7 +74,7 @@ package final class Directories {
     private func openOrMake(_ path: [UInt8], create: Bool) throws(FileError) -> Int32? {
         let descriptor = openBeneath(path)
         if descriptor >= 0 { return descriptor }
-        guard errno == ENOENT else { throw Self.error("enter", path) }
+        guard sa_errno() == ENOENT else { throw Self.error("enter", path) }
         guard create else { return nil }
         let slash = path.lastIndex(of: 0x2F)
         let parent = slash.map { Array(path[..<$0]) } ?? []
@@ -90,7 +91,7 @@ package final class Directories {
         defer { if above != root, open[parent] == nil { close(above) } }
         if Self.withCString(name, { mkdirat(above, $0, 0o777) }) == 0 {
             made += 1
-        } else if errno != EEXIST {
+        } else if sa_errno() != EEXIST {
             throw Self.error("create directory", path)
         }
         let opened = Self.withCString(name) { sa_openat(above, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0) }
@@ -101,7 +102,7 @@ package final class Directories {
     private func openBeneath(_ path: [UInt8]) -> Int32 {
         #if os(Linux)
             let descriptor = Self.withCString(path) { sa_openat_beneath(root, $0, O_RDONLY | O_DIRECTORY, 0) }
-            if descriptor >= 0 || (errno != ENOSYS && errno != EPERM) { return descriptor }
+            if descriptor >= 0 || (sa_errno() != ENOSYS && sa_errno() != EPERM) { return descriptor }
         #endif
         return openStepwise(path)
     }
@@ -113,9 +114,9 @@ package final class Directories {
             let next = Self.withCString(Array(component)) {
                 sa_openat(current, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
             }
-            let code = errno
+            let code = sa_errno()
             if current != root { close(current) }
-            errno = code
+            sa_set_errno(code)
             if next < 0 { return -1 }
             current = next
         }
@@ -133,7 +134,7 @@ package final class Directories {
 
     private static func error(_ step: String, _ path: [UInt8]) -> FileError {
         let text = String(decoding: path, as: UTF8.self)
-        switch errno {
+        switch sa_errno() {
         case ELOOP:
             return FileError(
                 step: step,

@@ -1,5 +1,6 @@
 package import SyncDigest
 package import SyncModel
+import SyncSystem
 
 /// The SHA-256 of a part of an open file.
 ///

@@ -1,4 +1,5 @@
 import CPosix
+package import SyncSystem
 
 /// A hook's own word that its work for one run is done: an empty file in `.syncagent/receipts`.
 ///

@@ -1,6 +1,7 @@
 import CPosix
 import SyncDigest
 package import SyncModel
+package import SyncSystem
 
 /// What a run has put in place since the index was written: `.syncagent/index.log`, one frame a commit batch.
 ///

@@ -1,4 +1,5 @@
 package import SyncModel
+package import SyncSystem
 
 /// What was true of one path when its content was last verified.
 ///

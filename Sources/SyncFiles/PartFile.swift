@@ -1,6 +1,7 @@
 import CPosix
 package import SyncDigest
 package import SyncModel
+package import SyncSystem
 import Synchronization
 
 /// A large file while it is put together from blobs that may come in any order, from several workers.
@@ -145,7 +146,7 @@ package final class PartFile: Sendable {
     package func share(_ range: Range<UInt64>, from source: Int32, at offset: UInt64) -> Int32 {
         let length = range.upperBound - range.lowerBound
         guard sa_clone_range(descriptor.raw, range.lowerBound, source, offset, length) == 0 else {
-            return errno
+            return sa_errno()
         }
         state.withLock { state in
             guard state.isSparse else { return }
@@ -247,7 +248,7 @@ package final class PartFile: Sendable {
                     return FileError(
                         step: "read back",
                         path: staged.name.text,
-                        code: read < 0 ? errno : 0,
+                        code: read < 0 ? sa_errno() : 0,
                         remark: read < 0 ? nil : "it became shorter"
                     )
                 }

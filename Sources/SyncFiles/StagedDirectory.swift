@@ -1,5 +1,6 @@
 import CPosix
 package import SyncModel
+package import SyncSystem
 
 extension Staging {
     /// A directory under construction: `.syncagent/staging/dir-<key>/`, its files under their final names.
@@ -70,8 +71,8 @@ extension Staging {
         var code: Int32 = 0
         if !bytes.isEmpty { code = writeAll(raw, bytes, at: 0) }
         let found = code == 0 ? status(raw) : nil
-        if code == 0, found == nil { code = errno }
-        if close(raw) != 0, code == 0 { code = errno }
+        if code == 0, found == nil { code = sa_errno() }
+        if close(raw) != 0, code == 0 { code = sa_errno() }
         guard code == 0, let found else {
             _ = target.withPath(leaf) { unlinkat(directory, $0, 0) }
             throw FileError(step: "write", path: shown(leaf, target), code: code)
@@ -105,12 +106,13 @@ extension Staging {
         target.withPath(leaf) { path in
             let result = call(path)
             guard result < 0 else { return result }
-            if errno == ENOENT {
-                guard target.withPath(nil, { mkdirat(directory, $0, 0o777) }) == 0 || errno == EEXIST else {
+            if sa_errno() == ENOENT {
+                guard target.withPath(nil, { mkdirat(directory, $0, 0o777) }) == 0 || sa_errno() == EEXIST
+                else {
                     return -1
                 }
             } else {
-                guard errno == EEXIST else { return -1 }
+                guard sa_errno() == EEXIST else { return -1 }
                 _ = unlinkat(directory, path, 0)
             }
             return call(path)
@@ -134,7 +136,7 @@ extension Staging {
             for (position, byte) in name.enumerated() { buffer[position] = CChar(bitPattern: byte) }
             buffer[name.count] = 0
             let text = UnsafePointer(buffer.baseAddress.unsafelyUnwrapped)
-            return target.withPath { sa_rename(directory, $0, parent, text) == 0 ? 0 : errno }
+            return target.withPath { sa_rename(directory, $0, parent, text) == 0 ? 0 : sa_errno() }
         }
     }
 
@@ -146,7 +148,7 @@ extension Staging {
         of target: Directory,
         into other: Int32
     ) -> Int32 {
-        target.withPath(leaf) { sa_rename(directory, $0, other, leaf) == 0 ? 0 : errno }
+        target.withPath(leaf) { sa_rename(directory, $0, other, leaf) == 0 ? 0 : sa_errno() }
     }
 
     /// Removes one file of a directory; a missing one is no matter.

@@ -1,5 +1,6 @@
 import CPosix
 package import SyncModel
+package import SyncSystem
 import Synchronization
 
 /// Where unfinished bytes live: `.syncagent/staging/`, on the destination's filesystem.
@@ -48,7 +49,9 @@ package final class Staging: Sendable {
     }
 
     private static func lane(_ name: String, in directory: Int32, path: String) throws(FileError) -> Int32 {
-        if mkdirat(directory, name, 0o700) != 0, errno != EEXIST { throw .last("create", "\(path)/\(name)") }
+        if mkdirat(directory, name, 0o700) != 0, sa_errno() != EEXIST {
+            throw .last("create", "\(path)/\(name)")
+        }
         let raw = sa_openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
         guard raw >= 0 else { throw .last("open", "\(path)/\(name)") }
         return raw
@@ -93,7 +96,7 @@ package final class Staging: Sendable {
         guard raw >= 0 else { throw .last("create", shown(file)) }
         var code: Int32 = 0
         if !bytes.isEmpty { code = writeAll(raw, bytes, at: 0) }
-        if close(raw) != 0, code == 0 { code = errno }
+        if close(raw) != 0, code == 0 { code = sa_errno() }
         guard code == 0 else {
             remove(file)
             throw FileError(step: "write", path: shown(file), code: code)
@@ -106,7 +109,7 @@ package final class Staging: Sendable {
         return file.name.withCString { name in
             let flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW
             let raw = sa_openat(descriptor(lane: file.lane), name, flags, mode)
-            guard raw < 0, errno == EEXIST else { return raw }
+            guard raw < 0, sa_errno() == EEXIST else { return raw }
             _ = unlinkat(descriptor(lane: file.lane), name, 0)
             return sa_openat(descriptor(lane: file.lane), name, flags, mode)
         }
@@ -116,9 +119,9 @@ package final class Staging: Sendable {
     package func link(to target: String, as file: File) throws(FileError) {
         let code: Int32 = file.name.withCString { name in
             if symlinkat(target, descriptor(lane: file.lane), name) == 0 { return 0 }
-            guard errno == EEXIST else { return errno }
+            guard sa_errno() == EEXIST else { return sa_errno() }
             _ = unlinkat(descriptor(lane: file.lane), name, 0)
-            return symlinkat(target, descriptor(lane: file.lane), name) == 0 ? 0 : errno
+            return symlinkat(target, descriptor(lane: file.lane), name) == 0 ? 0 : sa_errno()
         }
         guard code == 0 else { throw FileError(step: "create link", path: shown(file), code: code) }
     }
@@ -136,7 +139,7 @@ package final class Staging: Sendable {
     /// Moves a staged file to `name` in `directory`, replacing what is there. rename(2): old or new, never none.
     package func rename(_ file: File, to name: UnsafePointer<CChar>, in directory: Int32) -> Int32 {
         file.name.withCString {
-            sa_rename(descriptor(lane: file.lane), $0, directory, name) == 0 ? 0 : errno
+            sa_rename(descriptor(lane: file.lane), $0, directory, name) == 0 ? 0 : sa_errno()
         }
     }
 
@@ -160,19 +163,4 @@ package final class Staging: Sendable {
 
     /// The staged file's path, for messages.
     package func shown(_ file: File) -> String { "\(path)/\(file.lane)/\(file.name.text)" }
-}
-
-/// Names in a directory, without `.` and `..`. readdir(3).
-package func directoryEntries(_ directory: Int32) -> [String] {
-    let copy = sa_openat(directory, ".", O_RDONLY | O_DIRECTORY, 0)
-    guard copy >= 0, let stream = fdopendir(copy) else { return [] }
-    defer { closedir(stream) }
-    var names: [String] = []
-    while let entry = readdir(stream) {
-        let name = withUnsafePointer(to: &entry.pointee.d_name) {
-            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-        }
-        if name != ".", name != ".." { names.append(name) }
-    }
-    return names
 }

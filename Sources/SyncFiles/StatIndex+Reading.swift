@@ -1,6 +1,7 @@
 import CPosix
 import SyncDigest
 import SyncModel
+import SyncSystem
 
 extension StatIndex {
     /// Forgets what is known about the files; they are hashed again when they are wanted.

@@ -1,6 +1,7 @@
 import CPosix
 import SyncDigest
 import SyncModel
+package import SyncSystem
 
 /// Takes records in ``PathOrder`` and writes them as `.syncagent/index`, whole or not at all.
 ///
@@ -100,7 +101,7 @@ package struct StatIndexWriter: ~Copyable {
     private static func stamp(of descriptor: Int32, after newest: Int64) -> Int64 {
         var tries = 0
         while true {
-            guard let status = SyncFiles.status(descriptor) else { return 0 }
+            guard let status = SyncSystem.status(descriptor) else { return 0 }
             if status.changed > newest || tries == 25 { return status.changed }
             tries += 1
             usleep(2_000)

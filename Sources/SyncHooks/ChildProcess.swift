@@ -29,7 +29,7 @@ struct ChildProcess: ~Copyable {
         let directory = try Opened(directory: invocation.directory)
         let input = try Opened(holding: invocation.input)
         var ends: [Int32] = [-1, -1]
-        guard sa_pipe(&ends) == 0 else { throw .system("make a pipe for", program, errno) }
+        guard sa_pipe(&ends) == 0 else { throw .system("make a pipe for", program, sa_errno()) }
         let child = Self.spawn(
             program,
             &arguments,
@@ -38,7 +38,7 @@ struct ChildProcess: ~Copyable {
             input.descriptor,
             ends[1]
         )
-        let code = errno
+        let code = sa_errno()
         close(ends[1])
         guard child > 0 else {
             close(ends[0])
@@ -68,10 +68,10 @@ struct ChildProcess: ~Copyable {
                 output,
                 0o022
             )
-            if child > 0 || errno != ETXTBSY { return child }
+            if child > 0 || sa_errno() != ETXTBSY { return child }
             usleep(10_000)
         }
-        errno = ETXTBSY
+        sa_set_errno(ETXTBSY)
         return -1
     }
 
@@ -81,7 +81,7 @@ struct ChildProcess: ~Copyable {
     /// Whether any process, a zombie too, is left in the group. kill(2), signal 0.
     ///
     /// Asked right after the leader was reaped: while a member is left, the number is not given to another.
-    var groupIsEmpty: Bool { kill(-identifier, 0) != 0 && errno == ESRCH }
+    var groupIsEmpty: Bool { kill(-identifier, 0) != 0 && sa_errno() == ESRCH }
 
     /// Takes the leader's end; `nil` while it runs.
     func reap() -> HookOutcome.End? {
@@ -122,8 +122,8 @@ private struct Opened: ~Copyable {
             let count = bytes.withUnsafeBytes { buffer in
                 pwrite(file, buffer.baseAddress?.advanced(by: done), buffer.count - done, off_t(done))
             }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return count < 0 ? errno : EIO }
+            if count < 0, sa_errno() == EINTR { continue }
+            guard count > 0 else { return count < 0 ? sa_errno() : EIO }
             done += count
         }
         return 0
@@ -131,10 +131,10 @@ private struct Opened: ~Copyable {
 
     private static func above2(_ low: Int32, _ step: String, _ subject: String) throws(ProgramError) -> Int32
     {
-        guard low >= 0 else { throw .system(step, subject, errno) }
+        guard low >= 0 else { throw .system(step, subject, sa_errno()) }
         if low > 2 { return low }
         let high = sa_duplicate_above2(low)
-        let code = errno
+        let code = sa_errno()
         close(low)
         guard high >= 0 else { throw .system(step, subject, code) }
         return high

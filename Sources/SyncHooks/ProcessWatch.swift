@@ -91,7 +91,7 @@ struct ProcessWatch: ~Copyable {
                 let count = read(child.output, buffer.baseAddress, buffer.count)
                 if count > 0 {
                     capture.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-                } else if count < 0, errno == EAGAIN || errno == EINTR {
+                } else if count < 0, sa_errno() == EAGAIN || sa_errno() == EINTR {
                     return
                 } else {
                     outputIsOpen = false

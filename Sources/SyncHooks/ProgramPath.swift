@@ -69,7 +69,7 @@ private func check(
     if let destination { tree = try PathWalk.physical(destination) }
     let real = try PathWalk.physical(path, role: role, outside: tree)
     var status = stat()
-    guard stat(real, &status) == 0 else { throw .system("run", path, errno) }
+    guard stat(real, &status) == 0 else { throw .system("run", path, sa_errno()) }
     guard sa_file_kind(&status) == 0 else {
         throw ProgramError(
             code: .notAFile,
@@ -77,7 +77,7 @@ private func check(
             message: "The \(role) '\(escaped(path))' is not a file."
         )
     }
-    guard access(real, X_OK) == 0 else { throw .system("run", path, errno) }
+    guard access(real, X_OK) == 0 else { throw .system("run", path, sa_errno()) }
     return real
 }
 

@@ -4,6 +4,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// Reads the parts of a base out of its packs, in the output directory or beside the base.
 enum BaseParts {

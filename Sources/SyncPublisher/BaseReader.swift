@@ -3,6 +3,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// Reads content of the base's files out of its packs, those that are in the output directory. One thread.
 final class BaseReader {

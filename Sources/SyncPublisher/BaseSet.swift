@@ -4,6 +4,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// The manifest whose packs are reused, and which of its packs can be.
 struct BaseSet {

@@ -3,6 +3,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// What one thread needs to make deltas: contexts, memory, and the base's packs. About **4 MiB**.
 final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` has it, and is joined.

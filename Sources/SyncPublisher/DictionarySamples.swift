@@ -2,6 +2,7 @@ import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// Reads pieces of a set, evenly over all of it in path order: what a dictionary is made of and tried on.
 ///

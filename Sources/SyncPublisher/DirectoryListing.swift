@@ -1,5 +1,6 @@
 import CPosix
 import SyncFiles
+import SyncSystem
 
 /// What is in one directory, by name order; read at once, so that the directory need not stay open.
 struct DirectoryListing {
@@ -72,7 +73,7 @@ struct DirectoryListing {
         let length = strlen(name)
         if name[0] == 0x2E, length == 1 || (length == 2 && name[1] == 0x2E) { return }
         let status: FileStatus
-        switch SyncFiles.status(descriptor, name) {
+        switch SyncSystem.status(descriptor, name) {
         case .success(let found?): status = found
         case .success(nil): return
         case .failure(let code):

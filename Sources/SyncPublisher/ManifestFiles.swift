@@ -4,6 +4,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// Writes `manifest.json` and `manifest.json.zst` from what the run has found out.
 struct ManifestFiles {

@@ -2,6 +2,7 @@ import CPosix
 import SyncDigest
 import SyncFiles
 import SyncModel
+import SyncSystem
 
 /// The directory that is published to: one publisher at a time, temporary names, manifest last.
 ///

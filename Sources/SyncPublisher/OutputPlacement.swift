@@ -1,6 +1,7 @@
 import CPosix
 import SyncFiles
 import SyncModel
+import SyncSystem
 
 /// Whether source and output are apart: a set must not contain what is made of it.
 enum OutputPlacement {

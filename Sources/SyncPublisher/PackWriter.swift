@@ -3,6 +3,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// Writes blobs one behind the other into packs, hashing on the way; a full pack is closed and named.
 ///

@@ -2,6 +2,7 @@ import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// Moves what is still needed out of packs that are mostly dead, or small, into new ones, in path order.
 ///

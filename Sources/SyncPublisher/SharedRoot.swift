@@ -1,5 +1,6 @@
 import CPosix
 import SyncFiles
+import SyncSystem
 
 /// The source directory for several threads; a descriptor may be used from any.
 final class SharedRoot: Sendable {

@@ -3,6 +3,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// Makes jobs of the tree, in path order: groups of small files, chunks of large ones.
 ///

@@ -1,5 +1,6 @@
 import CPosix
 import SyncFiles
+import SyncSystem
 
 /// The source directory, and the one way to open what is below it: never through a symbolic link.
 struct SourceRoot: ~Copyable, Sendable {

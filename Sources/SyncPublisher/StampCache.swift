@@ -2,6 +2,7 @@ import CPosix
 import SyncDigest
 import SyncFiles
 import SyncModel
+import SyncSystem
 
 /// What files looked like when they were last read, with their digests; so that files nobody touched need not be
 /// read again.

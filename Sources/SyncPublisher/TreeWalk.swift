@@ -2,6 +2,7 @@ import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// Finds every file and link below the source directory, in path order, and everything that cannot be published.
 ///

@@ -1,6 +1,7 @@
 import CPosix
 import SyncFiles
 import SyncModel
+import SyncSystem
 
 /// Does jobs until there are none: reads small files, hashes, compresses.
 struct Worker: ~Copyable {

@@ -3,32 +3,35 @@ import Testing
 /// The arrows of the package: which modules a target's files may name. What is not listed is a mistake.
 private let allowedImports: [String: Set<String>] = [
     "SyncModel": [],
+    "SyncSystem": ["SyncModel", "CPosix"],
     "SyncPlugins": ["SyncModel"],
     "SyncManifest": ["SyncModel"],
     "SyncPlanner": ["SyncModel", "SyncManifest"],
     "SyncDigest": ["SyncModel", "COpenSSL"],
     "SyncCompression": ["SyncModel", "CZstd"],
-    "SyncTransfer": ["SyncModel", "SyncPlugins", "CCurl", "CPosix", "Dispatch"],
+    "SyncTransfer": ["SyncModel", "SyncPlugins", "CCurl", "SyncSystem", "CPosix", "Dispatch"],
     // What people configure, put into the transport's words.
-    "SyncSettings": ["SyncModel", "SyncPlugins", "SyncTransfer", "Foundation"],
-    "SyncFiles": ["SyncModel", "SyncDigest", "CPosix"],
-    "SyncUnpack": ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"],
+    "SyncSettings": ["SyncModel", "SyncSystem", "SyncPlugins", "SyncTransfer", "Foundation"],
+    "SyncFiles": ["SyncModel", "SyncDigest", "SyncSystem", "CPosix"],
+    "SyncUnpack": [
+        "SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "SyncSystem", "CPosix",
+    ],
     // GRDB takes and gives bytes as Foundation's Data.
-    "SyncStore": ["SyncModel", "GRDB", "CPosix", "CSQLite", "Foundation"],
+    "SyncStore": ["SyncModel", "GRDB", "SyncSystem", "CPosix", "CSQLite", "Foundation"],
     // Reads the store, shows and tells; events are JSON, which is Foundation's to parse.
     "SyncReport": ["SyncModel", "SyncStore", "Foundation"],
-    "SyncHooks": ["SyncModel", "SyncPlugins", "Subprocess", "CPosix"],
+    "SyncHooks": ["SyncModel", "SyncPlugins", "Subprocess", "SyncSystem", "CPosix"],
     // Starts programs as hooks are started; waits for answers with Dispatch's semaphore.
-    "SyncPluginProcess": ["SyncModel", "SyncPlugins", "SyncHooks", "CPosix", "Dispatch"],
+    "SyncPluginProcess": ["SyncModel", "SyncPlugins", "SyncHooks", "SyncSystem", "CPosix", "Dispatch"],
     // Asks plugins, those that are programs as well, from several threads at once.
     "SyncPluginChecks": ["SyncPlugins", "SyncPluginProcess", "SyncModel", "Dispatch"],
     "SyncPublisher": [
-        "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
+        "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "SyncSystem", "CPosix",
     ],
     // Not SyncTransfer and not SyncHooks: they arrive as plugins, so the engine is tested without libcurl.
     "SyncEngine": [
         "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
-        "SyncUnpack", "SyncFiles", "SyncStore", "CPosix",
+        "SyncUnpack", "SyncFiles", "SyncStore", "SyncSystem", "CPosix",
     ],
     "SyncServer": [
         "SyncModel", "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "NIOHTTPTypes",
@@ -38,9 +41,11 @@ private let allowedImports: [String: Set<String>] = [
     // JSON on the socket is Foundation's.
     "SyncControl": ["SyncModel", "Foundation"],
     // Time zones are Foundation's: their data and its forms are the system's matter.
-    "SyncSchedule": ["SyncModel", "CPosix", "Foundation"],
+    "SyncSchedule": ["SyncModel", "SyncSystem", "CPosix", "Foundation"],
     // Threads are Foundation's, waiting for one with a deadline is Dispatch's; the calendar is SyncSchedule's.
-    "SyncConditions": ["SyncModel", "SyncPlugins", "SyncSchedule", "CPosix", "Dispatch", "Foundation"],
+    "SyncConditions": [
+        "SyncModel", "SyncPlugins", "SyncSchedule", "SyncSystem", "CPosix", "Dispatch", "Foundation",
+    ],
     // Threads are Foundation's.
     "SyncDaemon": [
         "SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncReport",
@@ -49,11 +54,12 @@ private let allowedImports: [String: Set<String>] = [
     ],
     // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.
     "SyncControlServer": [
-        "SyncModel", "SyncControl", "CPosix", "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore",
+        "SyncModel", "SyncControl", "SyncSystem", "CPosix", "Hummingbird", "HummingbirdCore", "HTTPTypes",
+        "NIOCore",
         "NIOPosix", "Logging", "ServiceLifecycle",
     ],
     // For programs: the control API and libcurl, nothing of the agent itself. JSON and threads are Foundation's.
-    "SyncAgent": ["SyncModel", "SyncControl", "CPosix", "CCurl", "Foundation"],
+    "SyncAgent": ["SyncModel", "SyncControl", "SyncSystem", "CPosix", "CCurl", "Foundation"],
     // The one composition root.
     "SyncCommands": [
         "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncHooks",
@@ -62,17 +68,18 @@ private let allowedImports: [String: Set<String>] = [
         "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncConditions",
         "SyncPluginProcess",
         "SyncPluginChecks",
-        "SyncReport", "CPosix", "ArgumentParser", "Logging", "Foundation",
+        "SyncReport", "SyncSystem", "CPosix", "ArgumentParser", "Logging", "Foundation",
     ],
     "syncagent": ["SyncCommands"],
     "SyncTestKit": [
-        "SyncModel", "SyncPlugins", "SyncManifest", "SyncDigest", "SyncCompression", "CPosix", "CLibSSL",
+        "SyncModel", "SyncPlugins", "SyncManifest", "SyncDigest", "SyncCompression", "SyncSystem", "CPosix",
+        "CLibSSL",
         "Foundation",
     ],
     // Each inner piece by itself, as its target has it; processes are Foundation's.
     "SyncBenchmarks": [
         "SyncBenchmarkAllocations", "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest",
-        "SyncCompression", "SyncFiles", "SyncUnpack", "SyncEngine", "CPosix", "Foundation",
+        "SyncCompression", "SyncFiles", "SyncUnpack", "SyncEngine", "SyncSystem", "CPosix", "Foundation",
     ],
 ]
 

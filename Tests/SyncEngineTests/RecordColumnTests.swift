@@ -2,6 +2,7 @@ import Foundation
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 import SyncTestKit
 import Testing
 
@@ -12,7 +13,7 @@ struct RecordColumnTests {
     private static func record(_ inode: UInt64) throws -> IndexRecord {
         let root = open("/", O_RDONLY)
         defer { close(root) }
-        let found = SyncFiles.status(root)
+        let found = SyncSystem.status(root)
         var record = IndexRecord(status: try #require(found), digest: .zero, kind: .file, installed: true)
         record.status.inode = inode
         return record

@@ -1,6 +1,7 @@
 import Foundation
 import SyncFiles
 import SyncModel
+import SyncSystem
 import SyncTestKit
 import Testing
 

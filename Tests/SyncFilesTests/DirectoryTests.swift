@@ -1,5 +1,6 @@
 import Foundation
 import SyncFiles
+import SyncSystem
 import SyncTestKit
 import SyncUnpack
 import Synchronization
@@ -43,7 +44,7 @@ struct DirectoryTests {
                     try fixture.directory("d\(number)/sub", create: true, with: directories)
                 )
                 let expected = try #require(fixture.status("d\(number)/sub"))
-                let found = SyncFiles.status(descriptor)
+                let found = SyncSystem.status(descriptor)
                 #expect(found?.inode == expected.inode, "round \(round)")
             }
         }

@@ -1,6 +1,7 @@
 import SyncDigest
 import SyncFiles
 import SyncModel
+import SyncSystem
 import SyncTestKit
 
 /// A destination of a test's own.
@@ -22,7 +23,7 @@ struct FilesFixture {
 
     /// The status of a path below the destination.
     func status(_ path: String) -> FileStatus? {
-        guard case .success(let found) = SyncFiles.status(destination.root, path) else { return nil }
+        guard case .success(let found) = SyncSystem.status(destination.root, path) else { return nil }
         return found
     }
 

@@ -1,6 +1,7 @@
 import Foundation
 import SyncDigest
 import SyncFiles
+import SyncSystem
 import SyncTestKit
 import SyncUnpack
 import Synchronization

@@ -1,6 +1,7 @@
 import Foundation
 import SyncFiles
 import SyncModel
+import SyncSystem
 import SyncTestKit
 import Testing
 
@@ -14,7 +15,7 @@ struct StatIndexTests {
     private func record(_ number: Int, kind: IndexRecord.Kind = .file, installed: Bool = true) throws
         -> IndexRecord
     {
-        let found = SyncFiles.status(fixture.destination.root)
+        let found = SyncSystem.status(fixture.destination.root)
         let status = try #require(found)
         var record = IndexRecord(
             status: status,

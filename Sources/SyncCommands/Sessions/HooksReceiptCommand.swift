@@ -2,6 +2,7 @@ import ArgumentParser
 import SyncFiles
 import SyncModel
 import SyncStore
+import SyncSystem
 
 /// `syncagent hooks receipt`: a hook's word that its work is done, so that it is not called again.
 struct HooksReceiptCommand: AsyncParsableCommand {

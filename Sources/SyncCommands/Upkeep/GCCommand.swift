@@ -5,6 +5,7 @@ import SyncFiles
 import SyncModel
 import SyncReport
 import SyncStore
+import SyncSystem
 
 /// `syncagent gc`: gives back what nobody needs any more.
 struct GCCommand: AsyncParsableCommand {

@@ -4,6 +4,7 @@ import SyncDaemon
 import SyncFiles
 import SyncModel
 import SyncStore
+import SyncSystem
 
 extension Examination {
     /// Each session: its destination, who works on it, what waits and why.

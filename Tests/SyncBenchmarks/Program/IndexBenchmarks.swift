@@ -1,6 +1,7 @@
 import CPosix
 import SyncFiles
 import SyncModel
+import SyncSystem
 
 /// What is known of the files that are here: read, looked up, compared with the file system.
 enum IndexBenchmarks {
@@ -17,7 +18,7 @@ enum IndexBenchmarks {
     ) {
         let place = try ScratchDirectory()
         let destination = try Destination.open(path: place.path, create: true)
-        guard let status = SyncFiles.status(destination.root) else { throw WrongResult("no status") }
+        guard let status = SyncSystem.status(destination.root) else { throw WrongResult("no status") }
         var writer = StatIndexWriter(in: destination)
         for index in 0..<files {
             let record = IndexRecord(status: status, digest: .zero, kind: .file, installed: true)
@@ -54,7 +55,7 @@ enum IndexBenchmarks {
             let descriptor = String(decoding: path[cut...], as: UTF8.self).withCString {
                 sa_openat(parent, $0, O_WRONLY | O_CREAT, 0o644)
             }
-            guard descriptor >= 0, let status = SyncFiles.status(descriptor) else {
+            guard descriptor >= 0, let status = SyncSystem.status(descriptor) else {
                 throw WrongResult("no file")
             }
             close(descriptor)

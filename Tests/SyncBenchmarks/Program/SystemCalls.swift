@@ -1,4 +1,5 @@
 import Foundation
+import SyncSystem
 
 /// Counts the system calls of a process, with strace where that is installed and may trace.
 enum SystemCalls {

@@ -21,11 +21,8 @@ package struct FileError: Error, Equatable, Sendable {
 
     /// The error behind the errno of the call that just failed.
     package static func last(_ step: String, _ path: String) -> FileError {
-        FileError(step: step, path: path, code: errno)
+        FileError(step: step, path: path, code: sa_errno())
     }
-
-    /// Whether the disk, the inodes or the quota are used up (F061, F063, F075).
-    package var isOutOfSpace: Bool { code == ENOSPC || code == EDQUOT }
 }
 
 extension FileError: CustomStringConvertible {

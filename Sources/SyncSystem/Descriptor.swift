@@ -22,7 +22,7 @@ package struct Descriptor: ~Copyable, Sendable {
 package func retryingOnInterrupt(_ call: () -> Int) -> Int {
     while true {
         let result = call()
-        if result == -1, errno == EINTR { continue }
+        if result == -1, sa_errno() == EINTR { continue }
         return result
     }
 }
@@ -37,7 +37,7 @@ package func writeAll(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, at o
         let written = retryingOnInterrupt {
             pwrite(descriptor, bytes.baseAddress?.advanced(by: done), bytes.count - done, start)
         }
-        if written < 0 { return errno }
+        if written < 0 { return sa_errno() }
         if written == 0 { return EIO }
         done += written
     }
@@ -53,7 +53,7 @@ package func readFully(_ descriptor: Int32, into target: UnsafeMutableRawBufferP
     var done = 0
     while done < target.count {
         guard let start = off_t(exactly: offset &+ UInt64(done)) else {
-            errno = EFBIG
+            sa_set_errno(EFBIG)
             return -1
         }
         let count = retryingOnInterrupt {

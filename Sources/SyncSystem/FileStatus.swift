@@ -41,7 +41,8 @@ package func status(
 ) -> Result<FileStatus?, FileSystemCode> {
     var buffer = stat()
     guard fstatat(directory, name, &buffer, AT_SYMLINK_NOFOLLOW) == 0 else {
-        return errno == ENOENT || errno == ENOTDIR ? .success(nil) : .failure(FileSystemCode(errno: errno))
+        return sa_errno() == ENOENT || sa_errno() == ENOTDIR
+            ? .success(nil) : .failure(FileSystemCode(errno: sa_errno()))
     }
     return .success(FileStatus(buffer))
 }

@@ -1,0 +1,172 @@
+package import CPosix
+import SyncModel
+
+/// What must hold of a file before a byte of it is read or written. A name proves nothing: whoever can write to the
+/// directory can put a link, a FIFO, a sparse monster or somebody else's file there.
+///
+/// Every file of our own, and every file that tells us what to do, is opened by ``openFile(_:in:_:mode:trust:)`` with
+/// one of these.
+package struct FileTrust: Sendable {
+    /// Whose it may be.
+    package enum Owner: Sendable { case user, userOrRoot, anyone }
+
+    package let owner: Owner
+    /// Permission bits of which none may be set, as in chmod(2).
+    package let forbidden: mode_t
+    /// Whether the last component may be a symbolic link.
+    package let followsLinks: Bool
+
+    package init(owner: Owner, forbidden: mode_t, followsLinks: Bool) {
+        self.owner = owner
+        self.forbidden = forbidden
+        self.followsLinks = followsLinks
+    }
+
+    /// What this program keeps for itself, in `.syncagent` and in the state directory.
+    package static let state = FileTrust(owner: .user, forbidden: 0o022, followsLinks: false)
+    /// Unfinished content: its mode is that of the file it will be.
+    package static let staged = FileTrust(owner: .user, forbidden: 0, followsLinks: false)
+    /// What says how to work. Links are usual there.
+    package static let settings = FileTrust(owner: .userOrRoot, forbidden: 0o022, followsLinks: true)
+    /// Credentials and keys.
+    package static let secret = FileTrust(owner: .userOrRoot, forbidden: 0o077, followsLinks: true)
+    /// Data that is checked by its content, such as a manifest beside its packs.
+    package static let input = FileTrust(owner: .anyone, forbidden: 0, followsLinks: true)
+
+    /// Why a file or directory is refused; `nil` when it may be used.
+    ///
+    /// - Parameter shown: Its path, for the remedy.
+    func objection(to status: stat, shown: String) -> String? {
+        let user = geteuid()
+        let isOurs =
+            switch owner {
+            case .user: status.st_uid == user
+            case .userOrRoot: status.st_uid == user || status.st_uid == 0
+            case .anyone: true
+            }
+        guard isOurs else {
+            return "it belongs to another user (uid \(status.st_uid)); it must be yours"
+                + (owner == .userOrRoot ? " or root's" : "")
+        }
+        guard status.st_mode & forbidden == 0 else {
+            return forbidden & 0o044 != 0
+                ? "others may read it; run: chmod 600 \(shown)"
+                : "others may write to it; run: chmod go-w \(shown)"
+        }
+        return nil
+    }
+}
+
+/// Opens a regular file that has what `trust` asks for. Never waits for anybody: a FIFO is refused, not opened.
+///
+/// - Parameters:
+///   - path: Relative to `directory`, or absolute.
+///   - flags: As for open(2). `O_TRUNC` would change a file before it is looked at: cut it, or use
+///     ``createFile(_:in:_:mode:)``.
+///   - mode: Of a file that `O_CREAT` makes.
+/// - Throws: ``FileError``; with `ENOENT` when there is no such file, and with a remark when it is not to be trusted.
+package func openFile(
+    _ path: String,
+    in directory: Int32 = AT_FDCWD,
+    _ flags: Int32 = O_RDONLY,
+    mode: mode_t = 0o600,
+    trust: FileTrust
+) throws(FileError) -> Descriptor {
+    let raw = sa_openat(
+        directory,
+        path,
+        (flags & ~O_TRUNC) | O_NONBLOCK | O_NOCTTY | (trust.followsLinks ? 0 : O_NOFOLLOW),
+        mode
+    )
+    guard raw >= 0 else {
+        // FIFOs without a reader, sockets and devices without a driver: open(2).
+        if sa_errno() == ENXIO || sa_errno() == ENODEV { throw refusal(path, "it is not a regular file") }
+        if sa_errno() == ELOOP, !trust.followsLinks {
+            throw refusal(path, "it is a symbolic link; remove it")
+        }
+        throw .last("open", path)
+    }
+    let file = Descriptor(owning: raw)
+    var status = stat()
+    guard fstat(raw, &status) == 0 else { throw .last("look at", path) }
+    guard sa_file_kind(&status) == 0 else { throw refusal(path, "it is not a regular file") }
+    if let objection = trust.objection(to: status, shown: escaped(path)) { throw refusal(path, objection) }
+    return file
+}
+
+/// Makes a file under a name of ours; what stands there is removed, not written to: it may be a link to a file elsewhere.
+///
+/// - Throws: ``FileError``.
+package func createFile(
+    _ path: String,
+    in directory: Int32 = AT_FDCWD,
+    _ flags: Int32 = O_RDWR,
+    mode: mode_t = 0o600
+) throws(FileError) -> Descriptor {
+    let flags = flags | O_CREAT | O_EXCL | O_NOFOLLOW
+    var raw = sa_openat(directory, path, flags, mode)
+    if raw < 0, sa_errno() == EEXIST, unlinkat(directory, path, 0) == 0 || sa_errno() == ENOENT {
+        raw = sa_openat(directory, path, flags, mode)
+    }
+    guard raw >= 0 else { throw .last("create", path) }
+    return Descriptor(owning: raw)
+}
+
+/// The bytes of a whole file.
+///
+/// - Parameter limit: Most **bytes** it may have.
+/// - Throws: ``FileError``; with `ENOENT` when there is no such file.
+package func readFile(
+    _ path: String,
+    in directory: Int32 = AT_FDCWD,
+    trust: FileTrust,
+    limit: Int
+) throws(FileError) -> [UInt8] {
+    let file = try openFile(path, in: directory, trust: trust)
+    guard let size = status(file.raw)?.size else { throw .last("look at", path) }
+    guard let count = Int(exactly: size), count <= limit else {
+        throw refusal(
+            path,
+            "it has \(ByteCount(size)), more than the \(ByteCount(UInt64(limit))) it may have"
+        )
+    }
+    var read = 0
+    let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
+        read = readFully(file.raw, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
+        used = max(0, read)
+    }
+    guard read >= 0 else { throw .last("read", path) }
+    guard read == count else { throw refusal(path, "it became shorter while it was read") }
+    return bytes
+}
+
+/// Puts a file in the place of a former one, whole or not at all: written beside it, then rename(2).
+///
+/// - Parameters:
+///   - mode: What it has in the end, whatever the umask.
+///   - isDurable: Whether to fsync(2) before the rename.
+/// - Throws: ``FileError``; the former file is then as it was.
+package func replaceFile(
+    _ path: String,
+    with bytes: [UInt8],
+    mode: mode_t = 0o600,
+    isDurable: Bool = true
+) throws(FileError) {
+    // systemd, cron and our own readers pass over names with a dot first.
+    let slash = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
+    let temporary = "\(path[..<slash]).\(path[slash...]).\(getpid()).new"
+    let file = try createFile(temporary, O_WRONLY, mode: mode)
+    var error: FileError?
+    let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
+    if code != 0 { error = FileError(step: "write", path: path, code: code) }
+    if error == nil, mode != 0o600, fchmod(file.raw, mode) != 0 { error = .last("set the mode of", path) }
+    if error == nil, isDurable, fsync(file.raw) != 0 { error = .last("sync", path) }
+    if error == nil, rename(temporary, path) != 0 { error = .last("replace", path) }
+    guard let error else { return }
+    unlink(temporary)
+    throw error
+}
+
+func refusal(_ path: String, _ remark: String) -> FileError {
+    FileError(step: "use", path: path, code: EPERM, remark: remark)
+}

@@ -1,0 +1,83 @@
+package import CPosix
+import SyncModel
+
+/// Opens a directory that this user owns and that nobody else may write to: what stands in it is then our own word.
+///
+/// - Parameters:
+///   - path: Absolute, or relative to the working directory. Links on the way are followed.
+///   - create: Whether to make it, and what is missing above it, with mode 0700.
+/// - Throws: ``FileError``; with `ENOENT` when it is missing and not to be made.
+package func openPrivateDirectory(_ path: String, create: Bool) throws(FileError) -> Descriptor {
+    if create { try makeDirectories(path, mode: 0o700) }
+    let raw = sa_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0)
+    guard raw >= 0 else { throw .last("open", path) }
+    let directory = Descriptor(owning: raw)
+    try checkPrivate(raw, shown: path)
+    return directory
+}
+
+/// Checks that an open directory is this user's and that nobody else may write to it.
+///
+/// Root is no exception: in a directory of another user root would do what that user has put there.
+///
+/// - Throws: ``FileError`` that says what to do.
+package func checkPrivate(_ directory: Int32, shown: String) throws(FileError) {
+    var status = stat()
+    guard fstat(directory, &status) == 0 else { throw .last("look at", shown) }
+    if let objection = FileTrust.state.objection(to: status, shown: escaped(shown)) {
+        throw refusal(shown, objection)
+    }
+}
+
+/// Checks that nobody but this user and root can put another file in the place of `path`: the directory that it is in,
+/// and the one that its file is in where it is a link.
+///
+/// A directory that others may write to is fine with the sticky bit: there they can only add files of their own.
+///
+/// - Throws: ``FileError`` that says what to do.
+package func checkDirectory(of path: String) throws(FileError) {
+    try checkOneDirectory(of: path)
+    guard let real = realpath(path, nil) else { return }
+    defer { free(real) }
+    try checkOneDirectory(of: String(cString: real))
+}
+
+private func checkOneDirectory(of path: String) throws(FileError) {
+    let directory = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+    var status = stat()
+    guard stat(directory, &status) == 0 else {
+        if sa_errno() == ENOENT || sa_errno() == ENOTDIR { return }
+        throw .last("look at", directory)
+    }
+    let isSticky = status.st_mode & 0o1000 != 0  // S_ISVTX, inode(7).
+    let trust = FileTrust(owner: .userOrRoot, forbidden: isSticky ? 0 : 0o022, followsLinks: true)
+    if let objection = trust.objection(to: status, shown: escaped(directory)) {
+        throw refusal(path, "of its directory \(escaped(directory)): \(objection)")
+    }
+}
+
+/// Makes every missing directory of `path`, as mkdir(1) `-p` does.
+package func makeDirectories(_ path: String, mode: mode_t = 0o777) throws(FileError) {
+    var prefix = path.hasPrefix("/") ? "/" : ""
+    for component in path.split(separator: "/") {
+        prefix += prefix.isEmpty || prefix.hasSuffix("/") ? String(component) : "/" + component
+        guard mkdir(prefix, mode) != 0, sa_errno() != EEXIST else { continue }
+        let code = sa_errno()
+        if access(prefix, F_OK) != 0 { throw FileError(step: "create", path: prefix, code: code) }
+    }
+}
+
+/// Names in a directory, without `.` and `..`, in no order. readdir(3).
+package func directoryEntries(_ directory: Int32) -> [String] {
+    let copy = sa_openat(directory, ".", O_RDONLY | O_DIRECTORY, 0)
+    guard copy >= 0, let stream = fdopendir(copy) else { return [] }
+    defer { closedir(stream) }
+    var names: [String] = []
+    while let entry = readdir(stream) {
+        let name = withUnsafePointer(to: &entry.pointee.d_name) {
+            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+        }
+        if name != ".", name != ".." { names.append(name) }
+    }
+    return names
+}

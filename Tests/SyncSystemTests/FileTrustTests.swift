@@ -1,0 +1,181 @@
+import Glibc
+import SyncSystem
+import SyncTestKit
+import Testing
+
+@Suite("A file is looked at before it is used", .timeLimit(.minutes(1)))
+struct FileTrustTests {
+    private let root: TemporaryRoot
+
+    init() throws { root = try TemporaryRoot() }
+
+    private func make(_ name: String, _ text: String = "text", mode: mode_t = 0o600) throws -> String {
+        let path = root.path + "/" + name
+        try replaceFile(path, with: Array(text.utf8), mode: mode)
+        return path
+    }
+
+    private func refusal(_ path: String, _ trust: FileTrust, limit: Int = 100) -> String? {
+        do throws(FileError) {
+            _ = try readFile(path, trust: trust, limit: limit)
+            return nil
+        } catch {
+            return error.remark ?? "errno \(error.code)"
+        }
+    }
+
+    @Test("A file that is as it should be is read whole")
+    func plainFile() throws {
+        let path = try make("a", "hello")
+        #expect(try readFile(path, trust: .state, limit: 5) == Array("hello".utf8))
+    }
+
+    @Test("Another kind of file is refused at once: nobody waits for a FIFO's writer (F099)")
+    func otherKinds() throws {
+        let fifo = root.path + "/fifo"
+        #expect(mkfifo(fifo, 0o600) == 0)
+        let kinds = [FileTrust.state, .staged, .settings, .secret, .input]
+        #expect(kinds.map { refusal(fifo, $0) == "it is not a regular file" } == kinds.map { _ in true })
+        #expect(refusal(root.path, .input) == "it is not a regular file")
+        #expect(refusal("/dev/zero", .input) == "it is not a regular file")
+    }
+
+    @Test("A link is followed where settings are, and nowhere else")
+    func links() throws {
+        let target = try make("target")
+        let link = root.path + "/link"
+        #expect(symlink(target, link) == 0)
+        #expect(refusal(link, .state) == "it is a symbolic link; remove it")
+        #expect(refusal(link, .staged) == "it is a symbolic link; remove it")
+        #expect(refusal(link, .settings) == nil)
+        #expect(refusal(link, .secret) == nil)
+    }
+
+    @Test("A sparse monster is refused by its size before memory is taken for it")
+    func monster() throws {
+        let path = try make("monster")
+        #expect(truncate(path, 1 << 40) == 0)
+        let reason = try #require(refusal(path, .input, limit: 1 << 20))
+        #expect(reason.contains("1.00 TiB") && reason.contains("1.00 MiB"))
+    }
+
+    @Test(
+        "What others may do with it counts",
+        arguments: [(0o600, true, true), (0o644, true, false), (0o660, false, false), (0o602, false, false)]
+    )
+    func modes(mode: mode_t, asState: Bool, asSecret: Bool) throws {
+        let path = try make("a", mode: mode)
+        #expect((refusal(path, .state) == nil) == asState)
+        #expect((refusal(path, .secret) == nil) == asSecret)
+        #expect(refusal(path, .input) == nil)
+    }
+
+    @Test(
+        "Another user's file is refused, and root's counts for settings only",
+        .enabled(if: geteuid() == 0, "only root can give files away")
+    )
+    func owners() throws {
+        let path = try make("a")
+        #expect(chown(path, 4242, 4242) == 0)
+        for trust in [FileTrust.state, .staged, .settings, .secret] {
+            #expect(refusal(path, trust)?.contains("belongs to another user (uid 4242)") == true)
+        }
+        #expect(refusal(path, .input) == nil)
+    }
+
+    @Test("A file that is made takes the place of a planted link and does not write through it")
+    func creation() throws {
+        let victim = try make("victim", "precious")
+        for plant in [link(victim, root.path + "/hard"), symlink(victim, root.path + "/soft")] {
+            #expect(plant == 0)
+        }
+        for name in ["hard", "soft"] {
+            let file = try createFile(root.path + "/" + name)
+            #expect("new".withCString { pwrite(file.raw, $0, 3, 0) } == 3)
+        }
+        #expect(try readFile(victim, trust: .state, limit: 100) == Array("precious".utf8))
+    }
+
+    @Test("A file is replaced whole, also where a temporary name is taken by a link")
+    func replacement() throws {
+        let path = try make("a", "old")
+        let victim = try make("victim", "precious")
+        #expect(link(victim, "\(root.path)/.a.\(getpid()).new") == 0)
+        try replaceFile(path, with: Array("new".utf8), mode: 0o644)
+        #expect(try readFile(path, trust: .state, limit: 100) == Array("new".utf8))
+        #expect(try readFile(victim, trust: .state, limit: 100) == Array("precious".utf8))
+        var status = stat()
+        #expect(stat(path, &status) == 0 && status.st_mode & 0o777 == 0o644)
+    }
+}
+
+@Suite("Directories that are ours", .timeLimit(.minutes(1)))
+struct PrivateDirectoryTests {
+    private let root: TemporaryRoot
+
+    init() throws { root = try TemporaryRoot() }
+
+    private func refusal(_ body: () throws(FileError) -> Void) -> String? {
+        do throws(FileError) {
+            try body()
+            return nil
+        } catch {
+            return error.remark ?? "errno \(error.code)"
+        }
+    }
+
+    @Test("It is made, with those above it, for this user alone")
+    func creation() throws {
+        let path = root.path + "/a/b"
+        _ = try openPrivateDirectory(path, create: true)
+        var status = stat()
+        #expect(stat(path, &status) == 0 && status.st_mode & 0o777 == 0o700)
+        #expect(
+            refusal { () throws(FileError) in _ = try openPrivateDirectory(path + "/c", create: false) }
+                == "errno 2"
+        )
+    }
+
+    @Test("One that others may write to is refused, and says how to mend it")
+    func othersMayWrite() {
+        let path = root.path + "/open"
+        #expect(mkdir(path, 0o700) == 0 && chmod(path, 0o770) == 0)
+        let reason = refusal { () throws(FileError) in _ = try openPrivateDirectory(path, create: true) }
+        #expect(reason == "others may write to it; run: chmod go-w \(path)")
+    }
+
+    @Test(
+        "Another user's is refused, for root as well",
+        .enabled(if: geteuid() == 0, "only root can give directories away")
+    )
+    func foreign() {
+        let path = root.path + "/foreign"
+        #expect(mkdir(path, 0o700) == 0 && chown(path, 4242, 4242) == 0)
+        let reason = refusal { () throws(FileError) in _ = try openPrivateDirectory(path, create: true) }
+        #expect(reason?.contains("belongs to another user (uid 4242)") == true)
+    }
+
+    @Test(
+        "A file in a directory that others may write to is not ours to trust, unless the directory is sticky"
+    )
+    func directoryOfAFile() {
+        let path = root.path + "/open"
+        #expect(mkdir(path, 0o700) == 0 && chmod(path, 0o777) == 0)
+        let check = { refusal { () throws(FileError) in try checkDirectory(of: path + "/config.json") } }
+        #expect(check()?.contains("others may write to it") == true)
+        #expect(chmod(path, 0o1777) == 0)
+        #expect(check() == nil)
+        #expect(chmod(path, 0o755) == 0)
+        #expect(check() == nil)
+    }
+
+    @Test("Where a file is reached through a link, both directories count")
+    func directoryBehindALink() {
+        let path = root.path + "/open"
+        #expect(mkdir(path, 0o700) == 0 && chmod(path, 0o777) == 0)
+        #expect(close(open(path + "/real.json", O_CREAT | O_WRONLY, 0o600)) == 0)
+        #expect(symlink(path + "/real.json", root.path + "/config.json") == 0)
+        let reason = refusal { () throws(FileError) in try checkDirectory(of: root.path + "/config.json") }
+        #expect(reason?.contains("others may write to it") == true)
+    }
+}
