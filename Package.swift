@@ -182,7 +182,7 @@ let package = Package(
         ]),
         tests("SyncCommandsTests", [
             "SyncCommands", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", "SyncSettings",
-            "SyncTransfer", "SyncDaemon", "SyncControl", argumentParser,
+            "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", argumentParser,
         ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         tests("CommandTests", ["syncagent", "SyncTestKit"]),
