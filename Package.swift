@@ -187,7 +187,7 @@ let package = Package(
         ]),
         tests("SyncCommandsTests", [
             "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", "SyncSettings",
-            "SyncTransfer", "SyncDaemon", "SyncControl", argumentParser,
+            "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", argumentParser,
         ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         tests("CommandTests", ["syncagent", "SyncTestKit"]),

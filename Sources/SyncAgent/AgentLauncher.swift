@@ -137,7 +137,21 @@ extension ControlClient {
                     exitStatus: .unavailable
                 )
             }
-            try await Task.sleep(for: .milliseconds(20))
+            try await rest(milliseconds: 20)
         }
     }
+}
+
+/// Waits for a moment on a thread of its own: `Task.sleep` starts libdispatch's pool, which ends the process where /proc
+/// is not mounted.
+///
+/// - Throws: `CancellationError`, when the moment is over.
+func rest(milliseconds: UInt32) async throws {
+    await withCheckedContinuation { continuation in
+        Thread.detachNewThread {
+            usleep(milliseconds * 1_000)
+            continuation.resume()
+        }
+    }
+    try Task.checkCancellation()
 }

@@ -75,7 +75,7 @@ public struct SessionEvents: AsyncSequence, Sendable {
             return new
         }
 
-        private func pause() async throws { try await Task.sleep(for: .milliseconds(500)) }
+        private func pause() async throws { try await rest(milliseconds: 500) }
 
         private mutating func take(_ text: String) throws -> SessionEvent? {
             let line = EventLine(text)

@@ -35,7 +35,7 @@ struct EngineCall: Sendable {
     /// Plans a pull and prints the plan; `explains` adds where its requests go, and asks the servers for that.
     func plan(_ options: PullOptions, explains: Bool = false) async throws {
         let (report, routes) = try await stoppable { [self] in
-            let report = try await withEngine(options, store: noStore()) { engine, _ in
+            let report = try await looking(options) { engine, _ in
                 try engine.plan(options)
             }
             let probe = RouteProbe(sources: report.sources(of: options.manifest), tuning: tuning)
@@ -59,7 +59,7 @@ struct EngineCall: Sendable {
     /// Verifies and prints what differs.
     func verify(_ options: PullOptions) async throws {
         let report = try await stoppable { [self] in
-            try await withEngine(options, store: noStore()) { engine, _ in try engine.verify(options) }
+            try await looking(options) { engine, _ in try engine.verify(options) }
         }
         if json {
             let event = SyncEvent("verify.finished", time: EngineAssembly.milliseconds()) {
@@ -76,9 +76,12 @@ struct EngineCall: Sendable {
     func withEngine<R: Sendable>(
         _ options: PullOptions,
         store: SyncStore,
+        keepsMetrics: Bool = true,
         _ work: @escaping @Sendable (PullEngine, StopRequest) throws -> R
     ) async throws -> R {
         let stop = StopRequest()
+        var tuning = tuning
+        if !keepsMetrics { tuning.metricsFile = nil }
         let assembly = EngineAssembly(
             store: store,
             tuning: tuning,
@@ -100,13 +103,18 @@ struct EngineCall: Sendable {
         }
     }
 
-    /// Nothing of a look around is kept.
-    func noStore() throws -> SyncStore {
+    /// As ``withEngine(_:store:_:)``, for a look around: nothing of it is kept, and the metrics of what is kept stay.
+    func looking<R: Sendable>(
+        _ options: PullOptions,
+        _ work: @escaping @Sendable (PullEngine, StopRequest) throws -> R
+    ) async throws -> R {
+        let store: SyncStore
         do throws(StoreError) {
-            return try SyncStore.inMemory()
+            store = try SyncStore.inMemory()
         } catch {
             throw CommandFailure(error.status, error.message)
         }
+        return try await withEngine(options, store: store, keepsMetrics: false, work)
     }
 
     private func observe(_ event: SyncEvent) {

@@ -19,6 +19,17 @@ struct EngineTuning: Sendable {
     /// The manifest's origin when it comes from a server; see ``TransportConfiguration/homes``.
     var home: Origin?
 
+    /// Nothing asked.
+    init() {}
+
+    /// What a command of a person asks, whichever it is: settings and plugins from everywhere they are said.
+    init(_ settings: LoadedSettings, home: Origin?) {
+        transfer = settings.effective
+        plugins = settings.plugins
+        metricsFile = settings.metricsFile
+        self.home = home
+    }
+
     /// - Throws: ``CommandFailure`` with status 78 when a file the settings name cannot be used.
     func apply(to configuration: inout TransportConfiguration) throws(CommandFailure) {
         configuration.homes = home.map { [$0] }

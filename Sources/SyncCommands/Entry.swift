@@ -1,4 +1,5 @@
 import ArgumentParser
+import CPosix
 import Foundation
 import SyncControl
 import SyncControlServer
@@ -12,12 +13,13 @@ package func runSyncagent() -> Never {
     StopSignals.ignoreBrokenPipes()
     boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)
     do {
-        var command = try SyncagentCommand.parseAsRoot()
+        var command = try SyncagentCommand.parseAsRoot(arguments())
         guard let asynchronous = command as? any AsyncParsableCommand else {
             try command.run()
             exit(ExitStatus.done.rawValue)
         }
-        if command is AgentRunCommand { TaskThreads.takeOver() }
+        // libdispatch's pool reads /proc once a second, and ends the process where it is not mounted.
+        if command is AgentRunCommand || access("/proc/self/stat", R_OK) != 0 { TaskThreads.takeOver() }
         Task {
             var command = asynchronous
             do {
@@ -32,6 +34,13 @@ package func runSyncagent() -> Never {
     } catch {
         exit(because: error)
     }
+}
+
+/// The arguments, without the program's name. Swift's own need /proc; without it every one would be lost.
+private func arguments() -> [String] {
+    var count: Int32 = 0
+    guard let first = sa_arguments(&count) else { return Array(CommandLine.arguments.dropFirst()) }
+    return (1..<max(1, Int(count))).compactMap { first[$0].map { String(cString: $0) } }
 }
 
 private func exit(because error: any Error) -> Never {

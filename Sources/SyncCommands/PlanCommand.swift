@@ -45,9 +45,7 @@ struct PlanCommand: AsyncParsableCommand {
         options.groups = target.groups
         options.dryRun = true
         options.connections = settings.effective.plannedConnections
-        var tuning = EngineTuning()
-        tuning.transfer = settings.effective
-        tuning.home = target.home
+        let tuning = EngineTuning(settings, home: target.home)
         try await EngineCall(reporting, on: output, tuning: tuning).plan(options, explains: explain)
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import SyncControlServer
 import Synchronization
 
 /// Shows progress: on a terminal one line that is redrawn, elsewhere a line every few seconds, or nothing.
@@ -69,7 +70,7 @@ package final class ProgressDisplay: Sendable {
 
     private func tick() async {
         // Sleeping fails only when cancelled: that is the end.
-        while (try? await Task.sleep(for: .milliseconds(100))) != nil {
+        while (try? await TaskThreads.sleep(for: .milliseconds(100))) != nil {
             draw()
             output.flush()
         }

@@ -91,11 +91,7 @@ struct PullCommand: AsyncParsableCommand {
         let output = reporting.output()
         let settings = try settings(environment: .ofProcess)
         let options = try pullOptions(environment: .ofProcess, settings)
-        var tuning = EngineTuning()
-        tuning.transfer = settings.effective
-        tuning.plugins = settings.plugins
-        tuning.metricsFile = settings.metricsFile
-        tuning.home = target.home
+        let tuning = EngineTuning(settings, home: target.home)
         let engine = EngineCall(reporting, on: output, tuning: tuning)
         if dryRun { return try await engine.plan(options) }
 

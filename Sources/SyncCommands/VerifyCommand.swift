@@ -38,9 +38,7 @@ struct VerifyCommand: AsyncParsableCommand {
         options.session = target.session
         options.groups = target.groups
         options.connections = settings.effective.plannedConnections
-        var tuning = EngineTuning()
-        tuning.transfer = settings.effective
-        tuning.home = target.home
+        let tuning = EngineTuning(settings, home: target.home)
         try await EngineCall(reporting, on: output, tuning: tuning).verify(options)
     }
 }

@@ -1,5 +1,6 @@
 import NIOCore
 import NIOPosix
+import Synchronization
 
 /// Lets Swift's tasks run on the threads that serve the socket.
 ///
@@ -12,13 +13,19 @@ package enum TaskThreads {
     /// - Returns: Whether they run on NIO's threads; if not, everything works as well, and the process wakes more often.
     @discardableResult
     package static func takeOver() -> Bool {
-        NIOSingletons.unsafeTryInstallSingletonPosixEventLoopGroupAsConcurrencyGlobalExecutor()
+        let isTaken = NIOSingletons.unsafeTryInstallSingletonPosixEventLoopGroupAsConcurrencyGlobalExecutor()
+        isTakenOver.store(isTaken, ordering: .releasing)
+        return isTaken
     }
 
-    /// Waits. `Task.sleep` is libdispatch's in any case, and its first call starts that pool.
+    private static let isTakenOver = Atomic<Bool>(false)
+
+    /// Waits. `Task.sleep` is libdispatch's in any case, and its first call starts that pool: where tasks run on NIO's
+    /// threads, these wait.
     ///
     /// - Throws: When the task is cancelled: then at once.
     package static func sleep(for duration: Duration) async throws {
+        guard isTakenOver.load(ordering: .acquiring) else { return try await Task.sleep(for: duration) }
         let nanoseconds = max(.zero, min(duration, .seconds(86_400 * 365))) / .nanoseconds(1)
         let alarm = MultiThreadedEventLoopGroup.singleton.any()
             .scheduleTask(in: .nanoseconds(Int64(nanoseconds))) {}

@@ -43,8 +43,7 @@ struct JobWork: Sendable {
             }
             let block = try look()
             if let block {
-                // An engine is not made for a look at the conditions alone.
-                if try owesHooks() { try settle() }
+                try settle()
                 return .blocked(block)
             }
             try settle()
@@ -70,18 +69,34 @@ struct JobWork: Sendable {
         return gate.block
     }
 
-    private func owesHooks() throws(ControlError) -> Bool {
-        try asking { () throws(StoreError) in try !store.owedHooks(session: job.session).isEmpty }
+    /// Runs owed hooks and ends what only has to be ended, each run with an engine as its client asked for it.
+    private func settle() throws(ControlError) {
+        let runs = try asking { () throws(StoreError) in
+            try PullEngine.unsettledRuns(of: job.session, in: store)
+        }
+        for run in runs where !job.stop.isStopped {
+            var needs = EngineNeeds(deadline: .seconds(86_400), patience: .seconds(60), stop: job.stop)
+            try describe(run, in: &needs)
+            let handle = try environment.engine(watched(needs)).get()
+            defer { handle.end() }
+            do throws(EngineError) {
+                try handle.engine.settle(
+                    job.session,
+                    run: run.identifier,
+                    stateDirectory: environment.stateDirectory
+                )
+            } catch {
+                throw ControlError(error)
+            }
+        }
     }
 
-    private func settle() throws(ControlError) {
-        let needs = EngineNeeds(deadline: .seconds(86_400), patience: .seconds(60), stop: job.stop)
-        let handle = try environment.engine(watched(needs)).get()
-        defer { handle.end() }
-        do throws(EngineError) {
-            try handle.engine.settle(job.session, stateDirectory: environment.stateDirectory)
-        } catch {
-            throw ControlError(error)
+    /// What an engine must know of a run: its client's settings, where it comes from and where it goes.
+    private func describe(_ run: StoredRun, in needs: inout EngineNeeds) throws(ControlError) {
+        needs.settings = run.settings
+        needs.manifest = run.location
+        needs.destination = try asking { () throws(StoreError) in
+            try store.session(job.session)?.destination
         }
     }
 
@@ -102,11 +117,7 @@ struct JobWork: Sendable {
         }
         let left = run.deadline.map { Duration.milliseconds(max(1_000, $0 - now)) } ?? .seconds(7 * 86_400)
         var needs = EngineNeeds(deadline: left, patience: nil, stop: job.stop)
-        needs.settings = run.settings
-        needs.manifest = run.location
-        needs.destination = try asking { () throws(StoreError) in
-            try store.session(job.session)?.destination
-        }
+        try describe(run, in: &needs)
         (needs.connections, needs.rateLimit) = PullEngine.limits(of: run)
         needs.connectionShare = share(for: needs.connections)
         let handle = try environment.engine(watched(needs)).get()

@@ -110,7 +110,7 @@ extension PullEngine {
     }
 
     /// The limits that a run was asked for.
-    package static func limits(of run: StoredRun) -> (connections: Int, rateLimit: UInt64?) {
+    package static func limits(of run: StoredRun) -> (connections: Int?, rateLimit: UInt64?) {
         var options = PullOptions(manifest: "", stateDirectory: "")
         StoredOptions.read(run.options, into: &options)
         return (options.connections, options.rateLimit)
@@ -161,15 +161,19 @@ extension PullEngine {
     ///
     /// - Parameters:
     ///   - session: The session.
+    ///   - run: Only this run of it.
     ///   - stateDirectory: Where manifests are kept, absolute.
     /// - Returns: Whether there was anything to do.
     @discardableResult
-    package func settle(_ session: String, stateDirectory: String) throws(EngineError) -> Bool {
-        let found = try recording { () throws(StoreError) in
-            let owed = try environment.store.owedHooks(session: session)
-            let complete = try completeRuns(of: session).filter { $0.state != .paused }
-            return owed.isEmpty && complete.isEmpty ? nil : try environment.store.session(session)
-        }
+    package func settle(_ session: String, run: String? = nil, stateDirectory: String) throws(EngineError)
+        -> Bool
+    {
+        let found =
+            try recording { () throws(StoreError) in
+                let runs = try Self.unsettledRuns(of: session, in: environment.store)
+                guard runs.contains(where: { run == nil || $0.identifier == run }) else { return nil }
+                return try environment.store.session(session)
+            } as StoredSession?
         guard let found else { return false }
         guard let destination = try Self.openIfPresent(found.destination) else {
             throw EngineError(
@@ -178,27 +182,47 @@ extension PullEngine {
             )
         }
         let lock = try Self.lock(destination)
-        try settle(session, in: destination, stateDirectory: stateDirectory, resuming: false)
+        try settle(session, run: run, in: destination, stateDirectory: stateDirectory, resuming: false)
         _ = consume lock
         return true
     }
 
+    /// The runs that ``settle(_:run:stateDirectory:)`` has something to do for: those that owe hooks first, oldest first.
+    ///
+    /// - Throws: ``StoreError``.
+    package static func unsettledRuns(of session: String, in store: SyncStore) throws(StoreError)
+        -> [StoredRun]
+    {
+        var runs: [StoredRun] = []
+        for hook in try store.owedHooks(session: session)
+        where !runs.contains(where: { $0.identifier == hook.run }) {
+            runs.append(try store.run(hook.run))
+        }
+        for run in try completeRuns(of: session, in: store)
+        where !runs.contains(where: { $0.identifier == run.identifier }) {
+            runs.append(run)
+        }
+        return runs.filter { $0.state != .paused }
+    }
+
     /// Open runs whose groups are all complete.
-    private func completeRuns(of session: String) throws(StoreError) -> [StoredRun] {
+    private static func completeRuns(of session: String, in store: SyncStore) throws(StoreError)
+        -> [StoredRun]
+    {
         var complete: [StoredRun] = []
-        for run in try environment.store.runs(session: session, onlyOpen: true) where try isComplete(run) {
+        for run in try store.runs(session: session, onlyOpen: true)
+        where try store.groups(of: run.identifier).allSatisfy({ $0.state == .completed }) {
             complete.append(run)
         }
         return complete
     }
 
-    private func isComplete(_ run: StoredRun) throws(StoreError) -> Bool {
-        try environment.store.groups(of: run.identifier).allSatisfy { $0.state == .completed }
-    }
-
-    /// - Parameter resuming: Whether paused runs count, too: somebody asks for the session to go on.
+    /// - Parameters:
+    ///   - run: Only this run.
+    ///   - resuming: Whether paused runs count, too: somebody asks for the session to go on.
     func settle(
         _ session: String,
+        run only: String? = nil,
         in destination: Destination,
         stateDirectory: String,
         resuming: Bool
@@ -206,8 +230,9 @@ extension PullEngine {
         try recording { () throws(StoreError) in
             let store = environment.store
             guard try store.session(session) != nil else { return }
-            var complete = try completeRuns(of: session)
-            let owed = try store.owedHooks(session: session)
+            var complete = try Self.completeRuns(of: session, in: store)
+            complete.removeAll { only != nil && $0.identifier != only }
+            let owed = try store.owedHooks(session: session).filter { only == nil || $0.run == only }
             guard !complete.isEmpty || !owed.isEmpty else { return }
             if resuming {
                 for run in complete { try store.apply(.resumed, to: run.identifier, now: environment.now()) }
@@ -216,7 +241,7 @@ extension PullEngine {
             }
             _ = try store.recover(session: session, now: environment.now())
             let hooks = OwedHooks(environment: environment, destination: destination)
-            for hook in try store.owedHooks(session: session) {
+            for hook in try store.owedHooks(session: session) where only == nil || hook.run == only {
                 let run = try store.run(hook.run)
                 if run.state == .paused { continue }
                 let input = lateInput(hook, run, in: destination, stateDirectory: stateDirectory)

@@ -113,7 +113,7 @@ package struct PullEngine: Sendable {
             threads: environment.workers
         )
         do throws(PlanError) {
-            let plan = try reuse.plan(connections: options.connections)
+            let plan = try reuse.plan(connections: options.plannedConnections)
             return PlanReport(
                 manifest: manifest,
                 rows: rows,

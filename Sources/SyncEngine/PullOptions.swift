@@ -12,8 +12,11 @@ package struct PullOptions: Sendable {
     package var hooks: [HookSpecification] = []
     /// What the names of hooks in a manifest stand for here; their `group` is ignored.
     package var namedHooks: [String: HookSpecification] = [:]
-    /// Connections that the plan counts with, 1...64; the transport has limits of its own.
-    package var connections: Int = 4
+    /// Connections that somebody asks for, 1...64; `nil` when they adapt. The transport has limits of its own.
+    package var connections: Int?
+    /// Connections that the plan counts with. Four where they adapt: spans long enough that 512 MiB take few requests,
+    /// also after tails were split.
+    package var plannedConnections: Int { connections ?? 4 }
     /// Most body **bytes** a second; `nil` without limit.
     package var rateLimit: UInt64?
     /// Remove files that an earlier pull installed and this manifest no longer has.

@@ -248,7 +248,7 @@ struct PullRun {
             staging: staging,
             committer: committer,
             wholes: wholes,
-            connections: options.connections,
+            connections: options.plannedConnections,
             begun: BegunBlobs(manifest: manifest, staging: staging, lane: environment.workers),
             onBytes: { progress.add(bytes: $0) },
             dictionary: found.dictionary(of: manifest)
@@ -281,7 +281,7 @@ struct PullRun {
             )
             let isResumed = adopted.bytes > 0 || !begun.isEmpty
             let plan = begun.shortened(
-                try chunks.plan(connections: options.connections, isResumed: isResumed) {
+                try chunks.plan(connections: options.plannedConnections, isResumed: isResumed) {
                     adopted.prefixes[$0] ?? 0
                 }
             )

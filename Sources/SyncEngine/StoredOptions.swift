@@ -3,7 +3,8 @@
 /// What it does not know it leaves out, so that a newer program's words do no harm.
 enum StoredOptions {
     static func text(_ options: PullOptions) -> String {
-        var words = ["connections=\(options.connections)"]
+        var words: [String] = []
+        if let connections = options.connections { words.append("connections=\(connections)") }
         if let rate = options.rateLimit { words.append("limit_rate=\(rate)") }
         if options.prune { words.append("prune") }
         if options.force { words.append("force") }

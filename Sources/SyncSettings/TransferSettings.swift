@@ -85,16 +85,14 @@ package struct TransferSettings: Sendable, Equatable {
         return result
     }
 
-    /// Connections that a plan counts with: few long requests fill them, whatever number adapts later.
-    package var plannedConnections: Int {
-        guard connections != nil || connectionsPerHost != nil else { return Self.usualPlan }
+    /// Connections that a plan counts with, 1 to 64; `nil` when nobody says a number and it adapts.
+    package var plannedConnections: Int? {
+        guard connections != nil || connectionsPerHost != nil else { return nil }
         return min(max(1, min(connections ?? 64, connectionsPerHost ?? 64)), 64)
     }
 
     /// What a run starts with when nobody says a number.
     package static let usualConnections = 8
-    /// What it plans for then: spans long enough that 512 MiB take few requests, also after tails were split.
-    package static let usualPlan = 4
 
     /// Names the settings that hold a secret themselves instead of the path of a file that does.
     package var inlineSecrets: [String] {

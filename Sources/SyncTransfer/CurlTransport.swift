@@ -104,29 +104,3 @@ final class Counters: Sendable {
         return totals
     }
 }
-
-private final class ThreadBody: Sendable {
-    let run: @Sendable () -> Void
-    init(_ run: @escaping @Sendable () -> Void) { self.run = run }
-}
-
-/// - Returns: `nil` when the system has no more threads.
-private func startThread(_ run: @escaping @Sendable () -> Void) -> pthread_t? {
-    let body = Unmanaged.passRetained(ThreadBody(run))
-    var thread = pthread_t()
-    let code = pthread_create(
-        &thread,
-        nil,
-        { context in
-            guard let context else { return nil }
-            Unmanaged<ThreadBody>.fromOpaque(context).takeRetainedValue().run()
-            return nil
-        },
-        body.toOpaque()
-    )
-    guard code == 0 else {
-        body.release()
-        return nil
-    }
-    return thread
-}

@@ -1,4 +1,3 @@
-import Dispatch
 import SyncPlugins
 
 /// What to show to one origin.
@@ -75,7 +74,7 @@ extension CurlWorker {
             Timer(at: now + configuration.pluginDeadline, action: .credentialDeadline(origin, number))
         )
         let asked = providers.filter { $0.scope.covers(request.origin) }
-        Self.pluginThreads.async { [inbox] in
+        PluginThreads.async { [inbox] in
             inbox.post(.provided(origin, number, asked.credential(for: request)))
         }
     }

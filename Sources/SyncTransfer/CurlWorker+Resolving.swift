@@ -1,4 +1,3 @@
-import Dispatch
 import SyncPlugins
 
 /// Requests that wait for a resolver's word.
@@ -112,7 +111,7 @@ extension CurlWorker {
             let number = resolving.number()
             resolving.batches[number] = Resolving.Batch(entries: entries, requests: requests)
             timers.insert(Timer(at: now + configuration.pluginDeadline, action: .resolverDeadline(number)))
-            Self.pluginThreads.async { [resolvers, inbox, requests] in
+            PluginThreads.async { [resolvers, inbox, requests] in
                 let answer = resolvers.resolve(requests)
                 inbox.post(.resolved(number, answer.resolved, answer.failures))
             }
@@ -125,9 +124,6 @@ extension CurlWorker {
         else { return false }
         return true
     }
-
-    /// Plugins block; each call has a thread of the system's pool.
-    static let pluginThreads = DispatchQueue(label: "syncagent.plugins", attributes: .concurrent)
 
     /// Nobody has answered in time: requests are sent as they are (S54).
     func passResolverDeadline(_ number: UInt64) {

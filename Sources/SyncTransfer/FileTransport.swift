@@ -17,20 +17,24 @@ package final class FileTransport: Transport {
     }
 
     private let state = Mutex(State())
-    private let queue: DispatchLane
+    private let queue = ThreadLane()
 
     /// **Bytes** read at a time.
     private static let step = 256 << 10
 
-    /// Starts the reading thread.
-    package init() { queue = DispatchLane(label: "file-transport") }
+    /// Reads on a thread of its own.
+    package init() {}
 
     package func start(
         _ request: TransferRequest,
         sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
     ) {
-        queue.add { [self] in completion(read(request, into: sink)) }
+        guard !queue.add({ [self] in completion(read(request, into: sink)) }) else { return }
+        let url = request.urls.first ?? ""
+        completion(
+            .failure(TransferError(code: .unreachable, url: url, detail: "the system has no more threads"))
+        )
     }
 
     package func resume(_ id: TransferID) { state.withLock { $0.paused[id] = false } }

@@ -164,4 +164,28 @@ struct PluginsCommandTests {
         #expect(try set.text("tower/b.json") == "{}")
         #expect(!FileManager.default.fileExists(atPath: "\(set.scratch.path)/tower/c.json"))
     }
+
+    @Test(
+        "Whatever looks at a manifest does so through the configured plugins, as a pull does",
+        .enabled(if: hasPython, "there is no /usr/bin/python3")
+    )
+    func everyCommand() throws {
+        let set = try PublishedSet()
+        try set.scratch.example("lan-mirror")
+        let origin = set.url.split(separator: "/").prefix(2).joined(separator: "//")
+        let configuration = """
+            { plugins: { use: [ { plugin: "lan-mirror", point: "resolver",
+                settings: { from: "http://nowhere.invalid/", to: "\(origin)/" } } ] } }
+            """
+        try set.scratch.write(Data(configuration.utf8), to: ".config/syncagent/config.json")
+        let url = "http://nowhere.invalid/manifest.json"
+        for arguments in [
+            ["pull", url, "--into", "tower"], ["plan", url, "--into", "tower"],
+            ["verify", url, "--into", "tower"],
+            ["schedule", "add", url, "--nightly", "02:00", "--backend", "agent", "--dry-run"],
+        ] {
+            let outcome = try set.tool.run(arguments)
+            #expect(outcome.status == 0, "\(arguments): \(outcome.error)")
+        }
+    }
 }

@@ -35,6 +35,9 @@ struct BackgroundSettingsTests {
         let somebody = try loaded(["--connections", "3"])
         let capped = try tuning(try BackgroundSettings(somebody, isWhole: false).text(), connections: 3)
         #expect(capped.connections == 3 && capped.connectionsPerHost == 3)
+        // A number is a number, also the one that is planned for when nobody says one.
+        let four = try tuning(nil, connections: 4)
+        #expect(four.connections == 4 && four.connectionsPerHost == 4)
     }
 
     @Test("Whatever a run asks for, it gets no more than its share of the agent's connections [S85]")

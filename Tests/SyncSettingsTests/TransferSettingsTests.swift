@@ -48,11 +48,11 @@ struct TransferSettingsTests {
     @Test(
         "Nobody says a number: few connections that may become more. A number is a cap",
         arguments: [
-            (nil, nil, 64, 32, 8, 4), (8, nil, 8, 8, 8, 8), (2, nil, 2, 2, 8, 2), (200, nil, 200, 32, 8, 64),
-            (nil, 6, 64, 6, 8, 6), (32, 32, 32, 32, 8, 32), (4, 64, 4, 4, 8, 4),
-        ] as [(Int?, Int?, Int, Int, Int, Int)]
+            (nil, nil, 64, 32, 8, nil), (8, nil, 8, 8, 8, 8), (2, nil, 2, 2, 8, 2),
+            (200, nil, 200, 32, 8, 64), (nil, 6, 64, 6, 8, 6), (32, 32, 32, 32, 8, 32), (4, 64, 4, 4, 8, 4),
+        ] as [(Int?, Int?, Int, Int, Int, Int?)]
     )
-    func connections(all: Int?, host: Int?, cap: Int, hostCap: Int, start: Int, planned: Int) throws {
+    func connections(all: Int?, host: Int?, cap: Int, hostCap: Int, start: Int, planned: Int?) throws {
         var settings = TransferSettings()
         settings.connections = all
         settings.connectionsPerHost = host

@@ -1,6 +1,7 @@
 import ArgumentParser
 import SyncAgent
 import SyncControl
+import SyncControlServer
 import SyncModel
 
 /// `syncagent agent`: the process that works on runs nobody waits for.
@@ -80,7 +81,7 @@ struct AgentStopCommand: AsyncParsableCommand {
             guard ContinuousClock.now < end else {
                 throw CommandFailure(.busy, "The agent is still stopping after 30 s.")
             }
-            try await Task.sleep(for: .milliseconds(50))
+            try await TaskThreads.sleep(for: .milliseconds(50))
         }
         output.message("The agent has stopped.")
     }

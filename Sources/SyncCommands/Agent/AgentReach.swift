@@ -1,6 +1,8 @@
+import CPosix
 import Foundation
 import SyncAgent
 import SyncControl
+import SyncControlServer
 import SyncModel
 
 /// How verbs that change something reach the agent: the running one, the user's systemd unit, or one of our own.
@@ -21,7 +23,7 @@ struct AgentReach: Sendable {
             await startUnit()
         }
         do {
-            try await client.reach(starting: launcher())
+            try await client.reach(starting: try launcher())
         } catch let error as ControlError {
             throw CommandFailure(error)
         }
@@ -39,25 +41,38 @@ struct AgentReach: Sendable {
                 // It stopped between two words: the next one is asked. Every command may be repeated.
                 let mayBeRepeated = error.code == .stopping || error.code == .unreachable
                 guard mayBeRepeated, ContinuousClock.now < end else { throw CommandFailure(error) }
-                try await Task.sleep(for: .milliseconds(50))
+                try await TaskThreads.sleep(for: .milliseconds(50))
             }
         }
     }
 
-    private func launcher() -> AgentLauncher {
+    private func launcher() throws(CommandFailure) -> AgentLauncher {
         AgentLauncher(
-            program: Self.ownProgram(),
+            program: try Self.ownProgram(),
             place: state.place,
             environment: ProcessInfo.processInfo.environment
         )
     }
 
-    /// This program's file; its link in proc(5) also works after the file has been replaced.
-    static func ownProgram() -> String {
+    /// This program's file; its link in proc(5) also works after the file has been replaced. Without /proc, the path it
+    /// was started by.
+    ///
+    /// - Throws: ``CommandFailure`` with status 69.
+    static func ownProgram() throws(CommandFailure) -> String {
         let link = "/proc/self/exe"
-        guard let path = try? FileManager.default.destinationOfSymbolicLink(atPath: link),
-            access(path, X_OK) == 0
-        else { return link }
+        // No link: no /proc.
+        if let path = try? FileManager.default.destinationOfSymbolicLink(atPath: link) {
+            return access(path, X_OK) == 0 ? path : link
+        }
+        let name = sa_program_path().map { String(cString: $0) } ?? ""
+        let path = name.hasPrefix("/") ? name : "\(FileManager.default.currentDirectoryPath)/\(name)"
+        guard !name.isEmpty, access(path, X_OK) == 0 else {
+            throw CommandFailure(
+                .unavailable,
+                "The program's own file is not found: /proc is not mounted and there is no '\(escaped(name))'. "
+                    + "Mount /proc, or call the program by its absolute path."
+            )
+        }
         return path
     }
 

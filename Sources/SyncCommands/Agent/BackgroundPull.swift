@@ -67,7 +67,8 @@ struct BackgroundPull: Sendable {
             )
         }
         // What the agent plans with; the caps themselves are in the settings.
-        request.connections = settings.effective.connections.map { _ in settings.effective.plannedConnections
+        if settings.effective.connections != nil {
+            request.connections = settings.effective.plannedConnections
         }
         request.limitRate = options.rateLimit
         request.prune = options.prune
@@ -110,7 +111,7 @@ extension EngineCall {
     fileprivate func lookedUp(_ options: PullOptions) async throws -> (PullOptions, String?) {
         var unnamed = options
         unnamed.session = nil
-        let prepared = try await withEngine(unnamed, store: noStore()) { [unnamed] engine, _ in
+        let prepared = try await looking(unnamed) { [unnamed] engine, _ in
             try engine.prepare(unnamed)
         }
         var found = prepared.options

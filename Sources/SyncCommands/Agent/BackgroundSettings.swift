@@ -113,10 +113,7 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
             }
         }
         tuning.transfer.rateLimit = tuning.transfer.rateLimit ?? needs.rateLimit
-        // The number that is planned for when nobody says one stands for none: connections adapt.
-        if tuning.transfer.connections == nil, let count = needs.connections,
-            count != TransferSettings.usualPlan
-        {
+        if tuning.transfer.connections == nil, let count = needs.connections {
             tuning.transfer.connections = count
             tuning.transfer.connectionsPerHost = count
         }

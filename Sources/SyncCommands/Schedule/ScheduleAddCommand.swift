@@ -124,9 +124,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         let pull = try pull()
         let settings = try pull.settings(environment: environment)
         let options = try pull.pullOptions(environment: environment, settings)
-        var tuning = EngineTuning()
-        tuning.transfer = settings.effective
-        tuning.home = target.home
+        let tuning = EngineTuning(settings, home: target.home)
         var request = try await BackgroundPull(
             options: options,
             background: pull.later,

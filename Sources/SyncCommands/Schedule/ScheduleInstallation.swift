@@ -1,3 +1,4 @@
+import Foundation
 import SyncModel
 import SyncSchedule
 import SyncSettings
@@ -6,10 +7,20 @@ import SyncSettings
 struct ScheduleInstallation: Sendable {
     let environment: EnvironmentPaths
     let run: CommandRunner
+    /// Where the machine's own files begin; empty but in tests.
+    private let root: String
+    private let isRoot: Bool
 
-    init(_ environment: EnvironmentPaths = .ofProcess) {
+    init(
+        _ environment: EnvironmentPaths = .ofProcess,
+        root: String = "",
+        isRoot: Bool = geteuid() == 0,
+        run: CommandRunner? = nil
+    ) {
         self.environment = environment
-        run = SystemCommands(environment: environment).run
+        self.root = root
+        self.isRoot = isRoot
+        self.run = run ?? SystemCommands(environment: environment).run
     }
 
     /// Has a schedule started from now on.
@@ -54,6 +65,27 @@ struct ScheduleInstallation: Sendable {
         }
     }
 
+    /// Has it started no more, by whatever it was: nobody knows what that is. A program that is not installed
+    /// starts nothing.
+    ///
+    /// - Parameter kept: Starts it rightly.
+    /// - Throws: ``ScheduleError`` for the first that could not be taken away; the others are, where they can be.
+    func removeEverywhere(_ name: String, but kept: ScheduleBackend? = nil) throws(ScheduleError) {
+        var failure: ScheduleError?
+        var backends: [ScheduleBackend] = [.systemdUser, .cron]
+        // A user's schedules have no others, and what root has there under the same name is not the user's.
+        if isRoot { backends += [.systemdSystem, .cronSystem] }
+        for backend in backends where backend != kept {
+            if backend == .cron, run(["crontab", "-l"], []).status == 127 { continue }
+            do throws(ScheduleError) {
+                try remove(name, from: backend)
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        if let failure { throw failure }
+    }
+
     /// Whether it is in effect.
     func isActive(_ name: String, on backend: ScheduleBackend) -> Bool {
         switch backend {
@@ -65,7 +97,12 @@ struct ScheduleInstallation: Sendable {
 
     /// What is started: this program, with the places it works with now.
     func program(_ name: String) throws(ScheduleError) -> ScheduledProgram {
-        let path = AgentReach.ownProgram()
+        let path: String
+        do throws(CommandFailure) {
+            path = try AgentReach.ownProgram()
+        } catch {
+            throw ScheduleError(.unavailable, error.message)
+        }
         // Its file is gone, as in the middle of an update.
         guard !path.hasPrefix("/proc/") else {
             throw ScheduleError(
@@ -85,7 +122,7 @@ struct ScheduleInstallation: Sendable {
 
     private func systemd(_ backend: ScheduleBackend) -> SystemdBackend {
         guard backend == .systemdUser else {
-            return SystemdBackend(.system, directory: "/etc/systemd/system", run: run)
+            return SystemdBackend(.system, directory: root + "/etc/systemd/system", run: run)
         }
         // systemd.unit(5), "User Unit Search Path"; a home is there, the state directory is in it.
         let base = environment.lookup("XDG_CONFIG_HOME").flatMap { $0.hasPrefix("/") ? $0 : nil }
@@ -94,6 +131,6 @@ struct ScheduleInstallation: Sendable {
     }
 
     private func cron(_ backend: ScheduleBackend) -> CronBackend {
-        CronBackend(directory: backend == .cronSystem ? "/etc/cron.d" : nil, run: run)
+        CronBackend(directory: backend == .cronSystem ? root + "/etc/cron.d" : nil, run: run)
     }
 }

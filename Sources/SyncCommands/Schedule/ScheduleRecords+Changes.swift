@@ -16,7 +16,7 @@ extension ScheduleRecords {
         let installation = ScheduleInstallation()
         let now = EngineAssembly.milliseconds()
         let before = try ScheduleFiles.read(path(name))
-        // One that cannot be understood is replaced, too; what started it is not known then.
+        // One that cannot be understood is replaced, too; what started it is not known then: it is looked for.
         let former = (try? find(name)) ?? nil
         try put(definition, for: name)
         do throws(ScheduleError) {
@@ -37,14 +37,15 @@ extension ScheduleRecords {
         memory.handled = clock.latest(at: now)?.day
         if former?.definition.request.session != definition.request.session { memory.session = nil }
         try put(memory, for: name)
-        if let former, former.definition.backend != definition.backend {
-            do throws(ScheduleError) {
+        do throws(ScheduleError) {
+            if let former, former.definition.backend != definition.backend {
                 try installation.remove(name, from: former.definition.backend)
-            } catch {
-                output.warning(
-                    "\(name) may still be started by \(former.definition.backend.rawValue), too: \(error)"
-                )
+            } else if former == nil, before != nil {
+                try installation.removeEverywhere(name, but: definition.backend)
             }
+        } catch {
+            let by = former.map { "by \($0.definition.backend.rawValue)" } ?? "by what started it before"
+            output.warning("\(name) may still be started \(by), too: \(error)")
         }
         return before != nil
     }

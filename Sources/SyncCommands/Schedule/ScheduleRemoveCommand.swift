@@ -31,9 +31,7 @@ struct ScheduleRemoveCommand: AsyncParsableCommand {
                 return record.memory.session
             } catch  where error.code == .file && !error.description.hasPrefix("removing") {
                 // It cannot be understood: whoever may start it is asked to stop.
-                for backend in [ScheduleBackend.systemdUser, .cron] {
-                    try? installation.remove(name, from: backend)
-                }
+                try installation.removeEverywhere(name)
                 try records.remove(name)
                 return nil
             }

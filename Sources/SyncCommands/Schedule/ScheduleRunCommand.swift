@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import SyncAgent
 import SyncControl
+import SyncControlServer
 import SyncModel
 import SyncSchedule
 
@@ -138,7 +139,7 @@ struct ScheduleRun: Sendable {
                 let due = Self.clock() + seconds * 1_000
                 guard error.status == .unavailable, let end, due < end else { throw error }
                 output.message("\(name): \(error.message) Again in \(seconds) s.")
-                try await Task.sleep(for: .seconds(seconds))
+                try await TaskThreads.sleep(for: .seconds(seconds))
                 seconds = min(seconds * 2, 900)
             }
         }
@@ -162,7 +163,7 @@ struct ScheduleRun: Sendable {
                 output.message("\(escaped(session)): the night is over and the run \(status.state).\(next)")
                 throw CommandFailure(.busy)
             }
-            try await Task.sleep(for: .milliseconds(500))
+            try await TaskThreads.sleep(for: .milliseconds(500))
         }
     }
 }

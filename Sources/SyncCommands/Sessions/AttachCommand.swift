@@ -1,6 +1,7 @@
 import ArgumentParser
 import SyncAgent
 import SyncControl
+import SyncControlServer
 import SyncModel
 
 /// `syncagent attach`: looks on while a session's run goes on in the background.
@@ -99,7 +100,7 @@ struct AttachCommand: AsyncParsableCommand {
                     if json { try printRest(after: last, watch, state) }
                     return try end(status, words, watch, state)
                 }
-                try await Task.sleep(for: .milliseconds(200))
+                try await TaskThreads.sleep(for: .milliseconds(200))
             }
         }
     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import SyncControl
+import SyncControlServer
 import SyncModel
 
 /// `syncagent events`: what has happened in a session, and what happens.
@@ -43,7 +44,7 @@ struct EventsCommand: AsyncParsableCommand {
                     for line in lines { output.line(json ? line.text : EventText.line(line)) }
                     guard lines.isEmpty else { continue }
                     guard follow else { return }
-                    try await Task.sleep(for: .milliseconds(200))
+                    try await TaskThreads.sleep(for: .milliseconds(200))
                 }
             }
         } catch {

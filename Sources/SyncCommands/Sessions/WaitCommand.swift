@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import SyncAgent
 import SyncControl
+import SyncControlServer
 import SyncModel
 
 /// `syncagent wait`: returns when a session's work is over.
@@ -65,7 +66,7 @@ struct WaitCommand: AsyncParsableCommand {
                     state.output.message("\(escaped(watch.session)): \(why)")
                     said = status.state
                 }
-                try await Task.sleep(for: .milliseconds(200))
+                try await TaskThreads.sleep(for: .milliseconds(200))
             }
         }
     }

@@ -1,0 +1,62 @@
+import Foundation
+import SyncSchedule
+import Testing
+
+@testable import SyncCommands
+
+@Suite("Schedules whose definition cannot be read", .timeLimit(.minutes(3)))
+struct ScheduleRemovalTests {
+    /// Everything that could start schedule `night`, below a directory that stands for the machine.
+    private final class Machine {
+        let path = FileManager.default.temporaryDirectory.path + "/schedules-\(UUID().uuidString)"
+        static let files = [
+            "etc/systemd/system/syncagent-schedule-night.timer",
+            "etc/systemd/system/syncagent-schedule-night.service",
+            "etc/cron.d/" + ScheduleName.cronFile("night"),
+            "config/systemd/user/syncagent-schedule-night.timer",
+        ]
+
+        init() throws {
+            for file in Self.files { try ScheduleFiles.write(Array("x".utf8), to: "\(path)/\(file)") }
+        }
+
+        deinit {
+            // A leftover in the temporary directory harms nobody.
+            try? FileManager.default.removeItem(atPath: path)
+        }
+
+        var left: [String] {
+            Self.files.filter { FileManager.default.fileExists(atPath: "\(path)/\($0)") }
+        }
+
+        func installation(isRoot: Bool, crontab: CommandOutcome) -> ScheduleInstallation {
+            let environment = EnvironmentPaths(home: nil) { [path] in
+                ["XDG_CONFIG_HOME": path + "/config"][$0]
+            }
+            return ScheduleInstallation(environment, root: path, isRoot: isRoot) { words, _ in
+                words.first == "crontab" ? crontab : CommandOutcome(status: 127)
+            }
+        }
+    }
+
+    @Test("For root, the machine's timer and cron file go, too; for others they are not touched")
+    func removed() throws {
+        for isRoot in [true, false] {
+            let machine = try Machine()
+            try machine.installation(isRoot: isRoot, crontab: CommandOutcome(status: 127))
+                .removeEverywhere("night")
+            #expect(machine.left == (isRoot ? [] : Array(Machine.files.prefix(3))))
+        }
+    }
+
+    @Test("What may still start it is said, everything else goes all the same; what starts it rightly stays")
+    func failing() throws {
+        let machine = try Machine()
+        let installation = machine.installation(
+            isRoot: true,
+            crontab: CommandOutcome(status: 1, errors: "denied")
+        )
+        #expect(throws: ScheduleError.self) { try installation.removeEverywhere("night", but: .cronSystem) }
+        #expect(machine.left == [Machine.files[2]])
+    }
+}

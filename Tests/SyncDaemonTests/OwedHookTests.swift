@@ -1,0 +1,42 @@
+import Foundation
+import SyncControl
+import SyncDaemon
+import SyncModel
+import SyncStore
+import SyncTestKit
+import Synchronization
+import Testing
+
+@Suite("Hooks that a lost agent still owes", .timeLimit(.minutes(3)))
+struct OwedHookTests {
+    @Test("They are called as the client of their run asked: settings, manifest, destination [S19]")
+    func settings() async throws {
+        let bench = try AgentBench()
+        let calls = bench.root.path("calls")
+        let hook = try bench.hook(
+            "echo $SYNCAGENT_ATTEMPT >> \(calls); test $SYNCAGENT_ATTEMPT = 1 && sleep 60; exit 0"
+        )
+        let first = bench.agent()
+        let running = Task { await first.run() }
+        var request = bench.request(hook: hook)
+        request.settings = "of the client"
+        _ = try await first.enqueue(request)
+        while !FileManager.default.fileExists(atPath: calls) { try await Task.sleep(for: .milliseconds(5)) }
+        try await bench.kill(first, running)
+
+        let asked = Mutex<[EngineNeeds]>([])
+        let second = bench.agent(process: 2) { environment in
+            let engine = environment.engine
+            environment.engine = { needs in
+                asked.withLock { $0.append(needs) }
+                return engine(needs)
+            }
+        }
+        try await whileRunning(second) { try await bench.until(.finished) }
+        #expect(try String(contentsOfFile: calls, encoding: .utf8).hasSuffix("2\n"))
+        let needs = asked.withLock { $0 }
+        #expect(!needs.isEmpty)
+        #expect(needs.allSatisfy { $0.settings == "of the client" })
+        #expect(needs.allSatisfy { $0.manifest == bench.manifest && $0.destination == bench.destination })
+    }
+}
