@@ -16,7 +16,8 @@
 # of 1 KiB; million, 1,000,000 of them. An update changes 1 % of the small files, removes and adds half as many; in
 # the large files of mixed and huge it inserts 4 KiB near the start and replaces 1 % of the 64 KiB blocks.
 #
-# CONTENDERS="syncagent floor_tar …" replaces the list (evidence/peers.sh has them all); SYNCAGENT_OPTIONS adds
+# CONTENDERS="syncagent floor_tar …" replaces the list (evidence/peers.sh has them all; "before" is the program that
+# BEFORE names, to see whether a change has made it slower); SYNCAGENT_OPTIONS adds
 # options to syncagent's command line; LINK="RTT_MS MBIT LOSS_PERCENT" is another link. Run nothing else meanwhile:
 # client, server and link share the cores. The fresh file systems, the link and TLS need root and are left out loudly
 # without it, as are programs that cannot be installed. Needs up to 22 GiB of disk, again-million 36.

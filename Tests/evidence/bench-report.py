@@ -9,7 +9,7 @@ A line of `about` begins a series. Of a scenario that several series have, the l
 import argparse, json, os, platform, re, shutil, statistics, subprocess, sys, time
 import plot
 
-OURS = ("syncagent", "syncagent_cold")
+OURS = ("syncagent", "syncagent_cold", "before")
 VERSIONS = {"curl": "--version", "rsync": "--version", "aria2c": "--version", "wget2": "--version", "rclone": "--version",
             "lftp": "--version", "zsync": "-V", "casync": "--version", "nginx": "-v", "tar": "--version", "openssl": "version"}
 SETS = {"small": "20,000 files, 512 MiB", "mixed": "4,000 files, 2 GiB", "huge": "one file, 2 GiB", "tiny": "100,000 files of 1 KiB"}

@@ -19,7 +19,7 @@ import checks
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = 300             # seconds for one run
-OURS = ("syncagent", "syncagent_cold")
+OURS = ("syncagent", "syncagent_cold", "before")
 NEEDS = {"aria2": "aria2c", "wget2": "wget2", "rclone": "rclone", "rsync": "rsync", "rsync_checksum": "rsync",
          "lftp_pget": "lftp", "zsync": "zsync", "casync": "casync"}
 # Those that only look are shown what another has brought.
@@ -123,7 +123,7 @@ def one(a, contender, destination, again):
 
 def hold_former(a, contender, destination):
     """Makes the destination hold the revision before; nobody's clock runs."""
-    if contender != "syncagent":
+    if contender not in ("syncagent", "before"):
         subprocess.run(["cp", "-a", f"{a.sets}/{a.set}/.", destination], check=True)
         return
     publish(a, 1)

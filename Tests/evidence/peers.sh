@@ -7,6 +7,7 @@
 #   AGAIN  not empty when DST already holds the set, or the revision before it
 #   UPDATE not empty when it holds the revision before
 #   N      transfers at a time for the others
+#   BEFORE another syncagent, such as the one of the last release, for the contender of that name
 set -eu -o pipefail
 DAY="Tue, 14 Nov 2023 22:13:20 GMT"        # the time of every file that make-set.py writes, but for changed ones
 
@@ -46,5 +47,6 @@ casync()         { command casync extract --with=unix --store="$URL/casync/$SET.
 syncagent()      { XDG_STATE_HOME=$STATE "$SYNCAGENT" pull "$URL/site/$SITE/manifest.json" --into "$DST" --quiet \
                      ${UPDATE:+--prune} ${SYNCAGENT_OPTIONS:-}; }
 syncagent_cold() { syncagent; }                                              # the files are there, nothing is known of them
+before()         { SYNCAGENT=${BEFORE:?} syncagent; }                        # whether a change has made it slower
 
 "$1"
