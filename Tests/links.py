@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Checks that what the documentation points at is there: relative links, and paths of sources in `backticks`.
+
+usage: Tests/links.py [FILE…]    without files: README.md, CHANGELOG.md and everything in Documentation
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+PATH = re.compile(r"`((?:Sources|Tests|Examples|Manifests|Documentation)/[\w./+-]+)")
+# Stands in for README.md, and is read as if it were at the root.
+AT_ROOT = {ROOT / "Documentation" / "README-draft.md"}
+
+
+def anchors(page):
+    """The anchors of a page's headings, as Markdown renderers make them."""
+    found = set()
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            title = line.lstrip("#").strip().replace("`", "").lower()
+            found.add(re.sub(r"[^\w\- ]", "", title).replace(" ", "-"))
+    return found
+
+
+def check(page, problems):
+    base = ROOT if page in AT_ROOT else page.parent
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        place = f"{page.relative_to(ROOT)}:{number}"
+        for link in LINK.findall(line):
+            if "://" in link:
+                continue
+            name, _, anchor = link.partition("#")
+            target = (base / name).resolve() if name else page
+            if not target.exists():
+                problems.append(f"{place}: there is no {link}")
+            elif anchor and target.suffix == ".md" and anchor not in anchors(target):
+                problems.append(f"{place}: {name or page.name} has no heading #{anchor}")
+        for name in PATH.findall(line):
+            if not (ROOT / name.rstrip("./")).exists():
+                problems.append(f"{place}: there is no {name}")
+
+
+def main():
+    pages = [pathlib.Path(name).resolve() for name in sys.argv[1:]]
+    if not pages:
+        pages = [page for page in (ROOT / "README.md", ROOT / "CHANGELOG.md") if page.exists()]
+        pages += sorted((ROOT / "Documentation").glob("*.md"))
+    problems = []
+    for page in pages:
+        check(page, problems)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        return 1
+    print(f"{len(pages)} pages, every link and path resolves")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
