@@ -124,6 +124,14 @@ for target in Tests/*Tests; do
     swift test --skip-build --disable-xctest --filter "^$name\\." || failed "$name"
 done
 
+# A few hundred here, with the debug build; tens of thousands by hand, with the release build: Tests/fuzz.sh 20000.
+title "Mutations of what the program reads (Tests/fuzz.sh)"
+if command -v python3 >/dev/null; then
+    SYNCAGENT="$PWD/.build/debug/syncagent" where_possible Tests/fuzz.sh "${FUZZ:-400}" 1 || failed "fuzz"
+else
+    skipped "mutations: no python3"
+fi
+
 title "A public name for a private address (Tests/rebinding.sh)"
 where_possible Tests/rebinding.sh || failed "rebinding"
 
