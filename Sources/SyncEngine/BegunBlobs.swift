@@ -60,9 +60,7 @@ final class BegunBlobs: Sendable {
         guard file.name.isBegun, size > UInt64(Self.headLength),
             let pack = manifest.packs.firstIndex(where: { $0.sha256 == file.name.digest })
         else { return false }
-        let raw = staging.open(file)
-        guard raw >= 0 else { return false }
-        let descriptor = Descriptor(owning: raw)
+        guard let descriptor = staging.open(file) else { return false }
         var head: (UInt64, UInt64, UInt64) = (0, 0, 0)
         let read = withUnsafeMutableBytes(of: &head) { readFully(descriptor.raw, into: $0, at: 0) }
         let count = size - UInt64(Self.headLength)

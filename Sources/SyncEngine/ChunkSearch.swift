@@ -89,14 +89,7 @@ struct ChunkSearch: ~Copyable {
     ///
     /// - Parameter number: How many are open already.
     func open(_ origin: ChunkSources.Origin, number: Int) -> Opened? {
-        let raw =
-            switch origin {
-            case .indexed(let entry): index.open(entry, through: directories)
-            case .named(let path): openFile(path, through: directories)
-            case .staged(let file): staging?.open(file) ?? -1
-            }
-        guard raw >= 0 else { return nil }
-        let descriptor = Descriptor(owning: raw)
+        guard let descriptor = origin.open(index, staging, directories) else { return nil }
         guard let status = status(descriptor.raw), status.kind == .file else { return nil }
         var isTrusted = false
         if case .indexed(let entry) = origin, let record = index.record(entry) {

@@ -206,14 +206,7 @@ final class ChunkFile: Sendable {
         -> R?
     {
         if let raw = keptRaw { return body(raw) }
-        let raw =
-            switch origin {
-            case .indexed(let entry): index.open(entry, through: directories)
-            case .named(let path): openFile(path, through: directories)
-            case .staged(let file): staging?.open(file) ?? -1
-            }
-        guard raw >= 0 else { return nil }
-        let opened = Descriptor(owning: raw)
+        guard let opened = origin.open(index, staging, directories) else { return nil }
         return body(opened.raw)
     }
 
@@ -222,6 +215,21 @@ final class ChunkFile: Sendable {
         case .some(let descriptor): descriptor.raw
         case .none: nil
         }
+    }
+}
+
+extension ChunkSources.Origin {
+    /// Opens its file to read; `nil` when that cannot be.
+    func open(_ index: StatIndex, _ staging: Staging?, _ directories: Directories) -> Descriptor? {
+        let raw: Int32
+        switch self {
+        case .indexed(let entry): raw = index.open(entry, through: directories)
+        case .named(let path): raw = openFile(path, through: directories)
+        case .staged(let file):
+            guard let staging else { return nil }
+            return staging.open(file)
+        }
+        return raw >= 0 ? Descriptor(owning: raw) : nil
     }
 }
 

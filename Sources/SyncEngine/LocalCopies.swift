@@ -134,9 +134,10 @@ private final class LocalCopier {
 
     /// Takes a staged left-over when its bytes are right.
     func check(_ file: Staging.File, digest: SHA256Digest, size: UInt64, executable: Bool) -> Staging.File? {
-        let raw = staging.open(file)
-        guard raw >= 0 else { return nil }
-        let reading = Descriptor(owning: raw)
+        guard let reading = staging.open(file) else {
+            staging.remove(file)
+            return nil
+        }
         guard transfer(from: reading.raw, to: nil, size: size) == digest,
             sa_set_executable(reading.raw, executable ? 1 : 0) == 0
         else {

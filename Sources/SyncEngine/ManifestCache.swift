@@ -35,15 +35,11 @@ struct ManifestCache: Sendable {
         self.isNeeded = isNeeded
         directory = stateDirectory + "/manifests"
         parts = PartCache(stateDirectory: stateDirectory, isReadOnly: false)
-        var prefix = ""
-        for component in directory.split(separator: "/") {
-            prefix += "/" + component
-            if mkdir(prefix, 0o700) != 0, access(prefix, F_OK) != 0 {
-                throw EngineError(
-                    .cannotCreate,
-                    "cannot create the state directory \(escaped(prefix)): \(String(cString: strerror(sa_errno())))"
-                )
-            }
+        do throws(FileError) {
+            // What is here was checked when it came, and is believed from then on.
+            _ = try openPrivateDirectory(directory, create: true)
+        } catch {
+            throw EngineError(.cannotCreate, "the state directory: \(error)")
         }
     }
 
@@ -116,44 +112,17 @@ struct ManifestCache: Sendable {
         "\(digest).json" + (isCompressed ? ".zst" : "")
     }
 
-    private func read(_ name: String) -> [UInt8]? { readFile("\(directory)/\(name)") }
+    private func read(_ name: String) -> [UInt8]? {
+        // What is not ours is as good as not there.
+        try? readFile("\(directory)/\(name)", trust: .state, limit: ManifestSource.limit)
+    }
 
     private func write(_ bytes: [UInt8], to name: String) -> Bool {
-        replaceFile("\(directory)/\(name)", with: bytes, durable: true)
+        do throws(FileError) {
+            try replaceFile("\(directory)/\(name)", with: bytes)
+            return true
+        } catch {
+            return false
+        }
     }
-}
-
-/// Puts a file in place whole, under a temporary name first.
-///
-/// - Parameter durable: Whether to fdatasync(2) before the rename.
-/// - Returns: Whether it is there.
-func replaceFile(_ path: String, with bytes: [UInt8], durable: Bool) -> Bool {
-    let temporary = "\(path).\(getpid()).new"
-    let raw = sa_openat(AT_FDCWD, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
-    guard raw >= 0 else { return false }
-    let file = Descriptor(owning: raw)
-    let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
-    guard code == 0, !durable || fdatasync(file.raw) == 0, rename(temporary, path) == 0 else {
-        unlink(temporary)
-        return false
-    }
-    return true
-}
-
-/// A whole file's bytes, or `nil` with errno set.
-func readFile(_ path: String) -> [UInt8]? {
-    let raw = sa_openat(AT_FDCWD, path, O_RDONLY, 0)
-    guard raw >= 0 else { return nil }
-    let file = Descriptor(owning: raw)
-    guard let status = status(file.raw), status.kind == .file, let count = Int(exactly: status.size) else {
-        sa_set_errno(EISDIR)
-        return nil
-    }
-    var isWhole = false
-    let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
-        let read = readFully(file.raw, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
-        isWhole = read == count
-        used = max(0, read)
-    }
-    return isWhole ? bytes : nil
 }

@@ -4,6 +4,7 @@ import SyncDigest
 import SyncManifest
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// A manifest whose bytes are known and, unless somebody asks, not decoded.
 struct FoundManifest: Sendable {
@@ -121,18 +122,24 @@ struct ManifestSource: Sendable {
 
     /// Keeps a manifest that came from a file, so that a run of it does not depend on the file (S13).
     func keep(_ path: String, _ digest: SHA256Digest) {
-        guard let cache, !path.hasPrefix("http"), let body = readFile(path) else { return }
+        guard let cache, !path.hasPrefix("http"),
+            let body = try? readFile(path, trust: .input, limit: Self.limit)  // It was there a moment ago.
+        else { return }
         cache.keep(body, digest, isCompressed: path.hasSuffix(".zst"))
     }
 
     private func read(_ path: String) throws(EngineError) -> FoundManifest {
-        guard let body = readFile(path) else {
-            let code = sa_errno()
-            let missing = code == ENOENT || code == ENOTDIR || code == EISDIR
-            throw EngineError(
-                missing ? .noInput : .ioError,
-                "cannot read the manifest \(escaped(path)): \(String(cString: strerror(code)))"
-            )
+        let body: [UInt8]
+        do throws(FileError) { body = try readFile(path, trust: .input, limit: Self.limit) } catch {
+            let status: ExitStatus =
+                switch error.code {
+                case ENOENT, ENOTDIR: .noInput
+                case EPERM where error.remark != nil: .noInput  // It is no file.
+                case EFBIG: .dataInvalid
+                default: .ioError
+                }
+            let reason = error.remark ?? String(cString: strerror(error.code))
+            throw EngineError(status, "cannot read the manifest \(escaped(path)): \(reason)")
         }
         let manifest = try decode(
             body,

@@ -22,7 +22,7 @@ struct PartCache: Sendable {
     func has(_ digest: SHA256Digest) -> Bool { access("\(directory)/\(digest).part", R_OK) == 0 }
 
     /// A part as it was kept.
-    func part(_ digest: SHA256Digest) -> [UInt8]? { readFile("\(directory)/\(digest).part") }
+    func part(_ digest: SHA256Digest) -> [UInt8]? { Self.read("\(directory)/\(digest).part") }
 
     /// Keeps a part. A failure only costs fetching it again.
     func keep(_ bytes: [UInt8], _ digest: SHA256Digest) {
@@ -50,7 +50,7 @@ struct PartCache: Sendable {
     }
 
     private static func list(_ path: String) -> [String] {
-        guard let bytes = readFile(path) else { return [] }
+        guard let bytes = read(path) else { return [] }
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init).filter {
             SHA256Digest(hex: $0.utf8) != nil
         }
@@ -63,7 +63,12 @@ struct PartCache: Sendable {
         return directoryEntries(opened.raw).filter { $0.hasSuffix(ending) }
     }
 
+    private static func read(_ path: String) -> [UInt8]? {
+        try? readFile(path, trust: .state, limit: ManifestSource.limit)  // As if it were not there.
+    }
+
     private func write(_ bytes: [UInt8], to name: String) {
-        _ = replaceFile("\(directory)/\(name)", with: bytes, durable: false)
+        // It is fetched again.
+        try? replaceFile("\(directory)/\(name)", with: bytes, isDurable: false)
     }
 }

@@ -140,9 +140,7 @@ final class PartFiles: Sendable {
 
     /// A left-over, open again, with the mode its row has now; `nil` when that fails, and it is fetched anew.
     private func reopen(_ file: Staging.File, row: Int, whole: Bool) -> PartFile? {
-        let raw = staging.open(file)
-        guard raw >= 0 else { return nil }
-        let descriptor = Descriptor(owning: raw)
+        guard let descriptor = staging.open(file) else { return nil }
         guard sa_set_executable(descriptor.raw, manifest.files.kind(row) == .executable ? 1 : 0) == 0 else {
             return nil
         }

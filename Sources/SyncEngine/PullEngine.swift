@@ -161,9 +161,9 @@ package struct PullEngine: Sendable {
         }
     }
 
-    static func openIfPresent(_ path: String) throws(EngineError) -> Destination? {
+    static func openIfPresent(_ path: String, usesState: Bool = true) throws(EngineError) -> Destination? {
         do throws(FileError) {
-            return try Destination.open(path: path, create: false)
+            return try Destination.open(path: path, create: false, usesState: usesState)
         } catch {
             if error.isMissing { return nil }
             throw cannotUse(error)

@@ -48,7 +48,7 @@ extension PullEngine {
         let path = Self.destinationPath(options, project: found.project)
         var report = VerifyReport()
         report.files = rows.count
-        guard let destination = try Self.openIfPresent(path) else {
+        guard let destination = try Self.openIfPresent(path, usesState: false) else {
             report.problems = rows.map {
                 VerifyReport.Problem(path: manifest.files.path($0), reason: "missing")
             }

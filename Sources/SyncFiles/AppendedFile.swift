@@ -74,12 +74,10 @@ struct AppendedFile: ~Copyable {
     private mutating func flush() {
         guard failure == nil else { return buffer.removeAll(keepingCapacity: true) }
         if raw < 0 {
-            let opened = sa_openat(directory, name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
-            guard opened >= 0 else {
-                failure = .last("create", shown)
+            do throws(FileError) { file = try createFile(name, in: directory, shown: shown) } catch {
+                failure = error
                 return
             }
-            file = Descriptor(owning: opened)
             if isUnnamed { unlinkat(directory, name, 0) }
         }
         let start = length - UInt64(buffer.count)

@@ -13,6 +13,8 @@ package enum ChunkMap {
     static let name = "chunks"
     static let magic: [UInt8] = Array("SACHUNK1".utf8)
     static let recordLength = 36
+    /// Most **bytes** that are read: seven million chunks.
+    static let limit: UInt64 = 256 << 20
 }
 
 /// Reads the map from front to back, in bounded memory.
@@ -38,10 +40,10 @@ package struct ChunkMapReader: ~Copyable {
 
     /// Opens a destination's map; `nil` when there is none, or one of another version.
     package init?(_ destination: Destination) {
-        guard destination.state >= 0 else { return nil }
-        let raw = sa_openat(destination.state, ChunkMap.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
-        guard raw >= 0 else { return nil }
-        let file = Descriptor(owning: raw)
+        guard destination.state >= 0,
+            let file = try? openFile(ChunkMap.name, in: destination.state, trust: .state),
+            let size = status(file.raw)?.size, size <= ChunkMap.limit
+        else { return nil }
         let count = ChunkMap.recordLength * 1820  // About 64 KiB.
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 16)
         let head = UnsafeMutableRawBufferPointer(rebasing: buffer[..<ChunkMap.magic.count])
@@ -110,10 +112,8 @@ package struct ChunkMapWriter: ~Copyable {
     /// Begins; `nil` when the file cannot be made.
     package init?(_ destination: Destination) {
         directory = destination.state
-        let flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW
-        let raw = sa_openat(directory, Self.temporaryName, flags, 0o600)
-        guard raw >= 0 else { return nil }
-        file = Descriptor(owning: raw)
+        guard let file = try? createFile(Self.temporaryName, in: directory, O_WRONLY) else { return nil }
+        self.file = file
         buffer.reserveCapacity(1 << 16)
     }
 

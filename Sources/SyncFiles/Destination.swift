@@ -33,20 +33,29 @@ package final class Destination: Sendable {
 
     /// Opens a destination, making it and its state directory when asked.
     ///
-    /// - Parameter create: Without it nothing is created; a missing state directory leaves ``state`` at -1.
-    /// - Throws: ``FileError``; callers exit with 73.
-    package static func open(path: String, create: Bool) throws(FileError) -> Destination {
+    /// - Parameters:
+    ///   - create: Without it nothing is created; a missing state directory leaves ``state`` at -1.
+    ///   - usesState: Without it ``state`` is -1, whoever it belongs to.
+    /// - Throws: ``FileError``; callers exit with 73. A state directory of another user, or one that others may
+    ///   write to, is refused: what stands in it is what we write to and remove.
+    package static func open(
+        path: String,
+        create: Bool,
+        usesState: Bool = true
+    ) throws(FileError) -> Destination {
         if create { try makeDirectories(path) }
         let root = sa_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0)
         guard root >= 0 else { throw .last("open the destination", path) }
         var state: Int32 = -1
         do throws(FileError) {
             guard let status = SyncSystem.status(root) else { throw .last("look at the destination", path) }
+            guard usesState else { return Destination(path: path, root: root, state: -1, status: status) }
             if create, mkdirat(root, stateName, 0o700) != 0, sa_errno() != EEXIST {
                 throw .last("create", path + "/" + stateName)
             }
             state = sa_openat(root, stateName, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
             if state < 0, create || sa_errno() != ENOENT { throw .last("open", path + "/" + stateName) }
+            if state >= 0 { try checkPrivate(state, shown: path + "/" + stateName) }
             if create, mkdirat(state, "staging", 0o700) != 0, sa_errno() != EEXIST {
                 throw .last("create", path + "/" + stateName + "/staging")
             }
@@ -58,46 +67,30 @@ package final class Destination: Sendable {
         }
     }
 
-    /// Makes every missing directory of `path`, like mkdir(1) `-p`.
-    private static func makeDirectories(_ path: String) throws(FileError) {
-        var prefix = path.hasPrefix("/") ? "/" : ""
-        for component in path.split(separator: "/") {
-            prefix += prefix.isEmpty || prefix.hasSuffix("/") ? String(component) : "/" + component
-            guard mkdir(prefix, 0o777) != 0, sa_errno() != EEXIST else { continue }
-            let code = sa_errno()
-            if access(prefix, F_OK) != 0 {
-                throw FileError(step: "create the destination", path: prefix, code: code)
-            }
-        }
-    }
-
     /// Takes the destination for this process until the descriptor closes (S3, F117).
     ///
     /// - Returns: The lock, or `nil` when another process has it.
     package func lock() throws(FileError) -> Descriptor? {
-        let raw = sa_openat(state, "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)
-        guard raw >= 0 else { throw .last("open", path + "/.syncagent/lock") }
-        if sa_try_lock(raw) == 0 {
-            let note = "\(getpid())\n"
-            _ = ftruncate(raw, 0)
-            _ = note.withCString { pwrite(raw, $0, note.utf8.count, 0) }
-            return Descriptor(owning: raw)
+        let shown = path + "/.syncagent/lock"
+        let file = try openFile("lock", in: state, O_RDWR | O_CREAT, trust: .state, shown: shown)
+        if sa_try_lock(file.raw) == 0 {
+            // A note in a file with another name would be written there, too.
+            if hasOneName(file.raw) {
+                let note = "\(getpid())\n"
+                _ = ftruncate(file.raw, 0)
+                _ = note.withCString { pwrite(file.raw, $0, note.utf8.count, 0) }
+            }
+            return file
         }
         let code = sa_errno()
-        close(raw)
         if code == EAGAIN || code == EACCES || code == EWOULDBLOCK { return nil }
-        throw FileError(step: "lock", path: path + "/.syncagent/lock", code: code)
+        throw FileError(step: "lock", path: shown, code: code)
     }
 
     /// The process that wrote its number into the lock last; for messages only.
     package func lockHolder() -> Int32? {
-        let raw = sa_openat(state, "lock", O_RDONLY | O_NOFOLLOW, 0)
-        guard raw >= 0 else { return nil }
-        defer { close(raw) }
-        var text = [UInt8](repeating: 0, count: 16)
-        let count = text.withUnsafeMutableBytes { readFully(raw, into: $0, at: 0) }
-        guard count > 0 else { return nil }
-        return Int32(String(decoding: text[..<count].prefix { $0 != 0x0A }, as: UTF8.self))
+        guard let bytes = try? readFile("lock", in: state, trust: .state, limit: 16) else { return nil }
+        return Int32(String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self))
     }
 
     /// Makes everything written so far on this filesystem durable. syncfs(2): one call for a whole batch.

@@ -27,7 +27,20 @@ package struct HookReceipt: Sendable, Equatable {
 
     /// Whether it has been left.
     package func exists(in destination: Destination) -> Bool {
-        destination.state >= 0 && faccessat(destination.state, "receipts/\(name)", F_OK, 0) == 0
+        guard let directory = try? Self.open(in: destination),
+            case .success(let found?) = status(directory.raw, name)
+        else { return false }
+        return found.kind == .file
+    }
+
+    /// Opens the directory of receipts.
+    private static func open(in destination: Destination) throws(FileError) -> Descriptor {
+        let path = "\(destination.path)/\(Destination.stateName)/receipts"
+        let raw = sa_openat(destination.state, "receipts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+        guard raw >= 0 else { throw .last("open", path) }
+        let directory = Descriptor(owning: raw)
+        try checkPrivate(raw, shown: path)
+        return directory
     }
 
     /// Leaves it, durably. open(2) with `O_EXCL`: of two at the same time one makes it.
@@ -39,9 +52,7 @@ package struct HookReceipt: Sendable, Equatable {
         if mkdirat(destination.state, "receipts", 0o700) != 0, sa_errno() != EEXIST {
             throw .last("create", path)
         }
-        let raw = sa_openat(destination.state, "receipts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
-        guard raw >= 0 else { throw .last("open", path) }
-        let directory = Descriptor(owning: raw)
+        let directory = try Self.open(in: destination)
         let file = sa_openat(directory.raw, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
         guard file >= 0 else {
             if sa_errno() == EEXIST { return false }
@@ -65,10 +76,8 @@ package struct HookReceipt: Sendable, Equatable {
         keeping runs: Set<String>,
         isDryRun: Bool = false
     ) -> Int {
-        let raw = sa_openat(destination.state, "receipts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
         // No directory, no receipt.
-        guard destination.state >= 0, raw >= 0 else { return 0 }
-        let directory = Descriptor(owning: raw)
+        guard let directory = try? open(in: destination) else { return 0 }
         let kept = runs.map { fileName($0) + "." }
         return directoryEntries(directory.raw).count { name in
             guard case .success(let found?) = status(directory.raw, name), found.kind == .file,

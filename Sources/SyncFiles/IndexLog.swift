@@ -16,14 +16,19 @@ package struct IndexLog: ~Copyable {
     private static let name = "index.log"
     private static let magic: [UInt8] = Array("SAIL".utf8)
 
-    /// Opens the log for appending behind what is already there.
+    /// Opens the log for appending behind what is already there. One that is not ours alone is begun anew.
     package init(_ destination: Destination) throws(FileError) {
-        let raw = sa_openat(destination.state, Self.name, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)
-        guard raw >= 0 else { throw .last("create", "\(destination.path)/.syncagent/\(Self.name)") }
-        file = Descriptor(owning: raw)
+        let shown = "\(destination.path)/.syncagent/\(Self.name)"
+        do throws(FileError) {
+            file = try openFile(Self.name, in: destination.state, O_RDWR | O_CREAT, trust: .ownState)
+        } catch {
+            file = try createFile(Self.name, in: destination.state, shown: shown)
+            end = 0
+            return
+        }
         // A torn frame is written over: nothing behind it could ever be read.
         end = Self.readFrames(destination).end
-        if let length = off_t(exactly: end) { _ = ftruncate(raw, length) }
+        if let length = off_t(exactly: end) { _ = ftruncate(file.raw, length) }
     }
 
     /// One installed file or link.
@@ -70,7 +75,9 @@ package struct IndexLog: ~Copyable {
 
     /// Every whole frame, and where the last one ends.
     private static func readFrames(_ destination: Destination) -> (entries: [Entry], end: UInt64) {
-        guard destination.state >= 0, let bytes = readWhole(destination.state, name) else { return ([], 0) }
+        guard destination.state >= 0,
+            let bytes = try? readFile(name, in: destination.state, trust: .state, limit: StatIndex.limit)
+        else { return ([], 0) }
         var entries: [Entry] = []
         var rest = bytes[...]
         while rest.count > 16, rest.starts(with: magic) {

@@ -1,6 +1,7 @@
 import CPosix
 package import SyncModel
 package import SyncSystem
+import Synchronization
 
 extension Staging {
     /// A directory under construction: `.syncagent/staging/dir-<key>/`, its files under their final names.
@@ -26,13 +27,9 @@ extension Staging {
         /// **Bytes** of a name.
         static let nameLength = 20
 
-        /// Calls `body` with `dir-<key>` or, where there is a leaf, `dir-<key>/<leaf>`, as a C string on the stack.
-        func withPath<R>(
-            _ leaf: UnsafePointer<CChar>? = nil,
-            _ body: (UnsafePointer<CChar>) -> R
-        ) -> R {
-            let length = leaf.map { strlen($0) } ?? 0
-            return withUnsafeTemporaryAllocation(of: CChar.self, capacity: Self.nameLength + length + 2) {
+        /// Calls `body` with `dir-<key>` as a C string on the stack.
+        func withName<R>(_ body: (UnsafePointer<CChar>) -> R) -> R {
+            withUnsafeTemporaryAllocation(of: CChar.self, capacity: Self.nameLength + 1) {
                 var end = 0
                 for letter in Self.prefix.utf8 {
                     $0[end] = CChar(bitPattern: letter)
@@ -43,15 +40,12 @@ extension Staging {
                     $0[end] = CChar(bitPattern: digit < 10 ? 0x30 + digit : 0x57 + digit)
                     end += 1
                 }
-                if let leaf {
-                    $0[end] = 0x2F
-                    for position in 0..<length { $0[end + 1 + position] = leaf[position] }
-                    end += 1 + length
-                }
                 $0[end] = 0
                 return body(UnsafePointer($0.baseAddress.unsafelyUnwrapped))
             }
         }
+
+        var name: String { withName { String(cString: $0) } }
     }
 
     /// Creates a file of a directory, with all of `bytes`, which the caller has verified; makes the directory, too.
@@ -64,8 +58,9 @@ extension Staging {
         in target: Directory,
         executable: Bool
     ) throws(FileError) -> FileStatus {
-        let raw = make(leaf, in: target) {
-            sa_openat(directory, $0, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, executable ? 0o777 : 0o666)
+        let opened = try open(target, make: true)
+        let raw = make(leaf, in: opened) {
+            sa_openat(opened.raw, leaf, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, executable ? 0o777 : 0o666)
         }
         guard raw >= 0 else { throw .last("create", shown(leaf, target)) }
         var code: Int32 = 0
@@ -74,7 +69,7 @@ extension Staging {
         if code == 0, found == nil { code = sa_errno() }
         if close(raw) != 0, code == 0 { code = sa_errno() }
         guard code == 0, let found else {
-            _ = target.withPath(leaf) { unlinkat(directory, $0, 0) }
+            _ = unlinkat(opened.raw, leaf, 0)
             throw FileError(step: "write", path: shown(leaf, target), code: code)
         }
         return found
@@ -86,10 +81,11 @@ extension Staging {
         as leaf: UnsafePointer<CChar>,
         in target: Directory
     ) throws(FileError) -> FileStatus {
-        guard make(leaf, in: target, with: { symlinkat(text, directory, $0) }) == 0 else {
+        let opened = try open(target, make: true)
+        guard make(leaf, in: opened, with: { symlinkat(text, opened.raw, leaf) }) == 0 else {
             throw .last("create link", shown(leaf, target))
         }
-        switch target.withPath(leaf, { status(directory, $0) }) {
+        switch status(opened.raw, leaf) {
         case .success(let found?): return found
         case .success(nil): throw FileError(step: "find again", path: shown(leaf, target), code: ENOENT)
         case .failure(let error):
@@ -97,72 +93,182 @@ extension Staging {
         }
     }
 
-    /// Makes an entry; first its directory where there is none, and instead of one that is in the way.
+    /// Makes an entry, instead of one that is in the way.
     private func make(
         _ leaf: UnsafePointer<CChar>,
-        in target: Directory,
-        with call: (UnsafePointer<CChar>) -> Int32
+        in opened: UnderWay.Opened,
+        with call: () -> Int32
     ) -> Int32 {
-        target.withPath(leaf) { path in
-            let result = call(path)
-            guard result < 0 else { return result }
-            if sa_errno() == ENOENT {
-                guard target.withPath(nil, { mkdirat(directory, $0, 0o777) }) == 0 || sa_errno() == EEXIST
-                else {
-                    return -1
-                }
-            } else {
-                guard sa_errno() == EEXIST else { return -1 }
-                _ = unlinkat(directory, path, 0)
-            }
-            return call(path)
-        }
+        let result = call()
+        guard result < 0, sa_errno() == EEXIST else { return result }
+        _ = unlinkat(opened.raw, leaf, 0)
+        return call()
     }
 
     /// Moves a directory to its place, unless a directory with something in it stands there already.
+    ///
+    /// What has been moved is compared with what was filled. Another one, which somebody has put there meanwhile, is
+    /// taken out of the tree again and removed.
     ///
     /// - Parameters:
     ///   - name: Its last component.
     ///   - parent: Where it goes. One that hands something down to new directories (the set-group-id bit, a default
     ///     ACL; see mkdir(2), acl(5)) is refused with `EXDEV`: what is moved there would not get it.
-    /// - Returns: errno, 0 for success.
+    /// - Returns: errno, 0 for success; `ESTALE` when the directory is not the one that was filled.
     package func place(
         _ target: Directory,
         as name: Slice<UnsafeBufferPointer<UInt8>>,
         in parent: Int32
     ) -> Int32 {
         guard sa_hands_down(parent) == 0 else { return EXDEV }
+        guard let filled = underWay.identity(of: target) else { return ENOENT }
         return withUnsafeTemporaryAllocation(of: CChar.self, capacity: name.count + 1) { buffer in
             for (position, byte) in name.enumerated() { buffer[position] = CChar(bitPattern: byte) }
             buffer[name.count] = 0
             let text = UnsafePointer(buffer.baseAddress.unsafelyUnwrapped)
-            return target.withPath { sa_rename(directory, $0, parent, text) == 0 ? 0 : sa_errno() }
+            guard target.withName({ sa_rename(directory, $0, parent, text) }) == 0 else { return sa_errno() }
+            if case .success(let found?) = status(parent, text), found.kind == .directory,
+                UnderWay.Identity(found) == filled
+            {
+                underWay.forget(target)
+                return 0
+            }
+            let foreign = "foreign-\(target.name)"
+            removeTree(foreign, in: directory)
+            if sa_rename(parent, text, directory, foreign) == 0 { removeTree(foreign, in: directory) }
+            return ESTALE
         }
     }
 
     /// Moves one file of a directory to the same name elsewhere, replacing what is there.
     ///
-    /// - Returns: errno, 0 for success.
+    /// - Returns: errno, 0 for success; `ESTALE` when the directory is not the one that was filled.
     package func rename(
         memberNamed leaf: UnsafePointer<CChar>,
         of target: Directory,
         into other: Int32
     ) -> Int32 {
-        target.withPath(leaf) { sa_rename(directory, $0, other, leaf) == 0 ? 0 : sa_errno() }
+        do throws(FileError) {
+            let opened = try open(target, make: false)
+            return sa_rename(opened.raw, leaf, other, leaf) == 0 ? 0 : sa_errno()
+        } catch {
+            return error.code
+        }
     }
 
     /// Removes one file of a directory; a missing one is no matter.
     package func remove(memberNamed leaf: UnsafePointer<CChar>, of target: Directory) {
-        _ = target.withPath(leaf) { unlinkat(directory, $0, 0) }
+        if let opened = try? open(target, make: false) { _ = unlinkat(opened.raw, leaf, 0) }
     }
 
     /// Removes a directory that has nothing in it any more; one that is gone is no matter.
     package func remove(_ target: Directory) {
-        _ = target.withPath { unlinkat(directory, $0, AT_REMOVEDIR) }
+        underWay.forget(target)
+        _ = target.withName { unlinkat(directory, $0, AT_REMOVEDIR) }
+    }
+
+    private func open(_ target: Directory, make: Bool) throws(FileError) -> UnderWay.Opened {
+        try underWay.open(target, in: directory, make: make, shown: path)
     }
 
     private func shown(_ leaf: UnsafePointer<CChar>, _ target: Directory) -> String {
-        "\(path)/" + target.withPath(leaf) { String(cString: $0) }
+        "\(path)/\(target.name)/\(String(cString: leaf))"
+    }
+}
+
+/// The directories under construction: which ones they are, and descriptors of some.
+///
+/// A name in staging proves nothing, since whoever may write there can put a link or another directory in its place.
+/// So a directory is opened when it is made and worked on by descriptor from then on; where it has to be opened again,
+/// it must be the same one.
+final class UnderWay: Sendable {
+    struct Identity: Equatable {
+        private let device: UInt64
+        private let inode: UInt64
+
+        init(_ status: FileStatus) {
+            device = status.device
+            inode = status.inode
+        }
+    }
+
+    /// One that is open as long as somebody has it.
+    final class Opened: Sendable {
+        let raw: Int32
+        init(_ raw: Int32) { self.raw = raw }
+        deinit { close(raw) }
+    }
+
+    private struct State {
+        var identities: [Staging.Directory: Identity] = [:]
+        var open: [Staging.Directory: Opened] = [:]
+        var order: [Staging.Directory] = []
+    }
+
+    /// Most descriptors that are kept.
+    private static let capacity = 64
+    private let state = Mutex(State())
+
+    func identity(of target: Staging.Directory) -> Identity? { state.withLock { $0.identities[target] } }
+
+    /// A directory by descriptor.
+    ///
+    /// - Parameters:
+    ///   - parent: Where it is.
+    ///   - make: Whether to make it when this run has not made it yet. What has its name then is removed.
+    ///   - shown: The parent's path, for messages.
+    /// - Throws: ``FileError``; with `ESTALE` when another one has its name by now.
+    func open(
+        _ target: Staging.Directory,
+        in parent: Int32,
+        make: Bool,
+        shown: String
+    ) throws(FileError) -> Opened {
+        try state.withLock { (state) throws(FileError) in
+            if let known = state.open[target] { return known }
+            let known = state.identities[target]
+            if known == nil {
+                guard make else {
+                    throw FileError(step: "open", path: "\(shown)/\(target.name)", code: ENOENT)
+                }
+                try Self.make(target, in: parent, shown: shown)
+            }
+            let raw = target.withName { sa_openat(parent, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0) }
+            guard raw >= 0 || [ENOENT, ENOTDIR, ELOOP].contains(sa_errno()) else {
+                throw .last("open", "\(shown)/\(target.name)")
+            }
+            let opened = raw >= 0 ? Opened(raw) : nil
+            guard let opened, let found = status(opened.raw).map(Identity.init), known ?? found == found
+            else {
+                throw FileError(
+                    step: "open",
+                    path: "\(shown)/\(target.name)",
+                    code: ESTALE,
+                    remark: "somebody else has put something in its place"
+                )
+            }
+            state.identities[target] = found
+            if state.order.count >= Self.capacity { state.open[state.order.removeFirst()] = nil }
+            state.open[target] = opened
+            state.order.append(target)
+            return opened
+        }
+    }
+
+    private static func make(_ target: Staging.Directory, in parent: Int32, shown: String) throws(FileError) {
+        func isMade() -> Bool { target.withName { mkdirat(parent, $0, 0o777) } == 0 }
+        if isMade() { return }
+        guard sa_errno() == EEXIST, removeTree(target.name, in: parent), isMade() else {
+            throw .last("create", "\(shown)/\(target.name)")
+        }
+    }
+
+    func forget(_ target: Staging.Directory) {
+        state.withLock { state in
+            state.identities[target] = nil
+            guard state.open.removeValue(forKey: target) != nil else { return }
+            state.order.removeAll { $0 == target }
+        }
     }
 }
 
@@ -180,7 +286,8 @@ extension Staging {
         return found
     }
 
-    /// Takes apart the directories that an interrupted run was putting together.
+    /// Takes apart the directories that an interrupted run was putting together, and removes what has such a name and
+    /// is none.
     ///
     /// - Parameter digest: The digest that a file of a directory should have, by its name; what has none is removed.
     /// - Returns: How many files are among ``leftovers()`` now, to be checked like those.
@@ -188,17 +295,19 @@ extension Staging {
     package func takeApart(_ digest: (Directory, _ leaf: String) -> SHA256Digest?) -> Int {
         var kept = 0
         for target in directories() {
-            guard let opened = open(target) else { continue }
-            for leaf in directoryEntries(opened.raw) {
-                if let digest = digest(target, leaf) {
+            if let opened = open(target) {
+                for leaf in directoryEntries(opened.raw) {
+                    guard let digest = digest(target, leaf),
+                        case .success(let known?) = status(opened.raw, leaf),
+                        known.kind == .file
+                    else { continue }
                     let isKept = newFile(lane: 0, digest: digest).name.withCString {
                         sa_rename(opened.raw, leaf, descriptor(lane: 0), $0) == 0
                     }
                     if isKept { kept += 1 }
                 }
-                _ = unlinkat(opened.raw, leaf, 0)
             }
-            remove(target)
+            removeTree(target.name, in: directory)
         }
         return kept
     }
@@ -208,7 +317,7 @@ extension Staging {
     }
 
     private func open(_ target: Directory) -> Descriptor? {
-        let raw = target.withPath { sa_openat(directory, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0) }
+        let raw = target.withName { sa_openat(directory, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0) }
         return raw < 0 ? nil : Descriptor(owning: raw)
     }
 }

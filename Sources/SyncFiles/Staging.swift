@@ -17,12 +17,18 @@ package final class Staging: Sendable {
     private static let mostLanes = 1024
     /// The largest serial number in use.
     private let lastSerial = Atomic<UInt32>(0)
+    /// The directories under construction.
+    let underWay = UnderWay()
 
     /// Opens the staging directory with one lane a worker, and one more for parts of large files.
     package init(_ destination: Destination, lanes count: Int) throws(FileError) {
         path = "\(destination.path)/.syncagent/staging"
         directory = sa_openat(destination.state, "staging", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
         guard directory >= 0 else { throw .last("open", path) }
+        do throws(FileError) { try checkPrivate(directory, shown: path) } catch {
+            close(directory)
+            throw error
+        }
         var opened: [Int32] = []
         // Lanes that a run with more workers left are looked after, too.
         let existing = directoryEntries(directory).compactMap { Int($0) }.filter {
@@ -54,6 +60,10 @@ package final class Staging: Sendable {
         }
         let raw = sa_openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
         guard raw >= 0 else { throw .last("open", "\(path)/\(name)") }
+        do throws(FileError) { try checkPrivate(raw, shown: "\(path)/\(name)") } catch {
+            close(raw)
+            throw error
+        }
         return raw
     }
 
@@ -126,9 +136,10 @@ package final class Staging: Sendable {
         guard code == 0 else { throw FileError(step: "create link", path: shown(file), code: code) }
     }
 
-    /// Opens a staged file for reading and writing; -1 with errno set when it is not there.
-    package func open(_ file: File) -> Int32 {
-        file.name.withCString { sa_openat(descriptor(lane: file.lane), $0, O_RDWR | O_NOFOLLOW, 0) }
+    /// Opens a staged file for reading and writing; `nil` when it is not there, or is not one of ours alone: a link,
+    /// a FIFO, another user's, a file with another name somewhere.
+    package func open(_ file: File) -> Descriptor? {
+        try? openFile(file.name.text, in: descriptor(lane: file.lane), O_RDWR, trust: .staged)
     }
 
     /// Removes a staged file; a missing one is no matter.
@@ -152,7 +163,7 @@ package final class Staging: Sendable {
                     case .success(let known) = status(descriptor, entry),
                     let known, known.kind == .file
                 else {
-                    _ = unlinkat(descriptor, entry, 0)
+                    removeTree(entry, in: descriptor)
                     continue
                 }
                 found.append((File(lane: lane, name: name), known.size))

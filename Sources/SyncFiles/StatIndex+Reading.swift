@@ -7,11 +7,10 @@ extension StatIndex {
     /// Forgets what is known about the files; they are hashed again when they are wanted.
     package static func remove(from destination: Destination) { unlinkat(destination.state, "index", 0) }
 
-    /// Reads a destination's index; an absent or damaged one is ``empty``, which only costs a re-hash.
+    /// Reads a destination's index; an absent or damaged one is ``empty``, which only costs a re-hash. So is one that
+    /// is not ours, or longer than ``limit``.
     package static func read(from destination: Destination) -> StatIndex {
-        guard destination.state >= 0, let bytes = readWhole(destination.state, "index"),
-            bytes.count > headerLength + 32
-        else { return .empty }
+        guard destination.state >= 0, let bytes = readBytes(destination.state) else { return .empty }
         let isIntact = bytes.withUnsafeBytes { all -> Bool in
             let body = UnsafeRawBufferPointer(rebasing: all[..<(all.count - 32)])
             let sum = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: all[(all.count - 32)...]))
@@ -20,19 +19,22 @@ extension StatIndex {
         guard isIntact else { return .empty }
         return StatIndex(bytes) ?? .empty
     }
-}
 
-/// A small file's bytes, or `nil` when it cannot be read.
-func readWhole(_ directory: Int32, _ name: String) -> [UInt8]? {
-    let raw = sa_openat(directory, name, O_RDONLY | O_NOFOLLOW, 0)
-    guard raw >= 0 else { return nil }
-    let file = Descriptor(owning: raw)
-    guard let size = status(file.raw)?.size, let count = Int(exactly: size) else { return nil }
-    var complete = false
-    let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
-        let read = readFully(file.raw, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
-        complete = read == count
-        used = max(0, read)
+    /// Takes memory for a whole index only when its head fits its length.
+    private static func readBytes(_ state: Int32) -> [UInt8]? {
+        guard let file = try? openFile("index", in: state, trust: .state),
+            let size = status(file.raw)?.size, let count = Int(exactly: size), count <= limit
+        else { return nil }
+        var head = [UInt8](repeating: 0, count: headerLength)
+        guard head.withUnsafeMutableBytes({ readFully(file.raw, into: $0, at: 0) }) == headerLength,
+            layout(head, fileLength: count) != nil
+        else { return nil }
+        var isComplete = false
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
+            let read = readFully(file.raw, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
+            isComplete = read == count
+            used = max(0, read)
+        }
+        return isComplete ? bytes : nil
     }
-    return complete ? bytes : nil
 }

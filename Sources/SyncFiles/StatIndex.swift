@@ -35,6 +35,8 @@ package struct StatIndex: Sendable {
 
     static let magic: [UInt8] = Array("SAINDEX1".utf8)
     static let headerLength = 128
+    /// Most **bytes** of an index that are read: nearly two million files. One that is longer counts for nothing.
+    static let limit = 256 << 20
 
     /// An index that knows nothing.
     package static let empty = StatIndex()
@@ -50,24 +52,35 @@ package struct StatIndex: Sendable {
 
     /// Checks and takes the bytes of an index file; `nil` when they are damaged or of another version.
     init?(_ bytes: [UInt8]) {
-        guard bytes.count >= Self.headerLength + 32, bytes.starts(with: Self.magic) else { return nil }
+        guard let layout = Self.layout(bytes, fileLength: bytes.count) else { return nil }
+        stamp = layout.header.stamp
+        completion = layout.header.completion
+        count = layout.count
+        arenaStart = layout.arenaStart
+        owner = String(decoding: bytes[layout.owner], as: UTF8.self)
+        self.bytes = bytes
+        for index in 0..<count where pathRange(index) == nil || recordChecked(index) == nil { return nil }
+    }
+
+    /// Where what is in a file of this many **bytes**; `nil` when its first ones do not fit that.
+    static func layout(
+        _ bytes: [UInt8],
+        fileLength: Int
+    ) -> (header: Header, count: Int, arenaStart: Int, owner: Range<Int>)? {
+        guard fileLength >= headerLength + 32, bytes.count >= headerLength, bytes.starts(with: magic) else {
+            return nil
+        }
         let header = bytes.withUnsafeBytes { Header($0) }
         let (recordBytes, tooMany) = header.count.multipliedReportingOverflow(
             by: UInt64(IndexRecord.byteCount)
         )
         guard !tooMany, let records = Int(exactly: recordBytes), let count = Int(exactly: header.count),
             let arena = Int(exactly: header.arenaLength), let owner = Int(exactly: header.ownerLength),
-            records <= bytes.count, arena <= bytes.count, owner <= bytes.count,
-            Self.headerLength + records + arena + owner + 32 == bytes.count
+            records <= fileLength, arena <= fileLength, owner <= fileLength,
+            headerLength + records + arena + owner + 32 == fileLength
         else { return nil }
-        stamp = header.stamp
-        completion = header.completion
-        self.count = count
-        arenaStart = Self.headerLength + records
-        let ownerStart = arenaStart + arena
-        self.owner = String(decoding: bytes[ownerStart..<(ownerStart + owner)], as: UTF8.self)
-        self.bytes = bytes
-        for index in 0..<count where pathRange(index) == nil || recordChecked(index) == nil { return nil }
+        let arenaStart = headerLength + records
+        return (header, count, arenaStart, (arenaStart + arena)..<(arenaStart + arena + owner))
     }
 
     struct Header {

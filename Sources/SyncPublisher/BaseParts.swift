@@ -57,16 +57,17 @@ enum BaseParts {
         }
         let directory = manifest.lastIndex(of: "/").map { String(manifest[...$0]) } ?? ""
         for url in pack.urls where !url.contains("://") && !url.hasPrefix("/") {
-            let raw = sa_openat(AT_FDCWD, directory + url, O_RDONLY, 0)
-            guard raw >= 0 else { continue }
-            let file = Descriptor(owning: raw)
+            // Elsewhere, then.
+            guard let file = try? openFile(directory + url, trust: .input) else { continue }
             if let bytes = read(file.raw, blob) { return bytes }
         }
         return nil
     }
 
     private static func read(_ file: Int32, _ blob: Blob) -> [UInt8]? {
-        guard let count = Int(exactly: blob.storedLength) else { return nil }
+        guard let count = Int(exactly: blob.storedLength), let size = status(file)?.size,
+            blob.storedLength <= size
+        else { return nil }
         var bytes = [UInt8](repeating: 0, count: count)
         return bytes.withUnsafeMutableBytes { readFully(file, into: $0, at: blob.offset) } == count
             ? bytes : nil

@@ -120,22 +120,21 @@ struct BaseSet {
         _ output: OutputDirectory,
         remedy: String
     ) throws(PublishError) -> Manifest {
-        let raw = sa_openat(AT_FDCWD, path, O_RDONLY, 0)
-        guard raw >= 0 else {
-            guard sa_errno() == ENOENT else {
-                throw .reading(path, "open the base manifest", code: sa_errno())
-            }
-            throw PublishError(.notFound, "there is no base manifest \(shown(path))", remedy: remedy)
-        }
-        let file = Descriptor(owning: raw)
         let limit = ManifestLimits.standard.manifestBytes
-        guard let size = status(file.raw)?.size, size <= UInt64(limit) else {
-            throw PublishError(.invalidBase, "the base manifest \(shown(path)) is too large", remedy: remedy)
+        var bytes: [UInt8]
+        do throws(FileError) { bytes = try readFile(path, trust: .input, limit: limit) } catch {
+            if error.isMissing {
+                throw PublishError(.notFound, "there is no base manifest \(shown(path))", remedy: remedy)
+            }
+            guard let remark = error.remark else {
+                throw .reading(path, "open the base manifest", code: error.code)
+            }
+            throw PublishError(
+                .invalidBase,
+                "the base manifest \(shown(path)) cannot be used: \(remark)",
+                remedy: remedy
+            )
         }
-        var bytes = [UInt8](repeating: 0, count: Int(size))
-        let count = bytes.withUnsafeMutableBytes { readFully(file.raw, into: $0, at: 0) }
-        guard count >= 0 else { throw .reading(path, "read the base manifest", code: sa_errno()) }
-        bytes.removeSubrange(count...)
         if bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
             let decoded: Result<[UInt8], CompressionError> = bytes.withUnsafeBytes { frame in
                 do throws(CompressionError) { return .success(try decodeZstd(frame, limit: limit)) } catch {

@@ -130,10 +130,10 @@ final class OutputDirectory {
 
     private func exists(_ folder: Folder, _ name: String) -> Bool { size(folder, name) != nil }
 
-    /// Opens a file to read; `nil` with errno set.
+    /// Opens a file to read; `nil` when there is none, or something else of that name.
     func open(_ folder: Folder, _ name: String) -> Descriptor? {
-        let raw = sa_openat(descriptor(folder), name, O_RDONLY | O_NOFOLLOW, 0)
-        return raw >= 0 ? Descriptor(owning: raw) : nil
+        let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
+        return try? openFile(name, in: descriptor(folder), trust: trust)
     }
 
     /// SHA-256 of a file; `nil` when it cannot be read.
@@ -179,9 +179,7 @@ final class OutputDirectory {
             unlinkat(packs.raw, name, 0)
             return false
         }
-        let raw = sa_openat(AT_FDCWD, source, O_RDONLY, 0)
-        guard raw >= 0 else { return false }
-        let original = Descriptor(owning: raw)
+        guard let original = try? openFile(source, trust: .input) else { return false }
         let copy = try makeTemporary(.packs)
         guard
             try Self.forEachPiece(
@@ -200,16 +198,9 @@ final class OutputDirectory {
     }
 
     private func removeTemporaries(_ directory: Int32) {
-        let copy = sa_openat(directory, ".", O_RDONLY | O_DIRECTORY, 0)
-        guard copy >= 0, let stream = fdopendir(copy) else { return }
-        defer { closedir(stream) }
-        var names: [String] = []
-        while let record = readdir(stream) {
-            guard let offset = MemoryLayout<dirent>.offset(of: \.d_name) else { return }
-            let name = UnsafeRawPointer(record).advanced(by: offset).assumingMemoryBound(to: CChar.self)
-            if strncmp(name, Self.prefix, Self.prefix.utf8.count) == 0 { names.append(String(cString: name)) }
+        for name in directoryEntries(directory) where name.hasPrefix(Self.prefix) {
+            unlinkat(directory, name, 0)
         }
-        for name in names { unlinkat(directory, name, 0) }
     }
 
     private static func openDirectory(

@@ -17,6 +17,8 @@ enum StampCache {
     static let magic = Array("syncagent publish stamps 1\n".utf8)
     /// Times closer than this prove nothing, in **nanoseconds**: FAT keeps even seconds only.
     static let racyTime: Int64 = 2_000_000_000
+    /// Most **bytes** that are read; about ten million files.
+    private static let limit: UInt64 = 2 << 30
 
     /// Calls `body` with each record, in path order.
     ///
@@ -25,10 +27,8 @@ enum StampCache {
         in path: String,
         _ body: (UnsafeBufferPointer<UInt8>, SourceTree.FileStamp, SHA256Digest) -> Void
     ) -> Bool {
-        let raw = sa_openat(AT_FDCWD, path, O_RDONLY, 0)
-        guard raw >= 0 else { return false }
-        let file = Descriptor(owning: raw)
-        guard let size = status(file.raw)?.size, size >= UInt64(magic.count + 2 + 32),
+        guard let file = try? openFile(path, trust: .state), let size = status(file.raw)?.size,
+            size >= UInt64(magic.count + 2 + 32), size <= limit,
             isWhole(file.raw, size)
         else { return false }
         var reader = ByteReader(file.raw, end: size - 32)
@@ -66,9 +66,8 @@ enum StampCache {
         digestOf: (Int) -> SHA256Digest?
     ) -> Int32 {
         let temporary = path + ".tmp"
-        let raw = sa_openat(AT_FDCWD, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
-        guard raw >= 0 else { return sa_errno() }
-        let file = Descriptor(owning: raw)
+        let file: Descriptor
+        do throws(FileError) { file = try createFile(temporary, O_WRONLY) } catch { return error.code }
         var code = writeRecords(tree, file.raw, now, digestOf)
         if code == 0, sa_rename(AT_FDCWD, temporary, AT_FDCWD, path) != 0 { code = sa_errno() }
         if code != 0 { unlink(temporary) }

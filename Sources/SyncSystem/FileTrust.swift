@@ -15,17 +15,27 @@ package struct FileTrust: Sendable {
     package let forbidden: mode_t
     /// Whether the last component may be a symbolic link.
     package let followsLinks: Bool
+    /// Whether it may have no other name: what is written to it would be written there, too.
+    package let hasOneName: Bool
 
-    package init(owner: Owner, forbidden: mode_t, followsLinks: Bool) {
+    package init(owner: Owner, forbidden: mode_t, followsLinks: Bool, hasOneName: Bool = false) {
         self.owner = owner
         self.forbidden = forbidden
         self.followsLinks = followsLinks
+        self.hasOneName = hasOneName
     }
 
     /// What this program keeps for itself, in `.syncagent` and in the state directory.
     package static let state = FileTrust(owner: .user, forbidden: 0o022, followsLinks: false)
+    /// The same, to be written to where it is. Copies of a tree with `cp -al` have more names.
+    package static let ownState = FileTrust(
+        owner: .user,
+        forbidden: 0o022,
+        followsLinks: false,
+        hasOneName: true
+    )
     /// Unfinished content: its mode is that of the file it will be.
-    package static let staged = FileTrust(owner: .user, forbidden: 0, followsLinks: false)
+    package static let staged = FileTrust(owner: .user, forbidden: 0, followsLinks: false, hasOneName: true)
     /// What says how to work. Links are usual there.
     package static let settings = FileTrust(owner: .userOrRoot, forbidden: 0o022, followsLinks: true)
     /// Credentials and keys.
@@ -53,8 +63,18 @@ package struct FileTrust: Sendable {
                 ? "others may read it; run: chmod 600 \(shown)"
                 : "others may write to it; run: chmod go-w \(shown)"
         }
+        if hasOneName, status.st_nlink > 1 {
+            return "it has another name, a hard link, and what is written to it would be written there, too; "
+                + "remove it"
+        }
         return nil
     }
+}
+
+/// Whether an open file has no other name. fstat(2).
+package func hasOneName(_ descriptor: Int32) -> Bool {
+    var status = stat()
+    return fstat(descriptor, &status) == 0 && status.st_nlink <= 1
 }
 
 /// Opens a regular file that has what `trust` asks for. Never waits for anybody: a FIFO is refused, not opened.
@@ -64,14 +84,17 @@ package struct FileTrust: Sendable {
 ///   - flags: As for open(2). `O_TRUNC` would change a file before it is looked at: cut it, or use
 ///     ``createFile(_:in:_:mode:)``.
 ///   - mode: Of a file that `O_CREAT` makes.
+///   - shown: Its path, for messages, where `path` is relative to a directory.
 /// - Throws: ``FileError``; with `ENOENT` when there is no such file, and with a remark when it is not to be trusted.
 package func openFile(
     _ path: String,
     in directory: Int32 = AT_FDCWD,
     _ flags: Int32 = O_RDONLY,
     mode: mode_t = 0o600,
-    trust: FileTrust
+    trust: FileTrust,
+    shown: String? = nil
 ) throws(FileError) -> Descriptor {
+    let shown = shown ?? path
     let raw = sa_openat(
         directory,
         path,
@@ -80,17 +103,17 @@ package func openFile(
     )
     guard raw >= 0 else {
         // FIFOs without a reader, sockets and devices without a driver: open(2).
-        if sa_errno() == ENXIO || sa_errno() == ENODEV { throw refusal(path, "it is not a regular file") }
+        if sa_errno() == ENXIO || sa_errno() == ENODEV { throw refusal(shown, "it is not a regular file") }
         if sa_errno() == ELOOP, !trust.followsLinks {
-            throw refusal(path, "it is a symbolic link; remove it")
+            throw refusal(shown, "it is a symbolic link; remove it")
         }
-        throw .last("open", path)
+        throw .last("open", shown)
     }
     let file = Descriptor(owning: raw)
     var status = stat()
-    guard fstat(raw, &status) == 0 else { throw .last("look at", path) }
-    guard sa_file_kind(&status) == 0 else { throw refusal(path, "it is not a regular file") }
-    if let objection = trust.objection(to: status, shown: escaped(path)) { throw refusal(path, objection) }
+    guard fstat(raw, &status) == 0 else { throw .last("look at", shown) }
+    guard sa_file_kind(&status) == 0 else { throw refusal(shown, "it is not a regular file") }
+    if let objection = trust.objection(to: status, shown: escaped(shown)) { throw refusal(shown, objection) }
     return file
 }
 
@@ -101,33 +124,40 @@ package func createFile(
     _ path: String,
     in directory: Int32 = AT_FDCWD,
     _ flags: Int32 = O_RDWR,
-    mode: mode_t = 0o600
+    mode: mode_t = 0o600,
+    shown: String? = nil
 ) throws(FileError) -> Descriptor {
     let flags = flags | O_CREAT | O_EXCL | O_NOFOLLOW
     var raw = sa_openat(directory, path, flags, mode)
     if raw < 0, sa_errno() == EEXIST, unlinkat(directory, path, 0) == 0 || sa_errno() == ENOENT {
         raw = sa_openat(directory, path, flags, mode)
     }
-    guard raw >= 0 else { throw .last("create", path) }
+    guard raw >= 0 else { throw .last("create", shown ?? path) }
     return Descriptor(owning: raw)
 }
 
 /// The bytes of a whole file.
 ///
-/// - Parameter limit: Most **bytes** it may have.
-/// - Throws: ``FileError``; with `ENOENT` when there is no such file.
+/// - Parameters:
+///   - limit: Most **bytes** it may have.
+///   - shown: Its path, for messages, where `path` is relative to a directory.
+/// - Throws: ``FileError``; with `ENOENT` when there is no such file, with `EFBIG` when it is longer.
 package func readFile(
     _ path: String,
     in directory: Int32 = AT_FDCWD,
     trust: FileTrust,
-    limit: Int
+    limit: Int,
+    shown: String? = nil
 ) throws(FileError) -> [UInt8] {
-    let file = try openFile(path, in: directory, trust: trust)
-    guard let size = status(file.raw)?.size else { throw .last("look at", path) }
+    let shown = shown ?? path
+    let file = try openFile(path, in: directory, trust: trust, shown: shown)
+    guard let size = status(file.raw)?.size else { throw .last("look at", shown) }
     guard let count = Int(exactly: size), count <= limit else {
-        throw refusal(
-            path,
-            "it has \(ByteCount(size)), more than the \(ByteCount(UInt64(limit))) it may have"
+        throw FileError(
+            step: "use",
+            path: shown,
+            code: EFBIG,
+            remark: "it has \(ByteCount(size)), more than the \(ByteCount(UInt64(limit))) it may have"
         )
     }
     var read = 0
@@ -135,8 +165,8 @@ package func readFile(
         read = readFully(file.raw, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
         used = max(0, read)
     }
-    guard read >= 0 else { throw .last("read", path) }
-    guard read == count else { throw refusal(path, "it became shorter while it was read") }
+    guard read >= 0 else { throw .last("read", shown) }
+    guard read == count else { throw refusal(shown, "it became shorter while it was read") }
     return bytes
 }
 

@@ -81,3 +81,20 @@ package func directoryEntries(_ directory: Int32) -> [String] {
     }
     return names
 }
+
+/// Removes whatever has this name, with everything below it; follows no link and leaves no filesystem.
+///
+/// - Parameter depth: Most directories below one another: what is deeper stays, and so does what it is in.
+/// - Returns: Whether there is nothing of that name now.
+@discardableResult
+package func removeTree(_ name: String, in directory: Int32, depth: Int = 64) -> Bool {
+    if unlinkat(directory, name, 0) == 0 || sa_errno() == ENOENT { return true }
+    let raw = depth > 0 ? sa_openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0) : -1
+    guard raw >= 0 else { return false }
+    let opened = Descriptor(owning: raw)
+    guard let above = status(directory), let own = status(opened.raw), above.device == own.device else {
+        return false
+    }
+    for entry in directoryEntries(opened.raw) { removeTree(entry, in: opened.raw, depth: depth - 1) }
+    return unlinkat(directory, name, AT_REMOVEDIR) == 0
+}

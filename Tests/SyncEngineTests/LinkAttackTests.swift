@@ -1,5 +1,6 @@
 import Foundation
 import SyncEngine
+import SyncFiles
 import SyncModel
 import SyncTestKit
 import Testing
@@ -49,6 +50,32 @@ struct LinkAttackTests {
         #expect(outcome.report?.result == .partial)
         #expect(outcome.count("task.failed") == 2 * (6 - depth))
         expectVictimUntouched()
+    }
+
+    @Test("A link that is named like a staged directory is not filled, and not moved into the tree [V5]")
+    func staging() throws {
+        let tree = Self.tree(tail: "new")
+        try scene.publish(tree)
+        for path in ["d1", "d1/d2/d3/d4/d5"] {
+            let key = Array(path.utf8).withUnsafeBufferPointer { Staging.Directory(path: $0).key }
+            let digits = String(key, radix: 16)
+            let name = "dir-" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
+            try scene.root.link("dest/.syncagent/staging/\(name)", to: scene.root.path("outside/\(path)"))
+        }
+        #expect(chmod(scene.root.path("dest/.syncagent"), 0o700) == 0)
+        #expect(try scene.pull().status == .done)
+        #expect(scene.problems(tree) == [])
+        expectVictimUntouched()
+    }
+
+    @Test("A state directory that others may write to is refused before anything is fetched")
+    func writableState() throws {
+        try scene.publish(Self.tree(tail: "new"))
+        #expect(try scene.pull().status == .done)
+        #expect(chmod(scene.root.path("dest/.syncagent"), 0o777) == 0)
+        let outcome = try scene.pull()
+        #expect(outcome.error?.status == .cannotCreate && outcome.requests.isEmpty)
+        #expect(outcome.error?.message.contains("chmod go-w") == true)
     }
 
     @Test("A link in a file's place is replaced, what it pointed to is untouched [V5]", arguments: 0...5)
