@@ -63,7 +63,7 @@ private struct GarbageCollection {
         let now = Int(EngineAssembly.milliseconds() / 1_000)
         var (count, bytes) = (0, UInt64(0))
         // Without the directory there is none.
-        for name in (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? [] {
+        for name in directoryEntries(directory) ?? [] {
             let path = directory + "/" + name
             var status = stat()
             guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
@@ -82,7 +82,7 @@ private struct GarbageCollection {
         var parts: Set<String> = []
         for root in needed {
             // Most manifests have none.
-            let list = (try? String(contentsOfFile: "\(directory)/\(root).parts", encoding: .utf8)) ?? ""
+            let list = Self.text("\(directory)/\(root).parts")
             for part in list.split(separator: "\n") { parts.insert(part + ".part") }
         }
         return parts
@@ -91,10 +91,15 @@ private struct GarbageCollection {
     /// `<digest>.json[.zst]` is a body, `<digest>.parts` the list of its parts, `<digest of the URL>.head` names one.
     private func isNeeded(_ name: String, at path: String, _ needed: [String]) -> Bool {
         if name.hasSuffix(".head") {
-            let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
+            let text = Self.text(path)
             return needed.contains { text.contains("digest \($0)") }
         }
         return needed.contains { name.hasPrefix($0) }
+    }
+
+    /// A small file of the cache; empty where there is none, or none of ours.
+    private static func text(_ path: String) -> String {
+        String(decoding: (try? readFile(path, trust: .state, limit: 64 << 20)) ?? [], as: UTF8.self)
     }
 
     func staging() throws(CommandFailure) {
