@@ -145,7 +145,7 @@ let package = Package(
         library("SyncSchedule", ["SyncModel", "SyncSystem", "CPosix"]),
         tests("SyncScheduleTests", ["SyncSchedule"]),
         // Whether a run may go on now: what the machine says of power, network, load, people, space and time.
-        library("SyncConditions", ["SyncModel", "SyncPlugins", "SyncSchedule", "CPosix"]),
+        library("SyncConditions", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncSchedule", "CPosix"]),
         tests("SyncConditionsTests", [
             "SyncConditions", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit",
         ]),

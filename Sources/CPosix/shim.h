@@ -86,6 +86,21 @@ static inline int sa_clone_file(int target, int source) { return -1; }
 static inline void sa_name_thread(const char *name) { pthread_setname_np(name); }
 #endif
 
+/* Who is at the other end of a Unix socket. 0, or -1 with errno set. */
+static inline int sa_peer_user(int fd, uid_t *user) {
+#ifdef __linux__
+    /* struct ucred of unix(7), which glibc hides behind _GNU_SOURCE. */
+    struct { pid_t process; uid_t user; gid_t group; } peer;
+    socklen_t length = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return -1;
+    *user = peer.user;
+    return 0;
+#else
+    gid_t group;
+    return getpeereid(fd, user, &group);
+#endif
+}
+
 /* Gives or takes the execute bits, where the file may be read: fchmod(2). Set-id and sticky bits are dropped. */
 static inline int sa_set_executable(int fd, int executable) {
     struct stat status;

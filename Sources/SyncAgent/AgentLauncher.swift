@@ -2,6 +2,7 @@ import CPosix
 import Foundation
 import SyncControl
 import SyncModel
+import SyncSystem
 
 /// Starts an agent when none answers: a process of its own session that outlives the one that starts it.
 public struct AgentLauncher: Sendable {
@@ -13,9 +14,9 @@ public struct AgentLauncher: Sendable {
     public var environment: [String: String]
     /// Where it writes; begun anew when it has grown beyond 1 MiB.
     public var logFile: String
-    private let lockFile: String
+    private let stateDirectory: String
 
-    private static let logLimit: off_t = 1 << 20
+    private static let logLimit: UInt64 = 1 << 20
 
     /// - Parameters:
     ///   - program: `syncagent`, absolute.
@@ -26,7 +27,7 @@ public struct AgentLauncher: Sendable {
         self.program = program
         arguments = ["agent", "run", "--on-demand"]
         logFile = place.stateDirectory + "/agent.log"
-        lockFile = place.stateDirectory + "/agent.lock"
+        stateDirectory = place.stateDirectory
         self.environment = environment.filter { name, _ in
             !["SYNCAGENT_", "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_"].contains { name.hasPrefix($0) }
         }
@@ -35,18 +36,28 @@ public struct AgentLauncher: Sendable {
     /// Starts it and returns at once; does nothing while an agent comes up or goes down, as its lock tells. Two at the
     /// same time do no harm: the lock lets one live.
     ///
-    /// - Throws: `ControlError`.
+    /// - Throws: `ControlError`, with exit status 73 for a state directory that is not this user's alone.
     public func start() throws(ControlError) {
-        if isLocked { return }
-        let log = try openLog()
-        defer { close(log) }
+        let log: Descriptor
+        do throws(FileError) {
+            let state = try openStateDirectory(stateDirectory, create: true)
+            if Self.isLocked(state.raw) { return }
+            log = try openFile(logFile, O_WRONLY | O_CREAT | O_APPEND, trust: .ownState)
+        } catch {
+            throw ControlError(
+                .failed,
+                "Cannot start the agent. \(error.ofState)",
+                exitStatus: .cannotCreate
+            )
+        }
+        if let size = status(log.raw)?.size, size > Self.logLimit { _ = ftruncate(log.raw, 0) }
         let directory = try checked(sa_openat(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY, 0), "open", "/")
         defer { close(directory) }
         let null = try checked(sa_openat(AT_FDCWD, "/dev/null", O_RDONLY, 0), "open", "/dev/null")
         defer { close(null) }
         var descriptors: [Int32] = []
         defer { for descriptor in descriptors { close(descriptor) } }
-        for descriptor in [directory, null, log] {
+        for descriptor in [directory, null, log.raw] {
             descriptors.append(try checked(sa_duplicate_above2(descriptor), "duplicate", "a descriptor"))
         }
 
@@ -67,24 +78,12 @@ public struct AgentLauncher: Sendable {
         }
     }
 
-    private var isLocked: Bool {
-        let file = sa_openat(AT_FDCWD, lockFile, O_RDWR | O_NOFOLLOW, 0)
-        guard file >= 0 else { return false }
-        defer { close(file) }
-        return sa_is_locked(file) != 0
-    }
-
-    private func openLog() throws(ControlError) -> Int32 {
-        var prefix = ""
-        for component in logFile.split(separator: "/").dropLast() {
-            prefix += "/" + component
-            if mkdir(prefix, 0o700) != 0, access(prefix, F_OK) != 0 { throw failure("create", prefix) }
+    private static func isLocked(_ directory: Int32) -> Bool {
+        // Without the file none runs.
+        guard let file = try? openFile("agent.lock", in: directory, O_RDWR, trust: .state) else {
+            return false
         }
-        let flags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW
-        let file = try checked(sa_openat(AT_FDCWD, logFile, flags, 0o600), "open", logFile)
-        var status = stat()
-        if fstat(file, &status) == 0, status.st_size > Self.logLimit { _ = ftruncate(file, 0) }
-        return file
+        return sa_is_locked(file.raw) != 0
     }
 
     private func checked(_ result: Int32, _ step: String, _ path: String) throws(ControlError) -> Int32 {

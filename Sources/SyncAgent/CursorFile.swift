@@ -1,7 +1,7 @@
-import CPosix
 import Foundation
 import SyncControl
 import SyncModel
+import SyncSystem
 
 /// How far a program has read, in a file: a number and a newline, replaced whole or not at all.
 public struct CursorFile: Sendable {
@@ -15,11 +15,15 @@ public struct CursorFile: Sendable {
     ///
     /// - Throws: `ControlError` when there is one that cannot be read or holds something else.
     public func read() throws -> Int64 {
-        guard FileManager.default.fileExists(atPath: path) else { return 0 }
-        let text = try? String(contentsOfFile: path, encoding: .utf8)
-        guard let number = text.flatMap({ Int64($0.trimmingCharacters(in: .newlines)) }), number >= 0 else {
-            throw failure("read")
+        let bytes: [UInt8]
+        do throws(FileError) {
+            bytes = try readFile(path, trust: .state, limit: 64)
+        } catch {
+            if error.isMissing { return 0 }
+            throw failure("read", error.reason)
         }
+        let text = String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .newlines)
+        guard let number = Int64(text), number >= 0 else { throw failure("read", "it holds no number") }
         return number
     }
 
@@ -27,23 +31,17 @@ public struct CursorFile: Sendable {
     ///
     /// - Throws: `ControlError` when that fails; the old number stays.
     public func write(_ number: Int64) throws {
-        let temporary = "\(path).\(getpid()).new"
-        let file = sa_openat(AT_FDCWD, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
-        guard file >= 0 else { throw failure("write") }
-        let text = Array("\(number)\n".utf8)
-        let isWritten = Foundation.write(file, text, text.count) == text.count && fsync(file) == 0
-        close(file)
-        guard isWritten, rename(temporary, path) == 0 else {
-            let error = failure("write")
-            unlink(temporary)
-            throw error
+        do throws(FileError) {
+            try replaceFile(path, with: Array("\(number)\n".utf8))
+        } catch {
+            throw failure("write", error.reason)
         }
     }
 
-    private func failure(_ step: String) -> ControlError {
+    private func failure(_ step: String, _ reason: String) -> ControlError {
         ControlError(
             .failed,
-            "Cannot \(step) the cursor \(escaped(path)): \(String(cString: strerror(sa_errno()))).",
+            "Cannot \(step) the cursor \(escaped(path)): \(reason).",
             exitStatus: .ioError
         )
     }

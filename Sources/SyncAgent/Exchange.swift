@@ -2,6 +2,7 @@ import CCurl
 import Foundation
 import SyncControl
 import SyncModel
+import SyncSystem
 import Synchronization
 
 /// One request to the agent and its answer, over the Unix socket. libcurl's easy interface, on a thread of its own.
@@ -35,6 +36,9 @@ struct Exchange: Sendable {
         let easy: UnsafeMutableRawPointer
         let receiver: any Receiver
         let cancellation: Cancellation
+        private var socket: Int32 = -1
+        /// Whose agent it is, where it is not this user's: it was told nothing.
+        private(set) var stranger: uid_t?
 
         init(easy: UnsafeMutableRawPointer, receiver: any Receiver, cancellation: Cancellation) {
             self.easy = easy
@@ -46,6 +50,26 @@ struct Exchange: Sendable {
             var code = 0
             _ = sa_curl_get_long(easy, CURLINFO_RESPONSE_CODE, &code)
             return code
+        }
+
+        /// Makes a socket for libcurl, which closes it. `CURLOPT_OPENSOCKETFUNCTION`.
+        func open(_ address: UnsafeMutablePointer<curl_sockaddr>) -> Int32 {
+            let place = address.pointee
+            #if os(Linux)
+                let type = place.socktype | Int32(SOCK_CLOEXEC.rawValue)
+            #else
+                let type = place.socktype
+            #endif
+            socket = Foundation.socket(place.family, type, place.protocol)
+            return socket
+        }
+
+        /// Looks who is at the other end, before a byte is sent. `CURLOPT_PREREQFUNCTION`.
+        func isOwn() -> Bool {
+            let peer = peerUser(of: socket)
+            if peer == geteuid() { return true }
+            stranger = peer ?? .max
+            return false
         }
 
         static func of(_ context: UnsafeMutableRawPointer) -> Call {
@@ -72,6 +96,7 @@ struct Exchange: Sendable {
 
         let code = withExtendedLifetime(call) { curl_easy_perform(easy) }
         if cancellation.isCancelled { throw CancellationError() }
+        if let stranger = call.stranger { throw foreign(stranger) }
         // The receiver ended it: what came is what it wanted.
         guard code == CURLE_OK || code == CURLE_WRITE_ERROR else { throw unreachable(code) }
         return call.status
@@ -113,6 +138,20 @@ struct Exchange: Sendable {
         let context = Unmanaged.passUnretained(call).toOpaque()
         codes.append(sa_curl_set_pointer(easy, CURLOPT_WRITEDATA, context))
         codes.append(sa_curl_set_pointer(easy, CURLOPT_XFERINFODATA, context))
+        codes.append(sa_curl_set_pointer(easy, CURLOPT_OPENSOCKETDATA, context))
+        codes.append(sa_curl_set_pointer(easy, CURLOPT_PREREQDATA, context))
+        codes.append(
+            sa_curl_set_opensocket(easy) { context, _, address in
+                guard let context, let address else { return sa_curl_socket_bad() }
+                return Call.of(context).open(address)
+            }
+        )
+        codes.append(
+            sa_curl_set_prereq(easy) { context, _, _, _, _ in
+                guard let context else { return CURL_PREREQFUNC_ABORT }
+                return Call.of(context).isOwn() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+            }
+        )
         codes.append(
             sa_curl_set_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
                 guard let bytes, let context else { return 0 }
@@ -135,6 +174,15 @@ struct Exchange: Sendable {
                 exitStatus: .configuration
             )
         }
+    }
+
+    private func foreign(_ user: uid_t) -> ControlError {
+        ControlError(
+            .refused,
+            "\(escaped(socketPath)) is another user's (uid \(user)), and was asked nothing. Set XDG_RUNTIME_DIR and "
+                + "XDG_STATE_HOME to directories of your own; with sudo, use 'sudo -H' without -E.",
+            exitStatus: .refused
+        )
     }
 
     private func unreachable(_ code: CURLcode) -> ControlError {

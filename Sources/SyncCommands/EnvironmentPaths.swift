@@ -3,6 +3,7 @@ import Foundation
 import SyncModel
 import SyncPlugins
 import SyncSettings
+import SyncSystem
 
 /// The few things a command takes from its environment, read in one place.
 struct EnvironmentPaths: Sendable {
@@ -25,8 +26,20 @@ struct EnvironmentPaths: Sendable {
     ///
     /// XDG Base Directory Specification 0.8: a variable that holds a relative path is ignored.
     ///
-    /// - Throws: ``CommandFailure`` with status 73 when there is no home directory either.
+    /// - Throws: ``CommandFailure`` with status 73 when there is no home directory either, or when it is not this user's
+    ///   alone: what stands there is done, as by root after `sudo -E`.
     func stateDirectory() throws(CommandFailure) -> String {
+        let path = try statePath()
+        do throws(FileError) {
+            _ = try openStateDirectory(path, create: false)
+        } catch {
+            if !error.isMissing { throw CommandFailure(.cannotCreate, error.ofState) }
+        }
+        return path
+    }
+
+    /// Where the state directory is, whatever is there: for those who only say so.
+    func statePath() throws(CommandFailure) -> String {
         try directory("XDG_STATE_HOME", below: ".local/state")
     }
 

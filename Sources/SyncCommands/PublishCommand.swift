@@ -4,6 +4,7 @@ import SyncManifest
 import SyncModel
 import SyncPublisher
 import SyncReport
+import SyncSystem
 
 /// `syncagent publish`: makes packs and a manifest out of a directory.
 struct PublishCommand: AsyncParsableCommand {
@@ -212,13 +213,9 @@ struct PublishCommand: AsyncParsableCommand {
             directory: Self.absolute(directory),
             output: Self.absolute(output)
         )
-        let folder = URL(fileURLWithPath: "\(state)/publish", isDirectory: true)
-        let isMade: Void? = try? FileManager.default.createDirectory(
-            at: folder,
-            withIntermediateDirectories: true,
-            attributes: [.posixPermissions: 0o700]
-        )
-        return isMade.map { folder.appendingPathComponent(name).path }
+        let folder = "\(state)/publish"
+        guard (try? openStateDirectory(folder, create: true)) != nil else { return nil }
+        return "\(folder)/\(name)"
     }
 
     private static func absolute(_ path: String) -> String {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import SyncControl
 import SyncEngine
+import SyncHooks
 import SyncModel
 import SyncReport
 import SyncSettings
@@ -128,6 +129,8 @@ struct PullCommand: AsyncParsableCommand {
         options.groups = target.groups
         options.hooks = try hookSpecifications(environment: environment)
         options.namedHooks = settings.hooks.mapValues(HookSpecification.init(named:))
+        try Self.check(options.hooks, .refused)
+        try Self.check(options.namedHooks.values, .configuration)
         options.connections = settings.effective.plannedConnections
         options.rateLimit = settings.effective.rateLimit
         options.prune = prune
@@ -171,6 +174,21 @@ struct PullCommand: AsyncParsableCommand {
             specifications.append(specification(program, group: group))
         }
         return specifications
+    }
+
+    /// Refuses programs that others could change, before anything is fetched for them. One that is missing may still come;
+    /// it is looked at again when it is to run.
+    private static func check(
+        _ hooks: some Sequence<HookSpecification>,
+        _ status: ExitStatus
+    ) throws(CommandFailure) {
+        for program in hooks.compactMap(\.arguments.first) where program.hasPrefix("/") {
+            do throws(ProgramError) {
+                try physicalProgram(program, role: "hook", destination: nil)
+            } catch {
+                if error.code == .changeable { throw CommandFailure(status, error.message) }
+            }
+        }
     }
 
     private func specification(_ program: String, group: String) -> HookSpecification {

@@ -1,4 +1,5 @@
 import CPosix
+import SyncSystem
 
 /// A program of the system that is run for a few lines of output, and never longer than its deadline.
 ///
@@ -33,10 +34,10 @@ enum BriefProgram {
     ) -> (end: End, output: String) {
         let end = ContinuousClock.now + deadline
         var pipe: [Int32] = [-1, -1]
-        guard sa_pipe(&pipe) == 0 else { return (.notRun(SystemFile.failure), "") }
+        guard sa_pipe(&pipe) == 0 else { return (.notRun(errnoText), "") }
         defer { close(pipe[0]) }
         let child = start(arguments, variables, output: pipe[1])
-        let failure = SystemFile.failure
+        let failure = errnoText
         close(pipe[1])
         guard child > 0 else { return (.notRun(failure), "") }
         var output: [UInt8] = []
@@ -99,7 +100,7 @@ enum BriefProgram {
             case 0: break
             case 1: return killed > 0 ? .timedOut : .exited(value)
             case 2: return killed > 0 ? .timedOut : .signalled(value)
-            default: return .notRun(SystemFile.failure)
+            default: return .notRun(errnoText)
             }
             if killed > 0 || ContinuousClock.now >= end {
                 if killed == 0 { _ = kill(-child, SIGKILL) }

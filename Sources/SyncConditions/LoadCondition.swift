@@ -1,5 +1,6 @@
 import CPosix
 package import SyncPlugins
+import SyncSystem
 import Synchronization
 
 #if canImport(Glibc)
@@ -81,7 +82,7 @@ package final class LoadCondition: Condition {
     }
 
     private func load() -> Double? {
-        if let line = SystemFile.line(places.loadAverage) {
+        if let line = systemLine(places.loadAverage) {
             return line.split(separator: " ").first.flatMap { Double($0) }.flatMap { $0 >= 0 ? $0 : nil }
         }
         guard sa_errno() == ENOENT else { return nil }
@@ -91,9 +92,9 @@ package final class LoadCondition: Condition {
 
     /// Threads in the states R and D, proc_pid_stat(5).
     private static func busyThreads(_ directory: String) -> Int {
-        (SystemFile.names(in: directory) ?? []).count { name in
+        (directoryEntries(directory) ?? []).count { name in
             // The second field is a name in parentheses, which may hold anything.
-            guard let line = SystemFile.line("\(directory)/\(name)/stat"), let end = line.lastIndex(of: ")")
+            guard let line = systemLine("\(directory)/\(name)/stat"), let end = line.lastIndex(of: ")")
             else {
                 return false
             }

@@ -1,5 +1,6 @@
 import CPosix
 package import SyncPlugins
+import SyncSystem
 
 /// On mains power, or without a battery at all (S49, S133).
 ///
@@ -14,8 +15,8 @@ package struct PowerCondition: Condition {
     package init(root: String = "/sys/class/power_supply") { self.root = root }
 
     package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
-        guard let names = SystemFile.names(in: root) else {
-            return .unknown(reason: "power supplies cannot be listed: \(root): \(SystemFile.failure)")
+        guard let names = directoryEntries(root)?.sorted() else {
+            return .unknown(reason: "power supplies cannot be listed: \(root): \(errnoText)")
         }
         return Self.judge(names.map { Supply("\(root)/\($0)") })
     }
@@ -58,7 +59,7 @@ package struct PowerCondition: Condition {
 extension PowerCondition.Supply {
     /// Reads one directory of power supplies.
     init(_ directory: String) {
-        func value(_ name: String) -> String? { SystemFile.line("\(directory)/\(name)").map(String.init) }
+        func value(_ name: String) -> String? { systemLine("\(directory)/\(name)").map(String.init) }
         // 2 is "online at a programmable voltage".
         self.init(
             type: value("type"),

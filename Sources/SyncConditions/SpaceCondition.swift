@@ -1,6 +1,7 @@
 import CPosix
 import SyncModel
 package import SyncPlugins
+import SyncSystem
 import Synchronization
 
 /// So much stays free where the destination is.
@@ -24,7 +25,7 @@ package final class SpaceCondition: Condition {
     package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         guard let free = Self.free(at: context.destination) else {
             return .unknown(
-                reason: "free space of \(escaped(context.destination)) cannot be told: \(SystemFile.failure)"
+                reason: "free space of \(escaped(context.destination)) cannot be told: \(errnoText)"
             )
         }
         return wasBlocked.withLock { wasBlocked in

@@ -1,4 +1,5 @@
 import CPosix
+import SyncSystem
 
 #if canImport(Glibc)
     import Glibc
@@ -23,17 +24,27 @@ struct SocketPlace: Sendable {
 
     /// Makes the directory and removes a socket that a dead agent has left.
     func prepare() throws(ControlServerError) {
+        do throws(FileError) {
+            try checkParent(of: directory)
+        } catch {
+            throw .badDirectory(path: directory, reason: error.reason)
+        }
         if mkdir(directory, 0o700) != 0, sa_errno() != EEXIST { throw bad(directory) }
         // Not through a link: somebody else may have put it there.
         let raw = sa_openat(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
         guard raw >= 0 else { throw bad(directory) }
-        defer { close(raw) }
+        let opened = Descriptor(owning: raw)
         var status = stat()
-        guard fstat(raw, &status) == 0 else { throw bad(directory) }
-        guard status.st_uid == geteuid() else {
-            throw .badDirectory(path: directory, reason: "it belongs to another user")
+        guard fstat(opened.raw, &status) == 0 else { throw bad(directory) }
+        // Others' rights in a directory of our own are taken away; one that is not ours is left as it is.
+        if status.st_uid == geteuid(), status.st_mode & 0o077 != 0, fchmod(opened.raw, 0o700) != 0 {
+            throw bad(directory)
         }
-        if status.st_mode & 0o077 != 0, fchmod(raw, 0o700) != 0 { throw bad(directory) }
+        do throws(FileError) {
+            try checkPrivate(opened.raw, shown: directory)
+        } catch {
+            throw .badDirectory(path: directory, reason: error.reason)
+        }
 
         guard lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else { throw .inTheWay(path: path) }

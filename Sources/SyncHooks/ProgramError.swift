@@ -14,6 +14,8 @@ package struct ProgramError: Error, Sendable, Equatable {
         case notAFile
         /// It lies in the destination tree: a pulled file must never run as a hook (V62).
         case insideDestination
+        /// Another user can put something else in its place.
+        case changeable
         /// A text that no system call takes: empty, or with a NUL.
         case unusable
         /// The system refused for now: processes, memory, descriptors (F095).

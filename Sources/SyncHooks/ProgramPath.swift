@@ -1,5 +1,6 @@
 import CPosix
 import SyncModel
+import SyncSystem
 
 /// The absolute path of a program to run as a hook, decided once, when the run is enqueued (V55).
 ///
@@ -32,7 +33,8 @@ package func resolveProgram(
 ///   - path: Absolute.
 ///   - role: What messages call it, such as `plugin`.
 ///   - destination: As for ``resolveProgram(_:relativeTo:destination:)``; `nil` when nothing is pulled.
-/// - Throws: ``ProgramError``.
+/// - Throws: ``ProgramError``, with code `changeable` when anybody but this user and root could change it.
+@discardableResult
 package func physicalProgram(
     _ path: String,
     role: String,
@@ -66,8 +68,12 @@ private func check(
     destination: String?
 ) throws(ProgramError) -> String {
     var tree: String?
-    if let destination { tree = try PathWalk.physical(destination) }
-    let real = try PathWalk.physical(path, role: role, outside: tree)
+    if let destination {
+        var walked: Set<String> = []
+        tree = try PathWalk.physical(destination, walked: &walked)
+    }
+    var walked: Set<String> = []
+    let real = try PathWalk.physical(path, role: role, outside: tree, walked: &walked)
     var status = stat()
     guard stat(real, &status) == 0 else { throw .system("run", path, sa_errno()) }
     guard sa_file_kind(&status) == 0 else {
@@ -78,6 +84,16 @@ private func check(
         )
     }
     guard access(real, X_OK) == 0 else { throw .system("run", path, sa_errno()) }
+    do throws(FileError) {
+        try checkProgram(real, through: walked)
+    } catch {
+        throw ProgramError(
+            code: .changeable,
+            subject: path,
+            message:
+                "The \(role) '\(escaped(path))' is not run, because others could change it: \(error.reason)."
+        )
+    }
     return real
 }
 
@@ -88,6 +104,7 @@ private struct PathWalk {
     private let tree: String?
     private let origin: String
     private let role: String
+    private var walked: Set<String> = []
 
     /// The path without links, `.` and `..`; the part that does not exist is kept as it is.
     ///
@@ -95,15 +112,18 @@ private struct PathWalk {
     ///   - path: Absolute.
     ///   - role: What messages call it.
     ///   - tree: Physical path of a directory below which no step may go.
+    ///   - walked: The physical paths of all directories in which something was looked up.
     /// - Returns: The physical path.
     /// - Throws: ``ProgramError`` for a step below `tree`, or too many links.
     static func physical(
         _ path: String,
         role: String = "hook",
-        outside tree: String? = nil
+        outside tree: String? = nil,
+        walked: inout Set<String>
     ) throws(ProgramError) -> String {
         var walk = PathWalk(tree: tree, origin: path, role: role)
         try walk.follow(path)
+        walked = walk.walked
         return walk.path
     }
 
@@ -136,6 +156,7 @@ private struct PathWalk {
                     + "a file that a pull can change never runs. Keep the program elsewhere."
             )
         }
+        walked.insert(here)
         place.append(component)
         // As long as PATH_MAX: no link is longer, readlink(2).
         var target = [UInt8](repeating: 0, count: 4096)

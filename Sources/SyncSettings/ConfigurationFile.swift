@@ -1,4 +1,5 @@
 import SyncModel
+import SyncSystem
 
 /// What a configuration file says: how to transfer, and which hooks there are.
 ///
@@ -36,19 +37,26 @@ package struct ConfigurationFile: Sendable, Equatable {
     ///   - path: Absolute.
     ///   - home: For paths that begin with `~/`.
     /// - Returns: `nil` when there is no such file.
-    /// - Throws: ``SettingsError`` with path, line and key: it cannot be read, holds anything unknown or malformed, holds
-    ///   a secret although others may read it, or names hooks although others may write it.
+    /// - Throws: ``SettingsError`` with path, line and key: it cannot be read, others may write to it or to its directory,
+    ///   it holds anything unknown or malformed, or a secret although others may read it.
     package static func read(_ path: String, home: String?) throws(SettingsError) -> ConfigurationFile? {
-        guard let file = try PrivateFile.read(path, limit: maximumSize) else { return nil }
+        let bytes: [UInt8]
+        do throws(FileError) {
+            bytes = try readFile(path, trust: .settings, limit: maximumSize)
+            try checkDirectory(of: path)
+        } catch {
+            if error.isMissing { return nil }
+            throw SettingsError(error)
+        }
         let directory =
             path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "/"
         let base = PathBase(directory: directory, home: home)
-        let settings = try parse(file.text, base: base, shown: escaped(path))
-        if let reason = file.openToOthers, let secret = settings.transfer.inlineSecrets.first {
-            throw SettingsError("\(escaped(path)): it holds \(secret), and \(reason)")
-        }
-        if let reason = file.writableByOthers, !settings.hooks.isEmpty || !settings.plugins.uses.isEmpty {
-            throw SettingsError("\(escaped(path)): it names programs to run, and \(reason)")
+        let settings = try parse(bytes, base: base, shown: escaped(path))
+        guard let secret = settings.transfer.inlineSecrets.first else { return settings }
+        do throws(FileError) {
+            _ = try checkFile(path, trust: .secret)
+        } catch {
+            throw SettingsError("\(escaped(path)): it holds \(secret), and \(error.reason)")
         }
         return settings
     }

@@ -1,3 +1,6 @@
+import SyncModel
+import SyncSystem
+
 /// Why settings cannot be used. Names the place, what is wrong there and what to do; never holds a secret.
 package struct SettingsError: Error, Sendable, Equatable, CustomStringConvertible {
     /// One line for people.
@@ -5,4 +8,24 @@ package struct SettingsError: Error, Sendable, Equatable, CustomStringConvertibl
 
     /// Makes an error; foreign text in `description` must have gone through `escaped(_:)` or `redacted(url:)`.
     package init(_ description: String) { self.description = description }
+}
+
+extension SettingsError {
+    /// What is wrong with a file, after its path.
+    init(_ error: FileError) { self.init("\(escaped(error.path)): \(error.reason)") }
+}
+
+/// The lines of a file that holds a secret: it must be there, and its owner alone may read it.
+///
+/// - Throws: ``SettingsError`` that begins with the path.
+func secretLines(_ path: String) throws(SettingsError) -> [String] {
+    do throws(FileError) {
+        // A line's end is one Character, also CR LF.
+        return try readSecret(path, limit: 1 << 16).split(
+            omittingEmptySubsequences: false,
+            whereSeparator: \.isNewline
+        ).map(String.init)
+    } catch {
+        throw SettingsError(error)
+    }
 }

@@ -63,7 +63,7 @@ extension TransferSettings {
             switch header {
             case .line(let line): lines.append(line)
             case .file(let path):
-                for (index, line) in try PrivateFile.secret(path).enumerated() where !line.isEmpty {
+                for (index, line) in try secretLines(path).enumerated() where !line.isEmpty {
                     if let problem = HeaderSetting.problem(with: line) {
                         throw SettingsError("\(escaped(path)):\(index + 1): \(problem)")
                     }
@@ -84,7 +84,7 @@ extension TransferSettings {
         proxy.user = settings.user
         proxy.password = settings.password
         if let file = settings.passwordFile {
-            guard let password = try PrivateFile.secret(file).first, !password.isEmpty else {
+            guard let password = try secretLines(file).first, !password.isEmpty else {
                 throw SettingsError(
                     "\(escaped(file)): the first line is empty; the proxy's password belongs there"
                 )

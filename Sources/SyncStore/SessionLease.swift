@@ -1,5 +1,6 @@
 import CPosix
 import SyncModel
+import SyncSystem
 
 /// The right to work on a session: one process at a time has it, and the kernel takes it back when the process
 /// ends, however it ends (S3). An open file description lock, fcntl(2), on a file of the session's own.
@@ -7,11 +8,10 @@ import SyncModel
 /// Taken before ``SyncStore/begin(_:now:isHeld:durability:)``, ``SyncStore/take(run:now:)`` or
 /// ``SyncStore/recover(session:)``, and kept until the work is over.
 package final class SessionLease: Sendable {
-    private let file: Int32
+    /// `nil` for a store in memory, which has no second process.
+    private let file: Descriptor?
 
-    fileprivate init(file: Int32) { self.file = file }
-
-    deinit { if file >= 0 { close(file) } }
+    fileprivate init(file: consuming Descriptor?) { self.file = file }
 }
 
 extension SyncStore {
@@ -24,8 +24,7 @@ extension SyncStore {
     /// - Returns: The lease; the session is free again when the last reference goes.
     /// - Throws: ``StoreError`` with code `busy`, which names the holder; `refused` for a name that is too long.
     package func lease(of session: String, process: Int32, now: Int64) throws(StoreError) -> SessionLease {
-        // A store in memory has no second process.
-        guard let directory = leaseDirectory else { return SessionLease(file: -1) }
+        guard let directory = leaseDirectory else { return SessionLease(file: nil) }
         let name = Self.fileName(session)
         guard name.utf8.count <= 250 else {
             throw StoreError(
@@ -33,18 +32,15 @@ extension SyncStore {
                 "The session name '\(escaped(session))' is too long. Use a shorter --session."
             )
         }
-        mkdir(directory, 0o700)
-        let path = "\(directory)/\(name).lock"
-        let file = sa_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)
-        guard file >= 0 else {
-            throw StoreError(
-                .cannotCreate,
-                "Cannot create \(escaped(path)): \(String(cString: strerror(sa_errno())))."
-            )
+        let file: Descriptor
+        do throws(FileError) {
+            let place = try openPrivateDirectory(directory, create: true)
+            file = try openFile("\(name).lock", in: place.raw, O_RDWR | O_CREAT, trust: .ownState)
+        } catch {
+            throw StoreError(.cannotCreate, error.ofState)
         }
-        guard Self.takeLock(file, process) else {
-            let holder = Self.holder(file)
-            close(file)
+        guard Self.takeLock(file.raw, process) else {
+            let holder = Self.holder(file.raw)
             throw StoreError(
                 .busy,
                 "Session '\(escaped(session))' is busy\(holder). Wait for it, or stop it."
@@ -52,7 +48,7 @@ extension SyncStore {
         }
         // Only for people; the lock is what counts.
         let text = Array("\(process) \(timestamp(milliseconds: now))\n".utf8)
-        if ftruncate(file, 0) == 0 { _ = pwrite(file, text, text.count, 0) }
+        if ftruncate(file.raw, 0) == 0 { _ = pwrite(file.raw, text, text.count, 0) }
         return SessionLease(file: file)
     }
 
@@ -71,12 +67,16 @@ extension SyncStore {
 
     /// The process that works on a session at present; `nil` when none does.
     package func holder(of session: String) -> Int32? {
-        guard let directory = leaseDirectory else { return nil }
-        let file = sa_openat(AT_FDCWD, "\(directory)/\(Self.fileName(session)).lock", O_RDWR | O_NOFOLLOW, 0)
-        guard file >= 0 else { return nil }
-        defer { close(file) }
-        guard sa_is_locked(file) != 0 else { return nil }
-        return Self.holderProcess(file)
+        // Without the file, or where it is not ours, none does.
+        guard let directory = leaseDirectory,
+            let file = try? openFile(
+                "\(directory)/\(Self.fileName(session)).lock",
+                O_RDWR,
+                trust: .state
+            ),
+            sa_is_locked(file.raw) != 0
+        else { return nil }
+        return Self.holderProcess(file.raw)
     }
 
     private static func holderProcess(_ file: Int32) -> Int32? {

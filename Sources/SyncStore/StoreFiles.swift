@@ -1,5 +1,6 @@
 import CPosix
 import SyncModel
+import SyncSystem
 
 /// The store's files in the state directory.
 ///
@@ -8,16 +9,43 @@ import SyncModel
 struct StoreFiles: Sendable {
     let directory: String
 
-    var database: String { directory + "/syncagent.sqlite" }
-    private var lockFile: String { database + ".lock" }
+    private let name = "syncagent.sqlite"
+
+    init(directory: String) { self.directory = directory }
+
+    var database: String { "\(directory)/\(name)" }
     private var marker: String { database + ".rebuild" }
+
+    /// Largest database, and log, in **bytes**: an upkeep keeps them far below.
+    private static let maximumSize: UInt64 = 16 << 30
+
+    /// Makes sure that this user alone decides what the store says, before SQLite opens it by name: the directory, the
+    /// database, its log and its index are this user's, and nobody else may write to them.
+    ///
+    /// - Throws: ``StoreError`` with code `cannotCreate`.
+    func check() throws(StoreError) {
+        do throws(FileError) {
+            let directory = try openStateDirectory(directory, create: false)
+            for suffix in ["", "-wal", "-shm"] {
+                // Not opened: closing a file that SQLite has open in this process would drop its locks, fcntl(2) and
+                // https://sqlite.org/howtocorrupt.html §2.2.
+                _ = try checkFile(
+                    name + suffix,
+                    in: directory.raw,
+                    trust: .state,
+                    limit: Self.maximumSize
+                )
+            }
+        } catch {
+            guard error.isMissing else { throw Self.failure(error, below: directory) }
+        }
+    }
 
     /// Makes the empty database file, 0600, so that SQLite does not choose the mode.
     ///
     /// - Throws: ``StoreError`` with code `cannotCreate`.
     func create() throws(StoreError) {
-        // Only a file that is not there is opened here: closing one that SQLite has open in this process would
-        // drop its locks, fcntl(2) and https://sqlite.org/howtocorrupt.html §2.2.
+        // Only a file that is not there is opened here, see ``check()``.
         let file = sa_openat(AT_FDCWD, database, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
         if file >= 0 { close(file) }
         if file < 0, sa_errno() != EEXIST { throw failure("create", database) }
@@ -33,8 +61,8 @@ struct StoreFiles: Sendable {
 
     /// Asks the next open to start anew.
     func markDamaged() {
-        let file = sa_openat(AT_FDCWD, marker, O_WRONLY | O_CREAT | O_NOFOLLOW, 0o600)
-        if file >= 0 { close(file) }
+        // Left out, the next open meets the damage once more.
+        _ = try? openFile(marker, O_WRONLY | O_CREAT, trust: .state)
     }
 
     /// Renames the database out of the way; of those set aside before, only the newest is kept.
@@ -54,16 +82,7 @@ struct StoreFiles: Sendable {
     }
 
     private func damagedNames() -> [String] {
-        guard let stream = opendir(directory) else { return [] }
-        defer { closedir(stream) }
-        var names: [String] = []
-        while let entry = readdir(stream) {
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
-                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-            }
-            if name.hasPrefix("syncagent.sqlite.damaged-") { names.append(name) }
-        }
-        return names
+        (directoryEntries(directory) ?? []).filter { $0.hasPrefix("\(name).damaged-") }
     }
 
     /// Runs `body` while no other process makes, migrates or sets aside the store; makes the directory, 0700,
@@ -75,16 +94,16 @@ struct StoreFiles: Sendable {
     /// - Returns: What `body` returns.
     /// - Throws: ``StoreError`` with code `busy` or `cannotCreate`; what `body` throws.
     func locked<R>(wait: Int, _ body: () throws(StoreError) -> R) throws(StoreError) -> R {
-        var prefix = ""
-        for component in directory.split(separator: "/") {
-            prefix += "/" + component
-            if mkdir(prefix, 0o700) != 0, access(prefix, F_OK) != 0 { throw failure("create", prefix) }
+        let file: Descriptor
+        do throws(FileError) {
+            let directory = try openStateDirectory(directory, create: true)
+            file = try openFile(name + ".lock", in: directory.raw, O_RDWR | O_CREAT, trust: .state)
+        } catch {
+            throw Self.failure(error, below: directory)
         }
-        let file = sa_openat(AT_FDCWD, lockFile, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)
-        guard file >= 0 else { throw failure("create", lockFile) }
-        defer { close(file) }
+        try check()
         var waited = 0
-        while sa_try_lock(file) != 0 {
+        while sa_try_lock(file.raw) != 0 {
             guard waited < wait else {
                 throw StoreError(.busy, "Another syncagent is preparing \(escaped(directory)); try again.")
             }
@@ -95,10 +114,12 @@ struct StoreFiles: Sendable {
     }
 
     private func failure(_ step: String, _ path: String) -> StoreError {
-        StoreError(
-            .cannotCreate,
-            "Cannot \(step) \(escaped(path)): \(String(cString: strerror(sa_errno()))). Set XDG_STATE_HOME to a"
-                + " directory that you can write to."
-        )
+        Self.failure(.last(step, path), below: directory)
+    }
+
+    private static func failure(_ error: FileError, below directory: String) -> StoreError {
+        let path = error.path.hasPrefix("/") ? error.path : "\(directory)/\(error.path)"
+        let whole = FileError(step: error.step, path: path, code: error.code, remark: error.remark)
+        return StoreError(.cannotCreate, whole.ofState)
     }
 }

@@ -57,6 +57,7 @@ package final class SyncStore: Sendable {
         compression: EventCompression? = nil
     ) throws(StoreError) -> SyncStore {
         let files = StoreFiles(directory: directory)
+        try files.check()
         var setAside: String?
         if !files.isMarkedDamaged {
             do throws(StoreError) {
@@ -120,7 +121,12 @@ package final class SyncStore: Sendable {
             try db.execute(sql: "PRAGMA synchronous = NORMAL")
             // A run that changes nothing must not pay for copying the log at its end; SQLite copies it every
             // 1,000 pages anyway.
-            if let connection = db.sqliteConnection { _ = sa_keep_log_on_close(connection) }
+            if let connection = db.sqliteConnection {
+                _ = sa_keep_log_on_close(connection)
+                _ = sa_distrust_schema(connection)
+            }
+            // Damage is met as such, before it is followed.
+            try db.execute(sql: "PRAGMA cell_size_check = ON")
         }
         return configuration
     }

@@ -17,6 +17,9 @@ package struct Descriptor: ~Copyable, Sendable {
     }
 }
 
+/// What errno(3) says at this moment.
+package var errnoText: String { String(cString: strerror(sa_errno())) }
+
 /// Calls again while a signal interrupts. signal(7), "Interruption of system calls".
 @inline(__always)
 package func retryingOnInterrupt(_ call: () -> Int) -> Int {

@@ -27,11 +27,20 @@ package struct FileError: Error, Equatable, Sendable {
 
 extension FileError: CustomStringConvertible {
     package var description: String {
-        "cannot \(step) \(escaped(path)): \(remark ?? String(cString: strerror(code)))"
+        "cannot \(step) \(escaped(path)): \(reason)"
     }
 }
 
 extension FileError {
     /// Whether there is nothing of that name.
-    package var isMissing: Bool { code == ENOENT }
+    package var isMissing: Bool { code == ENOENT || code == ENOTDIR }
+
+    /// Why, without what and where.
+    package var reason: String { remark ?? String(cString: strerror(code)) }
+
+    /// A sentence about a file of the state directory, with what to do.
+    package var ofState: String {
+        "Cannot \(step) \(escaped(path)): \(reason). Set XDG_STATE_HOME to a directory of your own; with sudo, use"
+            + " 'sudo -H'."
+    }
 }

@@ -112,9 +112,43 @@ package func openFile(
     let file = Descriptor(owning: raw)
     var status = stat()
     guard fstat(raw, &status) == 0 else { throw .last("look at", shown) }
-    guard sa_file_kind(&status) == 0 else { throw refusal(shown, "it is not a regular file") }
-    if let objection = trust.objection(to: status, shown: escaped(shown)) { throw refusal(shown, objection) }
+    try check(shown, status, trust)
     return file
+}
+
+/// Checks a file as ``openFile(_:in:_:mode:trust:)`` does, without opening it: for files that a library opens by name.
+///
+/// Closing any descriptor of a file takes away all locks that this process has on it by fcntl(2); a database must not be
+/// opened beside the library that has it open.
+///
+/// - Parameter limit: Most **bytes** it may have.
+/// - Returns: Its **bytes**; `nil` when there is no such file.
+/// - Throws: ``FileError`` with a remark when it is not to be trusted.
+package func checkFile(
+    _ path: String,
+    in directory: Int32 = AT_FDCWD,
+    trust: FileTrust,
+    limit: UInt64 = .max
+) throws(FileError) -> UInt64? {
+    var status = stat()
+    guard fstatat(directory, path, &status, trust.followsLinks ? 0 : AT_SYMLINK_NOFOLLOW) == 0 else {
+        let error = FileError.last("look at", path)
+        if error.isMissing { return nil }
+        throw error
+    }
+    try check(path, status, trust)
+    let size = UInt64(clamping: status.st_size)
+    guard size <= limit else { throw tooLarge(path, size, limit) }
+    return size
+}
+
+private func check(_ path: String, _ status: stat, _ trust: FileTrust) throws(FileError) {
+    switch withUnsafePointer(to: status, { sa_file_kind($0) }) {
+    case 0: break
+    case 2: throw refusal(path, "it is a symbolic link; remove it")
+    default: throw refusal(path, "it is not a regular file")
+    }
+    if let objection = trust.objection(to: status, shown: escaped(path)) { throw refusal(path, objection) }
 }
 
 /// Makes a file under a name of ours; what stands there is removed, not written to: it may be a link to a file elsewhere.
@@ -153,12 +187,7 @@ package func readFile(
     let file = try openFile(path, in: directory, trust: trust, shown: shown)
     guard let size = status(file.raw)?.size else { throw .last("look at", shown) }
     guard let count = Int(exactly: size), count <= limit else {
-        throw FileError(
-            step: "use",
-            path: shown,
-            code: EFBIG,
-            remark: "it has \(ByteCount(size)), more than the \(ByteCount(UInt64(limit))) it may have"
-        )
+        throw tooLarge(shown, size, UInt64(limit))
     }
     var read = 0
     let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
@@ -168,6 +197,30 @@ package func readFile(
     guard read >= 0 else { throw .last("read", shown) }
     guard read == count else { throw refusal(shown, "it became shorter while it was read") }
     return bytes
+}
+
+/// A text that only its owner may read, in a directory where nobody else can put another.
+///
+/// - Parameter limit: Most **bytes** it may have.
+/// - Throws: ``FileError``; with `ENOENT` when there is no such file.
+package func readSecret(_ path: String, limit: Int) throws(FileError) -> String {
+    let bytes = try readFile(path, trust: .secret, limit: limit)
+    try checkDirectory(of: path)
+    guard let text = String(validating: bytes, as: UTF8.self) else { throw refusal(path, "it is not UTF-8") }
+    return text
+}
+
+/// The first line of a small file of the system. Those of the kernel, sysfs(5) and proc(5), say of themselves that they
+/// have no bytes.
+///
+/// - Returns: At most 4,095 **bytes** of it; `nil` when it cannot be read, and errno(3) says why.
+package func systemLine(_ path: String) -> Substring? {
+    guard let file = try? openFile(path, trust: .input) else { return nil }
+    // One read gets all of such a file.
+    let text = String(unsafeUninitializedCapacity: 4_095) { buffer in
+        max(0, retryingOnInterrupt { pread(file.raw, buffer.baseAddress, buffer.count, 0) })
+    }
+    return text.prefix { $0 != "\n" }
 }
 
 /// Puts a file in the place of a former one, whole or not at all: written beside it, then rename(2).
@@ -195,6 +248,15 @@ package func replaceFile(
     guard let error else { return }
     unlink(temporary)
     throw error
+}
+
+private func tooLarge(_ path: String, _ size: UInt64, _ limit: UInt64) -> FileError {
+    FileError(
+        step: "use",
+        path: path,
+        code: EFBIG,
+        remark: "it has \(ByteCount(size)), more than the \(ByteCount(limit)) it may have"
+    )
 }
 
 func refusal(_ path: String, _ remark: String) -> FileError {

@@ -16,6 +16,15 @@ package func openPrivateDirectory(_ path: String, create: Bool) throws(FileError
     return directory
 }
 
+/// The same for the state directory, and for the socket's: who owns what is above it must not be somebody else either, who
+/// could put another one there.
+///
+/// - Throws: ``FileError``; with `ENOENT` when it is missing and not to be made.
+package func openStateDirectory(_ path: String, create: Bool) throws(FileError) -> Descriptor {
+    try checkParent(of: path)
+    return try openPrivateDirectory(path, create: create)
+}
+
 /// Checks that an open directory is this user's and that nobody else may write to it.
 ///
 /// Root is no exception: in a directory of another user root would do what that user has put there.
@@ -43,17 +52,64 @@ package func checkDirectory(of path: String) throws(FileError) {
 }
 
 private func checkOneDirectory(of path: String) throws(FileError) {
-    let directory = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+    let directory = parent(of: path)
+    if let objection = try objection(toDirectory: directory, forbidden: 0o022) {
+        throw refusal(path, "its directory \(escaped(directory)): \(objection)")
+    }
+}
+
+/// Checks that nobody but this user and root can put another directory in the place of `path`: the nearest one above it
+/// that is there. Its group may write to it, as is usual where every user has a group of his own.
+///
+/// - Throws: ``FileError`` that says what to do.
+package func checkParent(of path: String) throws(FileError) {
+    var directory = parent(of: path)
+    while access(directory, F_OK) != 0, sa_errno() == ENOENT, directory != parent(of: directory) {
+        directory = parent(of: directory)
+    }
+    if let objection = try objection(toDirectory: directory, forbidden: 0o002) {
+        throw refusal(path, "\(escaped(directory)), above it: \(objection)")
+    }
+}
+
+/// Checks that nobody but this user and root decides what a program is: the file, its directory, and what leads there.
+///
+/// - Parameters:
+///   - path: Absolute, without links.
+///   - directories: Every directory that is walked through to get there, links followed. Their groups may write to them:
+///     whoever puts another directory there owns that.
+/// - Throws: ``FileError`` that says what to do.
+package func checkProgram(_ path: String, through directories: Set<String>) throws(FileError) {
+    guard try checkFile(path, trust: .settings) != nil else {
+        throw FileError(step: "use", path: path, code: ENOENT)
+    }
+    try checkOneDirectory(of: path)
+    for directory in directories.sorted() {
+        if let objection = try objection(toDirectory: directory, forbidden: 0o002) {
+            throw refusal(path, "\(escaped(directory)), which leads to it: \(objection)")
+        }
+    }
+}
+
+/// Why others could put something else into a directory; `nil` when they cannot, or when it is not there.
+private func objection(toDirectory path: String, forbidden: mode_t) throws(FileError) -> String? {
     var status = stat()
-    guard stat(directory, &status) == 0 else {
-        if sa_errno() == ENOENT || sa_errno() == ENOTDIR { return }
-        throw .last("look at", directory)
+    guard stat(path, &status) == 0 else {
+        let error = FileError.last("look at", path)
+        if error.isMissing { return nil }
+        throw error
     }
     let isSticky = status.st_mode & 0o1000 != 0  // S_ISVTX, inode(7).
-    let trust = FileTrust(owner: .userOrRoot, forbidden: isSticky ? 0 : 0o022, followsLinks: true)
-    if let objection = trust.objection(to: status, shown: escaped(directory)) {
-        throw refusal(path, "of its directory \(escaped(directory)): \(objection)")
-    }
+    // In a user namespace that does not know root, user_namespaces(7), root is whoever has the root directory.
+    var root = stat()
+    let owner: FileTrust.Owner = stat("/", &root) == 0 && root.st_uid == status.st_uid ? .anyone : .userOrRoot
+    let trust = FileTrust(owner: owner, forbidden: isSticky ? 0 : forbidden, followsLinks: true)
+    return trust.objection(to: status, shown: escaped(path))
+}
+
+private func parent(of path: String) -> String {
+    guard let slash = path.lastIndex(of: "/") else { return "." }
+    return slash == path.startIndex ? "/" : String(path[..<slash])
 }
 
 /// Makes every missing directory of `path`, as mkdir(1) `-p` does.
@@ -65,6 +121,16 @@ package func makeDirectories(_ path: String, mode: mode_t = 0o777) throws(FileEr
         let code = sa_errno()
         if access(prefix, F_OK) != 0 { throw FileError(step: "create", path: prefix, code: code) }
     }
+}
+
+/// Names in a directory, without `.` and `..`, in no order.
+///
+/// - Returns: `nil` when it cannot be read; errno(3) says why.
+package func directoryEntries(_ path: String) -> [String]? {
+    let raw = sa_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0)
+    guard raw >= 0 else { return nil }
+    let directory = Descriptor(owning: raw)
+    return directoryEntries(directory.raw)
 }
 
 /// Names in a directory, without `.` and `..`, in no order. readdir(3).

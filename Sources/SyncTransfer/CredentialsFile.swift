@@ -1,6 +1,5 @@
-import CPosix
-import Glibc
 import SyncPlugins
+import SyncSystem
 
 /// Reads who we are to which origin. One section an origin:
 /// ```ini
@@ -27,31 +26,14 @@ package enum CredentialsFile {
 
     /// Reads a file that its owner alone may read.
     ///
-    /// - Throws: ``Refusal`` when it cannot be read, belongs to somebody else, is open to others, or is malformed.
+    /// - Throws: ``Refusal`` when it cannot be read, belongs to somebody else, is open to others, or is malformed, or
+    ///   when others may write to its directory.
     package static func read(path: String) throws(Refusal) -> Credentials {
-        let descriptor = sa_openat(AT_FDCWD, path, O_RDONLY, 0)
-        guard descriptor >= 0 else { throw refusal(path, String(cString: strerror(errno))) }
-        defer { close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw refusal(path, String(cString: strerror(errno))) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw refusal(path, "not a regular file") }
-        guard status.st_uid == geteuid() else { throw refusal(path, "belongs to another user") }
-        guard status.st_mode & 0o077 == 0 else {
-            throw refusal(path, "others may read it; run: chmod 600 \(path)")
-        }
-        guard status.st_size <= maximumSize else { throw refusal(path, "more than \(maximumSize) bytes") }
-        var bytes = [UInt8](repeating: 0, count: Int(maximumSize))
-        var length = 0
-        while length < bytes.count {
-            let count = bytes[length...].withUnsafeMutableBytes {
-                Glibc.read(descriptor, $0.baseAddress, $0.count)
-            }
-            guard count >= 0 else { throw refusal(path, String(cString: strerror(errno))) }
-            if count == 0 { break }
-            length += count
-        }
-        guard let text = String(validating: bytes[..<length], as: UTF8.self) else {
-            throw refusal(path, "not UTF-8")
+        let text: String
+        do throws(FileError) {
+            text = try readSecret(path, limit: maximumSize)
+        } catch {
+            throw Refusal(description: "\(path): \(error.reason)")
         }
         do {
             return try parse(text)
@@ -140,7 +122,7 @@ package enum CredentialsFile {
     ]
 
     /// Most **bytes** of a file; thousands of origins.
-    private static let maximumSize: off_t = 1 << 20
+    private static let maximumSize = 1 << 20
 
     private static func trimmed(_ text: Substring) -> Substring {
         var text = text.drop { $0 == " " || $0 == "\t" || $0 == "\r" }
@@ -150,9 +132,5 @@ package enum CredentialsFile {
 
     private static func refusal(_ line: Int, _ detail: String) -> Refusal {
         Refusal(description: "line \(line): \(detail)")
-    }
-
-    private static func refusal(_ path: String, _ detail: String) -> Refusal {
-        Refusal(description: "\(path): \(detail)")
     }
 }

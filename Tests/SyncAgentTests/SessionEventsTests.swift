@@ -150,5 +150,8 @@ struct SessionEventsTests {
         #expect(try CursorFile(path: path).read() == 12)
         try Data("twelve".utf8).write(to: URL(fileURLWithPath: path))
         #expect(throws: ControlError.self) { try CursorFile(path: path).read() }
+        try FileManager.default.removeItem(atPath: path)
+        #expect(mkfifo(path, 0o600) == 0)
+        #expect(throws: ControlError.self) { try CursorFile(path: path).read() }
     }
 }

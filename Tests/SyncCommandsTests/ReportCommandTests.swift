@@ -77,4 +77,26 @@ struct ReportCommandTests {
         #expect(failure?.status == .cannotCreate)
         #expect(failure?.message.contains("No such file or directory") == true)
     }
+
+    @Test("A pipe or a device is not replaced by a file")
+    func notReplaced() throws {
+        let path = FileManager.default.temporaryDirectory.path + "/report-" + UUID().uuidString
+        defer { unlink(path) }
+        #expect(mkfifo(path, 0o600) == 0)
+        let failure = #expect(throws: CommandFailure.self) {
+            try ReplacedFile(path: path, mode: 0o644).write("x")
+        }
+        #expect(failure == CommandFailure(.cannotCreate, "cannot write \(path): it is not a regular file"))
+        var status = stat()
+        #expect(lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)
+    }
+
+    @Test("A FIFO with the URL of a webhook does not hold the command up [F099]")
+    func postFIFO() throws {
+        let path = FileManager.default.temporaryDirectory.path + "/report-" + UUID().uuidString
+        defer { unlink(path) }
+        #expect(mkfifo(path, 0o600) == 0)
+        let failure = #expect(throws: CommandFailure.self) { _ = try ReportPost("@" + path) }
+        #expect(failure == CommandFailure(.configuration, "\(path): it is not a regular file"))
+    }
 }

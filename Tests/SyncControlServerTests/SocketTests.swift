@@ -53,6 +53,32 @@ struct SocketTests {
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "precious")
     }
 
+    @Test(
+        "A directory of another user, or below one of his, is refused with 73 and left as it is",
+        .enabled(if: geteuid() == 0, "only root can give directories away")
+    )
+    func foreignDirectory() async throws {
+        let runtime = FileManager.default.temporaryDirectory.path + "/sa-\(UUID().uuidString.prefix(8))"
+        let directory = runtime + "/syncagent"
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: runtime) }
+        for place in [runtime, directory] {
+            #expect(chown(place, 4242, 4242) == 0)
+            let options = ControlServer.Options(
+                socketPath: directory + "/agent.sock",
+                version: "1",
+                now: { 784_111_777 }
+            )
+            let error = await #expect(throws: ControlServerError.self) {
+                try await serving(options, FakeAgent()) { _ in }
+            }
+            #expect(error?.status == .cannotCreate)
+            #expect(error?.message.contains("another user (uid 4242)") == true, "\(error?.message ?? "")")
+            #expect(try Self.mode(directory) == 0o755)
+            #expect(chown(place, 0, 0) == 0)
+        }
+    }
+
     @Test("A path longer than unix(7) allows is refused with 78 and says what to set")
     func longPath() async throws {
         let path = "/tmp/" + String(repeating: "x", count: 110)

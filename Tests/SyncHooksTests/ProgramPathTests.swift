@@ -84,6 +84,50 @@ struct ProgramPathTests {
         #expect(code(try fixture.script("true", in: fixture.destination + "2"), fixture) == nil)
     }
 
+    @Test("A program that others can change, or put another in the place of, does not run [V55]")
+    func changeable() async throws {
+        let fixture = try HookFixture()
+        let deep = fixture.programs + "/a/b"
+        try FileManager.default.createDirectory(atPath: deep, withIntermediateDirectories: true)
+        let script = try fixture.script("touch \(fixture.root)/ran", in: deep)
+        try FileManager.default.createSymbolicLink(
+            atPath: fixture.programs + "/link",
+            withDestinationPath: script
+        )
+        #expect(code(script, fixture) == nil && code("./link", fixture) == nil)
+        // The file, its directory, one above, and one that only holds a link to it.
+        for (place, mode) in [(script, 0o775), (deep, 0o775), (fixture.programs + "/a", 0o777)] {
+            #expect(chmod(place, mode_t(mode)) == 0)
+            #expect(code(script, fixture) == .changeable, "\(place)")
+            let outcome = await fixture.run(ProgramHook(environment: [:]), fixture.invocation([script]))
+            guard case .notStarted(let reason) = outcome.end else {
+                Issue.record("\(place): \(outcome.end)")
+                continue
+            }
+            #expect(reason.contains("chmod go-w \(place)"))
+            #expect(chmod(place, 0o755) == 0)
+        }
+        #expect(chmod(fixture.programs, 0o777) == 0)
+        #expect(code("./link", fixture) == .changeable)
+        // In a directory with the sticky bit nobody can replace what is another's.
+        #expect(chmod(fixture.programs, 0o1777) == 0)
+        #expect(code("./link", fixture) == nil)
+        #expect(!fixture.exists("ran"))
+    }
+
+    @Test(
+        "Root runs nobody else's program [V55]",
+        .enabled(if: geteuid() == 0, "only root can give files away")
+    )
+    func foreign() throws {
+        let fixture = try HookFixture()
+        let script = try fixture.script("true")
+        #expect(chown(script, 4242, 4242) == 0)
+        #expect(code(script, fixture) == .changeable)
+        #expect(chown(script, 0, 0) == 0 && chown(fixture.programs, 4242, 4242) == 0)
+        #expect(code(script, fixture) == .changeable)
+    }
+
     @Test("A loop of links is an error, not a hang [V62]")
     func loop() throws {
         let fixture = try HookFixture()

@@ -269,6 +269,24 @@ struct SystemdTests {
         #expect(try ScheduleFiles.read("\(place.path)/syncagent-schedule-tower.timer") == before)
     }
 
+    @Test("A FIFO in the place of a file ends at once, and so does one that others may write to [F099]")
+    func otherFiles() throws {
+        let place = try Place()
+        #expect(mkfifo(place.path + "/fifo.json", 0o600) == 0)
+        let error = #expect(throws: ScheduleError.self) { try ScheduleFiles.read(place.path + "/fifo.json") }
+        #expect(error?.description.hasSuffix("it is not a regular file") == true)
+        let path = place.path + "/open.json"
+        try ScheduleFiles.write(Array("{}".utf8), to: path, mode: 0o666)
+        #expect(throws: ScheduleError.self) { try ScheduleFiles.read(path) }
+        #expect(chmod(path, 0o644) == 0)
+        #expect(try ScheduleFiles.read(path) == Array("{}".utf8))
+        #expect(chmod(place.path, 0o777) == 0)
+        #expect(throws: ScheduleError.self) { try ScheduleFiles.read(path) }
+        #expect(throws: ScheduleError.self) { try ScheduleFiles.write([], to: path) }
+        #expect(chmod(place.path, 0o755) == 0)
+        #expect(try ScheduleFiles.read(path) == Array("{}".utf8))
+    }
+
     @Test("A unit that somebody else wrote is left alone")
     func foreign() throws {
         let place = try Place()

@@ -42,14 +42,20 @@ struct FileAccessTests {
         #expect(try ConfigurationFile.read(path, home: nil) != nil)
     }
 
-    @Test("Without a secret anyone may read it; with hooks nobody else may write it")
+    @Test("Without a secret anyone may read it; nobody else may write to it or to its directory")
     func hooks() throws {
         let path = try write("{headers: ['Accept: */*'], hooks: {a: {program: '/b'}}}", to: "c", mode: 0o644)
         #expect(try ConfigurationFile.read(path, home: nil)?.hooks.count == 1)
-        _ = try write("{hooks: {a: {program: '/b'}}}", to: "c", mode: 0o666)
+        _ = try write("{}", to: "c", mode: 0o666)
         #expect(
             message { _ = try ConfigurationFile.read(path, home: nil) }
-                == "\(path): it names programs to run, and others may write it; run: chmod go-w \(path)"
+                == "\(path): others may write to it; run: chmod go-w \(path)"
+        )
+        _ = try write("{}", to: "c", mode: 0o644)
+        #expect(chmod(root.path, 0o775) == 0)
+        #expect(
+            message { _ = try ConfigurationFile.read(path, home: nil) }
+                == "\(path): its directory \(root.path): others may write to it; run: chmod go-w \(root.path)"
         )
     }
 
@@ -58,13 +64,18 @@ struct FileAccessTests {
         #expect(try ConfigurationFile.read(root.path("none"), home: nil) == nil)
         #expect(
             message { _ = try ConfigurationFile.read(root.path, home: nil) }
-                == "\(root.path): not a regular file"
+                == "\(root.path): it is not a regular file"
         )
         let long = try write(String(repeating: " ", count: (1 << 20) + 1), to: "long", mode: 0o600)
-        #expect(message { _ = try ConfigurationFile.read(long, home: nil) } == "\(long): more than 1.00 MiB")
+        #expect(
+            message { _ = try ConfigurationFile.read(long, home: nil) }
+                == "\(long): it has 1.00 MiB, more than the 1.00 MiB it may have"
+        )
         #expect(mkfifo(root.path("fifo"), 0o600) == 0)
         let fifo = root.path("fifo")
-        #expect(message { _ = try ConfigurationFile.read(fifo, home: nil) } == "\(fifo): not a regular file")
+        #expect(
+            message { _ = try ConfigurationFile.read(fifo, home: nil) } == "\(fifo): it is not a regular file"
+        )
     }
 
     @Test(
@@ -111,6 +122,28 @@ struct FileAccessTests {
             message { try settings.apply(to: &configuration) }
                 == "\(root.path("gone")): No such file or directory"
         )
+    }
+
+    @Test("A FIFO or a monster in the place of a secret ends at once, with its name [F099]")
+    func otherKinds() throws {
+        let fifo = root.path("fifo")
+        #expect(mkfifo(fifo, 0o600) == 0)
+        let monster = try write("", to: "monster", mode: 0o600)
+        #expect(truncate(monster, 1 << 40) == 0)
+        for (path, reason) in [(fifo, "it is not a regular file"), (monster, "it has 1.00 TiB, more than")] {
+            for place in 0..<3 {
+                var settings = TransferSettings()
+                if place == 0 { settings.credentialsFile = path }
+                if place == 1 { settings.headers = [.file(path)] }
+                if place == 2 {
+                    settings.setProxy(ProxySettings(url: "http://p:1", user: "u"))
+                    settings.plainProxy?.passwordFile = path
+                }
+                var configuration = configuration()
+                let said = message { try settings.apply(to: &configuration) }
+                #expect(said?.hasPrefix("\(path): \(reason)") == true, "\(said ?? "nothing")")
+            }
+        }
     }
 
     @Test("A proxy without a user of its own is who the credentials file says for its origin")

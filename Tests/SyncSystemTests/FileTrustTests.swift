@@ -83,6 +83,72 @@ struct FileTrustTests {
         #expect(refusal(path, .input) == nil)
     }
 
+    @Test("A file of ours with a second name is not written to: the other would change with it")
+    func hardLink() throws {
+        let path = try make("agent.log")
+        #expect(link(path, root.path + "/other") == 0)
+        let reason = { (trust: FileTrust) -> String? in
+            do throws(FileError) {
+                _ = try openFile(path, O_WRONLY | O_APPEND, trust: trust)
+                return nil
+            } catch {
+                return error.reason
+            }
+        }
+        #expect(reason(.ownState)?.contains("another name") == true)
+        #expect(reason(.staged)?.contains("another name") == true)
+        #expect(reason(.state) == nil, "a lock of a tree that was copied with cp -al")
+    }
+
+    @Test("A file that a library opens is judged like one that we open, and is not opened")
+    func unopened() throws {
+        func reason(_ path: String, limit: UInt64 = 100) -> String? {
+            do throws(FileError) {
+                let size = try checkFile(path, trust: .state, limit: limit)
+                return size.map { "\($0)" }
+            } catch {
+                return error.reason
+            }
+        }
+        let path = try make("a", "hello")
+        #expect(reason(path) == "5")
+        #expect(reason(path, limit: 4)?.contains("more than") == true)
+        #expect(reason(root.path + "/none") == nil)
+        #expect(reason(path + "/none") == nil)
+        #expect(symlink(path, root.path + "/link") == 0 && mkfifo(root.path + "/fifo", 0o600) == 0)
+        #expect(reason(root.path + "/link") == "it is a symbolic link; remove it")
+        #expect(reason(root.path + "/fifo") == "it is not a regular file")
+        #expect(chmod(path, 0o620) == 0)
+        #expect(reason(path)?.contains("others may write to it") == true)
+    }
+
+    @Test("A secret in a directory where others may put another one is refused")
+    func secrets() throws {
+        let path = try make("secret", "canary\n")
+        #expect(try readSecret(path, limit: 100) == "canary\n")
+        #expect(chmod(root.path, 0o770) == 0)
+        let error = #expect(throws: FileError.self) { try readSecret(path, limit: 100) }
+        #expect(
+            error?.reason
+                == "its directory \(root.path): others may write to it; run: chmod go-w \(root.path)"
+        )
+    }
+
+    @Test("What the kernel tells is read, though its files say that they are empty")
+    func kernelFiles() {
+        #expect(systemLine("/proc/self/comm")?.isEmpty == false)
+        #expect(systemLine("/proc/self/none") == nil)
+    }
+
+    @Test("The kernel says who is at the other end of a socket [V49]")
+    func peer() {
+        var ends: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+        #expect(peerUser(of: ends[0]) == geteuid())
+        for end in ends { close(end) }
+        #expect(peerUser(of: -1) == nil)
+    }
+
     @Test("A file that is made takes the place of a planted link and does not write through it")
     func creation() throws {
         let victim = try make("victim", "precious")
@@ -167,6 +233,29 @@ struct PrivateDirectoryTests {
         #expect(check() == nil)
         #expect(chmod(path, 0o755) == 0)
         #expect(check() == nil)
+    }
+
+    @Test("What is above the state directory is not somebody else's, or the nearest that is there")
+    func above() {
+        let path = root.path + "/home"
+        #expect(mkdir(path, 0o700) == 0)
+        let check = {
+            refusal { () throws(FileError) in try checkParent(of: path + "/.local/state/syncagent") }
+        }
+        #expect(check() == nil)
+        // Where every user has a group of his own, umask(2) is 002.
+        #expect(chmod(path, 0o775) == 0)
+        #expect(check() == nil)
+        #expect(chmod(path, 0o777) == 0)
+        #expect(check() == "\(path), above it: others may write to it; run: chmod go-w \(path)")
+        #expect(chmod(path, 0o1777) == 0)
+        #expect(check() == nil)
+        guard geteuid() == 0 else { return }
+        #expect(chmod(path, 0o755) == 0 && chown(path, 4242, 4242) == 0)
+        #expect(check()?.contains("\(path), above it: it belongs to another user (uid 4242)") == true)
+        let made = refusal { () throws(FileError) in _ = try openStateDirectory(path + "/state", create: true)
+        }
+        #expect(made?.contains("uid 4242") == true && access(path + "/state", F_OK) != 0)
     }
 
     @Test("Where a file is reached through a link, both directories count")

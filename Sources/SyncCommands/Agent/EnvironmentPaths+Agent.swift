@@ -1,6 +1,7 @@
 import Foundation
 import SyncAgent
 import SyncConditions
+import SyncSystem
 
 extension EnvironmentPaths {
     /// `$XDG_RUNTIME_DIR`; `nil` without one, and for a relative one, as the XDG specification says.
@@ -12,7 +13,7 @@ extension EnvironmentPaths {
     ///
     /// - Throws: ``CommandFailure`` with status 73 when there is no home directory.
     func agentPlace() throws(CommandFailure) -> AgentPlace {
-        let place = AgentPlace(stateDirectory: try stateDirectory(), runtimeDirectory: runtimeDirectory())
+        let place = AgentPlace(stateDirectory: try statePath(), runtimeDirectory: runtimeDirectory())
         let other = AgentPlace(stateDirectory: place.stateDirectory, runtimeDirectory: nil)
         guard place != other, access(place.socketPath, F_OK) != 0, Self.isListening(other.socketPath) else {
             return place
@@ -20,7 +21,7 @@ extension EnvironmentPaths {
         return other
     }
 
-    /// Whether somebody takes connections at a Unix socket. unix(7)
+    /// Whether a process of this user takes connections at a Unix socket. unix(7)
     private static func isListening(_ path: String) -> Bool {
         var address = sockaddr_un()
         guard access(path, F_OK) == 0, path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else {
@@ -39,6 +40,7 @@ extension EnvironmentPaths {
         return withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+                    && peerUser(of: descriptor) == geteuid()
             }
         }
     }

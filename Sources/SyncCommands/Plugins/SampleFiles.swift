@@ -3,6 +3,7 @@ import SyncDigest
 import SyncModel
 import SyncPlugins
 import SyncServer
+import SyncSystem
 
 /// Files and calls that plugins are checked with.
 struct SampleFiles: Sendable {
@@ -36,8 +37,11 @@ struct SampleFiles: Sendable {
     }
 
     private static func staged(_ path: String, name: String) throws(PluginError) -> StagedFile {
-        guard let data = FileManager.default.contents(atPath: path) else {
-            throw failure("cannot read \(escaped(path))")
+        let data: [UInt8]
+        do throws(FileError) {
+            data = try readFile(path, trust: .input, limit: 1 << 30)
+        } catch {
+            throw failure(error.description)
         }
         guard var hasher = try? SHA256Hasher(),
             let digest = data.withUnsafeBytes({ try? hasher.digest(of: $0) })

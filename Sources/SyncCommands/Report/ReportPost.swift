@@ -4,6 +4,7 @@ import SyncEngine
 import SyncModel
 import SyncPlugins
 import SyncReport
+import SyncSystem
 import SyncTransfer
 
 /// Sends a report to a webhook: the JSON object, as `POST`.
@@ -22,15 +23,11 @@ struct ReportPost: Sendable {
     }
 
     private static func firstLine(_ path: String) throws(CommandFailure) -> String {
-        var status = stat()
-        guard stat(path, &status) == 0, let text = try? String(contentsOfFile: path, encoding: .utf8) else {
-            throw CommandFailure(.configuration, "\(escaped(path)): cannot be read.")
-        }
-        guard status.st_mode & 0o077 == 0 else {
-            throw CommandFailure(
-                .configuration,
-                "\(escaped(path)): others may read it; 'chmod 600 \(escaped(path))' first."
-            )
+        let text: String
+        do throws(FileError) {
+            text = try readSecret(path, limit: 1 << 16)
+        } catch {
+            throw CommandFailure(.configuration, "\(escaped(path)): \(error.reason)")
         }
         return text.split(whereSeparator: \.isWhitespace).first.map(String.init) ?? ""
     }

@@ -1,6 +1,7 @@
 import Foundation
 import SyncModel
 import SyncSchedule
+import SyncSystem
 
 /// Where schedules are kept: definitions beside the configuration, what they have come to in the state directory.
 struct ScheduleRecords: Sendable {
@@ -11,7 +12,7 @@ struct ScheduleRecords: Sendable {
 
     init(_ environment: EnvironmentPaths = .ofProcess) throws(CommandFailure) {
         definitions = try environment.configurationDirectory() + "/schedules"
-        memories = try environment.stateDirectory() + "/schedules"
+        memories = try environment.statePath() + "/schedules"
     }
 
     /// A schedule with everything that is known of it on this machine.
@@ -126,9 +127,7 @@ struct ScheduleRecords: Sendable {
     /// What tells this machine apart: machine-id(5), or its name where there is none.
     static let machine: String = {
         for path in ["/etc/machine-id", "/var/lib/dbus/machine-id"] {
-            let bytes = (try? ScheduleFiles.read(path)) ?? nil
-            let text = String(decoding: (bytes ?? []).prefix { $0 != 0x0A }, as: UTF8.self)
-            if !text.isEmpty { return text }
+            if let text = systemLine(path), !text.isEmpty { return String(text) }
         }
         return ProcessInfo.processInfo.hostName
     }()

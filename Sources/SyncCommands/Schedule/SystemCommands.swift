@@ -1,6 +1,7 @@
 import CPosix
 import Foundation
 import SyncSchedule
+import SyncSystem
 
 /// Programs of the system that put schedules into effect.
 struct SystemCommands: Sendable {
@@ -89,11 +90,12 @@ struct SystemCommands: Sendable {
 
     /// Whether a process of one of these names runs. proc(5), /proc/pid/comm
     private static func isRunning(_ names: Set<String>) -> Bool {
-        ScheduleFiles.names(in: "/proc").contains { entry in
-            guard entry.first?.isNumber == true else { return false }
-            // A process that has just ended.
-            guard let bytes = (try? ScheduleFiles.read("/proc/\(entry)/comm")) ?? nil else { return false }
-            return names.contains(String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self))
+        (directoryEntries("/proc") ?? []).contains { entry in
+            // Without a line it has just ended.
+            guard entry.first?.isNumber == true, let name = systemLine("/proc/\(entry)/comm") else {
+                return false
+            }
+            return names.contains(String(name))
         }
     }
 }

@@ -85,6 +85,8 @@ enum Examination {
                     "use the same XDG_STATE_HOME and XDG_RUNTIME_DIR for both"
                 )
             }
+        } catch let error as ControlError where error.code == .refused {
+            findings.problem("agent", error.message, "no command works with it")
         } catch {
             guard isHeld else {
                 return findings.note("agent", "none is running; commands start one when needed")

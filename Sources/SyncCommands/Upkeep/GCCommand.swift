@@ -63,7 +63,7 @@ private struct GarbageCollection {
         let now = Int(EngineAssembly.milliseconds() / 1_000)
         var (count, bytes) = (0, UInt64(0))
         // Without the directory there is none.
-        for name in (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? [] {
+        for name in directoryEntries(directory) ?? [] {
             let path = directory + "/" + name
             var status = stat()
             guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
@@ -97,7 +97,7 @@ private struct GarbageCollection {
         return needed.contains { name.hasPrefix($0) }
     }
 
-    /// A small file of ours; empty when there is none.
+    /// A small file of the cache; empty where there is none, or none of ours.
     private static func text(_ path: String) -> String {
         String(decoding: (try? readFile(path, trust: .state, limit: 64 << 20)) ?? [], as: UTF8.self)
     }

@@ -1,6 +1,7 @@
 import CPosix
 import SyncModel
 import SyncPlugins
+import SyncSystem
 import Synchronization
 
 /// A directory that only this user can look into, made when it is first needed.
@@ -39,6 +40,12 @@ final class PrivateDirectory: Sendable {
                 )
             }
             let path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            do throws(FileError) {
+                try checkParent(of: path)
+            } catch {
+                rmdir(path)
+                return .failure(client.failure(.unavailable, error.description))
+            }
             state.path = path
             return .success("\(path)/\(state.number)")
         }
@@ -48,20 +55,13 @@ final class PrivateDirectory: Sendable {
     /// Makes a file with `bytes`; the caller removes it.
     func file(holding bytes: [UInt8], for client: PluginClient) throws(PluginError) -> String {
         let path = try newPath(for: client)
-        let file = sa_openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL, 0o600)
-        var code = file < 0 ? sa_errno() : 0
-        var done = 0
-        while code == 0, done < bytes.count {
-            let count = bytes[done...].withUnsafeBytes { sa_write(file, $0.baseAddress, $0.count) }
-            if count > 0 { done += count } else if sa_errno() != EINTR { code = sa_errno() }
-        }
-        if file >= 0 { close(file) }
-        guard code == 0 else {
+        do throws(FileError) {
+            let file = try createFile(path, O_WRONLY)
+            let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
+            if code != 0 { throw FileError(step: "write", path: path, code: code) }
+        } catch {
             unlink(path)
-            throw client.failure(
-                .unavailable,
-                "cannot write '\(escaped(path))': \(String(cString: strerror(code)))"
-            )
+            throw client.failure(.unavailable, error.description)
         }
         return path
     }

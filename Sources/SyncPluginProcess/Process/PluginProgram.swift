@@ -1,7 +1,7 @@
-import CPosix
 import SyncHooks
 import SyncModel
 package import SyncPlugins
+import SyncSystem
 
 /// A program that is a plugin: where it is and what it is called.
 package struct PluginProgram: Sendable, Hashable {
@@ -46,18 +46,12 @@ package struct PluginProgram: Sendable, Hashable {
 
     /// The plugins in a directory by name, those that cannot be used included; none when there is no directory.
     package static func all(in directory: String) -> [PluginProgram] {
-        guard let stream = opendir(directory) else { return [] }
-        defer { closedir(stream) }
-        var found: [PluginProgram] = []
-        while let entry = readdir(stream), found.count < 1_000 {
-            let file = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
-                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-            }
+        let found = (directoryEntries(directory) ?? []).compactMap { file -> PluginProgram? in
             let name = String(file.dropFirst(prefix.count))
-            guard file.hasPrefix(prefix), isName(name) else { continue }
-            found.append(PluginProgram(name: name, path: "\(directory)/\(file)"))
+            guard file.hasPrefix(prefix), isName(name) else { return nil }
+            return PluginProgram(name: name, path: "\(directory)/\(file)")
         }
-        return found.sorted { $0.name < $1.name }
+        return Array(found.sorted { $0.name < $1.name }.prefix(1_000))
     }
 
     private static func isName(_ text: String) -> Bool {
@@ -80,31 +74,14 @@ package struct PluginProgram: Sendable, Hashable {
     ///
     /// - Throws: ``PluginError`` with code `unavailable`.
     package func check(destination: String?) throws(PluginError) {
-        func unusable(_ message: String) -> PluginError {
-            PluginError(plugin: name, code: .unavailable, message: message)
-        }
-        let real: String
         do throws(ProgramError) {
-            real = try physicalProgram(path, role: "plugin", destination: destination)
+            try physicalProgram(path, role: "plugin", destination: destination)
         } catch {
-            throw unusable(error.message.hasSuffix(".") ? String(error.message.dropLast()) : error.message)
-        }
-        let parent = real.lastIndex(of: "/").map { String(real[..<$0]) } ?? ""
-        for place in [real, parent.isEmpty ? "/" : parent] {
-            var status = stat()
-            guard stat(place, &status) == 0 else {
-                throw unusable("cannot look at \(escaped(place)): \(String(cString: strerror(sa_errno())))")
-            }
-            guard status.st_uid == geteuid() || status.st_uid == 0 else {
-                throw unusable("\(escaped(place)) belongs to another user; it must be yours or root's")
-            }
-            // In a directory with the sticky bit others cannot replace the file.
-            let isSticky = sa_file_kind(&status) == 1 && status.st_mode & 0o1000 != 0
-            guard status.st_mode & 0o022 == 0 || isSticky else {
-                throw unusable(
-                    "\(escaped(place)) can be changed by others; run: chmod go-w '\(escaped(place))'"
-                )
-            }
+            throw PluginError(
+                plugin: name,
+                code: .unavailable,
+                message: error.message.hasSuffix(".") ? String(error.message.dropLast()) : error.message
+            )
         }
     }
 }
