@@ -80,8 +80,10 @@ package func checkParent(of path: String) throws(FileError) {
 ///     whoever puts another directory there owns that.
 /// - Throws: ``FileError`` that says what to do.
 package func checkProgram(_ path: String, through directories: Set<String>) throws(FileError) {
-    guard try checkFile(path, trust: .settings) != nil else {
-        throw FileError(step: "use", path: path, code: ENOENT)
+    var status = stat()
+    guard lstat(path, &status) == 0 else { throw .last("use", path) }
+    if let objection = systemTrust(of: status, forbidden: 0o022).objection(to: status, shown: escaped(path)) {
+        throw refusal(path, objection)
     }
     try checkOneDirectory(of: path)
     for directory in directories.sorted() {
@@ -100,11 +102,18 @@ private func objection(toDirectory path: String, forbidden: mode_t) throws(FileE
         throw error
     }
     let isSticky = status.st_mode & 0o1000 != 0  // S_ISVTX, inode(7).
-    // In a user namespace that does not know root, user_namespaces(7), root is whoever has the root directory.
+    return systemTrust(of: status, forbidden: isSticky ? 0 : forbidden).objection(
+        to: status,
+        shown: escaped(path)
+    )
+}
+
+/// What must hold of a part of the system. In a user namespace that does not know root, user_namespaces(7), as of a
+/// service of systemd's user manager, root is whoever has the root directory.
+private func systemTrust(of status: stat, forbidden: mode_t) -> FileTrust {
     var root = stat()
-    let owner: FileTrust.Owner = stat("/", &root) == 0 && root.st_uid == status.st_uid ? .anyone : .userOrRoot
-    let trust = FileTrust(owner: owner, forbidden: isSticky ? 0 : forbidden, followsLinks: true)
-    return trust.objection(to: status, shown: escaped(path))
+    let isRoots = stat("/", &root) == 0 && root.st_uid == status.st_uid
+    return FileTrust(owner: isRoots ? .anyone : .userOrRoot, forbidden: forbidden, followsLinks: true)
 }
 
 private func parent(of path: String) -> String {

@@ -224,6 +224,24 @@ struct PointTests {
         #expect(left == ["plugins"], "the report and its directory are gone")
     }
 
+    @Test(
+        "Nothing is put into a directory that others may swap for theirs: XDG_RUNTIME_DIR after sudo -E",
+        .enabled(if: geteuid() == 0, "only root can give directories away")
+    )
+    func foreignDirectory() async throws {
+        let fixture = try PluginFixture()
+        let runtime = fixture.root.path("runtime")
+        #expect(mkdir(runtime, 0o700) == 0 && chown(runtime, 4242, 4242) == 0)
+        let body = "serve(lambda message: answer(message, {'status': 0, 'output': 'asked'}))"
+        let client = try fixture.client(
+            fixture.configuration(body, point: .hook) { $0.runtimeDirectory = runtime }
+        )
+        let hook = PluginHook(client)
+        let result = await blocking { hook.run(invocation(timeout: 60)) }
+        #expect("\(result.end) \(result.output)".contains("belongs to another user (uid 4242)"))
+        #expect(try FileManager.default.contentsOfDirectory(atPath: runtime) == [])
+    }
+
     @Test("A hook is stopped when the caller stops")
     func hookStopped() async throws {
         let fixture = try PluginFixture()

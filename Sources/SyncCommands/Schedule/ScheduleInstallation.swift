@@ -1,4 +1,6 @@
+import CPosix
 import Foundation
+import SyncHooks
 import SyncModel
 import SyncSchedule
 import SyncSettings
@@ -109,6 +111,14 @@ struct ScheduleInstallation: Sendable {
                 .unavailable,
                 "The program's file has been replaced just now: call the new one."
             )
+        }
+        // Root would run it every night.
+        if geteuid() == 0 {
+            do throws(ProgramError) {
+                try physicalProgram(path, role: "program", destination: nil)
+            } catch {
+                throw ScheduleError(.unavailable, error.message)
+            }
         }
         let names = ["XDG_CONFIG_HOME", "XDG_STATE_HOME"]
         return try ScheduledProgram(
