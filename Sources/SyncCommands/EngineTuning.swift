@@ -1,3 +1,4 @@
+import SyncManifest
 import SyncModel
 import SyncSettings
 import SyncTransfer
@@ -18,6 +19,11 @@ struct EngineTuning: Sendable {
     var metricsFile: String?
     /// The manifest's origin when it comes from a server; see ``TransportConfiguration/homes``.
     var home: Origin?
+
+    /// The most a manifest may hold.
+    var manifestLimits: ManifestLimits {
+        transfer.manifestLimit.map { ManifestLimits(ownText: Int(clamping: $0)) } ?? .standard
+    }
 
     /// - Throws: ``CommandFailure`` with status 78 when a file the settings name cannot be used.
     func apply(to configuration: inout TransportConfiguration) throws(CommandFailure) {

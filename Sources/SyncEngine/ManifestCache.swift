@@ -139,13 +139,17 @@ func replaceFile(_ path: String, with bytes: [UInt8], durable: Bool) -> Bool {
     return true
 }
 
-/// A whole file's bytes, or `nil` with errno set.
-func readFile(_ path: String) -> [UInt8]? {
+/// A whole file's bytes, or `nil` with errno set: EFBIG for one of more than `limit` **bytes**.
+func readFile(_ path: String, limit: Int = 1 << 30) -> [UInt8]? {
     let raw = sa_openat(AT_FDCWD, path, O_RDONLY, 0)
     guard raw >= 0 else { return nil }
     let file = Descriptor(owning: raw)
     guard let status = status(file.raw), status.kind == .file, let count = Int(exactly: status.size) else {
         sa_set_errno(EISDIR)
+        return nil
+    }
+    guard count <= limit else {
+        sa_set_errno(EFBIG)
         return nil
     }
     var isWhole = false

@@ -84,7 +84,7 @@ package struct PullEngine: Sendable {
         let found = try manifestSource(options, caching: false).find(options.manifest)
         let path = Self.destinationPath(options, project: found.project)
         let manifest = try found.decode()
-        let rows = try PullRun.selectedRows(manifest, options.groups)
+        let rows = try PullRun.selectedRows(manifest, options.groups, environment.stop)
         var inventory = Inventory()
         var pruned = 0
         let destination = try Self.openIfPresent(path)
@@ -144,7 +144,8 @@ package struct PullEngine: Sendable {
             parts: cache?.parts ?? PartCache(stateDirectory: options.stateDirectory, isReadOnly: true),
             nextID: TransferNumbers.next,
             stop: environment.stop,
-            patience: environment.patience
+            patience: environment.patience,
+            limits: environment.manifestLimits
         )
     }
 
