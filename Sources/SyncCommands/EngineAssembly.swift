@@ -85,6 +85,7 @@ struct EngineAssembly: Sendable {
         )
         environment.isDurable = tuning.isDurable
         environment.patience = tuning.patience
+        environment.manifestLimits = tuning.manifestLimits
         environment.verifications = plugins.verifications
         return Parts(
             engine: PullEngine(environment),

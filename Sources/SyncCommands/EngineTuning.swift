@@ -1,3 +1,4 @@
+import SyncManifest
 import SyncModel
 import SyncSettings
 import SyncTransfer
@@ -28,6 +29,11 @@ struct EngineTuning: Sendable {
         plugins = settings.plugins
         metricsFile = settings.metricsFile
         self.home = home
+    }
+
+    /// The most a manifest may hold.
+    var manifestLimits: ManifestLimits {
+        transfer.manifestLimit.map { ManifestLimits(ownText: Int(clamping: $0)) } ?? .standard
     }
 
     /// - Throws: ``CommandFailure`` with status 78 when a file the settings name cannot be used.

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncEngine
 import SyncModel
 import SyncServer
 
@@ -24,12 +25,35 @@ struct ServeCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The address to listen on; 0.0.0.0 or :: for all.", valueName: "address"))
     var bind = "127.0.0.1"
 
+    @Option(help: ArgumentHelp("Most connections at a time; others wait.", valueName: "n"))
+    var maxConnections = 1_024
+
+    @Option(
+        help: ArgumentHelp("Most connections of one address at a time; others are closed.", valueName: "n")
+    )
+    var maxPerAddress = 256
+
+    @Option(
+        help: ArgumentHelp(
+            "How long a client may take nothing of its answer, or not send its request.  (default: 60s)",
+            valueName: "time"
+        ),
+        transform: duration
+    )
+    var timeout = Duration.seconds(60)
+
     @Flag(name: .shortAndLong, help: "Print one line on standard error for each request.")
     var verbose = false
 
     func validate() throws {
         guard (0...65_535).contains(port) else {
             throw ValidationError("--port takes 0 to 65535, not \(port).")
+        }
+        guard maxConnections > 0 else {
+            throw ValidationError("--max-connections takes at least 1, not \(maxConnections).")
+        }
+        guard maxPerAddress > 0 else {
+            throw ValidationError("--max-per-address takes at least 1, not \(maxPerAddress).")
         }
         if bind.isEmpty { throw ValidationError("--bind wants an address, not an empty text.") }
     }
@@ -40,11 +64,13 @@ struct ServeCommand: AsyncParsableCommand {
             directory: directory,
             address: bind,
             port: port,
-            maximumConnections: DescriptorLimit.raisedForConnections()
+            maximumConnections: min(maxConnections, DescriptorLimit.raisedForConnections()),
+            maximumPerAddress: maxPerAddress,
+            timeout: timeout
         )
         do {
             let log: @Sendable (AccessRecord) -> Void = { output.message(Self.line($0)) }
-            let server = try StaticServer(options, log: verbose ? log : nil)
+            let server = try StaticServer(options, idle: { releaseMemory() }, log: verbose ? log : nil)
             let path = server.serves("/manifest.json") ? "/manifest.json" : "/"
             try await server.run(
                 listening: { [bind, directory] port in

@@ -96,6 +96,16 @@ struct TransferOptions: ParsableArguments {
     var http2: HTTP2Use?
 
     @Option(
+        name: .customLong("max-manifest"),
+        help: ArgumentHelp(
+            "Longest text of a manifest, such as 500M; it is held in memory.  (default: 128M)",
+            valueName: "size"
+        ),
+        transform: positiveByteCount
+    )
+    var manifestLimit: ByteCount?
+
+    @Option(
         help: ArgumentHelp("Time to connect, such as 10s.  (default: 30s)", valueName: "time"),
         transform: duration
     )
@@ -181,6 +191,7 @@ struct TransferOptions: ParsableArguments {
         settings.certificateKey = try path("--key", certificateKey)
         settings.minimumTLS = minimumTLS
         settings.http2 = http2
+        settings.manifestLimit = manifestLimit?.bytes
         settings.connectTimeout = connectTimeout
         settings.idleTimeout = idleTimeout
         settings.redirectLimit = redirectLimit

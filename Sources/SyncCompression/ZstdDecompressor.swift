@@ -60,6 +60,13 @@ package struct ZstdDecompressor: ~Copyable {
         }
     }
 
+    /// Decodes whole frames, one after the other. `ZSTD_decompressDCtx`.
+    ///
+    /// - Returns: **Bytes** in `target`, or zstd's error.
+    borrowing func decodeAll(_ frames: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer) -> Int {
+        ZSTD_decompressDCtx(context, target.baseAddress, target.count, frames.baseAddress, frames.count)
+    }
+
     /// Decodes one whole frame that was made behind `prefix`. `ZSTD_DCtx_refPrefix`.
     package mutating func decode(
         _ frame: UnsafeRawBufferPointer,

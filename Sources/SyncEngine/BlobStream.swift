@@ -12,40 +12,82 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
     private let rawLength: UInt64
     private var produced: UInt64 = 0
     private var ended = false
+    /// The frame's first bytes, until they say how long its window is.
+    private var header: [UInt8] = []
+    private let windows: WindowBudget
+    /// **Bytes** of ``windows`` that this one has; `nil` before the window is known.
+    private var reserved: Int?
     private let output: UnsafeMutableRawBufferPointer
+
+    /// Why a blob cannot be decoded.
+    enum Failure: Error {
+        /// The bytes are wrong.
+        case wrong(String)
+        /// Others that are decoded at the same time leave no room for its window, this many **bytes**.
+        case crowded(Int)
+    }
+
+    /// **Bytes** that a stream has besides its window.
+    private static let ownMemory = 512 << 10
 
     init(
         codec: Codec,
         dictionary: DecodingDictionary? = nil,
-        rawLength: UInt64
+        rawLength: UInt64,
+        windows: WindowBudget
     ) throws(CompressionError) {
         decoder = try ZstdDecompressor()
         try decoder.begin(with: codec == .zstdDictionary ? dictionary : nil)
         isCompressed = codec != .identity
         self.rawLength = rawLength
+        self.windows = windows
         output = .allocate(byteCount: 1 << 18, alignment: 64)
     }
 
-    deinit { output.deallocate() }
+    deinit {
+        output.deallocate()
+        if let reserved { windows.give(reserved) }
+    }
 
     /// Whether exactly the raw length has come out, and the frame, if it is one, has ended.
     var isComplete: Bool { produced == rawLength && (ended || !isCompressed) }
 
     /// Takes the next stored bytes and passes raw ones on with their offset in the blob.
     ///
-    /// - Returns: `nil`, or what is wrong with the bytes.
+    /// - Returns: `nil`, or why it does not go on.
     func decode(
         _ stored: UnsafeRawBufferPointer,
         _ put: (_ raw: UnsafeRawBufferPointer, _ offset: UInt64) -> Void
-    ) -> String? {
+    ) -> Failure? {
         guard isCompressed else {
             guard produced &+ UInt64(stored.count) <= rawLength else {
-                return "longer than the manifest says"
+                return .wrong("longer than the manifest says")
             }
             put(stored, produced)
             produced += UInt64(stored.count)
             return nil
         }
+        if reserved != nil { return decodeNext(stored, put).map { .wrong($0) } }
+        let taken = min(stored.count, FrameHeader.longest - header.count)
+        header.append(contentsOf: stored[..<taken])
+        do throws(CompressionError) {
+            guard let window = try FrameHeader.window(header) else { return nil }
+            // No more of it is ever written than the blob has raw bytes; libzstd itself refuses more than 2^27.
+            let (room, tooMuch) = Int(clamping: min(window, rawLength)).addingReportingOverflow(Self.ownMemory)
+            guard !tooMuch, windows.take(room) else { return .crowded(room) }
+            reserved = room
+        } catch {
+            return .wrong("\(error)")
+        }
+        let failure = header.withUnsafeBytes { decodeNext($0, put) }
+        header = []
+        return (failure ?? decodeNext(UnsafeRawBufferPointer(rebasing: stored[taken...]), put)).map { .wrong($0) }
+    }
+
+    private func decodeNext(
+        _ stored: UnsafeRawBufferPointer,
+        _ put: (_ raw: UnsafeRawBufferPointer, _ offset: UInt64) -> Void
+    ) -> String? {
         var rest = stored
         while !rest.isEmpty {
             if ended { return "bytes follow the frame" }

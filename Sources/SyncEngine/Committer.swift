@@ -76,7 +76,9 @@ final class Committer: Sendable {
     ///   - isDurable: Whether to syncfs; without it a power cut can leave empty files.
     ///   - verifications: Who looks at files before they are placed.
     ///   - wholes: Directories that are put together in staging; none may be chosen where there are verifications.
+    ///   - start: Starts the thread.
     ///   - onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
+    /// - Throws: ``ThreadError``.
     init(
         manifest: Manifest,
         destination: Destination,
@@ -84,8 +86,9 @@ final class Committer: Sendable {
         isDurable: Bool,
         verifications: [FileVerification] = [],
         wholes: WholeDirectories = WholeDirectories(),
+        start: WorkerThread.Starter = WorkerThread.system,
         onCommitted: @escaping @Sendable ([Int]) -> Void
-    ) {
+    ) throws(ThreadError) {
         self.manifest = manifest
         self.destination = destination
         self.staging = staging
@@ -97,7 +100,7 @@ final class Committer: Sendable {
         outcome.records = RecordColumn(manifest.files)
         state = Monitor(State(outcome: outcome))
         thread = Monitor(nil)
-        let started = WorkerThread(name: "commit") { [self] in work() }
+        let started = try start("commit") { [self] in work() }
         thread.withLock { $0 = started }
     }
 

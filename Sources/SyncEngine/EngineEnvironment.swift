@@ -1,3 +1,4 @@
+package import SyncManifest
 package import SyncPlugins
 package import SyncStore
 import SyncUnpack
@@ -27,6 +28,8 @@ package struct EngineEnvironment: Sendable {
     /// Longest time to wait for a server that cannot be reached; then the pull ends with 69 or 2. `nil`: as long
     /// as the transport's own deadline.
     package var patience: Duration? = .seconds(60)
+    /// The most a manifest may hold.
+    package var manifestLimits = ManifestLimits.standard
     /// From an attempt of a hook that asks to be called again to the next one; attempts count from 1 (F093).
     package var hookRetryWait: @Sendable (_ attempt: Int) -> Duration = { .seconds($0 * $0 * 2) }
     /// This process, as others will see who holds a session.

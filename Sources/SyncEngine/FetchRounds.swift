@@ -32,6 +32,8 @@ struct FetchRounds: Sendable {
     private static let rounds = 3
     /// Buffers of 256 KiB between the network and the workers: the bound on what is received and not written.
     private static let buffers = 40
+    /// **Bytes** for the windows of all blobs that are decoded at a time: room for one of the longest there is.
+    private static let windowBytes = 130 << 20
 
     /// Rows that could not be brought, with the reason for people.
     struct Failure: Sendable {
@@ -88,10 +90,20 @@ struct FetchRounds: Sendable {
     ///   - parts: Large files in progress.
     /// - Returns: The rows that failed; every other row of the plan has been given to the committer.
     func run(_ plan: Plan, parts: PartFiles) -> [Failure] {
-        let workers = WorkerPool(count: environment.workers)
+        let workers: WorkerPool
+        do {
+            workers = try WorkerPool(count: environment.workers)
+        } catch {
+            return Set(plan.targets.map(\.row)).sorted().map {
+                Failure(row: $0, reason: "\(error)", isDisk: true)
+            }
+        }
         let pool = BufferPool(count: Self.buffers, bufferSize: 256 << 10)
+        let windows = WindowBudget(capacity: Self.windowBytes)
         defer { workers.close() }
         var failures: [Failure] = []
+        /// Rows whose blobs found no room to be decoded in, with what they want.
+        var crowded: [Int: Int] = [:]
         var round = plan
         for attempt in 0..<Self.rounds {
             let decoding: DecodingDictionary?
@@ -113,6 +125,7 @@ struct FetchRounds: Sendable {
                 bases: attempt == 0 ? bases : nil,
                 copies: copies,
                 begun: begun,
+                windows: windows,
                 onBytes: onBytes
             )
             let result = fetch(round, attempt: attempt, installer, workers: workers, pool: pool)
@@ -120,6 +133,10 @@ struct FetchRounds: Sendable {
             let last = attempt + 1 == Self.rounds || environment.stop.isStopped
             var again: [Int] = []
             for failure in result {
+                if let window = failure.window, window <= windows.capacity {
+                    crowded[failure.row] = window
+                    continue
+                }
                 let hasURLs = !manifest.files.urls(failure.row).isEmpty
                 let retries = !failure.isDisk && (attempt == 0 && failure.isWrongBytes || hasURLs)
                 if last || !retries { failures.append(failure.shown) } else { again.append(failure.row) }
@@ -144,7 +161,68 @@ struct FetchRounds: Sendable {
                 break
             }
         }
+        failures += fetch(crowded, windows: windows, parts: parts, workers: workers, pool: pool)
         if failures.isEmpty, !environment.stop.isStopped { begun.remove() }
+        return failures
+    }
+
+    /// Fetches rows that found no room for their windows: as many at a time as have room together.
+    private func fetch(
+        _ crowded: [Int: Int],
+        windows: WindowBudget,
+        parts: PartFiles,
+        workers: WorkerPool,
+        pool: BufferPool
+    ) -> [Failure] {
+        var failures: [Failure] = []
+        var waiting = crowded.sorted { $0.key < $1.key }
+        /// How many blobs a row wanted when it was fetched alone.
+        var alone: [Int: Int] = [:]
+        while !waiting.isEmpty, !environment.stop.isStopped {
+            var room = windows.capacity
+            let some = waiting.prefix { _, window in
+                room -= window
+                return room >= 0
+            }
+            waiting.removeFirst(some.count)
+            let rows = some.map(\.key)
+            do {
+                let plan = try makePlan(
+                    manifest,
+                    wanted: rows,
+                    rule: CoalescingRule(),
+                    prefix: { parts.prefix(row: $0) },
+                    skipping: { parts.isHere(row: $0, blob: $1) }
+                )
+                let installer = Installer(
+                    plan: plan,
+                    manifest: manifest,
+                    staging: staging,
+                    committer: committer,
+                    wholes: wholes,
+                    parts: parts,
+                    dictionary: try dictionary(for: plan).get(),
+                    begun: begun,
+                    windows: windows,
+                    onBytes: onBytes
+                )
+                for failure in fetch(plan, attempt: 0, installer, workers: workers, pool: pool) {
+                    // A file of many such blobs: some of them are here by now, and it goes on alone.
+                    let isFewer = rows.count > 1 || plan.slots.count < alone[failure.row] ?? .max
+                    if failure.window != nil, isFewer {
+                        waiting.insert((failure.row, windows.capacity), at: 0)
+                        alone[failure.row] = rows.count > 1 ? nil : plan.slots.count
+                    } else {
+                        failures.append(failure.shown)
+                    }
+                }
+                begun.endPlan()
+            } catch let failure as ManifestDictionary.Failure {
+                failures += rows.map { Failure(row: $0, dictionary: failure) }
+            } catch {
+                failures += rows.map { Failure(row: $0, reason: "\(error)", isDisk: false) }
+            }
+        }
         return failures
     }
 
@@ -164,6 +242,8 @@ struct FetchRounds: Sendable {
         var row: Int
         var isDisk: Bool
         var isWrongBytes: Bool
+        /// What the row wants for a window that there was no room for, in **bytes**.
+        var window: Int?
         var shown: Failure
     }
 
@@ -214,6 +294,22 @@ struct FetchRounds: Sendable {
                     isDisk: false,
                     isWrongBytes: true,
                     shown: shown
+                )
+            case .crowded(let window):
+                let known = failures[trouble.row]
+                guard known == nil || known?.window != nil else { continue }
+                failures[trouble.row] = RowFailure(
+                    row: trouble.row,
+                    isDisk: false,
+                    isWrongBytes: false,
+                    window: max(window, known?.window ?? 0),
+                    shown: Failure(
+                        row: trouble.row,
+                        reason: "decoding it takes \(ByteCount(UInt64(window))) of memory, and "
+                            + "\(ByteCount(UInt64(Self.windowBytes))) are there for all files; "
+                            + "publish it with a smaller zstd window",
+                        isDisk: false
+                    )
                 )
             case .wrongBytes(let reason):
                 if let known = failures[trouble.row], known.isDisk || trouble.span == nil { continue }

@@ -17,18 +17,18 @@ struct GroupCompletion {
     /// - Returns: Whether every hook did its work.
     /// - Throws: ``EngineError`` when the store cannot take it; then the hooks are called by the next pull.
     func run(_ report: PullReport) throws(EngineError) -> Bool {
-        var results = [("all", report.result)]
-        for group in manifest.groups where group.name != "all" && Self.isSelected(group.name, options) {
-            results.append((group.name, result(of: manifest.rows(of: group))))
+        var ends = [End(name: Manifest.groupOfAll, result: report.result, changed: report.changed)]
+        let selected = Set(Self.names(manifest.groups.map(\.name), options))
+        for group in manifest.groups where selected.contains(group.name) {
+            // Nothing of it is kept: there can be thousands of groups, and as many rows in each.
+            ends.append(end(of: group.name, try rows(of: group)))
         }
-        let groups = results.map { (name: $0.0, result: $0.1) }
         do throws(StoreError) {
             var owed: [StoredHook] = []
-            let reports = groups.map { self.report(of: $0.name, $0.result, report) }
-            let completed = reports.map {
-                CompletedGroup(name: $0.group, result: $0.result.rawValue, changed: $0.changed)
+            let completed = ends.map {
+                CompletedGroup(name: $0.name, result: $0.result.rawValue, changed: $0.changed)
             }
-            try journal.groupsCompleted(groups) { lines throws(StoreError) in
+            try journal.groupsCompleted(ends.map { ($0.name, $0.result) }) { lines throws(StoreError) in
                 owed = try environment.store.complete(
                     completed,
                     of: report.run,
@@ -40,7 +40,20 @@ struct GroupCompletion {
             let hooks = OwedHooks(environment: environment, destination: destination)
             var allSucceeded = true
             for hook in owed where !environment.stop.isStopped {
-                guard let input = reports.first(where: { $0.group == hook.group }) else { continue }
+                guard let end = ends.first(where: { $0.name == hook.group }) else { continue }
+                let group = manifest.groups.first { $0.name == hook.group }
+                let selection = group.flatMap { manifest.rows(of: $0) { environment.stop.isStopped } }
+                if group != nil, selection == nil { break }
+                let input = HookReport(
+                    manifest: manifest,
+                    states: states,
+                    report: report,
+                    group: end.name,
+                    result: end.result,
+                    changed: end.changed,
+                    rows: selection,
+                    destination: destination.path
+                )
                 let earlier = try earlierRows(hook)
                 allSucceeded = try hooks.run(hook, input.input(for: hook, earlier: earlier)) && allSucceeded
             }
@@ -52,22 +65,23 @@ struct GroupCompletion {
 
     /// The groups that complete in a run with these options, `all` first.
     static func names(_ groups: [String], _ options: PullOptions) -> [String] {
-        ["all"] + groups.filter { $0 != "all" && isSelected($0, options) }
+        let selected = Set(options.groups)
+        let all = Manifest.groupOfAll
+        return [all] + groups.filter { $0 != all && (selected.isEmpty || selected.contains($0)) }
     }
 
-    private static func isSelected(_ name: String, _ options: PullOptions) -> Bool {
-        options.groups.isEmpty || options.groups.contains(name)
+    /// How a group ended.
+    private struct End {
+        let name: String
+        let result: PullReport.Result
+        /// Files that changed.
+        let changed: Int
     }
 
-    private func report(of group: String, _ result: PullReport.Result, _ report: PullReport) -> HookReport {
-        HookReport(
-            manifest: manifest,
-            states: states,
-            report: report,
-            group: group,
-            result: result,
-            destination: destination.path
-        )
+    /// Its rows. A run that is stopped here is taken up again: its groups are not complete.
+    private func rows(of group: Manifest.Group) throws(EngineError) -> RowSelection {
+        if let rows = manifest.rows(of: group, isStopped: { environment.stop.isStopped }) { return rows }
+        throw EngineError(.interrupted, "stopped while looking for the files of the groups")
     }
 
     /// Files that a hook in batches has not been told of: put in place by work that did not come to its group's end.
@@ -79,8 +93,16 @@ struct GroupCompletion {
         return EarlierRows(manifest: manifest, states: states, destination: destination).since(since)
     }
 
-    private func result(of rows: RowSelection) -> PullReport.Result {
-        let missing = rows.rows.count { states[$0] == .failed || states[$0] == .pending }
-        return missing == 0 ? .ok : missing == rows.count ? .failed : .partial
+    private func end(of name: String, _ rows: RowSelection) -> End {
+        var (missing, changed) = (0, 0)
+        rows.forEach { row in
+            switch states[row] {
+            case .failed, .pending: missing += 1
+            case .installed, .reused: changed += 1
+            case .unselected, .unchanged: break
+            }
+        }
+        let result: PullReport.Result = missing == 0 ? .ok : missing == rows.count ? .failed : .partial
+        return End(name: name, result: result, changed: changed)
     }
 }

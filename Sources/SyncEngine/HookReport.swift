@@ -14,12 +14,15 @@ struct HookReport {
     private let states: RowStates
     private let rows: RowSelection?
 
+    /// - Parameter rows: Those of the group; `nil` for all.
     init(
         manifest: Manifest,
         states: RowStates,
         report: PullReport,
         group: String,
         result: PullReport.Result,
+        changed: Int,
+        rows: RowSelection?,
         destination: String
     ) {
         self.manifest = manifest
@@ -28,14 +31,8 @@ struct HookReport {
         self.result = result
         self.destination = destination
         self.states = states
-        rows = manifest.groups.first { $0.name == group }.map { manifest.rows(of: $0) }
-        let rows = rows
-        changed =
-            rows == nil
-            ? report.changed
-            : manifest.files.indices.count {
-                rows?.contains($0) == true && (states[$0] == .installed || states[$0] == .reused)
-            }
+        self.changed = changed
+        self.rows = rows
     }
 
     /// What a hook of the group gets: the whole report, or the files that changed, in batches.

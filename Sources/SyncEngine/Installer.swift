@@ -18,6 +18,8 @@ final class Installer: BlobConsumer {
             case wrongBytes(String)
             /// A delta did not give the blob: what is here at this machine is not what it was.
             case wrongBase(String)
+            /// Others left no room for the window of a blob, so many **bytes**: nobody is at fault.
+            case crowded(window: Int)
             /// Writing failed: this machine is at fault.
             case disk(FileError)
         }
@@ -45,6 +47,7 @@ final class Installer: BlobConsumer {
     private let bases: DeltaBases?
     private let copies: ChunkCopies?
     private let begun: BegunBlobs
+    private let windows: WindowBudget
     private let state = Mutex(State())
     private let onBytes: @Sendable (_ raw: UInt64) -> Void
 
@@ -55,6 +58,7 @@ final class Installer: BlobConsumer {
     ///   - bases: What the plan's deltas are made with.
     ///   - copies: Who copies the blobs of the same files that are here already.
     ///   - begun: Blobs in progress, for the next process.
+    ///   - windows: Bounds what blobs too large for memory take while they are decoded.
     ///   - onBytes: Told of every verified-to-be raw **byte** count, for progress only.
     init(
         plan: Plan,
@@ -67,6 +71,7 @@ final class Installer: BlobConsumer {
         bases: DeltaBases? = nil,
         copies: ChunkCopies? = nil,
         begun: BegunBlobs,
+        windows: WindowBudget,
         onBytes: @escaping @Sendable (UInt64) -> Void
     ) {
         self.plan = plan
@@ -79,6 +84,7 @@ final class Installer: BlobConsumer {
         self.bases = bases
         self.copies = copies
         self.begun = begun
+        self.windows = windows
         self.onBytes = onBytes
     }
 
@@ -222,7 +228,8 @@ final class Installer: BlobConsumer {
             let stream = try BlobStream(
                 codec: plan.slots[slot].codec,
                 dictionary: dictionary,
-                rawLength: plan.slots[slot].rawLength
+                rawLength: plan.slots[slot].rawLength,
+                windows: windows
             )
             state.withLock { $0.streams[slot] = stream }
         } catch {
@@ -242,9 +249,12 @@ final class Installer: BlobConsumer {
                 }
             }
         }
-        if let failure {
-            state.withLock { $0.streams[slot] = nil }
-            blame(slot, failure)
+        guard let failure else { return }
+        state.withLock { $0.streams[slot] = nil }
+        switch failure {
+        case .wrong(let reason): blame(slot, reason)
+        case .crowded(let window):
+            for target in targets { report(Trouble(row: target.row, cause: .crowded(window: window))) }
         }
     }
 

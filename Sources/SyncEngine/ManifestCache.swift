@@ -22,16 +22,21 @@ struct ManifestCache: Sendable {
 
     private let directory: String
     let parts: PartCache
+    /// Most **bytes** of a body that are read.
+    private let limit: Int
     /// Whether somebody may still ask for a manifest that is not the latest of its URL.
     private let isNeeded: @Sendable (SHA256Digest) -> Bool
 
     /// - Parameters:
     ///   - stateDirectory: Absolute; made, 0700, when it is missing.
+    ///   - limit: Most **bytes** of a body that are read.
     ///   - isNeeded: Whether somebody may still ask for a manifest that is not the latest of its URL.
     init(
         stateDirectory: String,
+        limit: Int,
         isNeeded: @escaping @Sendable (SHA256Digest) -> Bool
     ) throws(EngineError) {
+        self.limit = limit
         self.isNeeded = isNeeded
         directory = stateDirectory + "/manifests"
         parts = PartCache(stateDirectory: stateDirectory, isReadOnly: false)
@@ -114,7 +119,7 @@ struct ManifestCache: Sendable {
 
     private func read(_ name: String) -> [UInt8]? {
         // What is not ours is as good as not there.
-        try? readFile("\(directory)/\(name)", trust: .state, limit: ManifestSource.limit)
+        try? readFile("\(directory)/\(name)", trust: .state, limit: limit)
     }
 
     private func write(_ bytes: [UInt8], to name: String) -> Bool {

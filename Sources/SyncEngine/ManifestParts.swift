@@ -13,7 +13,8 @@ struct ManifestParts: Sendable {
     /// The manifest, for people.
     let shown: String
 
-    /// Times that a part with wrong bytes is asked for again.
+    /// Times that a part with wrong bytes is asked for again, while they differ from the first time's: equal ones
+    /// come out equal.
     private static let repetitions = 2
 
     /// Adds every part to an assembly.
@@ -66,6 +67,9 @@ struct ManifestParts: Sendable {
                 }
             }
             source.tally.read()
+            if source.stop.isStopped {
+                throw EngineError(.interrupted, "stopped while reading the manifest")
+            }
             try add(text, to: &assembly)
         }
     }
@@ -171,13 +175,17 @@ struct ManifestParts: Sendable {
         _ reader: inout PartDecoder
     ) -> Result<[UInt8], Fault> {
         var received = first
+        var wrong: [UInt8]?
         for repetition in 0...(Self.repetitions + 1) {
+            if source.stop.isStopped { break }
             if let came = received {
-                if let text = reader.text(came.bytes, wanted.blob, digest) {
+                if came.bytes != wrong, let text = reader.text(came.bytes, wanted.blob, digest) {
                     if !isLocal(wanted) { source.parts?.keep(came.bytes, digest) }
                     return .success(text)
                 }
-                guard repetition <= Self.repetitions else { break }
+                // A file here gives the same again.
+                guard repetition <= Self.repetitions, !isLocal(wanted) else { break }
+                wrong = came.bytes
                 source.transport.blame(url: came.url, reason: "a part of the manifest is wrong")
             }
             switch PartFetch.again(wanted, source) {
@@ -191,6 +199,7 @@ struct ManifestParts: Sendable {
     private func error(_ fault: Fault, _ what: String, _ wanted: PartFetch.Wanted) -> EngineError {
         switch fault {
         case .unavailable(let error): failure(what, error)
+        case .wrong where source.stop.isStopped: EngineError(.interrupted, "stopped while reading the manifest")
         case .wrong:
             EngineError(
                 .dataInvalid,
@@ -261,13 +270,12 @@ private struct PartDecoder: ~Copyable {
                 }
             }
             guard try former.withUnsafeBytes({ try hasher.digest(of: $0) }) == delta.base else { return nil }
-            var text = [UInt8](repeating: 0, count: length)
-            try frame.withUnsafeBytes { frame in
-                try former.withUnsafeBytes { former in
-                    try text.withUnsafeMutableBytes {
-                        try decompressor.decode(frame, behind: former, into: $0)
-                    }
+            let text = try Array<UInt8>(unsafeUninitializedCapacity: length) { buffer, used in
+                let target = UnsafeMutableRawBufferPointer(buffer)
+                try frame.withUnsafeBytes { frame in
+                    try former.withUnsafeBytes { try decompressor.decode(frame, behind: $0, into: target) }
                 }
+                used = length
             }
             guard try text.withUnsafeBytes({ try hasher.digest(of: $0) }) == part.digest else { return nil }
             var stored = [UInt8](repeating: 0, count: length)
@@ -288,9 +296,11 @@ private struct PartDecoder: ~Copyable {
             var text = stored
             // A part that was cached for another root may be compressed where this one says "none", or not.
             if stored.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
-                text = [UInt8](repeating: 0, count: length)
-                try stored.withUnsafeBytes { stored in
-                    try text.withUnsafeMutableBytes { try decompressor.decode(stored, into: $0) }
+                // Nothing is touched but what is written: the length is the manifest's word.
+                text = try Array(unsafeUninitializedCapacity: length) { buffer, used in
+                    let target = UnsafeMutableRawBufferPointer(buffer)
+                    try stored.withUnsafeBytes { try decompressor.decode($0, into: target) }
+                    used = length
                 }
             }
             guard text.count == length else { return nil }

@@ -58,9 +58,6 @@ struct FoundManifest: Sendable {
 
 /// Finds a manifest: a path, or a URL asked conditionally.
 struct ManifestSource: Sendable {
-    /// Most **bytes** of a manifest, raw or compressed (V46, S15).
-    static let limit = 1 << 30
-
     let transport: any Transport
     /// For packs beside a local manifest.
     let localTransport: any Transport
@@ -71,6 +68,8 @@ struct ManifestSource: Sendable {
     let stop: StopRequest
     /// Longest time to wait for a server that cannot be reached.
     let patience: Duration?
+    /// The most a manifest may hold (V46, S15).
+    var limits = ManifestLimits.standard
     let tally = ManifestTally()
     let ahead = DictionaryAhead()
 
@@ -123,19 +122,19 @@ struct ManifestSource: Sendable {
     /// Keeps a manifest that came from a file, so that a run of it does not depend on the file (S13).
     func keep(_ path: String, _ digest: SHA256Digest) {
         guard let cache, !path.hasPrefix("http"),
-            let body = try? readFile(path, trust: .input, limit: Self.limit)  // It was there a moment ago.
+            let body = try? readFile(path, trust: .input, limit: limits.ownTextBytes)  // It was there a moment ago.
         else { return }
         cache.keep(body, digest, isCompressed: path.hasSuffix(".zst"))
     }
 
     private func read(_ path: String) throws(EngineError) -> FoundManifest {
         let body: [UInt8]
-        do throws(FileError) { body = try readFile(path, trust: .input, limit: Self.limit) } catch {
+        do throws(FileError) { body = try readFile(path, trust: .input, limit: limits.ownTextBytes) } catch {
+            if error.code == EFBIG { throw tooLong(escaped(path)) }
             let status: ExitStatus =
                 switch error.code {
                 case ENOENT, ENOTDIR: .noInput
                 case EPERM where error.remark != nil: .noInput  // It is no file.
-                case EFBIG: .dataInvalid
                 default: .ioError
                 }
             let reason = error.remark ?? String(cString: strerror(error.code))
@@ -168,11 +167,11 @@ struct ManifestSource: Sendable {
         }
         for (position, attempt) in tries.enumerated() {
             let usable = known?.isCompressed == attempt.isCompressed ? known : nil
-            let sink = MemorySink(limit: Self.limit)
+            let sink = MemorySink(limit: limits.ownTextBytes)
             let request = TransferRequest(
                 id: nextID(),
                 urls: [attempt.url],
-                limit: UInt64(Self.limit),
+                limit: UInt64(limits.ownTextBytes),
                 knownValidator: usable?.validator,
                 priority: .max,
                 patience: patience
@@ -182,7 +181,7 @@ struct ManifestSource: Sendable {
                 if stop.isStopped { throw EngineError(.interrupted, "stopped while fetching the manifest") }
                 let isMissing = error.code.status.map { (400..<500).contains($0) } ?? false
                 if isMissing || error.code == .authentication, position + 1 < tries.count { continue }
-                throw Self.refusal(error, overflowed: sink.overflowed)
+                throw refusal(error, overflowed: sink.overflowed)
             case .success(let report) where report.response.status == 304:
                 guard let usable, let cache else {
                     throw EngineError(
@@ -261,7 +260,7 @@ struct ManifestSource: Sendable {
         baseURL: String
     ) throws(EngineError) -> Manifest {
         do {
-            var (digest, assembly) = try Self.begin(body, isCompressed: isCompressed)
+            var (digest, assembly) = try begin(body, isCompressed: isCompressed)
             try ManifestParts(source: self, baseURL: baseURL, shown: shown).add(to: &assembly, root: digest)
             return try assembly.finish()
         } catch let error as EngineError {
@@ -272,20 +271,27 @@ struct ManifestSource: Sendable {
     }
 
     /// The text lives no longer than this.
-    private static func begin(
+    private func begin(
         _ body: [UInt8],
         isCompressed: Bool
     ) throws -> (digest: SHA256Digest, assembly: ManifestAssembly) {
         var json = body
-        if isCompressed { json = try body.withUnsafeBytes { try decodeZstd($0, limit: Self.limit) } }
+        var limits = limits
+        if isCompressed {
+            json = try body.withUnsafeBytes { try decodeZstd($0, limit: limits.ownTextBytes) }
+            limits.memoryBytes -= body.count
+        }
         let digest = try json.withUnsafeBytes { try sha256($0) }
-        return (digest, try json.withUnsafeBytes { try ManifestAssembly($0, digest: digest) })
+        return (digest, try json.withUnsafeBytes { try ManifestAssembly($0, digest: digest, limits: limits) })
     }
 
-    private static func refusal(_ error: TransferError, overflowed: Bool) -> EngineError {
-        if overflowed || error.code == .tooLarge {
-            return EngineError(.dataInvalid, "\(error.url): longer than \(ByteCount(UInt64(limit)))")
-        }
+    private func tooLong(_ what: String) -> EngineError {
+        let limit = ByteCount(UInt64(limits.ownTextBytes))
+        return EngineError(.dataInvalid, "\(what): longer than \(limit); publish it in parts, or see --max-manifest")
+    }
+
+    private func refusal(_ error: TransferError, overflowed: Bool) -> EngineError {
+        if overflowed || error.code == .tooLarge { return tooLong(error.url) }
         if error.code.status == 404 || error.code.status == 410 {
             return EngineError(.noInput, "\(error.url): no manifest there (\(error.detail))")
         }

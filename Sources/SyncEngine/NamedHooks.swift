@@ -18,33 +18,55 @@ struct NamedHooks {
 
     /// In the manifest's order.
     private(set) var specifications: [HookSpecification] = []
+    /// The first names that nothing is known of, each once, with the first group that has it.
     private(set) var unknown: [Unknown] = []
+    /// How many more such names there are.
+    private(set) var more = 0
+
+    /// So many unknown names are told of one by one: a manifest can have millions.
+    private static let toldNames = 100
 
     /// - Parameters:
     ///   - manifest: Whose groups name hooks; those that take part in the run count.
     ///   - options: With ``PullOptions/namedHooks``.
     init(_ manifest: Manifest, _ options: PullOptions) {
-        for group in manifest.groups where options.groups.isEmpty || options.groups.contains(group.name) {
+        let selected = Set(options.groups)
+        var seen = Set(options.hooks)
+        var unknownNames: Set<String> = []
+        for group in manifest.groups where selected.isEmpty || selected.contains(group.name) {
             for name in group.hooks {
                 guard var hook = options.namedHooks[name] else {
-                    unknown.append(Unknown(name: name, group: group.name))
+                    guard unknownNames.insert(name).inserted else { continue }
+                    if unknown.count < Self.toldNames {
+                        unknown.append(Unknown(name: name, group: group.name))
+                    } else {
+                        more += 1
+                    }
                     continue
                 }
                 hook.group = group.name
-                if !options.hooks.contains(hook), !specifications.contains(hook) {
-                    specifications.append(hook)
-                }
+                if seen.insert(hook).inserted { specifications.append(hook) }
             }
         }
     }
 
-    /// Says which names nothing is known of, each once.
+    /// What is unknown, for people: a line a name.
+    var notes: [String] {
+        let rest = "the manifest names \(more) more hooks that are not known here"
+        return unknown.map(\.note) + (more > 0 ? [rest] : [])
+    }
+
+    /// Says which names nothing is known of, each once; the last event stands for those beyond the first.
     func tell(_ events: EventRecorder, session: String, run: String, time: Int64) {
-        for hook in unknown {
+        for (index, note) in notes.enumerated() {
             events.tell(
-                SyncEvent("hook.unknown", time: time, note: hook.note) {
-                    $0.field("group", hook.group)
-                    $0.field("hook", hook.name)
+                SyncEvent("hook.unknown", time: time, note: note) {
+                    if index < unknown.count {
+                        $0.field("group", unknown[index].group)
+                        $0.field("hook", unknown[index].name)
+                    } else {
+                        $0.field("more", more)
+                    }
                 }.of(session: session, run: run)
             )
         }

@@ -37,7 +37,16 @@ package final class ObserverFeed: Sendable {
         self.names = names
         self.failed = failed
         // Not joined: an observer that hangs keeps nobody from ending.
-        _ = WorkerThread(name: "observer") { [self] in work() }
+        do throws(ThreadError) {
+            _ = try WorkerThread(name: "observer") { [self] in work() }
+        } catch {
+            // It is told nothing; a run does not depend on it.
+            state.change { state in
+                state.isClosed = true
+                state.hasEnded = true
+            }
+            failed(PluginError(plugin: "observer", code: .unavailable, message: "\(error)"))
+        }
     }
 
     /// Puts an event into the queue, if it is wanted and there is room.

@@ -1,5 +1,6 @@
 import CPosix
 import SyncFiles
+import SyncManifest
 import SyncModel
 import SyncSystem
 
@@ -64,7 +65,7 @@ struct PartCache: Sendable {
     }
 
     private static func read(_ path: String) -> [UInt8]? {
-        try? readFile(path, trust: .state, limit: ManifestSource.limit)  // As if it were not there.
+        try? readFile(path, trust: .state, limit: ManifestLimits.standard.partBytes)  // As if it were not there.
     }
 
     private func write(_ bytes: [UInt8], to name: String) {

@@ -41,8 +41,10 @@ final class PartFetch: Sendable {
     private static let longestSpan: UInt64 = 2 << 20
     /// … and no less than so many are worth a request of their own.
     private static let shortestSpan: UInt64 = 512 << 10
-    /// Requests that run or wait to be read.
+    /// Requests that run or wait to be read, at most …
     private static let window = 8
+    /// … and their **bytes**, unless one alone has more.
+    private static let windowBytes: UInt64 = 32 << 20
     /// Into so many requests a manifest is divided, where it is long enough: connections to a far server double what they
     /// bring with each round trip, and the first texts are read while others come. Fewer than ``window``, since spans end
     /// with a text.
@@ -86,7 +88,7 @@ final class PartFetch: Sendable {
     /// - Returns: Every part that came with it, by index.
     func take(_ index: Int) -> Result<[Int: Received], TransferError> {
         guard let number = places[index] else { return .success([:]) }
-        start(through: number + Self.window - 1)
+        start(from: number)
         let end = state.wait { $0.ends.removeValue(forKey: number) }
         return end.map { whole in
             let request = requests[number]
@@ -95,14 +97,16 @@ final class PartFetch: Sendable {
                 let start = Int(part.blob.offset - request.range.lowerBound)
                 let end = start + Int(part.blob.storedLength)
                 guard end <= whole.bytes.count else { continue }
-                parts[part.index] = Received(bytes: Array(whole.bytes[start..<end]), url: whole.url)
+                let isWhole = end - start == whole.bytes.count
+                let bytes = isWhole ? whole.bytes : Array(whole.bytes[start..<end])
+                parts[part.index] = Received(bytes: bytes, url: whole.url)
             }
             return parts
         }
     }
 
     /// Asks for the first parts before anybody waits for one.
-    func begin() { start(through: Self.window - 1) }
+    func begin() { start(from: 0) }
 
     /// Ends what is still on its way.
     func cancel() {
@@ -112,7 +116,13 @@ final class PartFetch: Sendable {
         }
     }
 
-    private func start(through last: Int) {
+    private func start(from first: Int) {
+        var (last, bytes) = (first - 1, UInt64(0))
+        for number in first..<min(first + Self.window, requests.count) {
+            bytes = bytes &+ requests[number].range.length
+            guard number == first || bytes <= Self.windowBytes else { break }
+            last = number
+        }
         let next = state.change { state in
             defer { state.started = max(state.started, min(last + 1, requests.count)) }
             return state.started..<max(state.started, min(last + 1, requests.count))

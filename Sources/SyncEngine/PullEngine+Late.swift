@@ -41,12 +41,12 @@ extension PullEngine {
         _ manifest: Manifest,
         in destination: Destination
     ) throws(EngineError) -> [Int] {
-        var rows = try PullRun.selectedRows(manifest, run.selection)
-        if let group = manifest.groups.first(where: { $0.name == hook.group }) {
-            let ofGroup = manifest.rows(of: group)
+        let stop = environment.stop
+        var rows = try PullRun.selectedRows(manifest, run.selection, stop)
+        if hook.group != Manifest.groupOfAll {
+            let ofGroup = Set(try PullRun.selectedRows(manifest, [hook.group], stop))
             rows.removeAll { !ofGroup.contains($0) }
         }
-        let stop = environment.stop
         let inventory = InventoryScan(
             manifest: manifest,
             rows: rows,

@@ -32,12 +32,13 @@ extension PullEngine {
             )
         }
         let manifest = try found.decode()
-        _ = try PullRun.selectedRows(manifest, options.groups)
+        try PullRun.requireGroups(options.groups, in: manifest)
         var options = options
         let named = NamedHooks(manifest, options)
         options.hooks += named.specifications
         let groups = GroupCompletion.names(manifest.groups.map(\.name), options)
-        if let hook = options.hooks.first(where: { !groups.contains($0.group) }) {
+        let taking = Set(groups)
+        if let hook = options.hooks.first(where: { !taking.contains($0.group) }) {
             throw EngineError(
                 .usage,
                 "a hook names the group '\(escaped(hook.group))', which does not take part"
@@ -48,7 +49,7 @@ extension PullEngine {
             options: options,
             found: found,
             groups: groups,
-            warnings: named.unknown.map(\.note)
+            warnings: named.notes
         )
     }
 

@@ -85,7 +85,7 @@ package struct PullEngine: Sendable {
         let found = try manifestSource(options, caching: false).find(options.manifest)
         let path = Self.destinationPath(options, project: found.project)
         let manifest = try found.decode()
-        let rows = try PullRun.selectedRows(manifest, options.groups)
+        let rows = try PullRun.selectedRows(manifest, options.groups, environment.stop)
         var inventory = Inventory()
         var pruned = 0
         let destination = try Self.openIfPresent(path)
@@ -133,7 +133,10 @@ package struct PullEngine: Sendable {
     func manifestSource(_ options: PullOptions, caching: Bool) throws(EngineError) -> ManifestSource {
         var cache: ManifestCache?
         if caching {
-            cache = try ManifestCache(stateDirectory: options.stateDirectory) { [store = environment.store] in
+            cache = try ManifestCache(
+                stateDirectory: options.stateDirectory,
+                limit: environment.manifestLimits.ownTextBytes
+            ) { [store = environment.store] in
                 // What the store does not say is kept; 'syncagent gc' drops it.
                 (try? store.isNeeded($0)) ?? true
             }
@@ -145,7 +148,8 @@ package struct PullEngine: Sendable {
             parts: cache?.parts ?? PartCache(stateDirectory: options.stateDirectory, isReadOnly: true),
             nextID: TransferNumbers.next,
             stop: environment.stop,
-            patience: environment.patience
+            patience: environment.patience,
+            limits: environment.manifestLimits
         )
     }
 

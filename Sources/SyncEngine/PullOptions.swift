@@ -39,7 +39,7 @@ package struct PullOptions: Sendable {
 }
 
 /// A program to run when a group is complete.
-package struct HookSpecification: Sendable, Equatable {
+package struct HookSpecification: Sendable, Hashable {
     /// The group whose completion starts it.
     package var group: String
     /// argv: an absolute path first.

@@ -43,9 +43,25 @@ struct PullRun {
         report.session = session
     }
 
-    static func selectedRows(_ manifest: Manifest, _ groups: [String]) throws(EngineError) -> [Int] {
+    /// The rows of some groups, or all; it ends early with 130 when somebody asks to stop.
+    static func selectedRows(
+        _ manifest: Manifest,
+        _ groups: [String],
+        _ stop: StopRequest
+    ) throws(EngineError) -> [Int] {
         do throws(UnknownGroup) {
-            return try manifest.selection(groups: groups).rows
+            let selection = try manifest.selection(groups: groups) { stop.isStopped }
+            if let selection { return selection.rows }
+        } catch {
+            throw EngineError(.usage, "\(error)")
+        }
+        throw EngineError(.interrupted, "stopped while looking for the files of the groups")
+    }
+
+    /// Makes sure that there are groups with these names.
+    static func requireGroups(_ names: [String], in manifest: Manifest) throws(EngineError) {
+        do throws(UnknownGroup) {
+            _ = try manifest.groups(named: names)
         } catch {
             throw EngineError(.usage, "\(error)")
         }
@@ -53,8 +69,7 @@ struct PullRun {
 
     /// A hook for a group that is not there would never run, and nobody would hear of it.
     private func requireHookGroups(_ manifest: Manifest) throws(EngineError) {
-        let groups = options.hooks.map(\.group).filter { $0 != "all" }
-        if !groups.isEmpty { _ = try Self.selectedRows(manifest, groups) }
+        try Self.requireGroups(options.hooks.map(\.group).filter { $0 != "all" }, in: manifest)
     }
 
     /// Runs it to its end, or to where it is stopped; the caller has the session and the destination.
@@ -76,7 +91,7 @@ struct PullRun {
                 named = found
             }
             try requireHookGroups(decoded)
-            _ = try Self.selectedRows(decoded, options.groups)
+            try Self.requireGroups(options.groups, in: decoded)
             names = decoded.groups.map(\.name)
             manifest = decoded
         }
@@ -131,7 +146,7 @@ struct PullRun {
         report.bytes.total = completion.totalBytes
         journal.planned(Plan(), total: report.files.total, unchanged: report.files.total)
         var states = RowStates(count: manifest.files.count)
-        for row in try Self.selectedRows(manifest, options.groups) { states[row] = .unchanged }
+        for row in try Self.selectedRows(manifest, options.groups, environment.stop) { states[row] = .unchanged }
         return states
     }
 
@@ -141,7 +156,7 @@ struct PullRun {
         _ manifest: Manifest,
         _ found: StatIndex
     ) throws(EngineError) -> RowStates {
-        let rows = try Self.selectedRows(manifest, options.groups)
+        let rows = try Self.selectedRows(manifest, options.groups, environment.stop)
         var states = RowStates(count: manifest.files.count)
         for row in rows { states[row] = .pending }
         report.files.total = rows.count
@@ -215,16 +230,21 @@ struct PullRun {
         let origin = RowOrigins(origins: origins)
         let wholes = WholeDirectories()
         staging.takeApart(for: manifest, wanted: inventory.wanted)
-        let committer = Committer(
-            manifest: manifest,
-            destination: destination,
-            staging: staging,
-            isDurable: environment.isDurable,
-            verifications: environment.verifications,
-            wholes: wholes
-        ) { [journal] rows in
-            for row in rows { journal.installed(row, of: manifest, from: origin[row]) }
-            progress.add(files: rows.count)
+        let committer: Committer
+        do throws(ThreadError) {
+            committer = try Committer(
+                manifest: manifest,
+                destination: destination,
+                staging: staging,
+                isDurable: environment.isDurable,
+                verifications: environment.verifications,
+                wholes: wholes
+            ) { [journal] rows in
+                for row in rows { journal.installed(row, of: manifest, from: origin[row]) }
+                progress.add(files: rows.count)
+            }
+        } catch {
+            throw EngineError(.ioError, "\(error)")
         }
         var failures: [FetchRounds.Failure] = []
         let copies = LocalCopies(

@@ -76,7 +76,8 @@ struct RunRecord {
         start.selection = options.groups
         start.options = StoredOptions.text(options)
         start.groups = prepared.groups
-        let hooks = options.hooks.filter { prepared.groups.contains($0.group) }
+        let groups = Set(prepared.groups)
+        let hooks = options.hooks.filter { groups.contains($0.group) }
         // The order in which they are called: what is done for each file comes first.
         start.hooks = (hooks.filter { $0.batch != nil } + hooks.filter { $0.batch == nil }).map {
             PlannedHook(

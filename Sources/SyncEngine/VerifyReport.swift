@@ -44,7 +44,7 @@ extension PullEngine {
     package func verify(_ options: PullOptions) throws(EngineError) -> VerifyReport {
         let found = try manifestSource(options, caching: false).find(options.manifest)
         let manifest = try found.decode()
-        let rows = try PullRun.selectedRows(manifest, options.groups)
+        let rows = try PullRun.selectedRows(manifest, options.groups, environment.stop)
         let path = Self.destinationPath(options, project: found.project)
         var report = VerifyReport()
         report.files = rows.count

@@ -4,7 +4,7 @@ extension JSONReader {
     /// Recursion is bounded by ``maximumDepth``.
     mutating func skipValue() throws(ManifestFault) {
         switch peek() {
-        case 0x22: _ = try string()
+        case 0x22: try skipString()
         case 0x7B: try skipObject()
         case 0x5B:
             try beginArray()
@@ -26,6 +26,9 @@ extension JSONReader {
         }
     }
 
+    /// Most **bytes** of a key under `x-`: all keys of an object are kept while it is read.
+    private static let longestKey = 4_096
+
     /// Notes a key that was seen; refuses the second time, and too many.
     func insert(_ key: UnsafeBufferPointer<UInt8>, into seen: inout Set<[UInt8]>) throws(ManifestFault) {
         guard seen.count < maximumExtensionMembers else {
@@ -33,6 +36,9 @@ extension JSONReader {
                 "more than \(maximumExtensionMembers) extension keys in one object",
                 "use fewer"
             )
+        }
+        guard key.count <= Self.longestKey else {
+            throw ManifestFault("a key of more than \(Self.longestKey) bytes", "shorten it")
         }
         guard seen.insert(Array(key)).inserted else { throw duplicateKey(key) }
     }

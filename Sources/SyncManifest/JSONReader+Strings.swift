@@ -20,11 +20,37 @@ extension JSONReader {
         throw unterminated
     }
 
+    /// Goes past a string without decoding it.
+    mutating func skipString() throws(ManifestFault) {
+        guard peek() == 0x22 else { throw expected("a string") }
+        position += 1
+        while position < bytes.count {
+            let byte = bytes[position]
+            switch byte {
+            case 0x22:
+                position += 1
+                return
+            case 0x5C:
+                position += 1
+                try appendEscape()
+                scratch.removeAll()
+            default: try step(over: byte)
+            }
+        }
+        throw unterminated
+    }
+
+    /// Most **bytes** of a decoded string with escapes: no text that a manifest has a use for is as long.
+    private static let longestEscaped = 1 << 20
+
     /// The rest of a string that has an escape at `position`.
     private mutating func escapedString(from start: Int) throws(ManifestFault) -> UnsafeBufferPointer<UInt8> {
         scratch.removeAll()
-        scratch.append(UnsafeBufferPointer(rebasing: bytes[start..<position]))
+        scratch.append(UnsafeBufferPointer(rebasing: bytes[start..<position].prefix(Self.longestEscaped)))
         while position < bytes.count {
+            guard scratch.contents.count < Self.longestEscaped else {
+                throw ManifestFault("a string of more than \(Self.longestEscaped) bytes", "shorten it")
+            }
             let byte = bytes[position]
             switch byte {
             case 0x22:

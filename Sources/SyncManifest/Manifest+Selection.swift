@@ -10,35 +10,66 @@ extension Manifest {
     /// - Returns: The rows of all of them together.
     /// - Throws: ``UnknownGroup`` for the first name that is no group of this manifest.
     package func selection(groups names: [String]) throws(UnknownGroup) -> RowSelection {
-        guard !names.isEmpty else { return RowSelection(all: files.count) }
+        try selection(groups: names) { false } ?? RowSelection(none: files.count)
+    }
+
+    /// As ``selection(groups:)``; `nil` when it was stopped. Matching patterns can take seconds.
+    ///
+    /// - Parameter isStopped: Asked often.
+    package func selection(
+        groups names: [String],
+        isStopped: () -> Bool
+    ) throws(UnknownGroup) -> RowSelection? {
+        guard let wanted = try groups(named: names) else { return RowSelection(all: files.count) }
         var selection = RowSelection(none: files.count)
-        for name in names {
-            if name == Self.groupOfAll { return RowSelection(all: files.count) }
-            guard let group = groups.first(where: { $0.name == name }) else {
-                throw UnknownGroup(name: name, known: [Self.groupOfAll] + groups.map(\.name))
-            }
-            add(group, to: &selection)
+        for group in wanted {
+            guard add(group, to: &selection, isStopped) else { return nil }
         }
         return selection
+    }
+
+    /// The groups with these names; `nil` for all files.
+    ///
+    /// - Throws: ``UnknownGroup`` for the first name that is no group of this manifest.
+    package func groups(named names: [String]) throws(UnknownGroup) -> [Group]? {
+        guard !names.isEmpty else { return nil }
+        let known = Dictionary(groups.map { ($0.name, $0) }) { first, _ in first }
+        var found: [Group] = []
+        for name in names {
+            if name == Self.groupOfAll { return nil }
+            guard let group = known[name] else {
+                throw UnknownGroup(name: name, known: [Self.groupOfAll] + groups.map(\.name))
+            }
+            found.append(group)
+        }
+        return found
     }
 
     /// The rows that belong to one group.
     package func rows(of group: Group) -> RowSelection {
-        var selection = RowSelection(none: files.count)
-        add(group, to: &selection)
-        return selection
+        rows(of: group) { false } ?? RowSelection(none: files.count)
     }
 
-    private func add(_ group: Group, to selection: inout RowSelection) {
+    /// As ``rows(of:)``; `nil` when it was stopped.
+    package func rows(of group: Group, isStopped: () -> Bool) -> RowSelection? {
+        var selection = RowSelection(none: files.count)
+        return add(group, to: &selection, isStopped) ? selection : nil
+    }
+
+    /// - Returns: Whether it was not stopped.
+    private func add(_ group: Group, to selection: inout RowSelection, _ isStopped: () -> Bool) -> Bool {
         if let number = files.number(ofGroup: group.name) {
-            for row in files.indices where files.groupNumbers[row] == number { selection.insert(row) }
+            files.forEachRow(ofGroup: number) { selection.insert($0) }
         }
         for pattern in group.include {
             let glob = Glob(pattern)
-            for row in files.rows(below: glob.literalPrefix) where !selection.contains(row) {
-                if files.withPath(row, glob.matches) { selection.insert(row) }
+            for row in files.rows(below: glob.literalPrefix) {
+                if row & 255 == 0, isStopped() { return false }
+                if !selection.contains(row), files.withPath(row, glob.matches) { selection.insert(row) }
             }
+            if isStopped() { return false }
         }
+        return true
     }
 }
 
@@ -66,7 +97,23 @@ package struct RowSelection: Sendable, Equatable {
     }
 
     /// The selected rows, ascending.
-    package var rows: [Int] { (0..<(words.count * 64)).filter(contains) }
+    package var rows: [Int] {
+        var rows: [Int] = []
+        rows.reserveCapacity(count)
+        forEach { rows.append($0) }
+        return rows
+    }
+
+    /// Calls `body` for every selected row, ascending.
+    package func forEach(_ body: (Int) -> Void) {
+        for (index, word) in words.enumerated() {
+            var rest = word
+            while rest != 0 {
+                body(index * 64 + rest.trailingZeroBitCount)
+                rest &= rest - 1
+            }
+        }
+    }
 
     mutating func insert(_ row: Int) {
         guard !contains(row) else { return }

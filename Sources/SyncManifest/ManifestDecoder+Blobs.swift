@@ -12,6 +12,7 @@ extension ManifestDecoder {
             place.part = -1
             try check(files.blobs.count, below: limits.blobs, "blobs")
             files.blobs.append(try readBlob())
+            try checkMemory()
         }
     }
 

@@ -114,6 +114,7 @@ extension ManifestDecoder {
         guard files.append(row) else {
             throw ManifestFault("the manifest is too large for this program", "split the set")
         }
+        try checkMemory()
     }
 
     /// Rules that need several keys of one file.
@@ -159,7 +160,11 @@ extension ManifestDecoder {
                 return .failure(error)
             }
         }
-        for directory in try directories.get() { linkedDirectories.append((files.count, directory)) }
+        for directory in try directories.get() {
+            otherBytes += 80 + directory.count
+            linkedDirectories.append((files.count, directory))
+        }
+        try checkMemory()
     }
 
     private mutating func require(_ member: FileKeys, in seen: FileKeys) throws(ManifestFault) {

@@ -60,6 +60,8 @@ extension ManifestDecoder {
             place.element += 1
             try check(patterns.count, below: limits.patternsPerGroup, "patterns in one group")
             let pattern = try reader.string()
+            otherBytes += 32 + pattern.count
+            try checkMemory()
             _ = try PathRules.check(pattern)
             patterns.append(String(decoding: pattern, as: UTF8.self))
         }
@@ -73,6 +75,8 @@ extension ManifestDecoder {
         while try reader.nextElement() {
             place.element += 1
             try check(hooks.count, below: limits.patternsPerGroup, "hooks of one group")
+            otherBytes += 64
+            try checkMemory()
             hooks.append(try NameRules.check(try reader.string(), what: "hook name"))
         }
         return hooks

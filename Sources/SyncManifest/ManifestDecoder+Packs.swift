@@ -6,7 +6,11 @@ extension ManifestDecoder {
         while try reader.nextElement() {
             place.enter(section: "packs", entry: packs.count)
             try check(packs.count, below: limits.packs, "packs")
-            packs.append(try readPack())
+            let pack = try readPack()
+            // Its record, and its place in the tables of who looks packs up.
+            otherBytes += 160 + pack.urls.reduce(0) { $0 + 16 + $1.utf8.count }
+            try checkMemory()
+            packs.append(pack)
         }
     }
 

@@ -7,6 +7,8 @@ extension ManifestDecoder {
         while try reader.nextElement() {
             place.enter(section: "parts", entry: parts.count)
             try check(parts.count, below: limits.parts, "parts")
+            otherBytes += 512
+            try checkMemory()
             parts.append(try readReference())
         }
     }
@@ -103,11 +105,20 @@ extension ManifestDecoder {
             }
             bytes = sum
             place.enter("blob")
+            let longest = max(part.blob.rawLength, part.blob.storedLength)
+            guard longest <= UInt64(limits.partBytes) else {
+                throw ManifestFault(
+                    "the part has \(longest) bytes, above the limit of \(limits.partBytes)",
+                    "publish the set again, or raise the limit with --max-manifest"
+                )
+            }
             try checkOwnBlob("the part", part.blob)
             if let delta = part.delta, !isUseful(delta, part) { parts[index].delta = nil }
         }
         place = Place()
-        files.reserve(count: entries, pathBytes: entries * 40)
+        // The root's word for it, which is not believed beyond a million: room grows with what comes.
+        let expected = min(entries, 1 << 20)
+        files.reserve(count: expected, pathBytes: expected * 40)
     }
 
     /// Reads the next part's text: `{"packs": ["sha256", …], "files": […]}`.

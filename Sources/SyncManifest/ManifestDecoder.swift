@@ -26,6 +26,8 @@ struct ManifestDecoder {
     var dictionary: Manifest.SharedDictionary?
     /// Where a blob that needs a dictionary was read first.
     var needsDictionary: Place?
+    /// **Bytes** of memory of what is not in ``files``, about.
+    var otherBytes = 0
 
     static let formatName = "syncagent-manifest/"
 
@@ -104,10 +106,11 @@ struct ManifestDecoder {
     /// Says plainly what was given in place of a manifest, where its first bytes show it.
     private mutating func checkStart() throws(ManifestFault) {
         let bytes = reader.bytes
-        guard bytes.count <= limits.manifestBytes else {
+        let most = min(limits.manifestBytes, limits.ownTextBytes)
+        guard bytes.count <= most else {
             throw ManifestFault(
-                "the manifest has \(bytes.count) bytes, above the limit of \(limits.manifestBytes)",
-                "split the set, or raise the limit"
+                "the manifest has \(bytes.count) bytes, above the limit of \(most)",
+                ManifestLimits.remedy
             )
         }
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
@@ -180,6 +183,17 @@ struct ManifestDecoder {
             throw ManifestFault("the SHA-256 \(what)", "write 64 hexadecimal digits")
         }
         return digest
+    }
+
+    /// Counts what the manifest takes so far, and the text that is read, against ``ManifestLimits/memoryBytes``.
+    func checkMemory() throws(ManifestFault) {
+        let used = reader.bytes.count + files.memoryBytes + otherBytes
+        guard used <= limits.memoryBytes else {
+            throw ManifestFault(
+                "the manifest takes more than \(limits.memoryBytes >> 20) MiB of memory",
+                ManifestLimits.remedy
+            )
+        }
     }
 
     /// Counts one thing more against a limit.

@@ -3,6 +3,12 @@
 package struct ManifestLimits: Sendable {
     /// JSON text in **bytes**, uncompressed, that of parts included.
     package var manifestBytes = 1 << 30
+    /// The manifest's own text in **bytes**, uncompressed or compressed; it is held in memory as a whole.
+    package var ownTextBytes = 128 << 20
+    /// The text of one part in **bytes**, in either form.
+    package var partBytes = 64 << 20
+    /// What a decoded manifest may take, with the text that is read, in **bytes** of memory, about.
+    package var memoryBytes = 230 << 20
     /// Files and links.
     package var entries = 5_000_000
     /// Parts.
@@ -15,8 +21,10 @@ package struct ManifestLimits: Sendable {
     package var groups = 10_000
     /// Patterns, and hooks, of one group.
     package var patternsPerGroup = 1_000
-    /// Paths that the patterns of all groups are tried on, each pattern counted: about **1 µs** each.
+    /// Paths that the patterns of all groups are tried on, each pattern counted.
     package var patternMatches = 50_000_000
+    /// **Bytes** of these paths, where a pattern counts once for each 64 bytes of its own: about **1 ns** each.
+    package var patternBytes = 4_000_000_000
     /// URLs of one file or pack.
     package var urlsPerFile = 64
     /// One URL in **bytes**. RFC 9110 section 4.1 asks for at least 8,000.
@@ -28,8 +36,22 @@ package struct ManifestLimits: Sendable {
     /// Members of one object under an `x-` key.
     package var extensionMembers = 10_000
 
+    /// What to do about a manifest that is too large for memory.
+    static let remedy = "publish it in parts, or raise the limit with --max-manifest"
+
     /// The defaults.
     package static let standard = ManifestLimits()
 
     package init() {}
+
+    /// The limits for manifests whose own text may be longer than usual.
+    ///
+    /// - Parameter ownText: **Bytes**.
+    package init(ownText: Int) {
+        ownTextBytes = ownText
+        partBytes = max(partBytes, ownText)
+        // The text, as long a compressed form of it, and its table.
+        memoryBytes = max(memoryBytes, ownText.multipliedReportingOverflow(by: 3).overflow ? .max : ownText * 3)
+        manifestBytes = max(manifestBytes, memoryBytes)
+    }
 }

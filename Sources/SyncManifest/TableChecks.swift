@@ -30,8 +30,9 @@ enum TableChecks {
                 remedy: "write “..” only at the front"
             )
         }
-        try checkPatterns(files, decoder.groups, limit: decoder.limits.patternMatches)
+        try checkPatterns(files, decoder.groups, decoder.limits)
         files.dropUselessDeltas(decoder.packs)
+        files.sortGroups()
         let declared = Set(decoder.groups.map(\.name))
         let implied = files.impliedGroups.filter { !declared.contains($0) }.sorted()
         return Manifest(
@@ -163,20 +164,28 @@ enum TableChecks {
         }
     }
 
-    /// Patterns that begin with a wildcard are tried on every path: too many of them would take hours (V53).
+    /// Patterns that begin with a wildcard are tried on every path: too many of them, or too long ones on long paths,
+    /// would take hours (V53).
     private static func checkPatterns(
         _ files: FileTable,
         _ groups: [Manifest.Group],
-        limit: Int
+        _ limits: ManifestLimits
     ) throws(ManifestError) {
-        var tries = 0
+        var (tries, bytes) = (0, 0)
         for (index, group) in groups.enumerated() {
             for (number, pattern) in group.include.enumerated() {
-                tries += files.rows(below: Glob(pattern).literalPrefix).count
-                guard tries <= limit else {
+                let glob = Glob(pattern)
+                let rows = files.rows(below: glob.literalPrefix)
+                tries += rows.count
+                let below = tries <= limits.patternMatches ? files.pathBytes(of: rows) : 0
+                // Making the machine of a pattern counts, too.
+                bytes += (below + 256) * glob.cost
+                guard tries <= limits.patternMatches, bytes <= limits.patternBytes else {
                     throw ManifestError(
                         path: "$.groups[\(index)].include[\(number)]",
-                        reason: "the patterns would be tried on more than \(limit) paths",
+                        reason: tries <= limits.patternMatches
+                            ? "the patterns would be tried on more than \(limits.patternBytes) bytes of paths"
+                            : "the patterns would be tried on more than \(limits.patternMatches) paths",
                         remedy: "begin patterns with a directory, or use “group” in the files"
                     )
                 }

@@ -22,11 +22,11 @@ struct ClientContext: InitializableFromSource {
 struct StaticFileResponder: HTTPResponder {
     let tree: ServedTree
     let threads: NIOThreadPool
+    let load: ServerLoad
+    /// Longest time in which a client takes nothing of its answer.
+    let timeout: TimeAmount
     /// Told after each answer, from any thread.
     let log: (@Sendable (AccessRecord) -> Void)?
-
-    /// **Bytes** read and written at a time: a thread hop costs some 10 µs, and this many bytes some 50 µs.
-    private static let chunkSize = 256 << 10
 
     func respond(to request: Request, context: ClientContext) async throws -> Response {
         let start = ContinuousClock.now
@@ -117,7 +117,7 @@ struct StaticFileResponder: HTTPResponder {
         }
         headers[.contentLength] = String(range.count)
         guard !isHead else { return (Response(status: status, headers: headers), nil) }
-        let body = FileBody(file: file, range: range, chunkSize: Self.chunkSize, threads: threads)
+        let body = FileBody(file: file, range: range, load: load, timeout: timeout, threads: threads)
         return (Response(status: status, headers: headers), body)
     }
 }
@@ -126,30 +126,57 @@ struct StaticFileResponder: HTTPResponder {
 struct FileBody: Sendable {
     let file: ServedFile
     let range: Range<UInt64>
-    let chunkSize: Int
+    let load: ServerLoad
+    let timeout: TimeAmount
     let threads: NIOThreadPool
 
     /// The file became shorter, or its disk failed, after the head had gone out: only closing the connection
     /// tells the client.
     struct Truncated: Error {}
 
+    /// The kernel asks for more when fewer **bytes** than this have not been sent yet, and so a slow client is seen to
+    /// take something again and again, not megabytes once in minutes. TCP_NOTSENT_LOWAT, tcp(7).
+    private static let unsent = 128 << 10
+    private static let unsentOption = ChannelOptions.Types.SocketOption(
+        level: .tcp,
+        name: NIOBSDSocket.Option(rawValue: 25)
+    )
+
     /// The body; `finished` is told once how many **bytes** went out and whether those were all.
     ///
-    /// The answer ends only after the kernel has taken its last byte: Hummingbird closes a connection that has
-    /// nothing to answer when the server stops, and what NIO still holds for it then is thrown away.
+    /// A piece is written when the kernel has taken the one before it, so a client that does not read holds one, or
+    /// two, and no more, and is let go after ``timeout``. The answer ends only after the kernel has taken its last byte:
+    /// Hummingbird closes a connection that has nothing to answer when the server stops, and what NIO still holds for it
+    /// then is thrown away.
     func response(on channel: any Channel, _ finished: @escaping @Sendable (UInt64, Bool) -> Void)
         -> ResponseBody
     {
         ResponseBody(contentLength: range.count) { writer in
+            load.begin()
+            defer { load.end() }
             var offset = range.lowerBound
             do {
+                #if canImport(Glibc)
+                    // Elsewhere a slow client is only seen later.
+                    _ = channel.setOption(Self.unsentOption, value: Self.unsent)
+                #endif
+                var next: ByteBuffer?
                 while offset < range.upperBound {
-                    let buffer = try await chunk(at: offset)
+                    let share = load.share
+                    let buffer: ByteBuffer
+                    if let next { buffer = next } else { buffer = try await chunk(share.bytes, at: offset) }
+                    next = nil
                     guard buffer.readableBytes > 0 else { throw Truncated() }
+                    let alarm = channel.eventLoop.scheduleTask(in: timeout) { channel.close(promise: nil) }
+                    defer { alarm.cancel() }
                     try await writer.write(buffer)
-                    offset += UInt64(buffer.readableBytes)
+                    let taken = channel.eventLoop.makePromise(of: Void.self)
+                    channel.writeAndFlush(HTTPResponsePart.body(ByteBuffer()), promise: taken)
+                    let end = offset + UInt64(buffer.readableBytes)
+                    if share.readsAhead, end < range.upperBound { next = try await chunk(share.bytes, at: end) }
+                    try await taken.futureResult.get()
+                    offset = end
                 }
-                try await channel.writeAndFlush(HTTPResponsePart.body(ByteBuffer())).get()
                 try await writer.finish(nil)
             } catch {
                 finished(offset - range.lowerBound, false)
@@ -159,8 +186,8 @@ struct FileBody: Sendable {
         }
     }
 
-    private func chunk(at offset: UInt64) async throws -> ByteBuffer {
-        let wanted = Int(min(UInt64(chunkSize), range.upperBound - offset))
+    private func chunk(_ size: Int, at offset: UInt64) async throws -> ByteBuffer {
+        let wanted = Int(min(UInt64(size), range.upperBound - offset))
         return try await threads.runIfActive {
             var buffer = ByteBufferAllocator().buffer(capacity: wanted)
             buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: wanted) { space in

@@ -26,6 +26,10 @@ package struct StaticServer: Sendable {
         package var port: Int
         /// Most connections at a time; others wait in the kernel's queue.
         package var maximumConnections: Int
+        /// Most connections of one address at a time; others are closed at once.
+        package var maximumPerAddress: Int
+        /// A client that takes nothing of its answer for so long, or does not send its request in so long, is let go.
+        package var timeout: Duration
         /// How long answers under way may take after a stop.
         package var stopTimeout: Duration
 
@@ -34,12 +38,16 @@ package struct StaticServer: Sendable {
             address: String = "127.0.0.1",
             port: Int = 8080,
             maximumConnections: Int,
+            maximumPerAddress: Int = 256,
+            timeout: Duration = .seconds(60),
             stopTimeout: Duration = .seconds(5)
         ) {
             self.directory = directory
             self.address = address
             self.port = port
             self.maximumConnections = maximumConnections
+            self.maximumPerAddress = maximumPerAddress
+            self.timeout = timeout
             self.stopTimeout = stopTimeout
         }
     }
@@ -47,11 +55,21 @@ package struct StaticServer: Sendable {
     private let options: Options
     private let tree: ServedTree
     private let log: (@Sendable (AccessRecord) -> Void)?
+    private let load: ServerLoad
 
-    /// Opens the directory. `log` is told after each answer, from any thread.
-    package init(_ options: Options, log: (@Sendable (AccessRecord) -> Void)? = nil) throws(ServerError) {
+    /// Opens the directory.
+    ///
+    /// - Parameters:
+    ///   - idle: Called when nothing is answered any more after many answers at a time, from any thread.
+    ///   - log: Told after each answer, from any thread.
+    package init(
+        _ options: Options,
+        idle: @escaping @Sendable () -> Void = {},
+        log: (@Sendable (AccessRecord) -> Void)? = nil
+    ) throws(ServerError) {
         self.options = options
         self.log = log
+        load = ServerLoad(perAddress: options.maximumPerAddress, idle: idle)
         tree = try ServedTree(path: options.directory)
     }
 
@@ -70,9 +88,27 @@ package struct StaticServer: Sendable {
     ) async throws {
         // The groups' own words add nothing to what is thrown.
         let logger = Logger(label: "server") { _ in SwiftLogNoOpLogHandler() }
+        let timeout = TimeAmount(options.timeout)
         let application = Application(
-            responder: StaticFileResponder(tree: tree, threads: .singleton, log: log),
-            server: .http1(configuration: .init(idleTimeout: .seconds(60))),
+            responder: StaticFileResponder(
+                tree: tree,
+                threads: .singleton,
+                load: load,
+                timeout: timeout,
+                log: log
+            ),
+            server: .http1(
+                configuration: .init(
+                    additionalChannelHandlers: [AddressGate(load)],
+                    idleTimeout: timeout,
+                    // A request has a line and some headers: every connection may hold so much.
+                    httpDecoderConfiguration: .init(
+                        maxHeaderFieldSize: 16 << 10,
+                        maxHeaderListSize: 32 << 10,
+                        maxHeaderFieldCount: 100
+                    )
+                )
+            ),
             configuration: ApplicationConfiguration(
                 address: .hostname(options.address, port: options.port),
                 availableConnectionsDelegate: MaximumAvailableConnections(options.maximumConnections)

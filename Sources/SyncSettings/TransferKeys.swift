@@ -3,7 +3,7 @@ import SyncTransfer
 /// The keys of a configuration file about transfers.
 enum TransferKeys {
     static let all = [
-        "connections", "connections_per_host", "limit_rate", "deadline", "connect_timeout", "idle_timeout",
+        "connections", "connections_per_host", "limit_rate", "max_manifest", "deadline", "connect_timeout", "idle_timeout",
         "rewrite", "credentials_file", "headers", "proxy", "tls", "http2", "redirects",
     ]
     static let proxy = ["url", "user", "password_file", "exceptions"]
@@ -15,6 +15,7 @@ enum TransferKeys {
         settings.connections = try root.integer("connections", in: 1...256)
         settings.connectionsPerHost = try root.integer("connections_per_host", in: 1...64)
         settings.rateLimit = try root.byteCount("limit_rate")
+        settings.manifestLimit = try root.byteCount("max_manifest")
         settings.deadline = try root.duration("deadline")
         settings.connectTimeout = try root.duration("connect_timeout")
         settings.idleTimeout = try root.duration("idle_timeout")

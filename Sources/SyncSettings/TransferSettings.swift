@@ -12,6 +12,8 @@ package struct TransferSettings: Sendable, Equatable {
     package var connectionsPerHost: Int?
     /// Most **bytes** a second over everything.
     package var rateLimit: UInt64?
+    /// Most **bytes** of a manifest's own text, raw or compressed.
+    package var manifestLimit: UInt64?
     /// Longest time of a transfer, waiting included.
     package var deadline: Duration?
     /// Longest time for name, TCP and TLS together.
@@ -62,6 +64,7 @@ package struct TransferSettings: Sendable, Equatable {
         result.connections = connections ?? lower.connections
         result.connectionsPerHost = connectionsPerHost ?? lower.connectionsPerHost
         result.rateLimit = rateLimit ?? lower.rateLimit
+        result.manifestLimit = manifestLimit ?? lower.manifestLimit
         result.deadline = deadline ?? lower.deadline
         result.connectTimeout = connectTimeout ?? lower.connectTimeout
         result.idleTimeout = idleTimeout ?? lower.idleTimeout
@@ -133,7 +136,7 @@ package struct ProxySettings: Sendable, Equatable, Codable {
 
 extension TransferSettings: Codable {
     private enum CodingKeys: String, CodingKey {
-        case connections, connectionsPerHost, rateLimit, deadline, connectTimeout, idleTimeout, rewrite
+        case connections, connectionsPerHost, rateLimit, manifestLimit, deadline, connectTimeout, idleTimeout, rewrite
         case credentialsFile, headers, plainProxy, secureProxy, proxyExceptions, authorities, certificate
         case certificateKey, minimumTLS, http2, redirectLimit, downgrade, privateTargets
     }
@@ -155,6 +158,7 @@ extension TransferSettings: Codable {
         try container.encodeIfPresent(connections, forKey: .connections)
         try container.encodeIfPresent(connectionsPerHost, forKey: .connectionsPerHost)
         try container.encodeIfPresent(rateLimit, forKey: .rateLimit)
+        try container.encodeIfPresent(manifestLimit, forKey: .manifestLimit)
         try container.encodeIfPresent(deadline, forKey: .deadline)
         try container.encodeIfPresent(connectTimeout, forKey: .connectTimeout)
         try container.encodeIfPresent(idleTimeout, forKey: .idleTimeout)

@@ -10,20 +10,47 @@ package final class WorkerPool: Sendable {
         var head = 0
         var closed = false
         var running = 0
+        /// Threads that take items.
+        var ready = 0
+        /// Why others do not.
+        var failure: (any Error)?
+        var begun = 0
     }
     private let state = Monitor(State())
-    private let threads: Monitor<[WorkerThread]>
+    private let threads: [WorkerThread]
     /// Number of threads.
     package let count: Int
 
-    /// Starts the threads.
-    package init(count: Int) {
+    /// Starts the threads, and waits until each has what it works with. Where not all can be had, those that can do the
+    /// work (F095).
+    ///
+    /// - Parameters:
+    ///   - start: Starts a thread.
+    ///   - makeWorker: Makes what a thread works with.
+    /// - Throws: What kept the last of them from working, when none can: nothing would ever be done.
+    package init(
+        count: Int,
+        start: WorkerThread.Starter = WorkerThread.system,
+        makeWorker: @escaping @Sendable (_ number: Int) throws -> Worker = { try Worker(number: $0) }
+    ) throws {
         self.count = max(1, count)
-        threads = Monitor([])
+        var threads: [WorkerThread] = []
         for number in 0..<self.count {
-            let thread = WorkerThread(name: "unpack-\(number)") { [state] in Self.loop(number, state) }
-            threads.withLock { $0.append(thread) }
+            do throws(ThreadError) {
+                threads.append(
+                    try start("unpack-\(number)") { [state] in Self.loop(number, state, makeWorker) }
+                )
+            } catch {
+                state.withLock { $0.failure = error }
+                break
+            }
         }
+        self.threads = threads
+        let failure = state.wait { [threads] state -> (any Error)?? in
+            guard state.begun == threads.count else { return nil }
+            return .some(state.ready == 0 ? state.failure : nil)
+        }
+        if let failure { throw failure }
     }
 
     /// Queues an item.
@@ -39,12 +66,30 @@ package final class WorkerPool: Sendable {
     /// Runs what is queued, then ends the threads.
     package func close() {
         state.change { $0.closed = true }
-        for thread in threads.withLock({ $0 }) { thread.join() }
+        for thread in threads { thread.join() }
     }
 
-    private static func loop(_ number: Int, _ state: Monitor<State>) {
-        // Out of memory for a hash context: without a worker nothing can be verified, so nothing is taken on.
-        guard var worker = try? Worker(number: number) else { return }
+    private static func loop(
+        _ number: Int,
+        _ state: Monitor<State>,
+        _ makeWorker: (_ number: Int) throws -> Worker
+    ) {
+        do {
+            try work(makeWorker(number), state)
+        } catch {
+            // No memory for a hash context: nothing could be verified, so nothing is taken on.
+            state.change { state in
+                state.begun += 1
+                state.failure = error
+            }
+        }
+    }
+
+    private static func work(_ worker: consuming Worker, _ state: Monitor<State>) {
+        state.change { state in
+            state.begun += 1
+            state.ready += 1
+        }
         while let item = next(state) {
             item.run(&worker)
             state.change { $0.running -= 1 }

@@ -1,11 +1,34 @@
 import CPosix
 
+/// The system has no thread for us. pthread_create(3).
+package struct ThreadError: Error, CustomStringConvertible {
+    /// An errno value.
+    package let code: Int32
+
+    package init(code: Int32) { self.code = code }
+
+    package var description: String {
+        "cannot start a thread: \(String(cString: strerror(code))); raise the limit on processes or memory"
+    }
+}
+
 /// A thread of our own: workers block in system calls, which Swift's shared executor must not.
 package final class WorkerThread: Sendable {
+    /// Starts a thread: ``init(name:body:)``, or what a test puts in its place.
+    package typealias Starter =
+        @Sendable (_ name: String, _ body: @escaping @Sendable () -> Void) throws(ThreadError) -> WorkerThread
+
+    /// Starts threads of the system.
+    package static let system: Starter = { name, body throws(ThreadError) in
+        try WorkerThread(name: name, body: body)
+    }
+
     private let thread: Monitor<Bool>
 
     /// Starts `body` on a new thread.
-    package init(name: String, body: @escaping @Sendable () -> Void) {
+    ///
+    /// - Throws: ``ThreadError``; then `body` is not called (F095).
+    package init(name: String, body: @escaping @Sendable () -> Void) throws(ThreadError) {
         let ended = Monitor(false)
         thread = ended
         let box = Unmanaged.passRetained(Start(name: name, body: body, ended: ended))
@@ -28,12 +51,9 @@ package final class WorkerThread: Sendable {
             box.toOpaque()
         )
         pthread_attr_destroy(&attributes)
-        if code != 0 {
-            // No thread to be had (F095): do the work here, so that nothing is lost, only slower.
-            let start = box.takeRetainedValue()
-            start.body()
-            ended.change { $0 = true }
-        }
+        guard code != 0 else { return }
+        box.release()
+        throw ThreadError(code: code)
     }
 
     /// Waits for the thread's end.

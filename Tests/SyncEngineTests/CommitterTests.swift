@@ -33,7 +33,7 @@ struct CommitterTests {
         let destination = try Destination.open(path: place.path("dest"), create: true)
         let staging = try Staging(destination, lanes: 1)
         let gate = Gate()
-        let committer = Committer(
+        let committer = try Committer(
             manifest: manifest,
             destination: destination,
             staging: staging,

@@ -84,8 +84,8 @@ struct SpanUnpackerTests {
         pieces: [Int],
         bufferSize: Int,
         buffers: Int = 8
-    ) -> (collector: Collector, pauses: Int, pool: BufferPool) {
-        let workers = WorkerPool(count: 2)
+    ) throws -> (collector: Collector, pauses: Int, pool: BufferPool) {
+        let workers = try WorkerPool(count: 2)
         let pool = BufferPool(count: buffers, bufferSize: bufferSize)
         let collector = Collector()
         let unpacker = SpanUnpacker(plan: plan, span: 0, consumer: collector, pool: pool, workers: workers)
@@ -130,12 +130,12 @@ struct SpanUnpackerTests {
     }
 
     @Test("Every split of a short body gives the same blobs; gaps are skipped", arguments: 1...23)
-    func everySplit(size: Int) {
+    func everySplit(size: Int) throws {
         let slots: [Range<UInt64>] = [0..<3, 3..<4, 6..<13, 20..<23]
         let body = patternedBytes(size: 23, seed: 3)
         let plan = Self.plan(slots, length: 23)
         for buffer in [1, 2, 5, 8, 64] {
-            let (collector, pauses, _) = Self.run(plan, body, pieces: [size], bufferSize: buffer, buffers: 32)
+            let (collector, pauses, _) = try Self.run(plan, body, pieces: [size], bufferSize: buffer, buffers: 32)
             #expect(pauses >= 0)
             #expect(collector.complete == Self.expected(slots, body))
             #expect(collector.state.withLock { $0.mistakes } == [])
@@ -144,7 +144,7 @@ struct SpanUnpackerTests {
     }
 
     @Test("Blobs come out whole whatever the pieces and buffers are", arguments: 0..<40)
-    func property(seed: UInt64) {
+    func property(seed: UInt64) throws {
         let random = patternedBytes(size: 400, seed: seed &+ 77).map(UInt64.init)
         var slots: [Range<UInt64>] = []
         var position: UInt64 = 0
@@ -157,7 +157,7 @@ struct SpanUnpackerTests {
         let length = position + random[2]
         let body = patternedBytes(size: Int(length), seed: seed)
         let pieces = random[150..<170].map { Int($0) * 3 + 1 }
-        let (collector, pauses, pool) = Self.run(
+        let (collector, pauses, pool) = try Self.run(
             Self.plan(slots, length: length),
             body,
             pieces: pieces,
@@ -171,11 +171,11 @@ struct SpanUnpackerTests {
     }
 
     @Test("Large blobs are streamed, small ones between them are whole, and one buffer is enough")
-    func streaming() {
+    func streaming() throws {
         let large = SpanUnpacker.smallLimit + 1
         let slots: [Range<UInt64>] = [0..<10, 10..<(10 + large), (10 + large)..<(20 + large)]
         let body = patternedBytes(size: Int(large) + 20, seed: 5)
-        let (collector, pauses, _) = Self.run(
+        let (collector, pauses, _) = try Self.run(
             Self.plan(slots, length: large + 20),
             body,
             pieces: [16_384, 7],
@@ -191,10 +191,10 @@ struct SpanUnpackerTests {
         "A body that breaks off names the first blob that is not there",
         arguments: [0, 1, 9, 10, 11, 25, 29]
     )
-    func brokenOff(length: Int) {
+    func brokenOff(length: Int) throws {
         let slots: [Range<UInt64>] = [0..<10, 12..<20, 20..<30]
         let body = Array(patternedBytes(size: 30, seed: 8)[..<length])
-        let (collector, _, pool) = Self.run(Self.plan(slots, length: 30), body, pieces: [4], bufferSize: 8)
+        let (collector, _, pool) = try Self.run(Self.plan(slots, length: 30), body, pieces: [4], bufferSize: 8)
         let whole = slots.count { $0.upperBound <= UInt64(length) }
         #expect(collector.complete.count == whole)
         #expect(collector.state.withLock { $0.nextSlot } == whole)
@@ -202,9 +202,9 @@ struct SpanUnpackerTests {
     }
 
     @Test("A sink refuses bytes that do not follow what it has")
-    func wrongOffset() {
+    func wrongOffset() throws {
         let plan = Self.plan([0..<10], length: 10)
-        let workers = WorkerPool(count: 1)
+        let workers = try WorkerPool(count: 1)
         let pool = BufferPool(count: 1, bufferSize: 8)
         let unpacker = SpanUnpacker(plan: plan, span: 0, consumer: Collector(), pool: pool, workers: workers)
         let sink = SpanSink(unpacker: unpacker, range: 1_000..<1_010, pool: pool, resume: {})
@@ -222,7 +222,7 @@ struct SpanUnpackerTests {
     @Test("However often a sink is tried while the pool is empty, it is called once when buffers come back")
     func calledOnce() throws {
         let plan = Self.plan([0..<10], length: 10)
-        let workers = WorkerPool(count: 1)
+        let workers = try WorkerPool(count: 1)
         let pool = BufferPool(count: 1, bufferSize: 8)
         let unpacker = SpanUnpacker(plan: plan, span: 0, consumer: Collector(), pool: pool, workers: workers)
         let calls = Monitor(0)
@@ -256,7 +256,7 @@ struct SpanUnpackerTests {
     )
     func turnOfTheAbsent(isCalledFirst: Bool, hasEnded: Bool) throws {
         let plan = Self.plan([0..<10], length: 10)
-        let workers = WorkerPool(count: 1)
+        let workers = try WorkerPool(count: 1)
         let pool = BufferPool(count: 3, bufferSize: 8)
         let called = Monitor<[Int]>([])
         let sinks = (0..<2).map { number in
@@ -277,12 +277,12 @@ struct SpanUnpackerTests {
     }
 
     @Test("Work that is queued when a pool closes is done")
-    func closing() {
+    func closing() throws {
         final class Count: WorkItem {
             let runs = Atomic(0)
             func run(_ worker: inout Worker) { runs.wrappingAdd(1, ordering: .relaxed) }
         }
-        let workers = WorkerPool(count: 3)
+        let workers = try WorkerPool(count: 3)
         let item = Count()
         for _ in 0..<500 { workers.submit(item) }
         workers.close()

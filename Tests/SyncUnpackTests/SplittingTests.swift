@@ -48,7 +48,9 @@ struct SplittingTests {
 
     let body = patternedBytes(size: 2_090, seed: 7)
     private let slots = SlotList()
-    private let workers = WorkerPool(count: 2)
+    private let workers: WorkerPool
+
+    init() throws { workers = try WorkerPool(count: 2) }
 
     private func sink(_ pool: BufferPool = BufferPool(count: 16, bufferSize: 64)) -> SpanSink {
         let unpacker = SpanUnpacker(plan: Self.plan, span: 0, consumer: slots, pool: pool, workers: workers)

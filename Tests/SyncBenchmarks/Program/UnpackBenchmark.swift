@@ -29,7 +29,7 @@ enum UnpackBenchmark {
             let manifest = try ManifestLoader.load(set.manifest, digest: .zero)
             let plan = try makePlan(manifest, wanted: Array(0..<files), rule: CoalescingRule())
             let pool = BufferPool(count: 32, bufferSize: 128 << 10)
-            let workers = WorkerPool(count: 1)
+            let workers = try WorkerPool(count: 1)
             return {
                 let calls = sa_allocations()
                 let consumer = Verifier(plan, manifest.files)
