@@ -36,7 +36,8 @@ package enum ControlJSON {
         }
     }
 
-    /// Reads a request. A key that the API does not know is refused by name: what would be ignored is a mistake.
+    /// Reads a request. A key that the API does not know is refused by name: what would be ignored is a mistake. So is
+    /// a key that is there twice, and a string with a NUL, as ``StrictJSON`` says.
     ///
     /// - Throws: ``ControlError`` with code `invalid`.
     package static func decodeRequest<Value: ControlRequest>(
@@ -44,12 +45,17 @@ package enum ControlJSON {
         from bytes: [UInt8]
     ) throws(ControlError) -> Value {
         do {
-            let data = Data(bytes)
-            let tree = try JSONSerialization.jsonObject(with: data, options: [.fragmentsAllowed])
+            let tree = try StrictJSON.read(bytes)
             try Value.keys.check(tree, at: "")
-            return try decoder.decode(type, from: data)
+            return try decoder.decode(type, from: Data(bytes))
         } catch let error as ControlError {
             throw error
+        } catch let refusal as StrictJSON.Refusal {
+            throw ControlError(
+                .invalid,
+                "The request cannot be understood: \(refusal).",
+                exitStatus: .usage
+            )
         } catch {
             let what = escaped(describe(error))
             throw ControlError(.invalid, "The request cannot be understood: \(what).", exitStatus: .usage)

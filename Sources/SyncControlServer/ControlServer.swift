@@ -27,12 +27,15 @@ package struct ControlServer: Sendable {
         package var version: String
         /// **Seconds** since 1970, for the date of every answer.
         package var now: @Sendable () -> Int64
-        /// Most connections at a time; others wait in the kernel's queue.
+        /// Most connections at a time. Before they are taken up, the one that has waited longest for its client is
+        /// closed; while the agent works for all of them, others wait in the kernel's queue.
         package var maximumClients = 64
         /// Most of them that may follow events: commands always find a place.
         package var maximumStreams = 48
         /// **Seconds** until a connection on which nothing is asked is closed.
         package var idleTimeout: Int64 = 60
+        /// Longest time from the first byte of a request to its last, and of an answer that is no stream.
+        package var clientTimeout: Duration = .seconds(5)
         /// How long answers under way may take after a stop.
         package var stopTimeout: Duration = .seconds(2)
 
@@ -79,9 +82,14 @@ package struct ControlServer: Sendable {
             streams: streams,
             logger: logger
         )
+        let connections = Connections(limit: options.maximumClients)
+        let timeout = TimeAmount(options.clientTimeout)
         // Not Hummingbird's Application: its clock for the Date field wakes the process every second, for ever.
         let listener = try HTTPServerBuilder.http1(
-            configuration: .init(idleTimeout: .seconds(options.idleTimeout))
+            configuration: .init(
+                additionalChannelHandlers: [RequestDeadlines(connections, timeout: timeout)],
+                idleTimeout: .seconds(options.idleTimeout)
+            )
         ).buildServer(
             configuration: ServerConfiguration(
                 address: .unixDomainSocket(path: options.socketPath),

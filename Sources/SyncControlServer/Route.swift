@@ -32,7 +32,9 @@ enum Route: Equatable, Sendable {
         var query = try Query(parts.count > 1 ? parts[1] : "")
         var path: [String] = []
         for part in (parts.first ?? "").split(separator: "/") {
-            guard let decoded = percentDecoded(part), !decoded.isEmpty else { throw .notFound }
+            guard let decoded = percentDecoded(part), !decoded.isEmpty, !decoded.contains("\0") else {
+                throw .notFound
+            }
             path.append(decoded)
         }
         guard path.first == "v1" else { throw .notFound }
@@ -103,6 +105,7 @@ private struct Query {
             else {
                 throw .badQuery("The query is not percent-encoded text.")
             }
+            guard !value.contains("\0") else { throw .badQuery("'\(escaped(name))' has a NUL character.") }
             guard values.updateValue(pair.count == 2 ? value : "", forKey: name) == nil else {
                 throw .badQuery("'\(escaped(name))' is given twice.")
             }

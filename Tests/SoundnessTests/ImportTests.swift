@@ -55,8 +55,7 @@ private let allowedImports: [String: Set<String>] = [
     // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.
     "SyncControlServer": [
         "SyncModel", "SyncControl", "SyncSystem", "CPosix", "Hummingbird", "HummingbirdCore", "HTTPTypes",
-        "NIOCore",
-        "NIOPosix", "Logging", "ServiceLifecycle",
+        "NIOCore", "NIOHTTPTypes", "NIOPosix", "Logging", "ServiceLifecycle",
     ],
     // For programs: the control API and libcurl, nothing of the agent itself. JSON and threads are Foundation's.
     "SyncAgent": ["SyncModel", "SyncControl", "SyncSystem", "CPosix", "CCurl", "Foundation"],

@@ -125,6 +125,16 @@ struct ControlServerTests {
             (#"{"manifest":1,"destination":"/d"}"#, "'manifest' is not of the right type"),
             (#"{"manifest":"m","destination":"/d","not_before":"soon"}"#, "not a time such as"),
             (#"{"manifest":"m""#, "not one JSON object"),
+            (#"{"manifest":"m","destination":"/tmp/\u0000x"}"#, "'destination' has a NUL character"),
+            (
+                #"{"manifest":"m","destination":"/d","hooks":[{"arguments":["/x","a\u0000"]}]}"#,
+                "'hooks.arguments' has a NUL character"
+            ),
+            (#"{"manifest":"m","destination":"/d","destination":"/e"}"#, "'destination' is there twice"),
+            (
+                #"{"manifest":"m","destination":"/d","hooks":[{"arguments":[],"group":"a","gr\u006fup":"b"}]}"#,
+                "'group' is there twice"
+            ),
             ("[]", "not one JSON object"),
             ("", "not one JSON object"),
         ]

@@ -10,6 +10,7 @@ import sets
 from mutations import json_text, of_bytes, of_json
 from server import faults
 
+UNREACHABLE = ["http://[::1]:1/", "http://169.254.169.254/"]
 PULL = ["pull", "site/manifest.json", "--into", "dest"]
 
 
@@ -48,8 +49,6 @@ class Case:
         self.server.root, self.server.fault = self.path("site"), fault
         at = self.arguments.index("site/manifest.json")
         self.arguments[at] = f"http://127.0.0.1:{self.server.port}/manifest.json"
-        if self.arguments[0] == "pull":
-            self.arguments += ["--deadline", "1s"]
         compressed = self.path("site", "manifest.json.zst")
         if fault is None and os.path.exists(compressed):
             os.remove(compressed)
@@ -65,7 +64,13 @@ class Case:
 
     def vary(self):
         """Another command, or options of this one."""
-        kind = self.random.randrange(14)
+        kind = self.random.randrange(16)
+        if kind < 2:
+            # Neither has a deadline, and waits a minute for who does not answer: as it should.
+            text = self.read("site", "manifest.json")
+            for place in UNREACHABLE:
+                text = text.replace(place.encode(), b"packs/none")
+            self.write(text, "site", "manifest.json")
         if kind == 0:
             self.arguments[0] = "plan"
         elif kind == 1:
@@ -78,6 +83,13 @@ class Case:
             self.arguments += ["--hook", "/bin/true", "--json"]
         elif kind == 5:
             self.arguments += ["--dry-run"]
+        elif kind == 6:
+            self.arguments += ["--prune", "--max-delete", str(self.random.randrange(4))]
+        elif kind == 7:
+            self.arguments += ["--prune", "--backup-dir", "kept"]
+            if self.random.randrange(3) == 0:
+                os.makedirs(self.path("kept"))
+                plant(self, "kept", self.random.choice(["d", "d/f1.txt", "d/f2.txt", "large.bin"]))
 
 
 def hostile(case):
@@ -91,8 +103,8 @@ def hostile(case):
     port = case.server.port
     urls = [f"file://{case.path(secret)}", f"../{secret}", "packs/../../canary/secret", f"http://127.0.0.1:{port}/x",
             f"//127.0.0.1:{port}/", "packs/%2e%2e/%2e%2e/canary/secret", "ftp://127.0.0.1/", "data:,x", "?", "#", "",
-            "http://[::1]:1/", "http://127.0.0.1:99999/", "http://", "packs/x y", "packs/%00", "a" * 20000,
-            "manifest.json", "/dev/zero", "file:///dev/zero", "http://169.254.169.254/"]
+            "http://127.0.0.1:99999/", "http://", "packs/x y", "packs/%00", "a" * 20000,
+            "manifest.json", "/dev/zero", "file:///dev/zero", *UNREACHABLE]
     globs = ["**", "**/**/**/**/**/*a", "[", "[!", "{a,b}", "*" * 60 + "a", "a" * 5000, "\\", "**/" * 400, "d/" + "?" * 200]
     digests = sorted(case.digests)
 
@@ -286,10 +298,10 @@ def plant(case, base, name):
         return
     if os.path.realpath(parent) != parent:
         return  # Nothing is planted behind what was planted before.
-    if os.path.islink(path) or os.path.isfile(path):
+    if os.path.isdir(path) and not os.path.islink(path):
+        os.rename(path, f"{path}.was{random.randrange(1000)}")
+    elif os.path.lexists(path):
         os.remove(path)
-    elif os.path.isdir(path):
-        os.rename(path, path + ".was")
     kind = random.randrange(10)
     target = case.path(canary)
     if kind < 4:
@@ -329,24 +341,20 @@ def composed(case):
     """Links of two revisions that are harmless alone. The second pull keeps what the first has brought."""
     random = case.random
     case.lay("plain")
-    depth = random.randint(1, 3)
-    up = "/".join([".."] * (depth + random.randint(0, 2)))
-    names = [random.choice("abc") + str(n) for n in range(depth)]
-    way = "/".join(names)
-    tails = ["canary/secret", "canary", "canary/ssh/authorized_keys", ""]
+    letters = "abc"[:random.randint(1, 3)]
+    tail = random.choice(["canary/secret", "canary", "canary/ssh/authorized_keys", ""])
+    up = "/".join([".."] * (len(letters) + random.choice([0, 0, 0, 1])))
+    way = "/".join(letters)
+    first = [{"path": "x", "link": f"{way}/{up}/{tail}".rstrip("/")}]
+    if random.randrange(3) == 0:
+        first = [{"path": "x", "link": way}, {"path": "z/y", "link": f"../x/{up}/{tail}".rstrip("/")}]
+    second = [{"path": letter, "link": random.choice([".", ".", "./.", "d", "x", "d/.."])} for letter in letters]
+    if random.randrange(3) == 0:
+        second.append({"path": "y", "link": random.choice(["x", "x/..", "x/canary/secret", "x/secret"])})
+    if random.randrange(3) == 0:
+        first, second = second, first
     document = sets.manifest(case.directory)
     text = [entry for entry in document["files"] if entry["path"].startswith("d/")]
-    first = [{"path": "x", "link": f"{way}/{up}/{random.choice(tails)}".rstrip("/")}]
-    if random.randrange(2):
-        first = [{"path": "x", "link": way}, {"path": f"{names[0]}-other", "link": f"x/{up}"}]
-    second = []
-    for number in range(depth):
-        name = "/".join(names[:number + 1])
-        if random.randrange(2) or number == 0:
-            second.append({"path": name, "link": random.choice([".", "d", "./.", "..", "x"])})
-            break
-    if random.randrange(2):
-        second.append({"path": "y", "link": random.choice(["x", "x/..", "x/canary/secret", "x/secret"])})
     case.second = dict(document, revision=2, files=text[:2] + second)
     case.write(json_text(random, dict(document, files=text[:2] + first)), "site", "manifest.json")
 

@@ -124,11 +124,12 @@ def json_text(random, document):
     return text.encode("utf-8", "surrogatepass" if random.randrange(2) else "replace")
 
 
-def as_text(value):
-    """JSON without recursion, however deep it is."""
-    parts, stack = [], [value]
-    while stack:
+def as_text(value, most=4 << 20):
+    """JSON without recursion, however deep it is; cut off where it becomes very long."""
+    parts, stack, length = [], [value], 0
+    while stack and length < most:
         item = stack.pop()
+        length += len(parts[-1]) if parts else 0
         if isinstance(item, Raw):
             parts.append(item)
         elif isinstance(item, dict):

@@ -24,7 +24,8 @@ from server import Server
 WORK = "/run/fuzz"
 # Where each worker has a directory of its own, by a mount that only it sees: paths are the same in every run.
 HERE = WORK + "/here"
-PROGRAM = os.environ["SYNCAGENT"]
+# A copy: the one that was built may be built anew meanwhile.
+PROGRAM = WORK + "/syncagent"
 LIBC = ctypes.CDLL(None, use_errno=True)
 STATUSES = {0, 2, 5, 64, 65, 66, 69, 73, 74, 75, 77, 78, 130, 143}
 TIME_LIMIT = 10
@@ -47,6 +48,7 @@ def isolate():
     if mount(b"fuzz", place, b"tmpfs", 0, b"size=2g,mode=0755") != 0:
         raise SystemExit(f"fuzz: no tmpfs: {os.strerror(ctypes.get_errno())}")
     os.makedirs(HERE)
+    shutil.copy(os.environ["SYNCAGENT"], PROGRAM)
     with open("/proc/self/mounts", "rb") as file:
         targets = [line.split(b" ")[1].replace(b"\\040", b" ") for line in file]
     for target in targets:
@@ -107,7 +109,9 @@ def run(arguments, directory):
     with open(log, "rb") as file:
         said = file.read(100_000)
     code = None if isover else os.waitstatus_to_exitcode(status)
-    return code, usage.ru_maxrss << 10, said
+    # A child begins with what its parent has had. getrusage(2)
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return code, usage.ru_maxrss << 10 if usage.ru_maxrss > own or own << 10 < MEMORY_LIMIT else 0, said
 
 
 def digest(path):
@@ -128,18 +132,20 @@ def judge_tree(case, before):
             if path == own:
                 continue
             status = os.lstat(path)
-            if before.get(path, (None,) * 4)[:3] == (status.st_mode, status.st_size, status.st_mtime_ns):
-                continue
+            earlier = before.get(path, (None,) * 4)
             if stat.S_ISLNK(status.st_mode):
-                # A link that was there before may lead anywhere; what leads through it is judged by its words.
+                # Of two revisions, each may make a link that leads out with the other's. What was planted may lead
+                # anywhere; what leads through it is judged by its words.
+                if case.planted and earlier[3] == os.readlink(path):
+                    continue
                 resolved = os.path.normpath(os.path.join(base, os.readlink(path))) if case.planted \
                     else os.path.realpath(path)
-                if before.get(path, (None,) * 4)[3] == os.readlink(path) and path in before:
-                    continue
                 if resolved != destination and not resolved.startswith(destination + "/"):
                     complaints.append(("escapes", f"{path} leads to {resolved}"))
                 elif (resolved + "/").startswith(own + "/"):
                     complaints.append(("escapes", f"{path} leads into .syncagent"))
+            elif earlier[:3] == (status.st_mode, status.st_size, status.st_mtime_ns):
+                continue
             elif stat.S_ISREG(status.st_mode) and digest(path) not in case.digests:
                 complaints.append(("wrong bytes", f"{path} has bytes that nobody asked for"))
             elif stat.S_ISREG(status.st_mode) and status.st_mode & 0o7000:
@@ -230,10 +236,13 @@ class Worker:
 
     def judged(self, case):
         directory = case.directory
+        if case.arguments[0] == "pull" and "--deadline" not in case.arguments:
+            # Who does not answer is waited for, without it.
+            case.arguments += ["--deadline", "2s"]
         destination, state = os.path.join(directory, "dest"), os.path.join(directory, sets.STATE)
         said_here = os.path.join(directory, "said")
         metrics = os.path.join(directory, "home/.config/syncagent/m.prom")
-        left_out = {destination, state, said_here, metrics}
+        left_out = {destination, state, said_here, metrics, os.path.join(directory, "kept")}
         outside = snapshot(directory, left_out)
         # Its time changes with the file of metrics.
         outside.pop(os.path.dirname(metrics), None)

@@ -1,4 +1,5 @@
 import Foundation
+import SyncControl
 import SyncDaemon
 import SyncEngine
 import SyncModel
@@ -54,6 +55,7 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
     private static func decode(_ text: String?) throws(CommandFailure) -> BackgroundSettings? {
         guard let text else { return nil }
         do {
+            _ = try StrictJSON.read(Array(text.utf8))
             return try JSONDecoder().decode(BackgroundSettings.self, from: Data(text.utf8))
         } catch {
             throw CommandFailure(.configuration, "The run's settings cannot be read: \(escaped("\(error)")).")
