@@ -95,7 +95,17 @@ struct TargetOptions: ParsableArguments {
 /// Reads the value of an option such as `--limit-rate`: `65536`, `64K`, `1.5MB`; more than nothing.
 @Sendable
 func positiveByteCount(_ text: String) throws -> ByteCount {
-    guard let count = ByteCount(parsing: text), count.bytes > 0 else {
+    let count = try byteCount(text)
+    guard count.bytes > 0 else {
+        throw ValidationError("'\(escaped(text))' is not a number of bytes such as 65536, 64K or 1.5MB.")
+    }
+    return count
+}
+
+/// Reads the value of an option such as `--speed-limit`: as ``positiveByteCount(_:)``, or 0.
+@Sendable
+func byteCount(_ text: String) throws -> ByteCount {
+    guard let count = ByteCount(parsing: text) else {
         throw ValidationError("'\(escaped(text))' is not a number of bytes such as 65536, 64K or 1.5MB.")
     }
     return count

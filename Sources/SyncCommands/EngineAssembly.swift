@@ -44,9 +44,15 @@ struct EngineAssembly: Sendable {
     func parts(stop: StopRequest) throws(CommandFailure) -> Parts {
         let place = EnvironmentPaths.ofProcess.pluginPlace
         let teller = PluginTeller(listener)
+        var configuration = try Self.configuration(tuning) { _ in }
         let plugins = try PluginAssembly(
             tuning.plugins,
-            PluginAssembly.Context(place: place, destination: destination, notice: teller.tell)
+            PluginAssembly.Context(
+                place: place,
+                destination: destination,
+                web: configuration,
+                notice: teller.tell
+            )
         )
         let feeds = plugins.observers.map { entry in
             ObserverFeed(entry.observer, names: entry.names, failed: teller.observerFailed)
@@ -55,7 +61,10 @@ struct EngineAssembly: Sendable {
             listener(event)
             for feed in feeds { feed.tell(event) }
         }
-        var configuration = try configuration(events)
+        configuration.events = { event in
+            events.tell(transfer: SyncEvent(transfer: event, time: Self.milliseconds()))
+        }
+        configuration.hostRecords = hostRecords()
         configuration.resolvers = plugins.resolvers
         configuration.credentialProviders = plugins.credentialProviders
         let web = try Self.transport(configuration)
@@ -144,14 +153,6 @@ struct EngineAssembly: Sendable {
                 }
             )
         }
-    }
-
-    private func configuration(_ events: EventRecorder) throws(CommandFailure) -> TransportConfiguration {
-        var configuration = try Self.configuration(tuning) { event in
-            events.tell(transfer: SyncEvent(transfer: event, time: Self.milliseconds()))
-        }
-        configuration.hostRecords = hostRecords()
-        return configuration
     }
 
     /// What a transport may do, as `tuning` says.

@@ -38,7 +38,11 @@ struct EngineCall: Sendable {
             let report = try await looking(options) { engine, _ in
                 try engine.plan(options)
             }
-            let probe = RouteProbe(sources: report.sources(of: options.manifest), tuning: tuning)
+            let probe = RouteProbe(
+                sources: report.sources(of: options.manifest),
+                referrer: report.referrer,
+                tuning: tuning
+            )
             return (report, explains ? try await probe.run() : [])
         }
         for route in routes {

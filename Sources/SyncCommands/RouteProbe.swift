@@ -8,6 +8,8 @@ import Synchronization
 /// Finds out where the requests of a plan go: asks for the first byte of one object of each place.
 struct RouteProbe: Sendable {
     let sources: [PlanReport.Source]
+    /// Who names them; `nil` for a manifest of this machine.
+    let referrer: TransferRequest.Referrer?
     let tuning: EngineTuning
 
     /// Places that are asked at most; a manifest can name thousands.
@@ -47,7 +49,8 @@ struct RouteProbe: Sendable {
                 range: source.example.size > 0 ? 0..<1 : nil,
                 objectSize: source.example.size,
                 limit: 1,
-                patience: .zero
+                patience: .zero,
+                referrer: referrer
             )
             transport.start(request, sink: FirstByte()) { result in
                 ends.withLock { $0[id] = PlannedRoute.Answer(result) }

@@ -118,6 +118,24 @@ struct TransferOptions: ParsableArguments {
     var idleTimeout: Duration?
 
     @Option(
+        help: ArgumentHelp(
+            "Ask again what comes slower than so many bytes a second, such as 4K; 0 for never.  (default: 1K)",
+            valueName: "rate"
+        ),
+        transform: byteCount
+    )
+    var speedLimit: ByteCount?
+
+    @Option(
+        help: ArgumentHelp(
+            "The time over which --speed-limit is measured.  (default: 60s)",
+            valueName: "time"
+        ),
+        transform: duration
+    )
+    var speedTime: Duration?
+
+    @Option(
         name: .customLong("max-redirects"),
         help: ArgumentHelp("Redirects of one request, 0 to 50.  (default: 10)", valueName: "n")
     )
@@ -126,7 +144,7 @@ struct TransferOptions: ParsableArguments {
     @Option(
         name: .customLong("allow-redirect-downgrade"),
         help: ArgumentHelp(
-            "A host that https may redirect to by http, or 'all'; repeatable.",
+            "A host that https, a redirect or a manifest, may lead to by http, or 'all'; repeatable.",
             valueName: "host"
         ),
         transform: { text in
@@ -140,7 +158,7 @@ struct TransferOptions: ParsableArguments {
     @Option(
         name: .customLong("allow-private-redirect"),
         help: ArgumentHelp(
-            "A private host that a public one may redirect to, or 'all'; repeatable.",
+            "A private host that a public one, a redirect or a manifest, may lead to, or 'all'; repeatable.",
             valueName: "host"
         ),
         transform: { text in
@@ -194,6 +212,8 @@ struct TransferOptions: ParsableArguments {
         settings.manifestLimit = manifestLimit?.bytes
         settings.connectTimeout = connectTimeout
         settings.idleTimeout = idleTimeout
+        settings.speedLimit = speedLimit?.bytes
+        settings.speedTime = speedTime
         settings.redirectLimit = redirectLimit
         settings.downgrade = downgrades.reduce(.none) { $0.union($1) }
         settings.privateTargets = privateTargets.reduce(.none) { $0.union($1) }

@@ -12,6 +12,8 @@ import Synchronization
 struct FetchRounds: Sendable {
     let manifest: Manifest
     let baseURL: String
+    /// For what the manifest names; `nil` for one of this machine.
+    let referrer: TransferRequest.Referrer?
     let environment: EngineEnvironment
     let staging: Staging
     let committer: Committer
@@ -263,7 +265,8 @@ struct FetchRounds: Sendable {
             pool: pool,
             environment: environment,
             objectSize: { objectSize(of: plan.spans[$0].source) },
-            reload: attempt > 0
+            reload: attempt > 0,
+            referrer: referrer
         )
         let ends = spans.run()
         workers.drain()

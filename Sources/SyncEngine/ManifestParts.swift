@@ -10,6 +10,8 @@ struct ManifestParts: Sendable {
     let source: ManifestSource
     /// What relative URLs resolve against.
     let baseURL: String
+    /// For what the manifest names; `nil` for one of this machine.
+    let referrer: TransferRequest.Referrer?
     /// The manifest, for people.
     let shown: String
 
@@ -85,7 +87,8 @@ struct ManifestParts: Sendable {
             index: index,
             blob: blob,
             urls: pack.urls.map { resolve($0, against: baseURL) },
-            packSize: pack.size
+            packSize: pack.size,
+            referrer: referrer
         )
     }
 

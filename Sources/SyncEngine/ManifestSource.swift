@@ -16,6 +16,8 @@ struct FoundManifest: Sendable {
     let shown: String
     /// What is recorded of where it came from: an absolute path, or a URL without userinfo, query and fragment.
     let location: String
+    /// For what it names; `nil` for a manifest of this machine.
+    let referrer: TransferRequest.Referrer?
     private let source: ManifestSource
     private let decodeBody: @Sendable () throws(EngineError) -> Manifest
 
@@ -25,6 +27,7 @@ struct FoundManifest: Sendable {
         baseURL: String,
         shown: String,
         location: String,
+        referrer: TransferRequest.Referrer? = nil,
         source: ManifestSource,
         decode: @escaping @Sendable () throws(EngineError) -> Manifest
     ) {
@@ -33,6 +36,7 @@ struct FoundManifest: Sendable {
         self.baseURL = baseURL
         self.shown = shown
         self.location = location
+        self.referrer = referrer
         self.source = source
         decodeBody = decode
     }
@@ -43,7 +47,7 @@ struct FoundManifest: Sendable {
     /// Where the dictionary of this manifest comes from; `nil` when it has none.
     func dictionary(of manifest: Manifest) -> ManifestDictionary? {
         guard let named = manifest.dictionary else { return nil }
-        let parts = ManifestParts(source: source, baseURL: baseURL, shown: shown)
+        let parts = ManifestParts(source: source, baseURL: baseURL, referrer: referrer, shown: shown)
         return ManifestDictionary { parts.dictionary(named, of: manifest) }
     }
 
@@ -74,8 +78,7 @@ struct ManifestSource: Sendable {
     let ahead = DictionaryAhead()
 
     func find(_ location: String) throws(EngineError) -> FoundManifest {
-        let lower = location.lowercased()
-        if lower.hasPrefix("http://") || lower.hasPrefix("https://") { return try fetch(location) }
+        if isWebURL(location) { return try fetch(location) }
         if let scheme = location.firstIndex(of: ":"), location[scheme...].hasPrefix("://") {
             throw EngineError(
                 .usage,
@@ -87,25 +90,33 @@ struct ManifestSource: Sendable {
 
     /// The manifest of a run that was recorded earlier: from the cache, else from where it came from.
     ///
+    /// - Parameter isPublic: Whether it came from a public address; `nil` when nobody knows any more.
     /// - Throws: ``EngineError``, also when there is another manifest at that place by now.
-    func recorded(_ digest: SHA256Digest, project: String, location: String) throws(EngineError)
-        -> FoundManifest
-    {
-        let isURL = location.hasPrefix("http://") || location.hasPrefix("https://")
+    func recorded(
+        _ digest: SHA256Digest,
+        project: String,
+        location: String,
+        isPublic: Bool?
+    ) throws(EngineError) -> FoundManifest {
+        let baseURL = manifestURL(location)
+        let referrer =
+            isWebURL(location) ? TransferRequest.Referrer(url: baseURL, isPublic: isPublic) : nil
         if let cache, let (body, isCompressed) = cache.body(digest),
             let manifest = try? decode(
                 body,
                 isCompressed: isCompressed,
                 shown: redacted(url: location),
-                baseURL: isURL ? location : "file://" + location
+                baseURL: baseURL,
+                referrer: referrer
             ), manifest.digest == digest
         {
             return FoundManifest(
                 digest: digest,
                 project: manifest.project,
-                baseURL: isURL ? location : "file://" + location,
+                baseURL: baseURL,
                 shown: redacted(url: location),
                 location: location,
+                referrer: referrer,
                 source: self
             ) { () throws(EngineError) in manifest }
         }
@@ -121,7 +132,7 @@ struct ManifestSource: Sendable {
 
     /// Keeps a manifest that came from a file, so that a run of it does not depend on the file (S13).
     func keep(_ path: String, _ digest: SHA256Digest) {
-        guard let cache, !path.hasPrefix("http"),
+        guard let cache, !isWebURL(path),
             let body = try? readFile(path, trust: .input, limit: limits.ownTextBytes)  // It was there a moment ago.
         else { return }
         cache.keep(body, digest, isCompressed: path.hasSuffix(".zst"))
@@ -144,12 +155,13 @@ struct ManifestSource: Sendable {
             body,
             isCompressed: path.hasSuffix(".zst"),
             shown: escaped(path),
-            baseURL: "file://" + absolute(path)
+            baseURL: manifestURL(path),
+            referrer: nil
         )
         return FoundManifest(
             digest: manifest.digest,
             project: manifest.project,
-            baseURL: "file://" + absolute(path),
+            baseURL: manifestURL(path),
             shown: escaped(path),
             location: absolute(path),
             source: self
@@ -189,15 +201,17 @@ struct ManifestSource: Sendable {
                         "\(redacted(url: url)): 304 to a request without condition"
                     )
                 }
-                return found(usable, in: cache, url: url)
+                return found(usable, in: cache, url: url, isPublic: report.isPublic)
             case .success(let report):
                 let body = sink.bytes
                 tally.received(report.bytesReceived)
+                let referrer = TransferRequest.Referrer(url: url, isPublic: report.isPublic)
                 let manifest = try decode(
                     body,
                     isCompressed: attempt.isCompressed,
                     shown: redacted(url: attempt.url),
-                    baseURL: url
+                    baseURL: url,
+                    referrer: referrer
                 )
                 let entry = ManifestCache.Entry(
                     digest: manifest.digest,
@@ -212,6 +226,7 @@ struct ManifestSource: Sendable {
                     baseURL: url,
                     shown: redacted(url: url),
                     location: withoutSecrets(url),
+                    referrer: referrer,
                     source: self
                 ) { () throws(EngineError) in manifest }
             }
@@ -219,13 +234,20 @@ struct ManifestSource: Sendable {
         throw EngineError(.noInput, "\(redacted(url: url)): no manifest there")
     }
 
-    private func found(_ entry: ManifestCache.Entry, in cache: ManifestCache, url: String) -> FoundManifest {
-        FoundManifest(
+    private func found(
+        _ entry: ManifestCache.Entry,
+        in cache: ManifestCache,
+        url: String,
+        isPublic: Bool?
+    ) -> FoundManifest {
+        let referrer = TransferRequest.Referrer(url: url, isPublic: isPublic)
+        return FoundManifest(
             digest: entry.digest,
             project: entry.project,
             baseURL: url,
             shown: redacted(url: url),
             location: withoutSecrets(url),
+            referrer: referrer,
             source: self
         ) { () throws(EngineError) in
             if let body = cache.body(of: entry),
@@ -233,7 +255,8 @@ struct ManifestSource: Sendable {
                     body,
                     isCompressed: entry.isCompressed,
                     shown: redacted(url: url),
-                    baseURL: url
+                    baseURL: url,
+                    referrer: referrer
                 ),
                 manifest.digest == entry.digest
             {
@@ -257,11 +280,13 @@ struct ManifestSource: Sendable {
         _ body: [UInt8],
         isCompressed: Bool,
         shown: String,
-        baseURL: String
+        baseURL: String,
+        referrer: TransferRequest.Referrer?
     ) throws(EngineError) -> Manifest {
         do {
             var (digest, assembly) = try begin(body, isCompressed: isCompressed)
-            try ManifestParts(source: self, baseURL: baseURL, shown: shown).add(to: &assembly, root: digest)
+            let parts = ManifestParts(source: self, baseURL: baseURL, referrer: referrer, shown: shown)
+            try parts.add(to: &assembly, root: digest)
             return try assembly.finish()
         } catch let error as EngineError {
             throw error

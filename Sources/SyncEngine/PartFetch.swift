@@ -16,6 +16,8 @@ final class PartFetch: Sendable {
         var urls: [String]
         /// **Bytes** of its pack.
         var packSize: UInt64
+        /// Who names ``urls``.
+        var referrer: TransferRequest.Referrer?
         /// Whether the bytes are the part's delta.
         var isDelta = false
     }
@@ -166,7 +168,8 @@ final class PartFetch: Sendable {
             limit: range.length,
             priority: .max,
             reload: reload,
-            patience: source.patience
+            patience: source.patience,
+            referrer: part.referrer
         )
         source.stop.onStop { transport.cancel(identifier) }
         transport.start(request, sink: sink) { result in

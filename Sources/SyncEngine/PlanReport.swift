@@ -1,6 +1,7 @@
 import SyncManifest
 package import SyncModel
 import SyncPlanner
+package import SyncPlugins
 
 /// What a pull would fetch, in which requests, and why: the answer of `syncagent plan`.
 package struct PlanReport: Sendable {
@@ -34,6 +35,8 @@ package struct PlanReport: Sendable {
     package let manifestRequests: UInt64
     /// Each request, in order.
     package let requests: [Request]
+    /// For what the manifest names; `nil` for one of this machine.
+    package var referrer: TransferRequest.Referrer?
 
     package struct Request: Sendable {
         /// A pack's URL or a file's, as the manifest has it, redacted.
@@ -61,9 +64,11 @@ extension PlanReport {
         destination: String,
         prunable: Int,
         isDictionaryHere: Bool,
-        manifestRequests: UInt64
+        manifestRequests: UInt64,
+        referrer: TransferRequest.Referrer?
     ) {
         project = manifest.project
+        self.referrer = referrer
         revision = manifest.revision
         self.destination = destination
         files = rows.count

@@ -17,8 +17,7 @@ extension PlanReport {
     ///
     /// - Parameter location: The manifest's path or URL, as it was given: what relative URLs are relative to.
     package func sources(of location: String) -> [Source] {
-        let isRemote = ["http://", "https://"].contains { location.lowercased().hasPrefix($0) }
-        let base = isRemote ? location : "file://" + absolute(location)
+        let base = manifestURL(location)
         var sources: [Source] = []
         var places: [Substring: Int] = [:]
         var seen: Set<String> = []

@@ -25,8 +25,14 @@ extension PullEngine {
             let project = try recording { () throws(StoreError) in
                 try environment.store.session(run.session)?.project
             }
-            let manifest = try manifestSource(options, caching: true)
-                .recorded(run.manifest, project: project ?? "", location: run.location).decode()
+            StoredOptions.read(run.options, into: &options)
+            let found = try manifestSource(options, caching: true).recorded(
+                run.manifest,
+                project: project ?? "",
+                location: run.location,
+                isPublic: options.manifestIsPublic
+            )
+            let manifest = try found.decode()
             let rows = try presentRows(hook, run, manifest, in: destination)
             return report.input(manifest, rows, size: size)
         } catch {

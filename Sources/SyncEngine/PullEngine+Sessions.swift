@@ -137,7 +137,8 @@ extension PullEngine {
         let found = try manifestSource(options, caching: true).recorded(
             run.manifest,
             project: session.project,
-            location: run.location
+            location: run.location,
+            isPublic: options.manifestIsPublic
         )
         return try work(on: found, options, recorded: run, started: started)
     }

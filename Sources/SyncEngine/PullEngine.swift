@@ -123,7 +123,8 @@ package struct PullEngine: Sendable {
                 destination: path,
                 prunable: pruned,
                 isDictionaryHere: found.isDictionaryHere(of: manifest),
-                manifestRequests: environment.transport.totals.requests
+                manifestRequests: environment.transport.totals.requests,
+                referrer: found.referrer
             )
         } catch {
             throw EngineError(.dataInvalid, "the manifest's numbers do not fit: \(error)")

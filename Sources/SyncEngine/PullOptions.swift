@@ -2,6 +2,8 @@
 package struct PullOptions: Sendable {
     /// A path, or an http(s) URL.
     package var manifest: String
+    /// Whether the manifest of a recorded run came from a public address; `nil` when nobody knows.
+    package var manifestIsPublic: Bool?
     /// Where files go; `nil` for `./<project>`.
     package var destination: String?
     /// The session's identifier; `nil` for the manifest's project.

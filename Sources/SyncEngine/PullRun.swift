@@ -264,6 +264,7 @@ struct PullRun {
         let rounds = FetchRounds(
             manifest: manifest,
             baseURL: found.baseURL,
+            referrer: found.referrer,
             environment: environment,
             staging: staging,
             committer: committer,

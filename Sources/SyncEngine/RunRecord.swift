@@ -1,6 +1,7 @@
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncPlugins
 import SyncStore
 
 /// One run in the store: begun, or taken up where another process left it; in the end finished, or given back.
@@ -57,7 +58,9 @@ struct RunRecord {
         _ destination: Destination?,
         _ environment: EngineEnvironment
     ) -> RunStart {
-        let (options, found, terms) = (prepared.options, prepared.found, prepared.options.terms)
+        let (found, terms) = (prepared.found, prepared.options.terms)
+        var options = prepared.options
+        options.manifestIsPublic = found.referrer?.isPublic
         var request = SessionRequest(
             identifier: prepared.session,
             project: found.project,

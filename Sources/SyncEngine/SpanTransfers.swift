@@ -19,6 +19,7 @@ struct SpanTransfers: Sendable {
     let environment: EngineEnvironment
     let objectSize: @Sendable (_ span: Int) -> UInt64
     let reload: Bool
+    let referrer: TransferRequest.Referrer?
 
     private struct State: Sendable {
         var open: Int
@@ -72,15 +73,16 @@ struct SpanTransfers: Sendable {
             limit: planned.range.length,
             priority: plan.spans.count - span,
             reload: reload,
-            patience: environment.patience
+            patience: environment.patience,
+            referrer: referrer
         )
         transport.start(request, sink: sink) { result in
             sink.finish()
             state.change { state in
                 state.open -= 1
                 if case .failure(let error) = result { state.ends[span].error = error }
-                if case .success(let report) = result, urls.indices.contains(report.sourceIndex) {
-                    state.ends[span].url = urls[report.sourceIndex]
+                if case .success(let report) = result, kind.indices.contains(report.sourceIndex) {
+                    state.ends[span].url = kind[report.sourceIndex]
                 }
             }
         }

@@ -8,6 +8,9 @@ enum StoredOptions {
         if let rate = options.rateLimit { words.append("limit_rate=\(rate)") }
         if options.prune { words.append("prune") }
         if options.force { words.append("force") }
+        if let isPublic = options.manifestIsPublic {
+            words.append("manifest_from=\(isPublic ? "public" : "private")")
+        }
         return words.joined(separator: " ")
     }
 
@@ -19,6 +22,8 @@ enum StoredOptions {
             case ("limit_rate", let value?): options.rateLimit = UInt64(value)
             case ("prune", nil): options.prune = true
             case ("force", nil): options.force = true
+            case ("manifest_from", "public"?): options.manifestIsPublic = true
+            case ("manifest_from", "private"?): options.manifestIsPublic = false
             default: break
             }
         }

@@ -32,6 +32,22 @@ public struct TransferRequest: Sendable {
     public var reload: Bool
     /// Longest time to wait while no source can be reached; `nil` to wait as long as the transport's own deadline.
     public var patience: Duration?
+    /// Who names ``urls``, when a server does and not the user: what a redirect from there might not do, they may not.
+    public var referrer: Referrer?
+
+    /// A document that came from a server and names URLs.
+    public struct Referrer: Sendable, Equatable {
+        /// Where it came from, absolute.
+        public var url: String
+        /// Whether it came from a public address; `nil` when nobody knows any more.
+        public var isPublic: Bool?
+
+        /// Makes a referrer; see the properties.
+        public init(url: String, isPublic: Bool?) {
+            self.url = url
+            self.isPublic = isPublic
+        }
+    }
 
     /// Makes a request; see the properties.
     public init(
@@ -44,7 +60,8 @@ public struct TransferRequest: Sendable {
         knownValidator: Validator? = nil,
         priority: Int = 0,
         reload: Bool = false,
-        patience: Duration? = nil
+        patience: Duration? = nil,
+        referrer: Referrer? = nil
     ) {
         self.id = id
         self.urls = urls
@@ -56,6 +73,7 @@ public struct TransferRequest: Sendable {
         self.priority = priority
         self.reload = reload
         self.patience = patience
+        self.referrer = referrer
     }
 }
 
@@ -171,6 +189,8 @@ public struct TransferReport: Sendable {
     public var requests: Int
     /// Body **bytes** received, wasted ones included.
     public var bytesReceived: UInt64
+    /// Whether any of the answers came from a public address; `nil` when the transport cannot tell.
+    public var isPublic: Bool?
 
     /// Makes a report; see the properties.
     public init(
@@ -178,13 +198,15 @@ public struct TransferReport: Sendable {
         sourceIndex: Int,
         currentURL: String,
         requests: Int,
-        bytesReceived: UInt64
+        bytesReceived: UInt64,
+        isPublic: Bool? = nil
     ) {
         self.response = response
         self.sourceIndex = sourceIndex
         self.currentURL = currentURL
         self.requests = requests
         self.bytesReceived = bytesReceived
+        self.isPublic = isPublic
     }
 }
 

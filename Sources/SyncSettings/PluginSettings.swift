@@ -1,5 +1,6 @@
 import SyncModel
 package import SyncPlugins
+package import SyncTransfer
 
 /// Which plugins are used for what on this machine. Manifests and synced trees never name one (V62).
 package struct PluginSettings: Sendable, Equatable {
@@ -8,8 +9,8 @@ package struct PluginSettings: Sendable, Equatable {
         /// A built-in's name, NAME of a `syncagent-plugin-NAME` in ``PluginSettings/directory``, or an absolute path.
         package var plugin: String
         package var point: PluginPoint
-        /// Beginnings of the URLs it is for; empty for all.
-        package var prefixes: [String] = []
+        /// The URLs it is for; of a credential plugin, the origins.
+        package var scope = URLScope.all
         /// Patterns of the paths it is for; empty for all.
         package var include: [String] = []
         /// The events it is for; empty for all.
@@ -82,7 +83,6 @@ extension PluginSettings {
             throw object.fault(node, "point", "missing; one of \(points)")
         }
         var use = Use(plugin: plugin, point: point)
-        use.prefixes = try object.anyTexts("for")
         use.include = try object.anyTexts("include")
         use.events = try object.anyTexts("events")
         func only(_ key: String, _ points: PluginPoint...) throws(SettingsError) {
@@ -90,13 +90,14 @@ extension PluginSettings {
             throw object.fault(found, key, "means nothing for a \(point.rawValue)")
         }
         try only("for", .resolver, .credential, .transport)
+        use.scope = try scope(object, point)
         try only("include", .verifier)
         try only("events", .observer)
-        if point == .transport, use.prefixes.isEmpty {
+        if point == .transport, use.scope == .all {
             throw object.fault(
                 node,
                 "for",
-                "missing; a transport is for URLs that begin so, such as \"ftp://\""
+                "missing; a transport is for some URLs, such as \"https://assets.example.com/\" or \"http:\""
             )
         }
         if let timeout = try object.duration("timeout") { use.timeout = Int(timeout.components.seconds) }
@@ -107,6 +108,27 @@ extension PluginSettings {
             use.settings = json
         }
         return use
+    }
+}
+
+extension PluginSettings {
+    /// The key `for`: origins for a credential plugin, beginnings of URLs for others.
+    private static func scope(_ object: StrictObject, _ point: PluginPoint) throws(SettingsError) -> URLScope
+    {
+        var texts: [String] = []
+        for (text, place) in try object.texts("for", "URLs") ?? [] {
+            do throws(URLError) {
+                _ = try point == .credential ? URLScope.origins([text]) : URLScope.prefixes([text])
+            } catch {
+                throw place.fault("\(redacted(url: text)) is \(error.description)")
+            }
+            texts.append(text)
+        }
+        do throws(URLError) {
+            return try point == .credential ? .origins(texts) : .prefixes(texts)
+        } catch {
+            throw SettingsError(error.description)
+        }
     }
 }
 

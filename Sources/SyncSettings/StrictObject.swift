@@ -168,12 +168,12 @@ struct StrictObject {
     }
 
     /// A number of **bytes**, or a text such as `10MB`.
-    func byteCount(_ key: String) throws(SettingsError) -> UInt64? {
+    func byteCount(_ key: String, mayBeZero: Bool = false) throws(SettingsError) -> UInt64? {
         guard let node = members[key] else { return nil }
         switch node.value {
-        case .integer(let bytes) where bytes > 0: return UInt64(bytes)
+        case .integer(let bytes) where bytes > 0 || mayBeZero && bytes == 0: return UInt64(bytes)
         case .text(let text):
-            if let count = ByteCount(parsing: text), count.bytes > 0 { return count.bytes }
+            if let count = ByteCount(parsing: text), count.bytes > 0 || mayBeZero { return count.bytes }
             throw fault(node, key, "'\(escaped(text))' is not a number of bytes such as \"500K\" or \"10MB\"")
         default: throw wants("a number of bytes such as \"500K\" or \"10MB\"", node, key)
         }

@@ -3,8 +3,9 @@ import SyncTransfer
 /// The keys of a configuration file about transfers.
 enum TransferKeys {
     static let all = [
-        "connections", "connections_per_host", "limit_rate", "max_manifest", "deadline", "connect_timeout", "idle_timeout",
-        "rewrite", "credentials_file", "headers", "proxy", "tls", "http2", "redirects",
+        "connections", "connections_per_host", "limit_rate", "max_manifest", "deadline", "connect_timeout",
+        "idle_timeout", "speed_limit", "speed_time", "rewrite", "credentials_file", "headers", "proxy", "tls",
+        "http2", "redirects",
     ]
     static let proxy = ["url", "user", "password_file", "exceptions"]
     static let tls = ["ca_file", "certificate", "key", "minimum_version"]
@@ -19,6 +20,8 @@ enum TransferKeys {
         settings.deadline = try root.duration("deadline")
         settings.connectTimeout = try root.duration("connect_timeout")
         settings.idleTimeout = try root.duration("idle_timeout")
+        settings.speedLimit = try root.byteCount("speed_limit", mayBeZero: true)
+        settings.speedTime = try root.duration("speed_time")
         settings.credentialsFile = try root.path("credentials_file", base)
         settings.http2 = try root.word("http2")
         for (text, place) in try root.texts("rewrite", "rules \"PREFIX REPLACEMENT\"") ?? [] {

@@ -12,6 +12,9 @@ extension TransferSettings {
         if let deadline { configuration.resourceDeadline = deadline }
         if let connectTimeout { configuration.connectTimeout = connectTimeout }
         if let idleTimeout { configuration.idleTimeout = idleTimeout }
+        if let speedLimit { configuration.speedLimit = speedLimit }
+        // Who lets a server be silent for long does not mean it to be cut off earlier for being slow.
+        configuration.speedTime = speedTime ?? max(configuration.speedTime, configuration.idleTimeout)
         var rules: [RewriteRule] = []
         for text in rewrite {
             do throws(RewriteRule.SyntaxError) {

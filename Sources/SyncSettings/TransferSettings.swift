@@ -20,6 +20,10 @@ package struct TransferSettings: Sendable, Equatable {
     package var connectTimeout: Duration?
     /// Longest time without a byte.
     package var idleTimeout: Duration?
+    /// Least **bytes** a second of an answer; 0 for none.
+    package var speedLimit: UInt64?
+    /// The time over which that is measured.
+    package var speedTime: Duration?
     /// Rules as ``RewriteRule`` reads them, first match wins.
     package var rewrite: [String] = []
     /// Absolute path of a file as ``CredentialsFile`` reads it.
@@ -68,6 +72,8 @@ package struct TransferSettings: Sendable, Equatable {
         result.deadline = deadline ?? lower.deadline
         result.connectTimeout = connectTimeout ?? lower.connectTimeout
         result.idleTimeout = idleTimeout ?? lower.idleTimeout
+        result.speedLimit = speedLimit ?? lower.speedLimit
+        result.speedTime = speedTime ?? lower.speedTime
         result.rewrite += lower.rewrite
         result.credentialsFile = credentialsFile ?? lower.credentialsFile
         result.headers += lower.headers
@@ -136,7 +142,8 @@ package struct ProxySettings: Sendable, Equatable, Codable {
 
 extension TransferSettings: Codable {
     private enum CodingKeys: String, CodingKey {
-        case connections, connectionsPerHost, rateLimit, manifestLimit, deadline, connectTimeout, idleTimeout, rewrite
+        case connections, connectionsPerHost, rateLimit, manifestLimit, deadline, connectTimeout, idleTimeout
+        case speedLimit, speedTime, rewrite
         case credentialsFile, headers, plainProxy, secureProxy, proxyExceptions, authorities, certificate
         case certificateKey, minimumTLS, http2, redirectLimit, downgrade, privateTargets
     }
@@ -162,6 +169,8 @@ extension TransferSettings: Codable {
         try container.encodeIfPresent(deadline, forKey: .deadline)
         try container.encodeIfPresent(connectTimeout, forKey: .connectTimeout)
         try container.encodeIfPresent(idleTimeout, forKey: .idleTimeout)
+        try container.encodeIfPresent(speedLimit, forKey: .speedLimit)
+        try container.encodeIfPresent(speedTime, forKey: .speedTime)
         try container.encode(rewrite, forKey: .rewrite)
         try container.encodeIfPresent(credentialsFile, forKey: .credentialsFile)
         try container.encode(headers, forKey: .headers)

@@ -1,18 +1,6 @@
 import SyncModel
 package import SyncPlugins
 
-/// Which URLs a plugin is asked about.
-package struct URLScope: Sendable, Equatable {
-    /// Beginnings of URLs, such as `https://assets.example.com/`; empty for all.
-    package var prefixes: [String]
-
-    /// All URLs, or those that begin so.
-    package init(_ prefixes: [String] = []) { self.prefixes = prefixes }
-
-    /// Whether a URL is among them.
-    package func covers(_ url: String) -> Bool { prefixes.isEmpty || prefixes.contains { url.hasPrefix($0) } }
-}
-
 /// A resolver and what it is for.
 package struct ConfiguredResolver: Sendable {
     /// As events name it.
@@ -20,7 +8,7 @@ package struct ConfiguredResolver: Sendable {
     package var resolver: any RequestResolver
     package var scope: URLScope
 
-    package init(name: String, resolver: any RequestResolver, scope: URLScope = URLScope()) {
+    package init(name: String, resolver: any RequestResolver, scope: URLScope = .all) {
         self.name = name
         self.resolver = resolver
         self.scope = scope
@@ -34,7 +22,7 @@ package struct ConfiguredCredentialProvider: Sendable {
     package var provider: any CredentialProvider
     package var scope: URLScope
 
-    package init(name: String, provider: any CredentialProvider, scope: URLScope = URLScope()) {
+    package init(name: String, provider: any CredentialProvider, scope: URLScope = .all) {
         self.name = name
         self.provider = provider
         self.scope = scope

@@ -63,6 +63,16 @@ package struct CurlURL: Hashable, Sendable {
         return text[...slash]
     }
 
+    /// Path and query, as they are sent.
+    var target: Substring {
+        let authority = text.index(
+            text.startIndex,
+            offsetBy: origin.scheme.count + 3,
+            limitedBy: text.endIndex
+        )
+        return text[(authority ?? text.endIndex)...].drop { $0 != "/" && $0 != "?" }
+    }
+
     private init(text: String, origin: Origin, path: String, query: String?) {
         self.text = text
         self.origin = origin
@@ -127,4 +137,22 @@ package struct CurlURL: Hashable, Sendable {
 
     /// Most **bytes** of a URL. What common servers and CDNs take at most is 8 to 16 KiB.
     private static let maximumLength = 16_384
+}
+
+extension String {
+    /// Whether a control character comes out of it when it is percent-decoded: a line end or a zero that somebody behind
+    /// a server would take for their own (V27).
+    var hasEncodedControl: Bool {
+        let bytes = Array(utf8)
+        return bytes.indices.dropLast(2).contains { index in
+            guard bytes[index] == UInt8(ascii: "%"), let high = hexadecimal(bytes[index + 1]),
+                let low = hexadecimal(bytes[index + 2])
+            else { return false }
+            return high < 2 || high == 7 && low == 15
+        }
+    }
+
+    private func hexadecimal(_ digit: UInt8) -> UInt8? {
+        UInt8(String(UnicodeScalar(digit)), radix: 16)
+    }
 }

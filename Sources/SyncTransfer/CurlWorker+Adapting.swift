@@ -54,7 +54,7 @@ extension CurlWorker {
         guard exchange.pieces.contains(where: { $0.failures == 0 }) else { return }
         let host = exchange.host
         switch fault?.kind {
-        case .status(429), .status(503), .idle, .broken:
+        case .status(429), .status(503), .idle, .slow, .broken:
             host.adaptive.penalise(now: now)
             standings[host.origin].connections = host.adaptive.proven
         default: break

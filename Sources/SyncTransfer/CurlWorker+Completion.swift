@@ -18,7 +18,8 @@ extension CurlWorker {
                     sourceIndex: transfer.lastSource,
                     currentURL: transfer.lastURL,
                     requests: transfer.requests,
-                    bytesReceived: transfer.bytesReceived
+                    bytesReceived: transfer.bytesReceived,
+                    isPublic: transfer.isFromPublic
                 )
             )
         )

@@ -44,7 +44,7 @@ extension CurlWorker {
         var credential = HostCredential()
         if let kind = configuration.credentials[origin] {
             credential.set(kind)
-        } else if providers.contains(where: { $0.scope.covers(origin.description) }) {
+        } else if providers.contains(where: { $0.scope.covers(origin) }) {
             credential.state = .unasked(refused: nil)
         }
         return credential
@@ -73,7 +73,7 @@ extension CurlWorker {
         timers.insert(
             Timer(at: now + configuration.pluginDeadline, action: .credentialDeadline(origin, number))
         )
-        let asked = providers.filter { $0.scope.covers(request.origin) }
+        let asked = providers.filter { $0.scope.covers(origin) }
         PluginThreads.async { [inbox] in
             inbox.post(.provided(origin, number, asked.credential(for: request)))
         }

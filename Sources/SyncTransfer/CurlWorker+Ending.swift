@@ -22,11 +22,13 @@ extension CurlWorker {
         }
         noteLoad(after: exchange, fault)
 
+        let isPublic = exchange.answeredFromPublic || isPublicByName(exchange)
+        if isPublic { host.isPublic = true }
         for (index, piece) in exchange.pieces.enumerated() where !piece.transfer.hasEnded {
             if !piece.isComplete { piece.sink.interrupted() }
-            if exchange.answeredFromPublic || isPublicByName(exchange) { piece.originIsPublic = true }
+            if isPublic { piece.transfer.isFromPublic = true }
             if exchange.verdict == .redirect {
-                if index == 0 { followRedirect(piece, exchange) } else { enqueue(piece) }
+                if index == 0 { followRedirect(piece, exchange, isPublic: isPublic) } else { enqueue(piece) }
             } else {
                 conclude(piece, of: exchange, fault: fault)
             }
@@ -54,7 +56,7 @@ extension CurlWorker {
         } else if let fault, !(piece.isComplete && exchange.isAccepted && fault.kind != .tooLarge) {
             settle(piece, fault: fault, chain: chain)
         } else if piece.isComplete || piece.end == nil {
-            learn(chain, originIsPublic: piece.originIsPublic)
+            learn(chain)
             end(piece)
         } else if exchange.offset == exchange.bodyEnd,
             piece.position - piece.positionAtFailure >= configuration.retry.progress
@@ -94,13 +96,13 @@ extension CurlWorker {
         if reapable.last !== exchange { reapable.append(exchange) }
     }
 
-    func learn(_ chain: RedirectChain, originIsPublic: Bool) {
+    func learn(_ chain: RedirectChain) {
         guard chain.hops > 0, !chain.isRecalled, let status = chain.firstStatus else { return }
         memory.learn(
             chain.entry,
             isAt: chain.current,
             status: status,
-            originIsPublic: originIsPublic,
+            originIsPublic: chain.isFromPublic,
             life: chain.life,
             now: configuration.clock.unixTime()
         )
@@ -132,8 +134,9 @@ extension CurlWorker {
         exchange.received = 0
     }
 
-    private func followRedirect(_ piece: Piece, _ exchange: Exchange) {
+    private func followRedirect(_ piece: Piece, _ exchange: Exchange, isPublic: Bool) {
         var chain = exchange.plan.chain
+        if isPublic { chain.isFromPublic = true }
         let from = chain.current
         let headers = exchange.headers
         let life = LinkExpiry.life(
@@ -159,7 +162,7 @@ extension CurlWorker {
         switch step {
         case .refuse(let refusal): settle(piece, fault: refusal.fault, chain: exchange.plan.chain)
         case .follow(let target, let rewritten):
-            if rewritten == nil, piece.originIsPublic, isRefusedByName(target) {
+            if rewritten == nil, chain.isFromPublic, isRefusedByName(target) {
                 let detail = "a redirect from a public server to the private address \(target.origin.host)"
                 return settle(piece, fault: Fault(.policy, detail), chain: exchange.plan.chain)
             }
@@ -188,6 +191,27 @@ extension CurlWorker {
             if !resolvers.isEmpty { piece.unresolvedRedirect = headers.status }
             enqueue(piece, isUrgent: true)
         }
+    }
+
+    /// Why a document from a server may not name the first URL of a chain: what a redirect from there would not be
+    /// followed to. What a rule or a resolver of the user's has chosen is the user's own wish.
+    func refusal(of chain: RedirectChain, for transfer: Transfer) -> Fault? {
+        guard let referrer = transfer.referrer, chain.entry == chain.original else { return nil }
+        let entry = chain.entry.origin
+        if referrer.origin.scheme == "https", entry.scheme == "http",
+            !configuration.redirects.downgrade.covers(entry.host)
+        {
+            return Fault(.policy, "the manifest came by https and names http://\(entry.host)")
+        }
+        guard isFromPublic(chain.entry, for: transfer), isRefusedByName(chain.entry) else { return nil }
+        return Fault(.policy, "the manifest of a public server names the private address \(entry.host)")
+    }
+
+    /// Whether a URL is named by a document from a public address: its own host may be private where it always was.
+    func isFromPublic(_ url: CurlURL, for transfer: Transfer) -> Bool {
+        guard let referrer = transfer.referrer else { return false }
+        if url.origin.host == referrer.origin.host { return hosts[referrer.origin]?.isPublic == true }
+        return referrer.isPublic ?? !isLocalByName(referrer.origin.host)
     }
 
     /// A target that is private by its very name is refused before anything connects.

@@ -21,7 +21,7 @@ extension CurlWorker {
             question: question,
             isBoundToVersion: question.first != nil && ifRange(for: piece) != nil,
             chain: chain,
-            mayBeLocal: !piece.originIsPublic || chain.isByRule
+            mayBeLocal: !chain.isFromPublic || chain.isByRule
                 || configuration.redirects.privateTargets.covers(chain.current.origin.host),
             isProxied: isProxied,
             isSmall: isSmall(piece),

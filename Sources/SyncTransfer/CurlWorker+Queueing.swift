@@ -10,7 +10,12 @@ extension CurlWorker {
         guard !piece.transfer.hasEnded else { return }
         if piece.chain == nil { chooseSource(for: piece) }
         if waitsForResolver(piece, priority: priority(of: piece, isUrgent: isUrgent)) { return }
-        let host = host(for: route(of: piece).current.origin)
+        let chain = route(of: piece)
+        if piece.chain == nil, let fault = refusal(of: chain, for: piece.transfer) {
+            piece.transfer.lastURL = chain.current.text
+            return settle(piece, fault: fault, chain: chain)
+        }
+        let host = host(for: chain.current.origin)
         piece.leaveQueue()
         piece.state = .queued
         host.queue.insert(
@@ -39,12 +44,12 @@ extension CurlWorker {
             rewritten: replacement?.url ?? rules.apply(to: original)?.url,
             headers: replacement?.headers ?? []
         )
+        if !chain.isByRule { chain.isFromPublic = isFromPublic(chain.entry, for: piece.transfer) }
         // Resolvers want to see for themselves where a redirect leads.
         if let lesson = memory.lesson(for: chain.entry, now: configuration.clock.unixTime()),
-            !resolvers.contains(where: { $0.scope.covers(lesson.target.text) })
+            !resolvers.contains(where: { $0.scope.covers(lesson.target) })
         {
             chain.recall(lesson)
-            if lesson.originIsPublic { piece.originIsPublic = true }
         }
         return chain
     }

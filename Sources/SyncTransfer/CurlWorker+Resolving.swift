@@ -68,10 +68,15 @@ extension CurlWorker {
                 end <= configuration.clock.unixTime()
             else { return nil }
         }
-        let url = (rules.apply(to: source.url)?.url ?? source.url).text
+        let url = rules.apply(to: source.url)?.url ?? source.url
         guard resolvers.contains(where: { $0.scope.covers(url) }) else { return nil }
         let reason = source.refused.map { ResolverRequest.Reason.expired(status: $0) }
-        return ResolverRequest(url: url, original: source.url.text, range: range, reason: reason ?? .start)
+        return ResolverRequest(
+            url: url.text,
+            original: source.url.text,
+            range: range,
+            reason: reason ?? .start
+        )
     }
 
     /// Lets a piece wait until resolvers have answered, if they must be asked.

@@ -66,7 +66,7 @@ extension CurlWorker {
         returnedScouts = []
         for (piece, chain) in returned {
             guard let key = piece.scoutKey else { continue }
-            learn(chain, originIsPublic: piece.originIsPublic)
+            learn(chain)
             if chain.hops == 0 || !memory.isTaught(key) {
                 scouts.giveUp(on: key)
                 // Whoever waited in vain is the proof that it redirects no more.

@@ -15,7 +15,7 @@ extension CurlWorker {
         }
         piece.lastFault = fault
         let progress = piece.position - min(piece.positionAtFailure, piece.position)
-        if progress >= configuration.retry.progress { piece.failures = 0 }
+        if progress >= leastProgress(despite: fault) { piece.failures = 0 }
         if progress > 0 { piece.refusals = 0 }
         piece.positionAtFailure = piece.position
         let isInterruption = (fault.kind == .broken || fault.kind == .idle) && progress > 0
@@ -46,6 +46,13 @@ extension CurlWorker {
             leaveSource(piece, fault: fault, chain: chain)
         case .fail, .joinOther: fail(piece, fault: fault)
         }
+    }
+
+    /// New **bytes** since the last failure that make it the first one again. What is merely too slow brings some, too.
+    private func leastProgress(despite fault: Fault) -> UInt64 {
+        guard fault.kind == .slow else { return configuration.retry.progress }
+        let slow = Double(configuration.speedLimit) * (configuration.speedTime / .seconds(1))
+        return max(configuration.retry.progress, UInt64(exactly: slow.rounded(.up)) ?? .max)
     }
 
     /// Times in a row that a fresh redirect is asked for when its target refuses: once for a link that has expired,

@@ -101,7 +101,6 @@ extension CurlWorker {
         piece.end = cut
         other.sourceIndex = piece.sourceIndex
         other.askedSource = piece.askedSource
-        other.originIsPublic = piece.originIsPublic
         other.ifRange = piece.ifRange
         other.ifRangeSource = piece.ifRangeSource
         other.chain = chain

@@ -1,4 +1,5 @@
 import CCurl
+import SyncModel
 import SyncPlugins
 
 /// The one thread that talks to libcurl: owns every handle and all state of the transfers.
@@ -143,9 +144,10 @@ final class CurlWorker {
             } else if exchange.isServed, now - exchange.activeAt >= sweepInterval {
                 finish(exchange, result: CURLE_OK)
             } else if exchange.isConnected, now - exchange.activeAt >= configuration.idleTimeout {
-                giveUp(exchange, "no byte for \(configuration.idleTimeout)")
-            } else if exchange.isTrickling(now: now) {
-                giveUp(exchange, "next to nothing for half a minute, while others wait")
+                giveUp(exchange, Fault(.idle, "no byte for \(configuration.idleTimeout)"))
+            }
+            if running[ObjectIdentifier(exchange)] != nil, let fault = slowness(of: exchange) {
+                giveUp(exchange, fault)
             }
         }
         adapt()
@@ -156,8 +158,22 @@ final class CurlWorker {
         inbox.publish(standings.records)
     }
 
-    private func giveUp(_ exchange: Exchange, _ reason: String) {
-        exchange.fault = exchange.fault ?? Fault(.idle, reason)
+    /// What is wrong with an exchange that brings next to nothing: it holds its slot, or the run, for days (V50).
+    ///
+    /// On a link where all are slow nobody is too slow: that would only break what works (F052). So the run as a whole
+    /// has to be slow, or the others far faster.
+    private func slowness(of exchange: Exchange) -> Fault? {
+        let (limit, total) = (Double(configuration.speedLimit), counters.totals.bytesReceived)
+        guard limit > 0,
+            let (rate, all) = exchange.takeRates(total: total, over: configuration.speedTime, now: now),
+            rate < limit, all < limit || rate * 16 < all / Double(running.count)
+        else { return nil }
+        let (least, time) = (ByteCount(configuration.speedLimit), configuration.speedTime)
+        return Fault(.slow, "less than \(least) a second for \(time)")
+    }
+
+    private func giveUp(_ exchange: Exchange, _ fault: Fault) {
+        exchange.fault = exchange.fault ?? fault
         finish(exchange, result: CURLE_OPERATION_TIMEDOUT)
     }
 

@@ -70,8 +70,9 @@ final class Exchange {
     private(set) var rate = 0.0
     private var ratedAt: Duration?
 
-    private var windowStart: Duration
-    private var windowBytes: UInt64 = 0
+    /// Since when its speed is measured, with the **bytes** of it and of all exchanges at that time; `nil` while there
+    /// is no answer, and after a pause.
+    private var window: (start: Duration, own: UInt64, all: UInt64)?
 
     private var collector: HeaderCollector
     private unowned let worker: CurlWorker
@@ -84,7 +85,6 @@ final class Exchange {
         self.plan = plan
         self.worker = worker
         activeAt = plan.startedAt
-        windowStart = plan.startedAt
         lead = piece.transfer
         pieces = [piece]
         collector = HeaderCollector(
@@ -95,19 +95,21 @@ final class Exchange {
         throttle = worker.throttle
     }
 
-    /// Whether it holds its slot for next to nothing while others wait for it and fare much better (V50).
+    /// The speeds since its answer began or the last window ended, once that is long enough ago; pauses begin it anew.
     ///
-    /// On a link where all are slow nobody trickles: that would only break what works (F052).
-    func isTrickling(now: Duration) -> Bool {
-        let time = now - windowStart
-        guard time >= .seconds(30) else { return false }
-        let rate = Double(bodyBytes - windowBytes) / (time / .seconds(1))
-        windowStart = now
-        windowBytes = bodyBytes
-        guard rate < 1024, !isPaused, !isThrottled, !host.queue.isEmpty, host.running > 0 else {
-            return false
+    /// - Parameter total: Body **bytes** of all exchanges so far.
+    /// - Returns: **Bytes** a second: its own, and those of all exchanges together.
+    func takeRates(total: UInt64, over time: Duration, now: Duration) -> (own: Double, all: Double)? {
+        guard let begun = window, !isPaused, !isThrottled else {
+            window = nil
+            // The first activity is the connection.
+            if activity > 1, !isPaused, !isThrottled { window = (now, bodyBytes, total) }
+            return nil
         }
-        return host.goodput / Double(host.running) > 16 * 1024
+        guard now - begun.start >= time else { return nil }
+        window = (now, bodyBytes, total)
+        let seconds = (now - begun.start) / .seconds(1)
+        return (Double(bodyBytes - begun.own) / seconds, Double(total - begun.all) / seconds)
     }
 
     /// Notes how much has come since the last time.
@@ -269,11 +271,13 @@ final class Exchange {
         }
         guard throttle.take(bytes.count) else {
             isThrottled = true
+            window = nil
             return Int(CURL_WRITEFUNC_PAUSE)
         }
         guard deliver(bytes) else {
             throttle.giveBack(bytes.count)
             isPaused = true
+            window = nil
             return Int(CURL_WRITEFUNC_PAUSE)
         }
         count(bytes.count)

@@ -9,6 +9,8 @@ package struct Fault: Error, Equatable, Sendable {
         case unreachable
         /// Reached, then no byte for the idle time.
         case idle
+        /// Bytes come, and fewer than the least speed that is wanted.
+        case slow
         /// Reset, closed early, or an HTTP/2 stream ended.
         case broken
         /// The peer cannot be trusted or speaks no allowed version.
@@ -83,7 +85,7 @@ package struct Fault: Error, Equatable, Sendable {
         case .tls where detail.contains("not yet valid"): "is this machine's clock right?"
         case .tls where detail.contains("expired"):
             "its owner has to renew it; is this machine's clock right?"
-        case .policy where detail.hasPrefix("a redirect from https"):
+        case .policy where detail.contains(" https "):
             "if that is meant, --allow-redirect-downgrade HOST"
         case .policy where detail.contains("private address"):
             "if that is meant, --allow-private-redirect HOST"
@@ -95,7 +97,7 @@ package struct Fault: Error, Equatable, Sendable {
     package var code: TransferError.Code {
         switch kind {
         case .unreachable: .unreachable
-        case .idle: .timedOut
+        case .idle, .slow: .timedOut
         case .broken, .malformed, .unwantedForm, .wrongRange, .otherSize, .captivePortal, .rewound,
             .superseded, .noRanges:
             .badAnswer

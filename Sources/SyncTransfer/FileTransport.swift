@@ -1,4 +1,6 @@
 import CPosix
+import Glibc
+import SyncModel
 package import SyncPlugins
 import Synchronization
 
@@ -59,14 +61,18 @@ package final class FileTransport: Transport {
         func failed(_ code: TransferError.Code, _ detail: String) -> Result<TransferReport, TransferError> {
             .failure(TransferError(code: code, url: url, detail: detail))
         }
-        let path = String(url.dropFirst("file://".count))
-        let raw = sa_openat(AT_FDCWD, path, O_RDONLY, 0)
+        guard let name = path(ofFileURL: url) else { return failed(.misuse, "not the URL of a file") }
+        // What stands there may be a FIFO that nobody writes to, or a device.
+        let raw = (name.map(CChar.init(bitPattern:)) + [0]).withUnsafeBufferPointer {
+            sa_openat(AT_FDCWD, $0.baseAddress, O_RDONLY | O_NONBLOCK, 0)
+        }
         guard raw >= 0 else { return failed(.badStatus(404), String(cString: strerror(sa_errno()))) }
         defer { close(raw) }
         var status = stat()
         guard fstat(raw, &status) == 0, let size = UInt64(exactly: status.st_size) else {
             return failed(.badAnswer, String(cString: strerror(sa_errno())))
         }
+        guard status.st_mode & S_IFMT == S_IFREG else { return failed(.badAnswer, "not a regular file") }
         if let expected = request.objectSize, expected != size {
             return failed(.badAnswer, "has \(size) bytes, the manifest says \(expected)")
         }

@@ -16,6 +16,8 @@ final class HostState {
     var unreachableSince: Duration?
     /// Why the last of them failed.
     var lastFault: Fault?
+    /// Whether it has answered from a public address.
+    var isPublic = false
     /// Whether it has an entry among those that may start.
     var isListed = false
     /// What to show here, and how far asking for it has come.

@@ -36,6 +36,8 @@ package struct RedirectChain: Equatable, Sendable {
     package private(set) var firstStatus: Int?
     /// Whether a rule of the user's chose ``current``: then it is not held against the policies.
     package private(set) var isByRule = false
+    /// Whether what led to ``current`` came from a public address: an answer, or the document that names ``original``.
+    package var isFromPublic = false
     /// Whether ``current`` came from what an earlier request learnt.
     package private(set) var isRecalled = false
     /// For how many **seconds** the chain may be used again; the shortest of its hops.
@@ -92,6 +94,7 @@ package struct RedirectChain: Equatable, Sendable {
         firstStatus = lesson.status
         isByRule = false
         isRecalled = true
+        if lesson.originIsPublic { isFromPublic = true }
         hops = 1
     }
 
@@ -114,6 +117,9 @@ package struct RedirectChain: Equatable, Sendable {
     ) -> Step {
         guard hops < policy.limit else { return .refuse(.tooMany(limit: policy.limit)) }
         guard let location, !location.isEmpty else { return .refuse(.badLocation("no Location header")) }
+        guard !location.hasEncodedControl else {
+            return .refuse(.badLocation("a URL with a percent-encoded control character"))
+        }
         let target: CurlURL
         do {
             target = try current.joined(location)

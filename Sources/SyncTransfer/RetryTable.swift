@@ -40,6 +40,7 @@ package enum RetryTable {
         switch kind {
         case .unreachable: .waitForConnectivity  // Networks come back; offline, NXDOMAIN is normal (F046).
         case .idle: .again  // The path is dead, the next connection need not be (F050).
+        case .slow: .again  // Another source, or another path to this one, need not be (F037).
         case .broken: .again  // What came is kept; the rest is asked for (F004 … F008, F033).
         case .tls: .nextSource  // The same certificate is shown next time (F055).
         case .proxyAuthentication: .fail  // The same credentials are refused next time (F054).

@@ -4,7 +4,7 @@
 package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
     /// What it is for.
     package enum Pattern: Sendable, Equatable {
-        /// URLs that begin so.
+        /// URLs that begin so; scheme, host and port of one that has them are compared as an origin.
         case prefix(String)
         /// URLs in which this regular expression matches somewhere; the first match is replaced.
         case expression(String)
@@ -39,6 +39,9 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
             }
         } else {
             pattern = .prefix(from)
+            if case .failure(let error) = RewriteRules.Prefix.read(from) {
+                throw SyntaxError(description: "not the beginning of a URL: \(error.description)")
+            }
         }
         replacement = to
     }
@@ -54,13 +57,59 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
 
 /// Rules in their order, ready for use. Belongs to one thread: `Regex` is not `Sendable`.
 package struct RewriteRules {
-    private let rules: [(rule: RewriteRule, expression: Regex<AnyRegexOutput>?)]
+    private let rules: [(rule: RewriteRule, matcher: Matcher)]
+
+    private enum Matcher {
+        /// The origin is the replacement's, where it has a whole one: what follows the prefix may not lengthen its host.
+        case prefix(Prefix, Origin?)
+        case expression(Regex<AnyRegexOutput>)
+        case nothing
+    }
+
+    /// The beginning of a URL.
+    enum Prefix {
+        /// An origin, and the beginning of what follows it, as written.
+        case origin(Origin, rest: Substring)
+        /// Less than an origin, such as `https://`.
+        case text(String)
+
+        /// - Returns: A failure for an http or https URL whose host or port libcurl refuses.
+        static func read(_ text: String) -> Result<Prefix, URLError> {
+            let parts = text.split(separator: "://", maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2, ["http", "https"].contains(parts[0].lowercased()) else {
+                return .success(.text(text))
+            }
+            let authority = parts[1].prefix { !"/?#".contains($0) }
+            guard !authority.isEmpty else { return .success(.text(text)) }
+            return Result { () throws(URLError) in
+                .origin(
+                    try CurlURL("\(parts[0])://\(authority)/").origin,
+                    rest: parts[1][authority.endIndex...]
+                )
+            }
+        }
+
+        /// What follows this beginning in a URL; `nil` when it begins otherwise.
+        func rest(of url: CurlURL) -> Substring? {
+            switch self {
+            case .text(let text): return url.text.hasPrefix(text) ? url.text.dropFirst(text.count) : nil
+            case .origin(let origin, let rest):
+                guard origin == url.origin, url.target.hasPrefix(rest) else { return nil }
+                return url.target.dropFirst(rest.count)
+            }
+        }
+    }
 
     /// Prepares the rules.
     package init(_ rules: [RewriteRule]) {
+        // What cannot be read was refused when the rule was made.
         self.rules = rules.map { rule in
-            guard case .expression(let text) = rule.pattern else { return (rule, nil) }
-            return (rule, try? Regex(text))  // Read once before, when the rule was made.
+            switch rule.pattern {
+            case .prefix(let text):
+                guard let prefix = try? Prefix.read(text).get() else { return (rule, .nothing) }
+                return (rule, .prefix(prefix, (try? CurlURL(rule.replacement))?.origin))
+            case .expression(let text): return (rule, (try? Regex(text)).map { .expression($0) } ?? .nothing)
+            }
         }
     }
 
@@ -68,24 +117,23 @@ package struct RewriteRules {
     ///
     /// - Returns: The URL, and the rule's place from 1.
     package func apply(to url: CurlURL) -> (url: CurlURL, rule: Int)? {
-        for (index, (rule, expression)) in rules.enumerated() {
-            guard let text = rewritten(url.text, by: rule, expression), text != url.text else { continue }
+        for (index, (rule, matcher)) in rules.enumerated() {
+            guard let text = rewritten(url, by: rule, matcher), text != url.text else { continue }
             // A rule that makes no URL does nothing.
-            if let target = try? CurlURL(text) { return (target, index + 1) }
+            guard let target = try? CurlURL(text) else { continue }
+            if case .prefix(_, let origin?) = matcher, origin != target.origin { continue }
+            return (target, index + 1)
         }
         return nil
     }
 
-    private func rewritten(
-        _ text: String,
-        by rule: RewriteRule,
-        _ expression: Regex<AnyRegexOutput>?
-    ) -> String? {
-        switch rule.pattern {
-        case .prefix(let prefix):
-            return text.hasPrefix(prefix) ? rule.replacement + text.dropFirst(prefix.count) : nil
-        case .expression:
-            guard let expression, let match = try? expression.firstMatch(in: text) else { return nil }
+    private func rewritten(_ url: CurlURL, by rule: RewriteRule, _ matcher: Matcher) -> String? {
+        switch matcher {
+        case .nothing: return nil
+        case .prefix(let prefix, _): return prefix.rest(of: url).map { rule.replacement + $0 }
+        case .expression(let expression):
+            let text = url.text
+            guard let match = try? expression.firstMatch(in: text) else { return nil }
             return text[..<match.range.lowerBound] + fill(rule.replacement, match.output)
                 + text[match.range.upperBound...]
         }

@@ -9,7 +9,7 @@ package final class RoutedTransport: Transport {
     private let owners = Mutex<[TransferID: Int]>([:])
 
     /// - Parameters:
-    ///   - routes: Asked in this order; a scope without prefixes is for all URLs.
+    ///   - routes: Asked in this order; ``URLScope/all`` is for all URLs.
     ///   - others: For URLs that no route is for.
     package init(_ routes: [(scope: URLScope, transport: any Transport)], others: any Transport) {
         self.routes = routes

@@ -16,6 +16,10 @@ final class Transfer {
     var lastHead = ResponseHead(status: 0)
     var lastURL = ""
     var lastSource = 0
+    /// Who names its URLs; `nil` for the user.
+    let referrer: (origin: Origin, isPublic: Bool?)?
+    /// Whether any of its answers came from a public address.
+    var isFromPublic = false
     var error: TransferError?
     var hasEnded = false
 
@@ -26,6 +30,9 @@ final class Transfer {
     ) {
         self.request = request
         self.deadline = deadline
+        referrer = request.referrer.flatMap { referrer in
+            (try? CurlURL(referrer.url)).map { ($0.origin, referrer.isPublic) }
+        }
         self.completion = completion
     }
 
@@ -91,8 +98,6 @@ final class Piece {
     var scoutKey: String?
     /// Whether it has waited for what another finds out.
     var hasWaited = false
-    /// Whether a request of the chain was answered from a public address.
-    var originIsPublic = false
     /// Attempts in a row without progress.
     var failures = 0
     /// Refusals in a row by what a redirect led to.

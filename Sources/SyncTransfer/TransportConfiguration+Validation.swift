@@ -12,6 +12,7 @@ extension TransportConfiguration {
         try check(initialConnections >= 1, "at least one connection is needed to begin with")
         try check(rateLimit != 0, "a rate limit of 0 bytes a second would never end; leave it out for none")
         try check(connectTimeout > .zero && idleTimeout > .zero, "timeouts must be above zero")
+        try check(speedTime > .zero, "the time over which the speed is measured must be above zero")
         try check(retry.attempts >= 1, "at least one attempt is needed")
         try check((1...50).contains(redirects.limit) || redirects.limit == 0, "redirects must be 0 to 50")
         try check((1024...(10 << 20)).contains(bufferSize), "the buffer must have 1 KiB to 10 MiB")

@@ -20,6 +20,11 @@ package struct TransportConfiguration: Sendable {
     package var connectTimeout: Duration = .seconds(30)
     /// Longest time without a byte (S56). A paused transfer is not idle.
     package var idleTimeout: Duration = .seconds(60)
+    /// Least **bytes** a second of an answer, on average over ``speedTime``; 0 for none. What is paused, and what only
+    /// shares a slow link with others, is not too slow. As `CURLOPT_LOW_SPEED_LIMIT`.
+    package var speedLimit: UInt64 = 1024
+    /// The time over which ``speedLimit`` is measured. As `CURLOPT_LOW_SPEED_TIME`.
+    package var speedTime: Duration = .seconds(60)
     /// Longest time from the start of a transfer to its end, waiting included (S56).
     package var resourceDeadline: Duration = .seconds(7 * 86_400)
     /// Attempts and the waits between them.

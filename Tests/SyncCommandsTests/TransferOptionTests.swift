@@ -28,6 +28,7 @@ struct TransferOptionTests {
             "--tls-min", "1.3", "--http2", "whole", "--allow-redirect-downgrade", "A",
             "--allow-redirect-downgrade",
             "b", "--allow-private-redirect", "all", "--connect-timeout", "5s", "--idle-timeout", "2m",
+            "--speed-limit", "4K", "--speed-time", "30s",
             "--max-redirects", "0", "--connections", "8", "--limit-rate", "1K", "--deadline", "1h",
         ]).said
         var wanted = TransferSettings()
@@ -45,6 +46,8 @@ struct TransferOptionTests {
         wanted.privateTargets = .all
         wanted.connectTimeout = .seconds(5)
         wanted.idleTimeout = .seconds(120)
+        wanted.speedLimit = 4096
+        wanted.speedTime = .seconds(30)
         wanted.redirectLimit = 0
         wanted.connections = 8
         wanted.connectionsPerHost = 8
@@ -74,6 +77,7 @@ struct TransferOptionTests {
             (["--allow-redirect-downgrade", ""], "--allow-redirect-downgrade"),
             (["--connect-timeout", "0"], "--connect-timeout"),
             (["--idle-timeout", "soon"], "--idle-timeout"),
+            (["--speed-limit", "slow"], "--speed-limit"), (["--speed-time", "0"], "--speed-time"),
             (["--config", "c", "--no-config"], "--config and --no-config exclude each other."),
             (["--credentials", ""], "--credentials: a path is wanted, not an empty text."),
         ]

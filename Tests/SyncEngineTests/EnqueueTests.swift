@@ -1,6 +1,7 @@
 import Foundation
 import SyncEngine
 import SyncModel
+import SyncPlugins
 import SyncStore
 import SyncTestKit
 import Testing
@@ -60,6 +61,37 @@ struct EnqueueTests {
         let again = try engine.enqueue(try engine.prepare(options))
         #expect(again.isContinued && again.run.identifier == begun.run.identifier)
         #expect(try rows() == [1, 1, 1, 1, 0, 0])
+    }
+
+    @Test(
+        "Whoever works on a run later knows whether its manifest came from a public address [V29]",
+        arguments: [true, false, nil] as [Bool?]
+    )
+    func origin(isPublic: Bool?) throws {
+        var tree = AssetTree()
+        tree.addFile("a", size: 5_000, seed: 1)
+        let set = try scene.publish(tree)
+        scene.transport.answer(fromPublic: isPublic)
+        let engine = scene.engine()
+        let begun = try engine.enqueue(try engine.prepare(scene.options()))
+        scene.transport.answer(fromPublic: nil)
+        let manifests = scene.transport.asked.count
+        #expect(try engine.work(on: begun.run, stateDirectory: scene.root.path("state")).status == .done)
+        let pack = try #require(set.packs.first)
+        let referrer = TransferRequest.Referrer(url: Scene.base + "manifest.json", isPublic: isPublic)
+        #expect(scene.transport.referrer(of: Scene.base + pack.name) == referrer)
+        #expect(scene.transport.asked.count == manifests + 1, "the manifest is not asked for again")
+
+        // A manifest of this machine is nobody's word but the user's.
+        scene.transport.forget()
+        try scene.root.write(set.manifest, to: "site/manifest.json")
+        scene.transport.serve(pack.bytes, at: "file://\(scene.root.path("site"))/\(pack.name)")
+        let outcome = try scene.pull(manifest: scene.root.path("site/manifest.json")) {
+            $0.destination = scene.root.path("other")
+            $0.session = "other"
+        }
+        #expect(outcome.status == .done)
+        #expect(outcome.requests.allSatisfy { scene.transport.referrer(of: $0.url) == nil })
     }
 
     @Test("Whatever is wrong with a request, nothing of it is recorded [S64 S65]")

@@ -33,6 +33,8 @@ final class MemoryTransport: Transport {
         var answers: [String: [Answer]] = [:]
         var queue: [Job] = []
         var asked: [Asked] = []
+        var referrers: [String: TransferRequest.Referrer] = [:]
+        var isPublic: Bool?
         var blamed: [String] = []
         var resumed: Set<TransferID> = []
         var cancelled: Set<TransferID> = []
@@ -57,6 +59,9 @@ final class MemoryTransport: Transport {
     /// Serves bytes at a URL.
     func serve(_ bytes: [UInt8], at url: String) { state.withLock { $0.objects[url] = bytes } }
 
+    /// What is served at a URL.
+    func object(at url: String) -> [UInt8]? { state.withLock { $0.objects[url] } }
+
     /// Serves nothing at a URL any more.
     func remove(_ url: String) { state.withLock { $0.objects[url] = nil } }
 
@@ -68,6 +73,12 @@ final class MemoryTransport: Transport {
 
     /// Every request so far.
     var asked: [Asked] { state.withLock(\.asked) }
+
+    /// Who named a URL that was asked; `nil` for the user.
+    func referrer(of url: String) -> TransferRequest.Referrer? { state.withLock { $0.referrers[url] } }
+
+    /// Whether answers come from a public address; `nil` says nothing.
+    func answer(fromPublic isPublic: Bool?) { state.withLock { $0.isPublic = isPublic } }
 
     /// URLs that were blamed.
     var blamed: [String] { state.withLock(\.blamed) }
@@ -148,6 +159,7 @@ final class MemoryTransport: Transport {
         if state.withLock({ $0.cancelled.contains(request.id) }) { return failed(.cancelled) }
         let (object, answer) = state.withLock { state -> ([UInt8]?, Answer?) in
             state.asked.append(Asked(url: url, range: request.range, reload: request.reload))
+            state.referrers[url] = request.referrer
             state.totals.requests += 1
             let scripted = state.answers[url]?.isEmpty == false ? state.answers[url]?.removeFirst() : nil
             return (state.objects[url], scripted)
@@ -164,7 +176,7 @@ final class MemoryTransport: Transport {
         )
         if request.knownValidator?.etag == etag {
             head.status = 304
-            return .success(report(head, index, url, 0))
+            return .success(report(head, index, url, 0, state))
         }
         var wanted = request.range ?? 0..<UInt64(bytes.count)
         if request.range != nil { head.status = 206 }
@@ -186,7 +198,7 @@ final class MemoryTransport: Transport {
             state.wait { $0.cancelled.contains(request.id) ? true : nil }
             return failed(.cancelled)
         }
-        return .success(report(head, index, url, wanted.length))
+        return .success(report(head, index, url, wanted.length, state))
     }
 
     /// Sends a range piece by piece; waits while the sink has paused.
@@ -217,10 +229,21 @@ final class MemoryTransport: Transport {
         return nil
     }
 
-    private static func report(_ head: ResponseHead, _ index: Int, _ url: String, _ count: UInt64)
-        -> TransferReport
-    {
-        TransferReport(response: head, sourceIndex: index, currentURL: url, requests: 1, bytesReceived: count)
+    private static func report(
+        _ head: ResponseHead,
+        _ index: Int,
+        _ url: String,
+        _ count: UInt64,
+        _ state: Monitor<State>
+    ) -> TransferReport {
+        TransferReport(
+            response: head,
+            sourceIndex: index,
+            currentURL: url,
+            requests: 1,
+            bytesReceived: count,
+            isPublic: state.withLock(\.isPublic)
+        )
     }
 
     private static func etag(_ bytes: [UInt8]) -> String {

@@ -52,6 +52,26 @@ struct WrongBytesTests {
         #expect(scene.transport.blamed == [pack.url])
     }
 
+    @Test("Of web mirrors with a local pack between them the one that lied is blamed [S128 F043]")
+    func blamed() throws {
+        let tree = Self.tree()
+        let pack = try onePack(tree)
+        let manifest = try #require(scene.transport.object(at: Scene.base + "manifest.json"))
+        let (away, liar) = ("http://away.test/p", "http://liar.test/p")
+        let text = String(decoding: manifest, as: UTF8.self)
+            .replacing(
+                "\"url\":\"\(pack.name)\"",
+                with: "\"urls\":[\"\(away)\",\"\(pack.name)\",\"\(liar)\"]"
+            )
+        try #require(text.contains(liar), "\(text.prefix(400))")
+        try scene.root.write(Array(text.utf8), to: "manifest.json")
+        scene.transport.script(liar, .bytes(flipped(pack.bytes, at: pack.bytes.count / 2)))
+        scene.transport.serve(pack.bytes, at: liar)
+        let outcome = try scene.pull(manifest: scene.root.path("manifest.json"))
+        #expect(outcome.status == .done)
+        #expect(scene.transport.blamed == [liar])
+    }
+
     @Test(
         "A file whose bytes stay wrong fails by name, and every other file is in place [S128 F043]",
         arguments: [Codec.identity, .zstd]

@@ -19,7 +19,7 @@ struct ConfigurationFileTests {
             // JSON5: comments, trailing commas, keys without quotes, single quotes.
             {
               connections: 8, "connections_per_host": 4, limit_rate: "1.5MB", deadline: "6h",
-              connect_timeout: 10, idle_timeout: '90s',
+              connect_timeout: 10, idle_timeout: '90s', speed_limit: "2K", speed_time: 30,
               rewrite: ["https://a.example/ https://b.example/", "~^http://(.*)$ https://$1",],
               credentials_file: "credentials",
               headers: ["X-Key: value", "@headers.txt"],
@@ -41,6 +41,7 @@ struct ConfigurationFileTests {
         #expect(settings.deadline == .seconds(21_600))
         #expect(settings.connectTimeout == .seconds(10))
         #expect(settings.idleTimeout == .seconds(90))
+        #expect(settings.speedLimit == 2048 && settings.speedTime == .seconds(30))
         #expect(settings.rewrite == ["https://a.example/ https://b.example/", "~^http://(.*)$ https://$1"])
         #expect(settings.credentialsFile == "/etc/x/credentials")
         #expect(settings.headers == [.line("X-Key: value"), .file("/etc/x/headers.txt")])
@@ -65,7 +66,8 @@ struct ConfigurationFileTests {
         "Accepted",
         arguments: [
             "{}", " { } // nothing", "/* a\n b */{}", "\u{FEFF}{}", "{connections:0x10}", "{connections:+8,}",
-            "{connections:4.0}", "{limit_rate:65536}", "{tls:{minimum_version:1.3}}", "{proxy:{url:''}}",
+            "{connections:4.0}", "{limit_rate:65536}", "{speed_limit:0}", "{speed_limit:'0'}",
+            "{tls:{minimum_version:1.3}}", "{proxy:{url:''}}",
             "{proxy:{exceptions:['*']}}", "{proxy:{url:'socks5h://h:1'}}", "{rewrite:[]}", "{hooks:{}}",
             "{redirects:{allow_private:['::1','[::2]','10.0.0.1']}}", "{headers:['Accept: */*']}",
             "{idle_timeout:'\\x39\\u0030s'}", "{deadline:'9\\\n0s'}",
@@ -259,6 +261,7 @@ struct ExampleTests {
         #expect(settings.connections == 64 && settings.connectionsPerHost == 16)
         #expect(settings.rateLimit == 10_000_000 && settings.deadline == .seconds(21_600))
         #expect(settings.connectTimeout == .seconds(30) && settings.idleTimeout == .seconds(60))
+        #expect(settings.speedLimit == 1024 && settings.speedTime == .seconds(60))
         #expect(settings.rewrite.count == 2 && settings.headers.count == 2)
         #expect(settings.inlineSecrets.isEmpty, "anyone may read the example")
         #expect(settings.credentialsFile != nil && settings.secureProxy?.passwordFile != nil)

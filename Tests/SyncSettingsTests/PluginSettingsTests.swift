@@ -1,5 +1,6 @@
 import SyncPlugins
 import SyncSettings
+import SyncTransfer
 import Testing
 
 @Suite("Plugins in a configuration file", .timeLimit(.minutes(1)))
@@ -23,7 +24,8 @@ struct PluginSettingsTests {
         #expect(plugins.directory == "/etc/x/plugins")
         #expect(plugins.uses.map(\.point) == [.resolver, .verifier, .observer, .condition])
         #expect(plugins.uses.map(\.name) == ["presign", "png", "chat", "vpn"])
-        #expect(plugins.uses[0].prefixes == ["https://a.example/"] && plugins.uses[0].timeout == 5)
+        let scope = try URLScope.prefixes(["https://a.example/"])
+        #expect(plugins.uses[0].scope == scope && plugins.uses[0].timeout == 5)
         #expect(
             plugins.uses[0].settings
                 == "{\"key\":\"k\",\"list\":[1,2.5,true,null],\"text\":\"a\\\"b\"}"
@@ -44,6 +46,23 @@ struct PluginSettingsTests {
             ("{ plugin: 'a', point: 'verifier', for: ['x'] }", "for: means nothing for a verifier"),
             ("{ plugin: 'a', point: 'hook', events: ['x'] }", "events: means nothing for a hook"),
             ("{ plugin: 'a', point: 'transport' }", "plugins.use[0].for: missing"),
+            (
+                "{ plugin: 'a', point: 'resolver', for: ['a.example'] }",
+                "for[0]: a.example is not the beginning of a URL"
+            ),
+            (
+                "{ plugin: 'a', point: 'transport', for: ['ftp://a/'] }",
+                "for[0]: ftp://a/ is not the beginning"
+            ),
+            (
+                "{ plugin: 'a', point: 'credential', for: ['https://a.example', 'https://a.example/x/'] }",
+                "for[1]: https://a.example/x/ is not an origin; write https://host"
+            ),
+            (
+                "{ plugin: 'a', point: 'credential', for: ['https://u:canary@a/'] }",
+                "for[0]: https://a/ is not an origin"
+            ),
+            ("{ plugin: 'a', point: 'credential', for: [''] }", "for[0]: an empty text was found"),
             ("{ plugin: 'a', point: 'hook', settings: [] }", "settings: an object"),
             ("{ plugin: 'a', point: 'hook', settings: { a: Infinity } }", "what JSON has"),
             ("{ plugin: 'a', point: 'hook', setting: {} }", "did you mean “settings”?"),

@@ -26,6 +26,7 @@ struct TransferSettingsTests {
         var lower = TransferSettings()
         lower.connectTimeout = .seconds(2)
         lower.idleTimeout = .seconds(3)
+        (upper.speedLimit, lower.speedLimit, lower.speedTime) = (1, 2, .seconds(4))
         lower.rewrite = ["c d"]
         lower.headers = [.line("Y: 2")]
         lower.downgrade = .hosts(["b"])
@@ -34,6 +35,7 @@ struct TransferSettingsTests {
         lower.setProxy(ProxySettings(url: "http://p:1"))
         let both = upper.over(lower)
         #expect(both.connectTimeout == .seconds(1) && both.idleTimeout == .seconds(3))
+        #expect(both.speedLimit == 1 && both.speedTime == .seconds(4))
         #expect(both.rewrite == ["a b", "c d"] && both.headers == [.line("X: 1"), .line("Y: 2")])
         #expect(both.downgrade == .hosts(["a", "b"]) && both.privateTargets == .all)
         #expect(
@@ -130,6 +132,8 @@ struct TransferSettingsTests {
         settings.deadline = .seconds(5)
         settings.connectTimeout = .seconds(6)
         settings.idleTimeout = .seconds(7)
+        settings.speedLimit = 0
+        settings.speedTime = .seconds(8)
         settings.rewrite = ["a b", "c d"]
         settings.authorities = "/ca"
         settings.certificate = "/c"
@@ -143,6 +147,7 @@ struct TransferSettingsTests {
         #expect(result.rateLimit == 1000)
         #expect(result.resourceDeadline == .seconds(5))
         #expect(result.connectTimeout == .seconds(6) && result.idleTimeout == .seconds(7))
+        #expect(result.speedLimit == 0 && result.speedTime == .seconds(8))
         #expect(result.rewriteRules.map(\.description) == ["a b", "c d"])
         #expect(result.tls.authorities == "/ca" && result.tls.certificate == "/c" && result.tls.key == "/k")
         #expect(result.tls.minimumVersion == .tls13 && result.http2 == .always)
@@ -150,5 +155,9 @@ struct TransferSettingsTests {
         #expect(result.redirects.downgrade == .all && result.redirects.privateTargets == .hosts(["h"]))
         let untouched = try configuration(TransferSettings())
         #expect(untouched.idleTimeout == .seconds(60) && untouched.redirects == RedirectPolicy())
+        #expect(untouched.speedLimit == 1024 && untouched.speedTime == .seconds(60))
+        var patient = TransferSettings()
+        patient.idleTimeout = .seconds(600)
+        #expect(try configuration(patient).speedTime == .seconds(600))
     }
 }

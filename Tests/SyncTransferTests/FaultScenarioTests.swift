@@ -147,6 +147,69 @@ struct FaultScenarioTests {
         #expect(try await bench.failure(bench.start(ServedObject([]))).code == .badStatus(404))
     }
 
+    @Test("What trickles alone is asked again, a few times, at another source first [F037 V50]")
+    func tooSlow() async throws {
+        let bench = try Bench {
+            $0.speedTime = .milliseconds(200)
+            $0.retry.attempts = 3
+            $0.idleTimeout = .seconds(15)
+        }
+        bench.server.script("/a", .object(object).dripping(1, every: .milliseconds(20)))
+        let error = try await bench.failure(bench.start(object))
+        #expect(error.code == .timedOut && error.detail.contains("less than 1.00 KiB a second"), "\(error)")
+        #expect(error.requests == 3)
+        bench.server.serve(object, at: "/b")
+        let urls = [bench.server.url("/a"), bench.server.url("/b")]
+        let report = try await bench.deliver(object, from: urls)
+        #expect(report.sourceIndex == 1)
+        // A head is slow, too.
+        bench.server.script("/c", .object(object).withInterimAnswers(3).dripping(4, every: .milliseconds(30)))
+        let head = try await bench.failure(bench.start(object, from: [bench.server.url("/c")]))
+        #expect(head.code == .timedOut)
+    }
+
+    @Test("Neither a pause, a limit of our own nor a slow link that many share is too slow [F052]")
+    func slowEnough() async throws {
+        let small = ServedObject.patterned(size: 400)
+        let paused = try Bench { $0.speedTime = .milliseconds(100) }
+        paused.server.serve(object, at: "/a")
+        var sink = CollectingSink.Behaviour()
+        sink.pauseEvery = 100_000
+        let run = paused.start(object, sink: sink)
+        for _ in 0..<4 {
+            try await Task.sleep(for: .milliseconds(400))
+            paused.transport.resume(TransferID(rawValue: 1))
+        }
+        #expect(try await paused.finish(run, object).requests == 1)
+
+        let limited = try Bench {
+            $0.speedTime = .milliseconds(100)
+            $0.speedLimit = 1 << 30
+            $0.rateLimit = 600_000
+        }
+        limited.server.serve(object, at: "/a")
+        #expect(try await limited.deliver(object).requests == 1)
+
+        // Each brings 200 bytes a second, all of them 2,000.
+        let shared = try Bench {
+            $0.speedTime = .milliseconds(400)
+            $0.speedLimit = 1_000
+            $0.initialConnections = 10
+        }
+        for number in 0..<10 {
+            shared.server.script("/\(number)", .object(small).dripping(4, every: .milliseconds(20)))
+        }
+        let runs = (0..<10).map { shared.start(small, from: [shared.server.url("/\($0)")]) }
+        for run in runs { #expect(try await shared.finish(run, small).requests == 1) }
+
+        let unlimited = try Bench {
+            $0.speedTime = .milliseconds(100)
+            $0.speedLimit = 0
+        }
+        unlimited.server.script("/a", .object(small).dripping(20, every: .milliseconds(20)))
+        #expect(try await unlimited.deliver(small).requests == 1)
+    }
+
     @Test("The deadline ends what trickles [F037 V50 S56]")
     func trickle() async throws {
         let bench = try Bench { $0.resourceDeadline = .milliseconds(500) }

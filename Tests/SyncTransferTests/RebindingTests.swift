@@ -84,6 +84,12 @@ struct RebindingTests {
         #expect(try await bench.failure(bench.start(object, from: [url])).code == .refusedByPolicy)
         #expect(inside.log.requestCount == 1)
 
+        // What a manifest from there names is refused likewise, and so is its own host once it has moved inside.
+        let manifest = TransferRequest.Referrer(url: url, isPublic: true)
+        let named = bench.start(object, from: [location]) { $0.referrer = manifest }
+        #expect(try await bench.failure(named).code == .refusedByPolicy)
+        #expect(inside.log.requestCount == 1)
+
         let trusting = try Bench(server: inside) { $0.redirects.privateTargets = .hosts(["rebind.test"]) }
         try await trusting.deliver(object, from: [url])
     }

@@ -52,11 +52,34 @@ struct RedirectChainTests {
         #expect(chain == (try Self.chain()), "a refused redirect leaves no trace")
     }
 
-    @Test("An encoded line end stays encoded [V27]")
-    func encodedLineEnd() throws {
+    @Test(
+        "A control character that one more decoding would bring out is refused, wherever it stands [V27]",
+        arguments: [
+            "/a%0d%0aHost:x", "/a%0D%0A", "/a%00", "/a%1b[2J", "/a%7F", "https://cdn.example%0d%0a/",
+            "https://cdn.example%00.files.example/", "https://u%0a@cdn.example/", "/a?x=%0d%0aX:%201",
+            "/a#%0a", "%0a",
+        ]
+    )
+    func encodedLineEnd(location: String) throws {
         var chain = try Self.chain()
-        _ = chain.redirected(to: "/a%0d%0aHost:x", status: 302, policy: RedirectPolicy())
-        #expect(chain.current.text == "https://files.example/a%0d%0aHost:x")
+        let step = chain.redirected(to: location, status: 302, policy: RedirectPolicy())
+        guard case .refuse(.badLocation) = step else {
+            Issue.record("followed \(location) to \(chain.current.text)")
+            return
+        }
+    }
+
+    @Test(
+        "Other encoded characters are not",
+        arguments: ["/a%20b", "/%c3%a4", "/100%", "/%zz", "/%8", "/%2500"]
+    )
+    func encoded(location: String) throws {
+        var chain = try Self.chain()
+        let step = chain.redirected(to: location, status: 302, policy: RedirectPolicy())
+        guard case .follow = step else {
+            Issue.record("refused \(location): \(step)")
+            return
+        }
     }
 
     @Test("https does not become http, unless the host may [V25 F023]")

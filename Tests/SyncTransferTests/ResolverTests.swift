@@ -35,9 +35,10 @@ struct ResolverTests {
         for prefixes: [String] = [],
         _ change: @Sendable (inout TransportConfiguration) -> Void = { _ in }
     ) throws -> Bench {
-        try Bench {
+        let scope = try URLScope.prefixes(prefixes)
+        return try Bench {
             $0.resolvers = [
-                ConfiguredResolver(name: "scripted", resolver: resolver, scope: URLScope(prefixes))
+                ConfiguredResolver(name: "scripted", resolver: resolver, scope: scope)
             ]
             change(&$0)
         }

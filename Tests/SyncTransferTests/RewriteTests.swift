@@ -15,6 +15,10 @@ struct RewriteTests {
                 ["~^https://(\\w+)\\.example/(.*)$ https://mirror.test/$1/$2"], "https://a.example/p/q",
                 "https://mirror.test/a/p/q"
             ),
+            (["https://A.example:443 http://b.example"], "https://a.example/p?q", "http://b.example/p?q"),
+            (["http://a.example http://b.example"], "http://a.example:80/p", "http://b.example/p"),
+            (["https://a.example/v1 http://b.example/v2"], "https://a.example/v10", "http://b.example/v20"),
+            (["https:// http://b.example/"], "https://a.example/p", "http://b.example/a.example/p"),
             (["~/v[0-9]+/ /latest/"], "https://a.example/v12/x", "https://a.example/latest/x"),
             (["~(\\.zst)$ $1?x=$$1"], "https://a.example/m.zst", "https://a.example/m.zst?x=$1"),
             (
@@ -32,6 +36,7 @@ struct RewriteTests {
         "No rule, no change",
         arguments: [
             [], ["https://b.example/ http://c.example/"], ["https://a.example/ https://a.example/"],
+            ["https://a.exam http://c.example"], ["https://a.example:44 http://c.example"],
             ["~nothing x"], ["https://a.example/ not-a-url"], ["~(.*) $9"],
         ]
     )
@@ -42,7 +47,25 @@ struct RewriteTests {
         )
     }
 
-    @Test("Not a rule", arguments: ["", "a", "a b c", "a ", " b", "~( x", "~[ x"])
+    @Test(
+        "The beginning of a host or a port is another one's [V19]",
+        arguments: [
+            ("https://a.example http://b.example", "https://a.example.evil.example/p"),
+            ("http://127.0.0.1:2817 http://b.example", "http://127.0.0.1:28173/p"),
+            ("http://127.0.0.1 http://b.example", "http://127.0.0.1:81/p"),
+            ("https://a.example. http://b.example", "https://a.example/p"),
+            ("https://a.example/ http://b.example", "https://a.example/.evil.example/p"),
+            ("https://a.example/ http://b.example:8", "https://a.example/0/p"),
+        ]
+    )
+    func boundaries(rule: String, url: String) throws {
+        #expect(RewriteRules([try RewriteRule(rule)]).apply(to: try CurlURL(url)) == nil)
+    }
+
+    @Test(
+        "Not a rule",
+        arguments: ["", "a", "a b c", "a ", " b", "~( x", "~[ x", "https://a:b x", "http://u@a/ x"]
+    )
     func notRules(text: String) {
         #expect(throws: RewriteRule.SyntaxError.self) { try RewriteRule(text) }
     }

@@ -23,7 +23,7 @@ struct RoutedTransportTests {
         let (near, far) = (try Bench(), try Bench())
         near.server.serve(object, at: "/a")
         far.server.serve(object, at: "/a")
-        let scope = URLScope([near.server.url("/")])
+        let scope = try URLScope.prefixes([near.server.url("/")])
         let routed = RoutedTransport([(scope, near.transport)], others: far.transport)
         _ = try await run([near.server.url("/a")], on: routed).end().get()
         #expect(near.transport.totals.requests == 1 && far.transport.totals.requests == 0)
@@ -36,7 +36,7 @@ struct RoutedTransportTests {
     func falls() async throws {
         let (near, far) = (try Bench(), try Bench())
         far.server.serve(object, at: "/a")
-        let scope = URLScope([near.server.url("/")])
+        let scope = try URLScope.prefixes([near.server.url("/")])
         let routed = RoutedTransport([(scope, near.transport)], others: far.transport)
         let transfer = run([near.server.url("/a"), far.server.url("/a")], on: routed)
         let report = try await transfer.end().get()
@@ -50,7 +50,7 @@ struct RoutedTransportTests {
         near.server.script("/a", .object(object).stalling(at: 10))
         far.server.serve(object, at: "/a")
         let routed = RoutedTransport(
-            [(URLScope([near.server.url("/")]), near.transport)],
+            [(try URLScope.prefixes([near.server.url("/")]), near.transport)],
             others: far.transport
         )
         let transfer = run([near.server.url("/a"), far.server.url("/a")], on: routed)

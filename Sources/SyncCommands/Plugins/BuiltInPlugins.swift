@@ -35,13 +35,17 @@ enum BuiltInPlugins {
         }
     }
 
-    static func webhook(_ use: PluginSettings.Use) throws(PluginError) -> any EventObserver {
+    /// - Parameter configuration: Whose proxies and trust it uses.
+    static func webhook(
+        _ use: PluginSettings.Use,
+        _ configuration: TransportConfiguration
+    ) throws(PluginError) -> any EventObserver {
         let settings = try settings(WebhookSettings.self, of: use, "{ url: \"https://…\" }")
         guard WebhookHook.isFor(settings.url) else {
             let text = "settings.url is an http or https URL"
             throw PluginError(plugin: use.name, code: .refused, message: text)
         }
-        return WebhookObserver(url: settings.url, name: use.name, hook: WebhookHook(plainConfiguration))
+        return WebhookObserver(url: settings.url, name: use.name, hook: WebhookHook(configuration))
     }
 
     /// A transport's configuration without any settings.

@@ -150,7 +150,9 @@ struct CheckSubject: Sendable {
             )
         case .observer:
             let observer: any EventObserver =
-                if let client { PluginObserver(client) } else { try BuiltInPlugins.webhook(use(point)) }
+                if let client { PluginObserver(client) } else {
+                    try BuiltInPlugins.webhook(use(point), BuiltInPlugins.plainConfiguration)
+                }
             return check(observer: observer)
         case .hook: return try hookResults(client)
         case .transport: return try transportResults(served)
@@ -179,7 +181,7 @@ struct CheckSubject: Sendable {
     private func transportResults(_ served: String?) throws(PluginError) -> [CheckResult] {
         if name == "file" {
             let path = try SampleFiles.object(in: scratch)
-            let subject = TransportSubject(url: "file://\(path)", missing: "file://\(path).none")
+            let subject = TransportSubject(url: fileURL(path: path), missing: fileURL(path: path + ".none"))
             return check(transport: subject) { FileTransport() }
         }
         guard let url = url ?? served else { throw wanting("--url says what to fetch") }

@@ -25,6 +25,8 @@ struct PluginAssembly: Sendable {
         var place: PluginPlace
         /// Nothing below it is a plugin; `nil` when nothing is pulled.
         var destination: String?
+        /// Proxies and trust of built-ins that send requests of their own.
+        var web: TransportConfiguration
         /// Told of what happens to programs.
         var notice: @Sendable (PluginNotice) -> Void
     }
@@ -43,7 +45,6 @@ struct PluginAssembly: Sendable {
         _ settings: PluginSettings,
         _ context: Context
     ) throws(PluginError) {
-        let scope = URLScope(use.prefixes)
         switch use.point {
         case .condition: break  // Asked for by runs, not by engines: see ConditionPlugins.
         case .resolver:
@@ -51,14 +52,14 @@ struct PluginAssembly: Sendable {
                 if use.plugin == "rewrite" { try BuiltInPlugins.rewrite(use) } else {
                     PluginResolver(try client(use, settings, context))
                 }
-            resolvers.append(ConfiguredResolver(name: use.name, resolver: resolver, scope: scope))
+            resolvers.append(ConfiguredResolver(name: use.name, resolver: resolver, scope: use.scope))
         case .credential:
             let provider: any CredentialProvider =
                 if use.plugin == "file" { try BuiltInPlugins.credentialsFile(use) } else {
                     PluginCredentials(try client(use, settings, context))
                 }
             credentialProviders.append(
-                ConfiguredCredentialProvider(name: use.name, provider: provider, scope: scope)
+                ConfiguredCredentialProvider(name: use.name, provider: provider, scope: use.scope)
             )
         case .verifier:
             let verifier = PluginVerifier(try client(use, settings, context))
@@ -66,12 +67,12 @@ struct PluginAssembly: Sendable {
             verifications.append(FileVerification(name: use.name, verifier: verifier, include: include))
         case .observer:
             let observer: any EventObserver =
-                if use.plugin == "webhook" { try BuiltInPlugins.webhook(use) } else {
+                if use.plugin == "webhook" { try BuiltInPlugins.webhook(use, context.web) } else {
                     PluginObserver(try client(use, settings, context))
                 }
             observers.append((observer, Set(use.events)))
         case .hook: hooks[use.name] = PluginHook(try client(use, settings, context))
-        case .transport: transports.append((scope, PluginTransport(try client(use, settings, context))))
+        case .transport: transports.append((use.scope, PluginTransport(try client(use, settings, context))))
         }
     }
 

@@ -1,0 +1,110 @@
+/// Which URLs a plugin is asked about: all, whole schemes, origins, or what lies below a path of an origin.
+///
+/// Origins are compared as origins (RFC 6454) and never as text: `https://a.example` is not the beginning of
+/// `https://a.example.evil.example/`, and port 2817 is none of port 28173. A path ends where one of its components
+/// does.
+package struct URLScope: Sendable, Equatable {
+    private enum Part: Sendable, Equatable {
+        /// In lower case, without `:`.
+        case scheme(String)
+        /// A path without its last `/`; empty for the whole origin.
+        case below(Origin, path: String, isDirectory: Bool)
+    }
+
+    /// Empty for all.
+    private let parts: [Part]
+
+    private init(parts: [Part]) { self.parts = parts }
+
+    /// All URLs.
+    package static let all = URLScope(parts: [])
+
+    /// Origins, such as `https://assets.example.com`: a final `/`, a default port and the case of the host do not
+    /// matter. All for an empty list.
+    ///
+    /// - Throws: ``URLError`` for text that is no origin, or has more than one.
+    package static func origins(_ texts: [String]) throws(URLError) -> URLScope {
+        var parts: [Part] = []
+        for text in texts {
+            guard let url = try? CurlURL(text), url.path == "/", url.isBare(in: text) else {
+                throw URLError(description: "not an origin; write https://host or https://host:port")
+            }
+            parts.append(.below(url.origin, path: "", isDirectory: true))
+        }
+        return URLScope(parts: parts)
+    }
+
+    /// URLs that lie below these: `https://assets.example.com/`, `https://assets.example.com/tower/`, or a scheme such
+    /// as `http:`, with `//` behind it or without. `https://host/tower` is that URL, and what lies below it. All for an
+    /// empty list.
+    ///
+    /// - Throws: ``URLError`` for text that is neither.
+    package static func prefixes(_ texts: [String]) throws(URLError) -> URLScope {
+        var parts: [Part] = []
+        for text in texts {
+            if let scheme = Self.scheme(text) {
+                parts.append(.scheme(scheme))
+                continue
+            }
+            guard let url = try? CurlURL(text), url.isBare(in: text) else {
+                throw URLError(
+                    description:
+                        "not the beginning of a URL; write https://host/, https://host/path/, or a scheme such as http:"
+                )
+            }
+            let isDirectory = url.path.hasSuffix("/")
+            let path = isDirectory ? String(url.path.dropLast()) : url.path
+            parts.append(.below(url.origin, path: path, isDirectory: isDirectory))
+        }
+        return URLScope(parts: parts)
+    }
+
+    /// `SCHEME:` or `SCHEME://`, and nothing else. RFC 3986 §3.1.
+    private static func scheme(_ text: String) -> String? {
+        guard let colon = text.firstIndex(of: ":"), ["", "//"].contains(text[text.index(after: colon)...])
+        else { return nil }
+        let scheme = text[..<colon].lowercased()
+        let isWhole = scheme.utf8.allSatisfy {
+            (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || [0x2B, 0x2D, 0x2E].contains($0)
+        }
+        return isWhole && scheme.utf8.first.map { (0x61...0x7A).contains($0) } == true ? scheme : nil
+    }
+
+    /// Whether an absolute URL is among them. What is no http or https URL is in its scheme only.
+    package func covers(_ text: String) -> Bool {
+        guard !parts.isEmpty else { return true }
+        if let url = try? CurlURL(text) { return covers(url) }
+        let scheme = text.prefix { $0 != ":" }.lowercased()
+        return scheme.utf8.count < text.utf8.count && parts.contains(.scheme(scheme))
+    }
+
+    /// Whether a URL is among them.
+    func covers(_ url: CurlURL) -> Bool {
+        parts.isEmpty
+            || parts.contains { part in
+                switch part {
+                case .scheme(let scheme): return scheme == url.origin.scheme
+                case .below(let origin, let path, let isDirectory):
+                    guard origin == url.origin, url.path.hasPrefix(path) else { return false }
+                    let rest = url.path.dropFirst(path.count)
+                    return rest.hasPrefix("/") || rest.isEmpty && !isDirectory
+                }
+            }
+    }
+
+    /// Whether an origin is among them.
+    func covers(_ origin: Origin) -> Bool {
+        parts.isEmpty
+            || parts.contains { part in
+                switch part {
+                case .scheme(let scheme): scheme == origin.scheme
+                case .below(let own, let path, _): own == origin && path.isEmpty
+                }
+            }
+    }
+}
+
+extension CurlURL {
+    /// Whether neither a query nor a fragment was written.
+    fileprivate func isBare(in text: String) -> Bool { !text.contains { $0 == "?" || $0 == "#" } }
+}
