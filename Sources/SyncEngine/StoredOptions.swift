@@ -8,6 +8,12 @@ enum StoredOptions {
         if let rate = options.rateLimit { words.append("limit_rate=\(rate)") }
         if options.prune { words.append("prune") }
         if options.force { words.append("force") }
+        if let most = options.maximumRemovals { words.append("max_delete=\(most)") }
+        if let path = options.backupDirectory {
+            // Hexadecimal, whatever blanks it has.
+            let digits = path.utf8.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+            words.append("backup_dir=\(digits.joined())")
+        }
         return words.joined(separator: " ")
     }
 
@@ -19,8 +25,21 @@ enum StoredOptions {
             case ("limit_rate", let value?): options.rateLimit = UInt64(value)
             case ("prune", nil): options.prune = true
             case ("force", nil): options.force = true
+            case ("max_delete", let value?): options.maximumRemovals = Int(value)
+            case ("backup_dir", let value?): options.backupDirectory = Self.text(value)
             default: break
             }
         }
+    }
+
+    private static func text(_ digits: Substring) -> String? {
+        var bytes: [UInt8] = []
+        var rest = digits
+        while !rest.isEmpty {
+            guard let byte = UInt8(rest.prefix(2), radix: 16) else { return nil }
+            bytes.append(byte)
+            rest = rest.dropFirst(2)
+        }
+        return bytes.isEmpty ? nil : String(validating: bytes, as: UTF8.self)
     }
 }

@@ -58,7 +58,7 @@ package final class Destination: Sendable {
     }
 
     /// Makes every missing directory of `path`, like mkdir(1) `-p`.
-    private static func makeDirectories(_ path: String) throws(FileError) {
+    static func makeDirectories(_ path: String) throws(FileError) {
         var prefix = path.hasPrefix("/") ? "/" : ""
         for component in path.split(separator: "/") {
             prefix += prefix.isEmpty || prefix.hasSuffix("/") ? String(component) : "/" + component

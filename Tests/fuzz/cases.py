@@ -1,5 +1,6 @@
 """What is mutated in a case, and which command then meets it."""
 
+import json
 import os
 import re
 import socket
@@ -345,18 +346,19 @@ def composed(case):
     tail = random.choice(["canary/secret", "canary", "canary/ssh/authorized_keys", ""])
     up = "/".join([".."] * (len(letters) + random.choice([0, 0, 0, 1])))
     way = "/".join(letters)
-    first = [{"path": "x", "link": f"{way}/{up}/{tail}".rstrip("/")}]
-    if random.randrange(3) == 0:
-        first = [{"path": "x", "link": way}, {"path": "z/y", "link": f"../x/{up}/{tail}".rstrip("/")}]
-    second = [{"path": letter, "link": random.choice([".", ".", "./.", "d", "x", "d/.."])} for letter in letters]
-    if random.randrange(3) == 0:
-        second.append({"path": "y", "link": random.choice(["x", "x/..", "x/canary/secret", "x/secret"])})
-    if random.randrange(3) == 0:
-        first, second = second, first
     document = sets.manifest(case.directory)
     text = [entry for entry in document["files"] if entry["path"].startswith("d/")]
+    # A target may go up from a directory of the manifest only: so it is one, at first.
+    first = [dict(text[2], path=f"{way}/f"), {"path": "x", "link": f"{way}/{up}/{tail}".rstrip("/")}]
+    if random.randrange(3) == 0:
+        first = [dict(text[2], path=f"{way}/f"), {"path": "z/y", "link": f"../{way}/{up}/{tail}".rstrip("/")}]
+    second = [{"path": letter, "link": random.choice([".", ".", ".", "./.", "d", "x"])} for letter in letters]
+    if random.randrange(3) == 0:
+        second.append({"path": "y", "link": random.choice(["x", "x/..", "x/canary/secret", "x/secret"])})
+    if random.randrange(5) == 0:
+        first, second = second, first
     case.second = dict(document, revision=2, files=text[:2] + second)
-    case.write(json_text(random, dict(document, files=text[:2] + first)), "site", "manifest.json")
+    case.write(json.dumps(dict(document, files=text[:2] + first)).encode(), "site", "manifest.json")
 
 
 # MARK: What is in the user's places
