@@ -2,8 +2,10 @@
 # Runs the real program on seeded mutations of everything it reads: manifests, parts, packs, answers of servers, the
 # destination's own directory and tree, configuration, credentials, control requests, the state directory.
 #
-#   Tests/fuzz.sh N [SEED]        N cases; without SEED a new one, which is printed
-#   Tests/fuzz.sh --case K SEED   case K of that seed once more, with everything it says
+#   Tests/fuzz.sh N [SEED [AREA]]        N cases; without SEED a new one, which is printed
+#   Tests/fuzz.sh --case K SEED [AREA]   case K of that seed once more, with everything it says
+#
+# AREA, such as planted or control, is one of those at the end of Tests/fuzz/cases.py: nothing else is mutated.
 #
 # Every case: no signal, no hang (10 s), a documented exit status that is never 1, at most 300 MiB, nothing changed
 # outside of the destination and the state directory, and no bytes in the destination that nobody asked for.

@@ -125,6 +125,21 @@ static inline int sa_rename(int olddir, const char *oldname, int newdir, const c
     return renameat(olddir, oldname, newdir, newname);
 }
 
+/* renameat2(2) with RENAME_NOREPLACE: EEXIST where there is something of that name. Where the file system cannot, a look
+   before the rename. */
+static inline int sa_rename_to_free(int olddir, const char *oldname, int newdir, const char *newname) {
+#if defined(__linux__) && defined(SYS_renameat2)
+    if (syscall(SYS_renameat2, olddir, oldname, newdir, newname, 1U) == 0) return 0;
+    if (errno != EINVAL && errno != ENOSYS) return -1;
+#endif
+    struct stat found;
+    if (fstatat(newdir, newname, &found, AT_SYMLINK_NOFOLLOW) == 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    return errno == ENOENT ? renameat(olddir, oldname, newdir, newname) : -1;
+}
+
 /* fcntl(2) with open file description locks: released by the kernel when the last descriptor closes. */
 static inline int sa_try_lock(int fd) {
     struct flock region;

@@ -15,6 +15,10 @@ struct LoadedSettings: Sendable {
     var plugins = PluginSettings()
     /// Where metrics are put, absolute; `nil` for nowhere.
     var metricsFile: String?
+    /// Most files that a pull may prune; `nil` without such a limit.
+    var maximumRemovals: Int?
+    /// Where what is removed or replaced is kept, absolute; `nil` for nowhere.
+    var backupDirectory: String?
     /// The configuration file that was named, absolute; `nil` for the usual one.
     var file: String?
 
@@ -46,6 +50,8 @@ struct LoadedSettings: Sendable {
             hooks = file.hooks
             plugins = file.plugins
             metricsFile = file.metricsFile
+            maximumRemovals = file.maximumRemovals
+            backupDirectory = file.backupDirectory
             self.said = said
             effective = said.over(file.transfer).over(try environment.transferSettings())
         } catch {

@@ -35,6 +35,7 @@ enum PlanText {
         if plan.prunable > 0 {
             lines.append("obsolete   \(Figures.count(plan.prunable, "file")), removed with --prune")
         }
+        if let refusal = plan.pruneRefusal { lines.append("refused    \(refusal)") }
         for reason in plan.obstructed { lines.append("blocked    \(reason)") }
         for request in plan.requests {
             lines.append(

@@ -39,11 +39,8 @@ struct PullCommand: AsyncParsableCommand {
     )
     var groupHooks: [String] = []
 
-    @Flag(help: "Remove files that an earlier pull installed and the manifest no longer names.")
-    var prune = false
-
-    @Flag(help: "Prune even if more than half of the installed files go.")
-    var force = false
+    @OptionGroup
+    var pruning: PruneOptions
 
     @Flag(help: "Print the plan; fetch and change nothing.")
     var dryRun = false
@@ -70,9 +67,6 @@ struct PullCommand: AsyncParsableCommand {
     var reporting: ReportingOptions
 
     func validate() throws {
-        if force, !prune {
-            throw ValidationError("--force is for --prune; without it there is nothing to force.")
-        }
         if dryRun, later.background {
             throw ValidationError("--dry-run and --background: print the plan, or hand it over; not both.")
         }
@@ -133,8 +127,7 @@ struct PullCommand: AsyncParsableCommand {
         try Self.check(options.namedHooks.values, .configuration)
         options.connections = settings.effective.plannedConnections
         options.rateLimit = settings.effective.rateLimit
-        options.prune = prune
-        options.force = force
+        try pruning.apply(to: &options, settings, environment)
         options.dryRun = dryRun
         return options
     }

@@ -57,6 +57,10 @@ public struct EnqueueRequest: Sendable, Equatable, Codable {
     public var prune: Bool = false
     /// Prune even if more than half of the installed files go.
     public var force: Bool = false
+    /// Refuse to prune more files than this; `nil` without such a limit.
+    public var maxDelete: Int?
+    /// Where what is removed or replaced is kept, absolute; `nil` for nowhere.
+    public var backupDir: String?
     /// Not to start earlier (S46).
     public var notBefore: WallTime?
     /// Longest time in **seconds** from the moment the run may start to its end; `nil` for 7 days (S56).

@@ -127,6 +127,12 @@ extension Agent {
         options.rateLimit = request.limitRate
         options.prune = request.prune
         options.force = request.force
+        if let most = request.maxDelete, most < 0 { throw invalid("max_delete: 0 or more") }
+        options.maximumRemovals = request.maxDelete
+        if let path = request.backupDir, !path.hasPrefix("/") {
+            throw invalid("backup_dir: an absolute path is wanted, not '\(escaped(path))'")
+        }
+        options.backupDirectory = request.backupDir
         options.terms.notBefore = request.notBefore?.milliseconds
         if let deadline = request.deadlineSeconds {
             guard (1...31_536_000).contains(deadline) else { throw invalid("deadline_seconds: 1 to a year") }

@@ -68,6 +68,7 @@ final class Committer: Sendable {
     private let isDurable: Bool
     private let verifications: [FileVerification]
     private let wholes: WholeDirectories
+    private let backup: BackupDirectory?
     private let onCommitted: @Sendable ([Int]) -> Void
 
     /// Starts the thread.
@@ -76,6 +77,7 @@ final class Committer: Sendable {
     ///   - isDurable: Whether to syncfs; without it a power cut can leave empty files.
     ///   - verifications: Who looks at files before they are placed.
     ///   - wholes: Directories that are put together in staging; none may be chosen where there are verifications.
+    ///   - backup: Keeps what is replaced; `nil` where nobody wants that.
     ///   - start: Starts the thread.
     ///   - onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
     /// - Throws: ``ThreadError``.
@@ -86,6 +88,7 @@ final class Committer: Sendable {
         isDurable: Bool,
         verifications: [FileVerification] = [],
         wholes: WholeDirectories = WholeDirectories(),
+        backup: BackupDirectory? = nil,
         start: WorkerThread.Starter = WorkerThread.system,
         onCommitted: @escaping @Sendable ([Int]) -> Void
     ) throws(ThreadError) {
@@ -95,6 +98,7 @@ final class Committer: Sendable {
         self.isDurable = isDurable
         self.verifications = verifications
         self.wholes = wholes
+        self.backup = backup
         self.onCommitted = onCommitted
         var outcome = Outcome()
         outcome.records = RecordColumn(manifest.files)
@@ -123,7 +127,7 @@ final class Committer: Sendable {
     }
 
     private func work() {
-        let placement = Placement(manifest, destination, staging, wholes)
+        let placement = Placement(manifest, destination, staging, wholes, backup)
         var untold: [Int] = []
         while true {
             let (staged, isLast) = nextBatch()

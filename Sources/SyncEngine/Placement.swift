@@ -26,6 +26,7 @@ final class Placement {
     private let destination: Destination
     private let directories: Directories
     private let wholes: WholeDirectories
+    private let keeper: BackupDirectory.Keeper?
     /// Opened with the first batch: a run that changes nothing writes nothing.
     private var log: LogBox?
     /// Members of directories that are not complete, by the directory's number.
@@ -39,12 +40,14 @@ final class Placement {
         _ manifest: Manifest,
         _ destination: Destination,
         _ staging: Staging,
-        _ wholes: WholeDirectories
+        _ wholes: WholeDirectories,
+        _ backup: BackupDirectory? = nil
     ) {
         self.manifest = manifest
         self.destination = destination
         self.staging = staging
         self.wholes = wholes
+        keeper = backup.map(BackupDirectory.Keeper.init)
         directories = Directories(destination)
     }
 
@@ -167,6 +170,10 @@ final class Placement {
                 guard let directory = try directories.descriptor(parent, create: true),
                     let leaf = path.baseAddress
                 else { throw FileError(step: "enter", path: files.path(row), code: ENOENT) }
+                if let keeper {
+                    let name = UnsafeRawPointer(leaf + name).assumingMemoryBound(to: CChar.self)
+                    try keeper.keep(name, in: directory, path: path)
+                }
                 // The arena keeps a NUL behind each path, so the tail is a C string.
                 return (leaf + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) {
                     record(of: row, digest, $0, directory, code: rename($0, directory))

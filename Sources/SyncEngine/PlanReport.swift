@@ -18,6 +18,8 @@ package struct PlanReport: Sendable {
     package let obstructed: [String]
     /// Files that `--prune` would remove.
     package let prunable: Int
+    /// Why a pull that prunes would be refused; `nil` when it would not, or does not prune.
+    package let pruneRefusal: String?
     /// **Bytes** of all files, and of those already here.
     package let totalBytes, unchangedBytes: UInt64
     /// **Bytes** of wanted files that older versions and other files here have.
@@ -63,6 +65,7 @@ extension PlanReport {
         reusedBytes: UInt64,
         destination: String,
         prunable: Int,
+        pruneRefusal: String? = nil,
         isDictionaryHere: Bool,
         manifestRequests: UInt64,
         referrer: TransferRequest.Referrer?
@@ -76,6 +79,7 @@ extension PlanReport {
         wanted = inventory.wanted.count
         obstructed = inventory.obstructed.map { "\($0.error)" }
         self.prunable = prunable
+        self.pruneRefusal = pruneRefusal
         totalBytes = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
         unchangedBytes = rows.reduce(UInt64(0)) {
             !inventory.records.has($1) ? $0 : $0 &+ manifest.files.size($1)
@@ -118,6 +122,7 @@ extension PlanReport {
         line.field("unchanged", unchanged)
         line.field("wanted", wanted)
         line.field("prunable", prunable)
+        line.field("prune_refused", optional: pruneRefusal)
         line.key("bytes")
         line.object {
             $0.field("total", totalBytes)

@@ -10,6 +10,8 @@ struct Pruning: Sendable {
     let manifest: Manifest
     let destination: Destination
     let index: StatIndex
+    /// Keeps what goes; `nil` where nobody wants that.
+    var backup: BackupDirectory?
 
     /// Positions in the index that the manifest does not name, in ``PathOrder``; installed ones only.
     func candidates() -> [Int] {
@@ -62,9 +64,7 @@ struct Pruning: Sendable {
     }
 
     /// Removes files that are still what we installed, then directories that became empty.
-    ///
-    /// - Returns: The positions that are gone now, by us or before us.
-    func remove(_ positions: [Int]) -> (gone: [Int], removed: Int) {
-        Removal(destination: destination, index: index).remove(positions)
+    func remove(_ positions: [Int]) -> Removal.Result {
+        Removal(destination: destination, index: index, backup: backup).remove(positions)
     }
 }

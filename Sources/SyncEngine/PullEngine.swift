@@ -88,6 +88,7 @@ package struct PullEngine: Sendable {
         let rows = try PullRun.selectedRows(manifest, options.groups, environment.stop)
         var inventory = Inventory()
         var pruned = 0
+        var refusal: String?
         let destination = try Self.openIfPresent(path)
         let index = destination.map { StatIndex.read(from: $0) } ?? .empty
         if let destination {
@@ -101,6 +102,7 @@ package struct PullEngine: Sendable {
                 isStopped: { false }
             ).run()
             pruned = Pruning(manifest: manifest, destination: destination, index: index).candidates().count
+            if options.prune { refusal = PullRun.refusal(options, pruned, index, destination.path) }
         } else {
             inventory.wanted = rows
             inventory.records = RecordColumn(manifest.files)
@@ -122,6 +124,7 @@ package struct PullEngine: Sendable {
                 reusedBytes: reuse.bytes,
                 destination: path,
                 prunable: pruned,
+                pruneRefusal: refusal,
                 isDictionaryHere: found.isDictionaryHere(of: manifest),
                 manifestRequests: environment.transport.totals.requests,
                 referrer: found.referrer

@@ -25,6 +25,10 @@ package struct PullOptions: Sendable {
     package var prune = false
     /// Prune even if more than half of the installed files go.
     package var force = false
+    /// Refuse to prune more files than this, ``force`` or not; `nil` without such a limit.
+    package var maximumRemovals: Int?
+    /// Where what is removed or replaced is kept, absolute; `nil` for nowhere.
+    package var backupDirectory: String?
     /// Plan and print, fetch nothing, create nothing.
     package var dryRun = false
     /// What only matters to a run that is enqueued.

@@ -1,18 +1,46 @@
+import CPosix
 import SyncFiles
 import SyncModel
+import SyncSystem
 
 /// What a pull removes, and when it refuses to.
 extension PullRun {
-    /// Refuses to remove more than half of what is here, unless forced.
-    func checkPrune(_ doomed: Int, _ index: StatIndex) throws(EngineError) {
+    /// Why a pull that prunes `doomed` of the files here is refused; `nil` when it is not.
+    static func refusal(_ options: PullOptions, _ doomed: Int, _ index: StatIndex, _ path: String) -> String?
+    {
         let ours = (0..<index.count).count { index.record($0)?.installed == true }
-        guard !options.force, doomed * 2 > ours else { return }
+        let reason: String
+        if let most = options.maximumRemovals, doomed > most {
+            reason = "more than --max-delete \(most)"
+        } else if !options.force, doomed * 2 > ours {
+            reason = "more than half"
+        } else {
+            return nil
+        }
+        return "--prune would remove \(doomed) of \(ours) installed files from \(escaped(path)), \(reason)"
+    }
+
+    /// Refuses to remove more than half of what is here, unless forced, or more than the user allows, before anything is
+    /// changed.
+    func checkPrune(_ doomed: Int, _ index: StatIndex) throws(EngineError) {
+        guard let refusal = Self.refusal(options, doomed, index, destination.path) else { return }
+        let isCounted = options.maximumRemovals.map { doomed > $0 } ?? false
         throw EngineError(
             .refused,
-            "--prune would remove \(doomed) of \(ours) installed files from "
-                + "\(escaped(destination.path)), more than half; nothing was changed. "
-                + "Is it the right manifest? If so, add --force"
+            "\(refusal); nothing was changed. Is it the right manifest? If so, "
+                + (isCounted ? "allow more" : "add --force")
         )
+    }
+
+    /// Where what is removed or replaced is kept; `nil` where nobody wants that.
+    func openBackup() throws(EngineError) -> BackupDirectory? {
+        guard let path = options.backupDirectory else { return nil }
+        do throws(FileError) {
+            return try BackupDirectory.open(path: path, beside: destination)
+        } catch {
+            let isUnfit = error.code == EINVAL || error.code == EXDEV
+            throw EngineError(isUnfit ? .usage : .cannotCreate, "\(error); nothing was changed")
+        }
     }
 
     /// Removes obsolete files: with `--prune` all, otherwise only what stands in the way.
@@ -22,6 +50,11 @@ extension PullRun {
         report.files.removed += result.removed
         for position in result.gone {
             journal.removed(pruning.index.withPath(position) { String(decoding: $0, as: UTF8.self) })
+        }
+        for (position, error) in result.failures {
+            let path = pruning.index.withPath(position) { String(decoding: $0, as: UTF8.self) }
+            journal.notRemoved(path, reason: "\(error)")
+            report.status = .ioError
         }
         return Set(result.gone)
     }

@@ -178,7 +178,8 @@ struct PullRun {
             ).run()
         }
         var inventory = look(at: rows)
-        let pruning = Pruning(manifest: manifest, destination: destination, index: index)
+        let backup = try openBackup()
+        let pruning = Pruning(manifest: manifest, destination: destination, index: index, backup: backup)
         let obsolete = pruning.candidates()
         if options.prune { try checkPrune(obsolete.count, index) }
         var gone = remove(pruning.blocking(obsolete), pruning)
@@ -196,7 +197,7 @@ struct PullRun {
         }
 
         if !inventory.wanted.isEmpty {
-            try fetch(manifest, index, &inventory, &states)
+            try fetch(manifest, index, &inventory, &states, backup)
         }
         if options.prune, !stop.isStopped || states.count(.pending) == 0 {
             // Only now: what moved has been copied from its old place. A stop that comes when every file is in place
@@ -213,7 +214,8 @@ struct PullRun {
         _ manifest: Manifest,
         _ index: StatIndex,
         _ inventory: inout Inventory,
-        _ states: inout RowStates
+        _ states: inout RowStates,
+        _ backup: BackupDirectory?
     ) throws(EngineError) {
         let staging: Staging
         do throws(FileError) {
@@ -238,7 +240,8 @@ struct PullRun {
                 staging: staging,
                 isDurable: environment.isDurable,
                 verifications: environment.verifications,
-                wholes: wholes
+                wholes: wholes,
+                backup: backup
             ) { [journal] rows in
                 for row in rows { journal.installed(row, of: manifest, from: origin[row]) }
                 progress.add(files: rows.count)

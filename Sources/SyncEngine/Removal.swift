@@ -8,14 +8,24 @@ import SyncSystem
 struct Removal: Sendable {
     let destination: Destination
     let index: StatIndex
+    /// Keeps what goes; `nil` where nobody wants that.
+    var backup: BackupDirectory?
+
+    /// What became of files.
+    struct Result {
+        /// Positions of what is gone now, by us or before us.
+        var gone: [Int] = []
+        /// How many of them by us.
+        var removed = 0
+        /// What could not be backed up, and is there still.
+        var failures: [(position: Int, error: FileError)] = []
+    }
 
     /// Removes files that are still what we installed, then directories that became empty.
-    ///
-    /// - Returns: The positions that are gone now, by us or before us.
-    func remove(_ positions: [Int]) -> (gone: [Int], removed: Int) {
+    func remove(_ positions: [Int]) -> Result {
         let directories = Directories(destination)
-        var gone: [Int] = []
-        var removed = 0
+        let keeper = backup.map(BackupDirectory.Keeper.init)
+        var result = Result()
         var emptied: [[UInt8]] = []
         for position in positions {
             guard let record = index.record(position) else { continue }
@@ -25,15 +35,23 @@ struct Removal: Sendable {
                 guard let base = path.baseAddress else { return }
                 guard let directory = try? directories.descriptor(parent, create: false) else {
                     // Not there, or no longer a directory: nothing of ours to remove.
-                    return gone.append(position)
+                    return result.gone.append(position)
                 }
                 let leaf = UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self)
                 switch status(directory, leaf) {
-                case .success(nil): gone.append(position)
+                case .success(nil): result.gone.append(position)
                 case .success(let found?) where record.matches(found):
-                    guard unlinkat(directory, leaf, 0) == 0 else { return }
-                    gone.append(position)
-                    removed += 1
+                    do throws(FileError) {
+                        try keeper?.keep(leaf, in: directory, path: path)
+                    } catch {
+                        return result.failures.append((position, error))
+                    }
+                    // Where there are no hard links, the backup is the file itself.
+                    guard unlinkat(directory, leaf, 0) == 0 || (keeper != nil && sa_errno() == ENOENT) else {
+                        return
+                    }
+                    result.gone.append(position)
+                    result.removed += 1
                     if emptied.last.map({ !$0.elementsEqual(parent) }) ?? true {
                         emptied.append(Array(parent))
                     }
@@ -43,7 +61,7 @@ struct Removal: Sendable {
         }
         directories.closeAll()
         for parent in emptied.reversed() { removeEmpty(parent) }
-        return (gone, removed)
+        return result
     }
 
     /// rmdir(2) upwards, as long as directories are empty.

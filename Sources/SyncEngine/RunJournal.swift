@@ -90,6 +90,14 @@ struct RunJournal: Sendable {
 
     func removed(_ path: String) { tell("task.removed") { $0.field("path", path) } }
 
+    /// What should go and could not be backed up: it is no file of the manifest that failed.
+    func notRemoved(_ path: String, reason: String) {
+        tell("prune.failed", note: "\(escaped(path)) is not removed: \(reason)") {
+            $0.field("path", path)
+            $0.field("reason", reason)
+        }
+    }
+
     /// Groups are complete: recorded by the caller in one transaction with all that came before, then told (S30).
     func groupsCompleted(
         _ groups: [(name: String, result: PullReport.Result)],

@@ -11,6 +11,12 @@ enum StoredOptions {
         if let isPublic = options.manifestIsPublic {
             words.append("manifest_from=\(isPublic ? "public" : "private")")
         }
+        if let most = options.maximumRemovals { words.append("max_delete=\(most)") }
+        if let path = options.backupDirectory {
+            // Hexadecimal, whatever blanks it has.
+            let digits = path.utf8.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+            words.append("backup_dir=\(digits.joined())")
+        }
         return words.joined(separator: " ")
     }
 
@@ -24,8 +30,21 @@ enum StoredOptions {
             case ("force", nil): options.force = true
             case ("manifest_from", "public"?): options.manifestIsPublic = true
             case ("manifest_from", "private"?): options.manifestIsPublic = false
+            case ("max_delete", let value?): options.maximumRemovals = Int(value)
+            case ("backup_dir", let value?): options.backupDirectory = Self.text(value)
             default: break
             }
         }
+    }
+
+    private static func text(_ digits: Substring) -> String? {
+        var bytes: [UInt8] = []
+        var rest = digits
+        while !rest.isEmpty {
+            guard let byte = UInt8(rest.prefix(2), radix: 16) else { return nil }
+            bytes.append(byte)
+            rest = rest.dropFirst(2)
+        }
+        return bytes.isEmpty ? nil : String(validating: bytes, as: UTF8.self)
     }
 }

@@ -19,8 +19,13 @@ package final class Directories {
     /// Directories made by this object.
     package private(set) var made = 0
 
-    package init(_ destination: Destination, capacity: Int = 64) {
-        root = destination.root
+    package convenience init(_ destination: Destination, capacity: Int = 64) {
+        self.init(below: destination.root, capacity: capacity)
+    }
+
+    /// - Parameter root: Stays open as long as this object lives.
+    package init(below root: Int32, capacity: Int = 64) {
+        self.root = root
         self.capacity = max(1, capacity)
     }
 

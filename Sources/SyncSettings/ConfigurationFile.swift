@@ -15,18 +15,27 @@ package struct ConfigurationFile: Sendable, Equatable {
     /// Where metrics are put at the end of every run, absolute; `nil` for nowhere.
     package var metricsFile: String?
 
+    /// Most files that a pull may prune; `nil` without such a limit.
+    package var maximumRemovals: Int?
+    /// Where what is removed or replaced is kept, absolute; `nil` for nowhere.
+    package var backupDirectory: String?
+
     /// No file.
     package init() {}
 
     /// Every key, those inside objects without their path.
     package static let keys =
         TransferKeys.all + TransferKeys.proxy + TransferKeys.tls + TransferKeys.redirects + HookSetting.keys
-        + PluginSettings.allKeys + metricsKeys + [hooksKey, pluginsKey, metricsKey]
+        + PluginSettings.allKeys + metricsKeys + ownKeys
 
     private static let hooksKey = "hooks"
     private static let pluginsKey = "plugins"
     private static let metricsKey = "metrics"
     private static let metricsKeys = ["textfile"]
+    private static let maximumRemovalsKey = "max_delete"
+    private static let backupKey = "backup_dir"
+    /// At the top, besides those of transfers.
+    private static let ownKeys = [hooksKey, pluginsKey, metricsKey, maximumRemovalsKey, backupKey]
 
     /// Largest file, in **bytes**.
     package static let maximumSize = 1 << 20
@@ -81,11 +90,13 @@ package struct ConfigurationFile: Sendable, Equatable {
         let root = try StrictObject(
             node,
             path: "",
-            keys: TransferKeys.all + [hooksKey, pluginsKey, metricsKey],
+            keys: TransferKeys.all + ownKeys,
             shown: shown
         )
         var file = ConfigurationFile()
         file.transfer = try TransferKeys.read(root, base)
+        file.maximumRemovals = try root.integer(maximumRemovalsKey, in: 0...Int(Int32.max))
+        file.backupDirectory = try root.path(backupKey, base)
         if let object = try root.object(pluginsKey, keys: PluginSettings.keys) {
             file.plugins = try PluginSettings.read(object, base)
         }

@@ -42,6 +42,8 @@ struct ControlClientTests {
         request.limitRate = .max
         request.prune = true
         request.force = true
+        request.maxDelete = 9
+        request.backupDir = "/srv/kept files"
         request.notBefore = WallTime(milliseconds: 1_795_136_400_123)
         request.deadlineSeconds = 60
         request.paused = true

@@ -17,6 +17,8 @@ struct ArgumentTests {
             ["pull", "m", "--limit-rate", "0"], ["pull", "m", "--limit-rate", "fast"],
             ["pull", "m", "--limit-rate", "-5"], ["pull", "m", "--deadline", "0"],
             ["pull", "m", "--deadline", "soon"], ["pull", "m", "--force"],
+            ["pull", "m", "--max-delete", "5"], ["pull", "m", "--prune", "--max-delete=-1"],
+            ["pull", "m", "--prune", "--max-delete", "x"], ["pull", "m", "--backup-dir", ""],
             ["pull", "ftp://example.net/m.json"], ["pull", "file:///m.json"], ["pull", "http://"],
             ["pull", "https:///m.json"], ["pull", "m", "--into", ""], ["pull", "m", "--group", ""],
             ["pull", "m", "--session", ""], ["pull", "m", "--session", "../x"],
@@ -45,6 +47,7 @@ struct ArgumentTests {
                 "--group", "sheets", "--group", "video", "--hook", "/opt/reindex", "--group-hook",
                 "video=/opt/v=1",
                 "--connections", "64", "--limit-rate", "1.5MB", "--prune", "--force", "--dry-run",
+                "--max-delete", "7", "--backup-dir", "/srv/kept",
             ]) as? PullCommand
         )
         let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
@@ -61,6 +64,7 @@ struct ArgumentTests {
         #expect(options.connections == 64)
         #expect(options.rateLimit == 1_500_000)
         #expect(options.prune && options.force && options.dryRun)
+        #expect(options.maximumRemovals == 7 && options.backupDirectory == "/srv/kept")
         #expect(options.stateDirectory == "/var/state/syncagent")
     }
 

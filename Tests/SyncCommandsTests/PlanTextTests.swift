@@ -24,6 +24,7 @@ struct PlanTextTests {
             wanted: 115_007,
             obstructed: [],
             prunable: 1,
+            pruneRefusal: nil,
             totalBytes: 3,
             unchangedBytes: 0,
             reusedBytes: 0,

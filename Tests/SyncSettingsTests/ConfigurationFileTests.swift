@@ -26,6 +26,7 @@ struct ConfigurationFileTests {
               proxy: { url: "proxy.example:3128", user: "u", password_file: "~/p", exceptions: ["*.x", "10.0.0.0/8"] },
               tls: { ca_file: "/ca.pem", certificate: "c.pem", key: "k.pem", minimum_version: "1.3" },
               http2: "whole", /* of one object */
+              max_delete: 0, backup_dir: "kept files",
               redirects: { limit: 3, allow_downgrade: ["CDN.example"], allow_private: "all" },
               hooks: {
                 reindex: { program: "/opt/reindex", arguments: ["--fast", ""], timeout: "1h" },
@@ -52,6 +53,7 @@ struct ConfigurationFileTests {
         #expect(settings.certificate == "/etc/x/c.pem" && settings.certificateKey == "/etc/x/k.pem")
         #expect(settings.minimumTLS == .tls13)
         #expect(settings.http2 == .wholeObjects)
+        #expect(file.maximumRemovals == 0 && file.backupDirectory == "/etc/x/kept files")
         #expect(settings.redirectLimit == 3)
         #expect(settings.downgrade == .hosts(["cdn.example"]) && settings.privateTargets == .all)
         #expect(

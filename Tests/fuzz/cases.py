@@ -1,5 +1,6 @@
 """What is mutated in a case, and which command then meets it."""
 
+import json
 import os
 import re
 import socket
@@ -175,6 +176,68 @@ def compressed_manifest(case):
     case.over_http(lambda path, data, span: None)
 
 
+def frame(length, window, byte=0x20):
+    """A zstd frame of one byte again and again, RFC 8878: 4 bytes for every 128 KiB, and a window of its own choice."""
+    parts = [b"\x28\xb5\x2f\xfd\x00", bytes([(window - 10) << 3])]
+    left = length
+    while True:
+        size = min(left, 1 << 17)
+        left -= size
+        parts.append((size << 3 | 1 << 1 | (left == 0)).to_bytes(3, "little") + bytes([byte]))
+        if left == 0:
+            return b"".join(parts)
+
+
+def bombs(case):
+    """Little that becomes much: manifests, parts and blobs whose frames are long, or have large windows."""
+    random = case.random
+    case.lay("plain")
+    window = random.choice([10, 17, 20, 23, 26, 27, 28, 31])
+    document = sets.manifest(case.directory)
+    kind = random.randrange(4)
+    if kind == 0:
+        case.write(frame(random.choice([1 << 20, 1 << 24, 1 << 29, 1 << 30]), window), "site", "manifest.json.zst")
+        return case.over_http(lambda path, data, span: None)
+    if kind == 1:
+        length = random.choice([1 << 20, 1 << 26, 1_000 << 20])
+        data = frame(length, window)
+        case.write(data, "site", "packs", "bomb.pack")
+        part = {"blob": [0, 0, len(data), length, "zstd", sets.sha(b"x")], "first": "a", "last": "z", "files": 3, "size": 9}
+        with open(os.path.join(case.sets.root, "parts", "site", "manifest.json"), "rb") as file:
+            model = json.loads(file.read())
+        if model.get("parts"):
+            part = dict(model["parts"][0])
+            for key, value in part.items():
+                if isinstance(value, list):
+                    part[key] = [0, 0, len(data), length, "zstd"] + ([sets.sha(b"x")] if len(value) > 5 else [])
+        document = dict(model, parts=[part], packs=[{"url": "packs/bomb.pack", "size": len(data), "sha256": sets.sha(data)}])
+    elif kind == 2:
+        count, length = random.choice([(32, 1 << 20), (2, 1 << 26), (64, 1000)])
+        document["packs"], document["files"] = [], []
+        for number in range(count):
+            data = frame(length, window, 0x30 + number)
+            case.write(data, "site", "packs", f"{number}.pack")
+            document["packs"].append({"url": f"packs/{number}.pack", "size": len(data), "sha256": sets.sha(data)})
+            digest = sets.sha(bytes([0x30 + number]) * length) if random.randrange(4) else "0" * 64
+            case.digests.add(digest)
+            document["files"].append({"path": f"b/{number}", "size": length, "sha256": digest,
+                                      "blobs": [[number, 0, len(data), length, "zstd"]]})
+        case.wanted = document
+    else:
+        text = json.dumps(document)
+        filler = random.choice([" " * (16 << 20), '"x-a":' + "[" * 60 + "]" * 60 + ",",
+                                "".join(f'"x-{n}":0,' for n in range(300_000)),
+                                '"x-b":[' + "0," * 1_000_000 + "0],"])
+        case.write((text[0] + filler + text[1:]).encode(), "site", "manifest.json")
+        if random.randrange(2):
+            case.over_http()
+        return None
+    case.write(json.dumps(document).encode(), "site", "manifest.json")
+    if random.randrange(2):
+        case.over_http()
+    return None
+
+
 def packs(case):
     """Of what `parts` and `dictionary` have in packs are also parts of a manifest and the dictionary."""
     case.any_set()
@@ -345,18 +408,19 @@ def composed(case):
     tail = random.choice(["canary/secret", "canary", "canary/ssh/authorized_keys", ""])
     up = "/".join([".."] * (len(letters) + random.choice([0, 0, 0, 1])))
     way = "/".join(letters)
-    first = [{"path": "x", "link": f"{way}/{up}/{tail}".rstrip("/")}]
-    if random.randrange(3) == 0:
-        first = [{"path": "x", "link": way}, {"path": "z/y", "link": f"../x/{up}/{tail}".rstrip("/")}]
-    second = [{"path": letter, "link": random.choice([".", ".", "./.", "d", "x", "d/.."])} for letter in letters]
-    if random.randrange(3) == 0:
-        second.append({"path": "y", "link": random.choice(["x", "x/..", "x/canary/secret", "x/secret"])})
-    if random.randrange(3) == 0:
-        first, second = second, first
     document = sets.manifest(case.directory)
     text = [entry for entry in document["files"] if entry["path"].startswith("d/")]
+    # A target may go up from a directory of the manifest only: so it is one, at first.
+    first = [dict(text[2], path=f"{way}/f"), {"path": "x", "link": f"{way}/{up}/{tail}".rstrip("/")}]
+    if random.randrange(3) == 0:
+        first = [dict(text[2], path=f"{way}/f"), {"path": "z/y", "link": f"../{way}/{up}/{tail}".rstrip("/")}]
+    second = [{"path": letter, "link": random.choice([".", ".", ".", "./.", "d", "x"])} for letter in letters]
+    if random.randrange(3) == 0:
+        second.append({"path": "y", "link": random.choice(["x", "x/..", "x/canary/secret", "x/secret"])})
+    if random.randrange(5) == 0:
+        first, second = second, first
     case.second = dict(document, revision=2, files=text[:2] + second)
-    case.write(json_text(random, dict(document, files=text[:2] + first)), "site", "manifest.json")
+    case.write(json.dumps(dict(document, files=text[:2] + first)).encode(), "site", "manifest.json")
 
 
 # MARK: What is in the user's places
@@ -460,5 +524,5 @@ def values_in_store(case, database):
 
 
 AREAS = [(manifest_values, 30), (manifest_bytes, 14), (compressed_manifest, 2), (parts, 8), (packs, 12), (answers, 5),
-         (own_files, 12), (index_values, 6), (planted, 22), (composed, 5), (configuration, 10), (store, 14),
+         (own_files, 12), (index_values, 6), (planted, 22), (composed, 5), (bombs, 4), (configuration, 10), (store, 14),
          ("control", 30)]

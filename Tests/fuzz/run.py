@@ -190,8 +190,8 @@ def unlocked(directory):
 
 
 class Worker:
-    def __init__(self, number, fixtures):
-        self.place, self.fixtures = HERE, fixtures
+    def __init__(self, number, fixtures, only=None):
+        self.place, self.fixtures, self.only = HERE, fixtures, only
         own = f"{WORK}/{number}"
         os.makedirs(own)
         # CLONE_NEWNS, MS_BIND
@@ -206,7 +206,8 @@ class Worker:
 
     def area(self, generator):
         functions, weights = zip(*cases.AREAS)
-        return generator.choices(functions, weights)[0]
+        chosen = generator.choices(functions, weights)[0]
+        return self.only or chosen
 
     def case(self, seed, number, keeps=False):
         """Complaints about one case, and a line about what it was."""
@@ -307,8 +308,8 @@ class Worker:
         return complaints
 
 
-def work(own, fixtures, seed, numbers, results):
-    worker = Worker(own, fixtures)
+def work(own, fixtures, only, seed, numbers, results):
+    worker = Worker(own, fixtures, only)
     while True:
         with numbers.get_lock():
             number, numbers.value = numbers.value, numbers.value + 1
@@ -335,12 +336,19 @@ def main(arguments):
         seed, total = arguments[0], 1
     else:
         total = int(arguments[0])
-        seed = arguments[1] if len(arguments) > 1 else secrets.token_hex(4)
+        arguments = arguments[1:] or [secrets.token_hex(4)]
+        seed = arguments[0]
+    area = None
+    if len(arguments) > 1:
+        names = {getattr(function, "__name__", function): function for function, _ in cases.AREAS}
+        if arguments[1] not in names:
+            raise SystemExit(f"fuzz: no such area; there are {', '.join(names)}")
+        area = names[arguments[1]]
     isolate()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     fixtures = sets.Sets(PROGRAM, os.path.join(WORK, "sets"), os.path.join(HERE, "case"))
     if only is not None:
-        worker = Worker(0, fixtures)
+        worker = Worker(0, fixtures, area)
         complaints, words = worker.case(seed, only, keeps=True)
         for kind, detail in complaints:
             print(f"{kind}: {detail}")
@@ -350,7 +358,7 @@ def main(arguments):
         return 1 if complaints else 0
 
     started, results, numbers = time.monotonic(), Results(total), multiprocessing.Value("q", 0)
-    workers = [multiprocessing.Process(target=work, args=(n, fixtures, seed, numbers, results))
+    workers = [multiprocessing.Process(target=work, args=(n, fixtures, area, seed, numbers, results))
                for n in range(2)]
     for worker in workers:
         worker.start()

@@ -73,6 +73,8 @@ struct BackgroundPull: Sendable {
         request.limitRate = options.rateLimit
         request.prune = options.prune
         request.force = options.force
+        request.maxDelete = options.maximumRemovals
+        request.backupDir = options.backupDirectory
         request.notBefore = background.notBefore.map(WallTime.init)
         request.deadlineSeconds = settings.effective.deadline.map { Int64($0 / .seconds(1)) }
         request.paused = background.paused

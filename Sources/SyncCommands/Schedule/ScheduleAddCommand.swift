@@ -45,11 +45,8 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     @OptionGroup(title: "Hooks")
     var hookOptions: HookOptions
 
-    @Flag(help: "Remove files that an earlier pull installed and the manifest no longer names.")
-    var prune = false
-
-    @Flag(help: "Prune even if more than half of the installed files go.")
-    var force = false
+    @OptionGroup
+    var pruning: PruneOptions
 
     @Flag(help: "Print what would be installed; change nothing.")
     var dryRun = false
@@ -76,8 +73,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         pull.hooks = hooks
         pull.groupHooks = groupHooks
         pull.hookOptions = hookOptions
-        pull.prune = prune
-        pull.force = force
+        pull.pruning = pruning
         pull.limits = limits
         pull.transfer = transfer
         pull.reporting = reporting

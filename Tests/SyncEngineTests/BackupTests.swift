@@ -1,0 +1,152 @@
+import Foundation
+import SyncEngine
+import SyncModel
+import SyncTestKit
+import Testing
+
+@Suite("What a pull removes or replaces, and what is kept of it", .timeLimit(.minutes(3)))
+struct BackupTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+
+    private static func tree(_ names: [String], seed: UInt64 = 1) -> AssetTree {
+        var tree = AssetTree()
+        for (number, name) in names.enumerated() {
+            tree.addFile(name, size: 600, seed: seed + UInt64(number))
+        }
+        return tree
+    }
+
+    private func publishAndPull(_ tree: AssetTree, revision: Int = 1) throws {
+        try scene.publish(tree, revision: revision)
+        #expect(try scene.pull().status == .done)
+    }
+
+    private var kept: [String] { AssetTree.read(scene.root.path("kept"), ignoring: []).paths.sorted() }
+
+    private func keeping(_ options: inout PullOptions) {
+        (options.prune, options.force) = (true, true)
+        options.backupDirectory = scene.root.path("kept")
+    }
+
+    // MARK: A limit
+
+    @Test(
+        "More than --max-delete is refused with 77, forced or not, and nothing is changed [F112]",
+        arguments: [(0, false), (1, false), (1, true)]
+    )
+    func tooMany(most: Int, isForced: Bool) throws {
+        let tree = Self.tree(["a", "b", "c", "d", "e", "f"])
+        try publishAndPull(tree)
+        var next = AssetTree(tree.nodes.filter { $0.key > "b" })
+        next.addFile("new", size: 30, seed: 40)
+        try scene.publish(next, revision: 2)
+        let refused = try scene.pull { ($0.prune, $0.force, $0.maximumRemovals) = (true, isForced, most) }
+        #expect(refused.status == .refused)
+        #expect(refused.error?.message.contains("2 of 6") == true)
+        #expect(refused.error?.message.contains("--max-delete \(most)") == true)
+        #expect(scene.problems(tree) == [] && refused.requests.isEmpty)
+        var options = scene.options()
+        (options.prune, options.maximumRemovals) = (true, most)
+        #expect(try scene.engine().plan(options).pruneRefusal?.contains("--max-delete \(most)") == true)
+        let allowed = try scene.pull { ($0.prune, $0.maximumRemovals) = (true, 2) }
+        #expect(allowed.status == .done && allowed.report?.files.removed == 2)
+        #expect(scene.problems(next) == [])
+    }
+
+    // MARK: Kept
+
+    @Test("What is pruned and what is replaced stands below --backup-dir under the same path")
+    func both() throws {
+        var tree = Self.tree(["a/gone", "a/old", "b", "c"])
+        tree.nodes["link"] = .link("b")
+        try publishAndPull(tree)
+        try scene.root.write("mine", to: "dest/c")
+        var next = AssetTree(tree.nodes.filter { $0.key != "a/gone" })
+        next.addFile("a/old", size: 700, seed: 50)
+        next.nodes["link"] = .link("c")
+        try scene.publish(next, revision: 2)
+        let outcome = try scene.pull(keeping)
+        #expect(outcome.status == .done && outcome.report?.files.removed == 1)
+        #expect(scene.problems(next) == [])
+        #expect(kept == ["a/gone", "a/old", "c", "link"])
+        let backup = AssetTree.read(scene.root.path("kept"), ignoring: [])
+        #expect(backup.bytes("a/gone") == tree.bytes("a/gone"))
+        #expect(backup.bytes("a/old") == tree.bytes("a/old"))
+        #expect(backup.bytes("c") == Array("mine".utf8))
+        let link = try FileManager.default.destinationOfSymbolicLink(atPath: scene.root.path("kept/link"))
+        #expect(link == "b")
+    }
+
+    @Test("An earlier backup is never replaced: the next one of a name has a number")
+    func numbered() throws {
+        try scene.root.write("of somebody", to: "kept/a")
+        for revision in 1...3 {
+            try scene.publish(Self.tree(["a"], seed: UInt64(revision)), revision: revision)
+            #expect(try scene.pull(keeping).status == .done)
+        }
+        #expect(kept == ["a", "a.~1~", "a.~2~"])
+        let backup = AssetTree.read(scene.root.path("kept"), ignoring: [])
+        #expect(backup.bytes("a") == Array("of somebody".utf8))
+        #expect(backup.bytes("a.~1~") == Self.tree(["a"], seed: 1).bytes("a"))
+        #expect(backup.bytes("a.~2~") == Self.tree(["a"], seed: 2).bytes("a"))
+    }
+
+    @Test("What cannot be backed up is neither removed nor replaced, and the pull says so with 74")
+    func blocked() throws {
+        let tree = Self.tree(["a/gone", "a/old", "b"])
+        try publishAndPull(tree)
+        try scene.root.write("in the way", to: "kept/a")
+        var next = AssetTree(tree.nodes.filter { $0.key != "a/gone" })
+        next.addFile("a/old", size: 700, seed: 50)
+        try scene.publish(next, revision: 2)
+        let outcome = try scene.pull(keeping)
+        #expect(outcome.status == .ioError)
+        #expect(outcome.report?.files.removed == 0)
+        #expect(scene.problems(tree) == [])
+        #expect(outcome.values("path", of: "task.failed") == ["a/old"])
+        #expect(outcome.values("path", of: "prune.failed") == ["a/gone"])
+    }
+
+    @Test("A link below the backup directory is not followed [V5]")
+    func linked() throws {
+        let tree = Self.tree(["a/gone", "b"])
+        try publishAndPull(tree)
+        try scene.root.write("x", to: "outside/y")
+        try scene.root.write("x", to: "kept/z")
+        try scene.root.link("kept/a", to: "../outside")
+        try scene.publish(AssetTree(tree.nodes.filter { $0.key == "b" }), revision: 2)
+        #expect(try scene.pull(keeping).status == .ioError)
+        #expect(AssetTree.read(scene.root.path("outside"), ignoring: []).paths == ["y"])
+        #expect(scene.problems(tree) == [])
+    }
+
+    @Test(
+        "A backup directory inside the destination, around it, or it itself is refused before anything changes",
+        arguments: ["dest/kept", "dest", ".", "dest/.syncagent"]
+    )
+    func overlapping(place: String) throws {
+        let tree = Self.tree(["a", "b", "c"])
+        try publishAndPull(tree)
+        try scene.publish(AssetTree(tree.nodes.filter { $0.key != "a" }), revision: 2)
+        let outcome = try scene.pull {
+            ($0.prune, $0.backupDirectory) = (true, scene.root.path(place))
+        }
+        #expect(outcome.status == .usage)
+        #expect(outcome.error?.message.contains("inside one another") == true)
+        #expect(scene.root.read("dest/a") != nil && outcome.requests.isEmpty)
+    }
+
+    @Test("Another file system is refused", .enabled(if: access("/dev/shm", W_OK) == 0))
+    func otherFileSystem() throws {
+        let tree = Self.tree(["a", "b", "c"])
+        try publishAndPull(tree)
+        try scene.publish(AssetTree(tree.nodes.filter { $0.key != "a" }), revision: 2)
+        let place = "/dev/shm/syncagent-\(UUID().uuidString)"
+        defer { rmdir(place) }
+        let outcome = try scene.pull { ($0.prune, $0.backupDirectory) = (true, place) }
+        #expect(outcome.status == .usage && scene.root.read("dest/a") != nil)
+        #expect(outcome.error?.message.contains("another file system") == true)
+    }
+}
