@@ -246,7 +246,7 @@ final class ChunkCopies: Sendable {
     private func finish(_ part: PartFile, _ row: Int, _ blob: Int, _ copier: ChunkReader) {
         switch copier.withHasher({ parts.complete(part, row: row, blob: blob, hasher: &$0) }) {
         case .incomplete: return
-        case .verified: committer.add(Committer.Staged(row: row, file: part.staged))
+        case .verified: committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
         case .failed(let error): fail(row, error)
         case .wrong(_, let blobs):
             // Some may be the network's: they are asked for again, too.

@@ -14,7 +14,8 @@ final class Committer: Sendable {
     /// A verified file in staging, ready for its place.
     struct Staged: Sendable {
         enum Source: Sendable {
-            case file(Staging.File)
+            /// What the file system said of it when it was hashed; `nil` for a link.
+            case file(Staging.File, FileStatus?)
             /// In a directory that is put together in staging, by number; what the file system says of it there.
             case member(of: Int, FileStatus)
         }
@@ -23,9 +24,9 @@ final class Committer: Sendable {
         /// Of the content; for a link, of the target's text.
         var digest: SHA256Digest
 
-        init(row: Int, file: Staging.File) {
+        init(row: Int, file: Staging.File, _ status: FileStatus?) {
             self.row = row
-            source = .file(file)
+            source = .file(file, status)
             digest = file.name.digest
         }
 
@@ -173,15 +174,33 @@ final class Committer: Sendable {
     /// Leaves out what a verifier does not let in; that is gone.
     private func verified(_ batch: [Staged]) -> [Staged] {
         var batch = batch
+        if !verifications.isEmpty { Self.waitForClock(after: batch) }
         for verification in verifications where !batch.isEmpty {
             let refusals = verification.refusals(batch, of: manifest, in: staging)
             guard !refusals.isEmpty else { continue }
-            for case (let row, .file(let file)) in batch.map({ ($0.row, $0.source) })
+            for case (let row, .file(let file, _)) in batch.map({ ($0.row, $0.source) })
             where refusals[row] != nil { staging.remove(file) }
             batch.removeAll { refusals[$0.row] != nil }
             state.withLock { $0.outcome.refusals.merge(refusals) { first, _ in first } }
         }
         return batch
+    }
+
+    /// Waits until a file that changes from now on gets later times than those of a batch; at most 50 ms. The kernel
+    /// takes them from CLOCK_REALTIME_COARSE, which stands still for some milliseconds at a time. time(7).
+    private static func waitForClock(after batch: [Staged]) {
+        let newest = batch.reduce(Int64(0)) { newest, staged in
+            guard case .file(_, let status?) = staged.source else { return newest }
+            return max(newest, status.changed, status.modified)
+        }
+        var tries = 0
+        var now = timespec()
+        while tries < 25, clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0,
+            Int64(now.tv_sec) &* 1_000_000_000 &+ Int64(now.tv_nsec) <= newest
+        {
+            tries += 1
+            usleep(2_000)
+        }
     }
 
     private func synchronize() -> FileError? {

@@ -2,6 +2,7 @@ import SyncFiles
 package import SyncManifest
 import SyncModel
 package import SyncPlugins
+import SyncSystem
 
 /// A verifier, and which files it looks at before they are installed.
 package struct FileVerification: Sendable {
@@ -32,9 +33,9 @@ package struct FileVerification: Sendable {
         in staging: Staging
     ) -> [Int: String] {
         var refusals: [Int: String] = [:]
-        let mine = staged.compactMap { entry -> (row: Int, file: Staging.File)? in
+        let mine = staged.compactMap { entry -> (row: Int, file: Staging.File, status: FileStatus?)? in
             guard covers(entry.row, of: manifest) else { return nil }
-            if case .file(let file) = entry.source { return (entry.row, file) }
+            if case .file(let file, let status) = entry.source { return (entry.row, file, status) }
             refusals[entry.row] =
                 "could not be checked before it is installed: its directory comes as a whole"
             return nil
@@ -63,6 +64,12 @@ package struct FileVerification: Sendable {
             for entry in mine {
                 refusals[entry.row] = "could not be checked before it is installed: \(error)"
             }
+        }
+        // It looks, it does not write: what was hashed is what is installed.
+        for entry in mine where refusals[entry.row] == nil {
+            guard let status = entry.status, staging.fileStatus(of: entry.file) != status else { continue }
+            refusals[entry.row] =
+                "changed while verifier \(name) looked at it: a verifier must not touch what it is shown"
         }
         return refusals
     }

@@ -172,8 +172,8 @@ final class Installer: BlobConsumer {
                 return committer.add(member)
             }
             let file = staging.newFile(lane: lane, digest: digest)
-            try staging.write(raw, to: file, executable: executable)
-            committer.add(Committer.Staged(row: row, file: file))
+            let status = try staging.write(raw, to: file, executable: executable)
+            committer.add(Committer.Staged(row: row, file: file, status))
         } catch {
             report(Trouble(row: row, cause: .disk(error)))
         }
@@ -191,7 +191,7 @@ final class Installer: BlobConsumer {
     private func complete(_ part: PartFile, _ target: Plan.Target, _ worker: inout Worker) {
         switch parts.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher) {
         case .incomplete: return
-        case .verified: committer.add(Committer.Staged(row: target.row, file: part.staged))
+        case .verified: committer.add(Committer.Staged(row: target.row, file: part.staged, part.fileStatus))
         case .failed(let error): report(Trouble(row: target.row, cause: .disk(error)))
         case .wrong(let reason, let blobs):
             let copied = copies?.takeBack(blobs, of: target.row) ?? []

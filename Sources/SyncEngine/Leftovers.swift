@@ -49,7 +49,7 @@ struct Leftovers {
             } else if let (part, outcome) = parts.adopt(file, row: row, hasher: &hasher) {
                 kept = part.doneBytes
                 if case .verified = outcome {
-                    committer.add(Committer.Staged(row: row, file: part.staged))
+                    committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
                     adopted.complete.insert(row)
                 }
             } else {

@@ -44,15 +44,15 @@ struct LocalCopies: Sendable {
                 let executable = manifest.files.kind(candidate.row) == .executable
                 let digest = manifest.files.digest(candidate.row)
                 let size = manifest.files.size(candidate.row)
-                let file =
+                let staged =
                     switch candidate.source {
                     case .indexed(let entry):
                         copier.copy(entry, of: index, digest: digest, size: size, executable: executable)
                     case .staged(let file):
                         copier.check(file, digest: digest, size: size, executable: executable)
                     }
-                guard let file else { continue }
-                committer.add(Committer.Staged(row: candidate.row, file: file))
+                guard let staged else { continue }
+                committer.add(Committer.Staged(row: candidate.row, file: staged.file, staged.status))
                 rows.append(candidate.row)
             }
             return rows
@@ -115,7 +115,7 @@ private final class LocalCopier {
         digest: SHA256Digest,
         size: UInt64,
         executable: Bool
-    ) -> Staging.File? {
+    ) -> (file: Staging.File, status: FileStatus)? {
         let source = index.open(entry, through: directories)
         guard source >= 0 else { return nil }
         let reading = Descriptor(owning: source)
@@ -125,26 +125,36 @@ private final class LocalCopier {
         guard target >= 0 else { return nil }
         let writing = Descriptor(owning: target)
         let isCloned = sa_clone_file(writing.raw, reading.raw) == 0
-        guard transfer(from: reading.raw, to: isCloned ? nil : writing.raw, size: size) == digest else {
+        // A clone has the bytes that are read here when its source has not changed since.
+        guard transfer(from: reading.raw, to: isCloned ? nil : writing.raw, size: size) == digest,
+            !isCloned || SyncSystem.status(reading.raw) == status,
+            let found = SyncSystem.status(writing.raw), found.size == size
+        else {
             staging.remove(file)
             return nil
         }
-        return file
+        return (file, found)
     }
 
     /// Takes a staged left-over when its bytes are right.
-    func check(_ file: Staging.File, digest: SHA256Digest, size: UInt64, executable: Bool) -> Staging.File? {
+    func check(
+        _ file: Staging.File,
+        digest: SHA256Digest,
+        size: UInt64,
+        executable: Bool
+    ) -> (file: Staging.File, status: FileStatus)? {
         guard let reading = staging.open(file) else {
             staging.remove(file)
             return nil
         }
         guard transfer(from: reading.raw, to: nil, size: size) == digest,
-            sa_set_executable(reading.raw, executable ? 1 : 0) == 0
+            sa_set_executable(reading.raw, executable ? 1 : 0) == 0, let found = status(reading.raw),
+            found.size == size
         else {
             staging.remove(file)
             return nil
         }
-        return file
+        return (file, found)
     }
 
     /// Hashes `size` **bytes** of `source`, and writes them to `target` where there is one.

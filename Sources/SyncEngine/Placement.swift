@@ -63,10 +63,11 @@ final class Placement {
         var result = Result()
         for staged in batch {
             switch staged.source {
-            case .file(let file):
+            case .file(let file, let status):
                 // Its neighbours cannot come as a whole any more: the directory is about to be made.
                 if let number = wholes.number(of: staged.row) { result.add(dissolve(number)) }
-                let isPlaced = place(staged.row, staged.digest, &result) {
+                let known = status.map(IndexRecord.Status.init)
+                let isPlaced = place(staged.row, staged.digest, known, file, &result) {
                     staging.rename(file, to: $0, in: $1)
                 }
                 if !isPlaced { staging.remove(file) }
@@ -145,20 +146,29 @@ final class Placement {
     }
 
     private func place(_ member: Member, from directory: Staging.Directory, _ result: inout Result) {
-        _ = place(member.row, member.record.digest, &result) { name, target in
+        let file = staging.newFile(lane: 0, digest: member.record.digest)
+        let isPlaced = place(member.row, member.record.digest, member.record.status, file, &result) {
+            name,
+            target in
             let code = staging.rename(memberNamed: name, of: directory, into: target)
             if code != 0 { staging.remove(memberNamed: name, of: directory) }
             return code
         }
+        if !isPlaced { staging.remove(file) }
     }
 
     // MARK: Files
 
-    /// - Parameter rename: Moves it to a name in a directory; gives errno, 0 for success.
+    /// - Parameters:
+    ///   - known: What the file system said of it when it was hashed; `nil` for a link.
+    ///   - file: A name in staging for what turns out to be something else.
+    ///   - rename: Moves it to a name in a directory; gives errno, 0 for success.
     /// - Returns: Whether it is there now.
     private func place(
         _ row: Int,
         _ digest: SHA256Digest,
+        _ known: IndexRecord.Status?,
+        _ file: Staging.File,
         _ result: inout Result,
         rename: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Int32
     ) -> Bool {
@@ -176,7 +186,11 @@ final class Placement {
                 }
                 // The arena keeps a NUL behind each path, so the tail is a C string.
                 return (leaf + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) {
-                    record(of: row, digest, $0, directory, code: rename($0, directory))
+                    let placed = record(of: row, digest, known, $0, directory, code: rename($0, directory))
+                    if case .failure(let error) = placed, error.code == ESTALE {
+                        staging.takeBack(file, from: $0, in: directory)
+                    }
+                    return placed
                 }
             } catch {
                 return .failure(error)
@@ -196,6 +210,7 @@ final class Placement {
     private func record(
         of row: Int,
         _ digest: SHA256Digest,
+        _ known: IndexRecord.Status?,
         _ name: UnsafePointer<CChar>,
         _ directory: Int32,
         code: Int32
@@ -203,17 +218,41 @@ final class Placement {
         let files = manifest.files
         func failed(_ step: String, _ code: Int32) -> Swift.Result<IndexRecord, FileError> {
             let remark: String? =
-                code == EISDIR || code == ENOTEMPTY || code == EEXIST
-                ? "a directory is in the way; move it away" : nil
+                switch code {
+                case EISDIR, ENOTEMPTY, EEXIST: "a directory is in the way; move it away"
+                case ESTALE: "somebody changed it in staging after it was verified"
+                default: nil
+                }
             return .failure(FileError(step: step, path: files.path(row), code: code, remark: remark))
         }
         guard code == 0 else { return failed("put in place", code) }
         switch status(directory, name) {
         case .success(let found?):
             let kind = files.indexKind(row)
+            guard found.isSame(as: known, kind) else {
+                // It counts only by its bytes; those of a second delivery may be as good.
+                guard var reader = try? PlaceReader(destination),  // No memory: it does not count.
+                    let record = reader.verify(row, of: manifest, installed: true)
+                else { return failed("put in place", ESTALE) }
+                return .success(record)
+            }
             return .success(IndexRecord(status: found, digest: digest, kind: kind, installed: true))
         case .success(nil): return failed("find again", ENOENT)
         case .failure(let code): return failed("look at", code.errno)
         }
+    }
+}
+
+extension FileStatus {
+    /// Whether this is the file that was hashed; rename(2) may have changed ``changed``.
+    ///
+    /// - Parameter known: What it was then; `nil` when only the kind is known.
+    fileprivate func isSame(as known: IndexRecord.Status?, _ kind: IndexRecord.Kind) -> Bool {
+        guard (self.kind == .link) == (kind == .link), self.kind == .link || self.kind == .file else {
+            return false
+        }
+        guard let known else { return true }
+        return device == known.device && inode == known.inode && size == known.size
+            && modified == known.modified
     }
 }

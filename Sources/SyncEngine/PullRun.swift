@@ -180,9 +180,11 @@ struct PullRun {
         var inventory = look(at: rows)
         let backup = try openBackup()
         let pruning = Pruning(manifest: manifest, destination: destination, index: index, backup: backup)
-        let obsolete = pruning.candidates()
+        let unnamed = pruning.obsolete()
+        let obsolete = unnamed.filter { index.record($0)?.installed == true }
         if options.prune { try checkPrune(obsolete.count, index) }
         var gone = remove(pruning.blocking(obsolete), pruning)
+        gone.formUnion(try removeStraying(unnamed.filter { !gone.contains($0) }, rows, pruning))
         if !gone.isEmpty, !inventory.obstructed.isEmpty {
             // What was in the way may have been ours.
             let again = look(at: inventory.obstructed.map(\.row))
@@ -195,6 +197,16 @@ struct PullRun {
         for obstruction in inventory.obstructed {
             fail(obstruction.row, "\(obstruction.error)", &states, manifest)
         }
+        let links = UpwardLinks(manifest, destination, index)
+        for row in inventory.wanted where links.isAstray(row) {
+            fail(
+                row,
+                "its target goes up again from what is no directory here, but a link or a file; move that away",
+                &states,
+                manifest
+            )
+        }
+        inventory.wanted.removeAll { states[$0] == .failed }
 
         if !inventory.wanted.isEmpty {
             try fetch(manifest, index, &inventory, &states, backup)

@@ -48,8 +48,8 @@ struct SmallEntries: Sendable {
             ) {
                 return member
             }
-            try staging.write(nothing, to: file, executable: executable)
-            return Committer.Staged(row: row, file: file)
+            let status = try staging.write(nothing, to: file, executable: executable)
+            return Committer.Staged(row: row, file: file, status)
         }
         do {
             file.name.digest = try sha256(target)
@@ -65,6 +65,6 @@ struct SmallEntries: Sendable {
             return member
         }
         try staging.link(to: target, as: file)
-        return Committer.Staged(row: row, file: file)
+        return Committer.Staged(row: row, file: file, nil)
     }
 }

@@ -106,6 +106,9 @@ package final class PartFile: Sendable {
     /// First **bytes** that are written and hashed without a gap.
     package var hashedBytes: UInt64 { state.withLock(\.hashed) }
 
+    /// What the file system says of the file now; `nil` with errno set when it cannot be asked.
+    package var fileStatus: FileStatus? { status(descriptor.raw) }
+
     /// How many blobs it is made of.
     package var blobCount: Int { ends.count }
 

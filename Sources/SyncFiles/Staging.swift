@@ -97,19 +97,34 @@ package final class Staging: Sendable {
     /// Creates `file` with all of `bytes`, which the caller has verified.
     ///
     /// - Parameter executable: Gives mode 0777 instead of 0666, less the umask.
+    /// - Returns: What the file system says of it.
+    @discardableResult
     package func write(
         _ bytes: UnsafeRawBufferPointer,
         to file: File,
         executable: Bool
-    ) throws(FileError) {
+    ) throws(FileError) -> FileStatus {
         let raw = create(file, executable: executable)
         guard raw >= 0 else { throw .last("create", shown(file)) }
         var code: Int32 = 0
         if !bytes.isEmpty { code = writeAll(raw, bytes, at: 0) }
+        let found = code == 0 ? SyncSystem.status(raw) : nil
+        if code == 0, found == nil { code = sa_errno() }
         if close(raw) != 0, code == 0 { code = sa_errno() }
-        guard code == 0 else {
+        guard code == 0, let found else {
             remove(file)
             throw FileError(step: "write", path: shown(file), code: code)
+        }
+        return found
+    }
+
+    /// What the file system says of a staged file now; `nil` when it cannot be asked. fstatat(2).
+    package func fileStatus(of file: File) -> FileStatus? {
+        file.name.withCString { name in
+            guard case .success(let found) = SyncSystem.status(descriptor(lane: file.lane), name) else {
+                return nil
+            }
+            return found
         }
     }
 
@@ -160,7 +175,7 @@ package final class Staging: Sendable {
         for (lane, descriptor) in lanes.enumerated() {
             for entry in directoryEntries(descriptor) {
                 guard let name = StagedName(parsing: entry),
-                    case .success(let known) = status(descriptor, entry),
+                    case .success(let known) = SyncSystem.status(descriptor, entry),
                     let known, known.kind == .file
                 else {
                     removeTree(entry, in: descriptor)
@@ -170,6 +185,11 @@ package final class Staging: Sendable {
             }
         }
         return found
+    }
+
+    /// Moves what has been placed back to its staged name: it is not what was verified.
+    package func takeBack(_ file: File, from name: UnsafePointer<CChar>, in directory: Int32) {
+        _ = file.name.withCString { sa_rename(directory, name, descriptor(lane: file.lane), $0) }
     }
 
     /// The staged file's path, for messages.

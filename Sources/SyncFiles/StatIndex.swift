@@ -132,6 +132,11 @@ package struct StatIndex: Sendable {
     /// The record at `index`, 0..<``count``.
     package func record(_ index: Int) -> IndexRecord? { recordChecked(index) }
 
+    /// Whether the record at `index` is a link's.
+    package func isLink(_ index: Int) -> Bool {
+        bytes[Self.headerLength + index * IndexRecord.byteCount + 78] == IndexRecord.Kind.link.rawValue
+    }
+
     /// The path at `index`; a NUL stands directly behind it.
     package func withPath<R>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
         let range = pathRange(index) ?? 0..<0

@@ -171,6 +171,15 @@ package struct FileTable: Sendable {
         kinds[index] == .link ? texts(of: index).first.map(string) : nil
     }
 
+    /// A link's target in UTF-8, without a copy; `nil` for a file.
+    package func withLinkTarget<R>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R? {
+        guard kinds[index] == .link, let text = texts(of: index).first else { return nil }
+        let start = Int(text.offset)
+        return arena.withUnsafeBufferPointer {
+            body(UnsafeBufferPointer(rebasing: $0[start..<(start + Int(text.length))]))
+        }
+    }
+
     /// The group the entry itself names.
     package func groupName(_ index: Int) -> String? {
         let number = groupNumbers[index]

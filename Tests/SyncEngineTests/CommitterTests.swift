@@ -46,7 +46,7 @@ struct CommitterTests {
             for row in 0..<count {
                 // None of them is there: each fails when its turn comes, and that is all it takes here.
                 let file = staging.newFile(lane: 0, digest: manifest.files.digest(row))
-                committer.add(Committer.Staged(row: row, file: file))
+                committer.add(Committer.Staged(row: row, file: file, nil))
                 added.add(1, ordering: .relaxed)
             }
             isDone.store(true, ordering: .releasing)

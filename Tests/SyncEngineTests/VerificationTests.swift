@@ -91,6 +91,53 @@ struct VerificationTests {
         #expect(tree.problems(in: scene.destination) == [])
     }
 
+    @Test(
+        "One that writes to what it is shown fails the file by name, also when it restores size and time [S135]",
+        arguments: ["a.png", "large.png"],
+        [true, false]
+    )
+    func rewriting(path: String, restoresTime: Bool) throws {
+        let verifier = ScriptedVerifier { file in
+            guard file.path == path else { return .accepted }
+            var before = stat()
+            #expect(stat(file.stagedPath, &before) == 0)
+            let raw = open(file.stagedPath, O_WRONLY)
+            #expect(write(raw, "other", 5) == 5)
+            close(raw)
+            if restoresTime {
+                #expect(utimensat(AT_FDCWD, file.stagedPath, [before.st_atim, before.st_mtim], 0) == 0)
+            }
+            return .accepted
+        }
+        let outcome = try pull(verifier)
+        #expect(outcome.status == .incomplete)
+        let failed = outcome.events.filter { $0["event"] as? String == "task.failed" }
+        #expect(failed.map { $0["path"] as? String } == [path])
+        #expect((failed.first?["reason"] as? String)?.contains("verifier look") == true)
+        #expect(!FileManager.default.fileExists(atPath: scene.destination + "/" + path))
+        #expect(try pull(ScriptedVerifier { _ in .accepted }).status == .done)
+        #expect(tree.problems(in: scene.destination) == [])
+    }
+
+    @Test("Bytes that somebody changes between a verifier's yes and the move are not installed")
+    func changedAfterwards() throws {
+        // It is asked about one file and changes them all: as if another process did.
+        let second = ScriptedVerifier { [scene] file in
+            for name in scene.staged {
+                try? scene.root.write("x", to: "dest/.syncagent/staging/" + name)
+            }
+            return .accepted
+        }
+        let outcome = try scene.pull(verifications: [
+            FileVerification(name: "second", verifier: second, include: [Glob("c.txt")])
+        ])
+        #expect(outcome.status != .done)
+        for file in tree.paths where tree.bytes(file) != nil {
+            let found = scene.root.read("dest/" + file)
+            #expect(found == nil || found == tree.bytes(file), "\(file)")
+        }
+    }
+
     @Test("A check that did not happen has not passed [V66 F094]")
     func failing() throws {
         let verifier = ScriptedVerifier { _ throws(PluginError) in

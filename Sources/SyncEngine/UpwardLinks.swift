@@ -1,0 +1,168 @@
+import CPosix
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncSystem
+
+/// Links whose targets go up again behind a name, as in `icons/../sounds`: where such a name is a link itself, the same
+/// text can lead out of the tree. One manifest's links are judged when it is read (``ManifestRules``). Here they are
+/// judged against the tree that results: links of an earlier revision stay where nothing is pruned, and what was a
+/// directory then may be a link now.
+struct UpwardLinks {
+    let manifest: Manifest
+    let destination: Destination
+    let index: StatIndex
+    private let directories: Directories
+
+    init(_ manifest: Manifest, _ destination: Destination, _ index: StatIndex) {
+        self.manifest = manifest
+        self.destination = destination
+        self.index = index
+        directories = Directories(destination)
+    }
+
+    /// Links of the index that stay, although this run does not place them, and that would lead out of the tree.
+    ///
+    /// - Parameters:
+    ///   - unnamed: Positions in the index that the manifest does not name.
+    ///   - rows: What the run is to bring, ascending.
+    func straying(_ unnamed: [Int], rows: [Int]) -> [Int] {
+        var kept = unnamed.filter(index.isLink)
+        if rows.count < manifest.files.count { kept += unselected(rows) }
+        return kept.filter(leadsOut)
+    }
+
+    /// Links at paths that the manifest names and the run does not bring; a target that it has itself was judged with it.
+    private func unselected(_ rows: [Int]) -> [Int] {
+        (0..<index.count).filter { position in
+            guard index.isLink(position) else { return false }
+            return index.withPath(position) { path in
+                let row = manifest.files.firstRow(notBefore: path)
+                guard row < manifest.files.count,
+                    manifest.files.withPath(row, { PathOrder.compare($0, path) == 0 })
+                else { return false }
+                let place = rows.indices.partitioningIndex { rows[$0] >= row }
+                if place < rows.count, rows[place] == row { return false }
+                return manifest.files.kind(row) != .link
+                    || manifest.files.contentDigest(row) != index.record(position)?.digest
+            }
+        }
+    }
+
+    /// Whether a link of the index is still there, and leads out.
+    private func leadsOut(_ position: Int) -> Bool {
+        index.withPath(position) { path in
+            let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
+            let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
+            guard let directory = try? directories.descriptor(parent, create: false),  // Then it is not there.
+                let base = path.baseAddress
+            else { return false }
+            let leaf = UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self)
+            guard case .success(let found?) = status(directory, leaf),
+                index.record(position)?.matches(found) == true,  // Otherwise it is somebody else's.
+                let target = linkTarget(directory, leaf)
+            else { return false }
+            return target.withUnsafeBufferPointer {
+                leadsOut($0, at: path) { isLink($0) || isReachedThroughLink($0) }
+            }
+        }
+    }
+
+    /// Whether a row's target goes up behind what is a link in the destination. The manifest has a directory there, so
+    /// the link is somebody else's: it would have been in the way and be gone.
+    func isAstray(_ row: Int) -> Bool {
+        manifest.files.withLinkTarget(row) { target in
+            guard target.goesUpBehindName else { return false }
+            return manifest.files.withPath(row) { leadsOut(target, at: $0, isReachedThroughLink) }
+        } ?? false
+    }
+
+    private func leadsOut(
+        _ target: UnsafeBufferPointer<UInt8>,
+        at path: UnsafeBufferPointer<UInt8>,
+        _ isUnsafe: ([UInt8]) -> Bool
+    ) -> Bool {
+        switch ManifestRules.judge(link: target, at: path) {
+        case .refused: true
+        case .allowed(let directories): directories.contains { !$0.isEmpty && isUnsafe($0) }
+        }
+    }
+
+    /// Whether the manifest has a link at a path, or at one above it.
+    private func isLink(_ directory: [UInt8]) -> Bool {
+        var prefix = directory[...]
+        while !prefix.isEmpty {
+            let isOne = prefix.withUnsafeBufferPointer { path in
+                let row = manifest.files.firstRow(notBefore: path)
+                return row < manifest.files.count && manifest.files.kind(row) == .link
+                    && manifest.files.withPath(row) { PathOrder.compare($0, path) == 0 }
+            }
+            if isOne { return true }
+            prefix = prefix[..<(prefix.lastIndex(of: 0x2F) ?? prefix.startIndex)]
+        }
+        return false
+    }
+
+    private func isReachedThroughLink(_ directory: [UInt8]) -> Bool {
+        directory.withUnsafeBufferPointer { path in
+            do throws(FileError) {
+                _ = try directories.descriptor(path, create: false)
+                return false
+            } catch {
+                return error.code == ELOOP || error.code == ENOTDIR
+            }
+        }
+    }
+
+    /// readlinkat(2).
+    private func linkTarget(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> [UInt8]? {
+        let text = [UInt8](unsafeUninitializedCapacity: Int(PATH_MAX)) { buffer, count in
+            let read = buffer.withMemoryRebound(to: CChar.self) { text in
+                text.baseAddress.map { readlinkat(directory, leaf, $0, text.count) } ?? -1
+            }
+            count = max(0, read)
+        }
+        return text.isEmpty ? nil : text
+    }
+}
+
+extension UnsafeBufferPointer<UInt8> {
+    /// Whether `..` may stand behind a name: quick, and never wrong when it says no.
+    fileprivate var goesUpBehindName: Bool {
+        var hasName = false
+        var start = 0
+        while start < count {
+            let end = self[start...].firstIndex(of: 0x2F) ?? count
+            let isUp = end - start == 2 && self[start] == 0x2E && self[start + 1] == 0x2E
+            if isUp, hasName { return true }
+            if !isUp { hasName = true }
+            start = end + 1
+        }
+        return false
+    }
+}
+
+extension PullRun {
+    /// Removes links of earlier revisions that would lead out of the tree as this manifest makes it.
+    ///
+    /// - Parameter unnamed: Positions in the index that the manifest does not name, and that are not gone.
+    /// - Returns: The positions that are gone now.
+    /// - Throws: ``EngineError`` with status 77 when one of them cannot be removed, or is not ours to remove.
+    mutating func removeStraying(
+        _ unnamed: [Int],
+        _ rows: [Int],
+        _ pruning: Pruning
+    ) throws(EngineError) -> Set<Int> {
+        let index = pruning.index
+        let straying = UpwardLinks(pruning.manifest, destination, index).straying(unnamed, rows: rows)
+        guard !straying.isEmpty else { return [] }
+        let gone = remove(straying.filter { index.record($0)?.installed == true }, pruning)
+        guard let left = straying.first(where: { !gone.contains($0) }) else { return gone }
+        let path = index.withPath(left) { String(decoding: $0, as: UTF8.self) }
+        throw EngineError(
+            .refused,
+            "\(escaped(destination.path)): the link \(escaped(path)) is not in this manifest and would lead out of the "
+                + "tree through a link that is; remove it and pull again"
+        )
+    }
+}
