@@ -69,7 +69,8 @@ struct EngineAssembly: Sendable {
         configuration.credentialProviders = plugins.credentialProviders
         let web = try Self.transport(configuration)
         let transport: any Transport =
-            plugins.transports.isEmpty ? web : RoutedTransport(plugins.transports, others: web)
+            plugins.transports.isEmpty
+            ? web : RoutedTransport(plugins.transports, others: web, policy: configuration.redirects)
         let recent = Mutex(ContinuousClock.now)
         var environment = EngineEnvironment(
             transport: transport,

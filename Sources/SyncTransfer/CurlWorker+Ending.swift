@@ -162,7 +162,9 @@ extension CurlWorker {
         switch step {
         case .refuse(let refusal): settle(piece, fault: refusal.fault, chain: exchange.plan.chain)
         case .follow(let target, let rewritten):
-            if rewritten == nil, chain.isFromPublic, isRefusedByName(target) {
+            if rewritten == nil, chain.isFromPublic,
+                configuration.redirects.refusesByName(target.origin)
+            {
                 let detail = "a redirect from a public server to the private address \(target.origin.host)"
                 return settle(piece, fault: Fault(.policy, detail), chain: exchange.plan.chain)
             }
@@ -193,39 +195,26 @@ extension CurlWorker {
         }
     }
 
-    /// Why a document from a server may not name the first URL of a chain: what a redirect from there would not be
-    /// followed to. What a rule or a resolver of the user's has chosen is the user's own wish.
+    /// Why a document from a server may not name the first URL of a chain. What a rule or a resolver of the user's has
+    /// chosen is the user's own wish.
     func refusal(of chain: RedirectChain, for transfer: Transfer) -> Fault? {
         guard let referrer = transfer.referrer, chain.entry == chain.original else { return nil }
-        let entry = chain.entry.origin
-        if referrer.origin.scheme == "https", entry.scheme == "http",
-            !configuration.redirects.downgrade.covers(entry.host)
-        {
-            return Fault(.policy, "the manifest came by https and names http://\(entry.host)")
-        }
-        guard isFromPublic(chain.entry, for: transfer), isRefusedByName(chain.entry) else { return nil }
-        return Fault(.policy, "the manifest of a public server names the private address \(entry.host)")
+        return configuration.redirects.refusal(
+            of: chain.entry.origin,
+            namedBy: referrer.origin,
+            isFromPublic: isFromPublic(chain.entry, for: transfer)
+        )
     }
 
     /// Whether a URL is named by a document from a public address: its own host may be private where it always was.
     func isFromPublic(_ url: CurlURL, for transfer: Transfer) -> Bool {
         guard let referrer = transfer.referrer else { return false }
         if url.origin.host == referrer.origin.host { return hosts[referrer.origin]?.isPublic == true }
-        return referrer.isPublic ?? !isLocalByName(referrer.origin.host)
-    }
-
-    /// A target that is private by its very name is refused before anything connects.
-    private func isRefusedByName(_ target: CurlURL) -> Bool {
-        !configuration.redirects.privateTargets.covers(target.origin.host)
-            && isLocalByName(target.origin.host)
+        return referrer.isPublic ?? !referrer.origin.isLocalByName
     }
 
     /// Behind a proxy the connected address says nothing; then the name has to.
     private func isPublicByName(_ exchange: Exchange) -> Bool {
-        exchange.plan.isProxied && !isLocalByName(exchange.plan.chain.current.origin.host)
-    }
-
-    private func isLocalByName(_ host: String) -> Bool {
-        AddressScope(literal: host) == .local || host == "localhost" || host.hasSuffix(".localhost")
+        exchange.plan.isProxied && !exchange.plan.chain.current.origin.isLocalByName
     }
 }

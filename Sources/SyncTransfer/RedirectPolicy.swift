@@ -35,3 +35,32 @@ package struct RedirectPolicy: Sendable, Equatable {
     /// The rules of RFC 9110 §15.4, and nothing relaxed.
     package init() {}
 }
+
+extension RedirectPolicy {
+    /// Why a document from a server may not name a place: a redirect from there would not be followed to it (V25, V29).
+    ///
+    /// - Parameters:
+    ///   - target: What it names.
+    ///   - referrer: Where the document came from.
+    ///   - isFromPublic: Whether that was a public address.
+    func refusal(of target: Origin, namedBy referrer: Origin, isFromPublic: Bool) -> Fault? {
+        if referrer.scheme == "https", target.scheme == "http", !downgrade.covers(target.host) {
+            return Fault(.policy, "the manifest came by https and names http://\(target.host)")
+        }
+        guard isFromPublic, refusesByName(target) else { return nil }
+        return Fault(.policy, "the manifest of a public server names the private address \(target.host)")
+    }
+
+    /// Whether a target is refused to public servers before anything connects: it is private by its very name.
+    func refusesByName(_ target: Origin) -> Bool {
+        target.isLocalByName && !privateTargets.covers(target.host)
+    }
+}
+
+extension Origin {
+    /// Whether the name says that it is this machine or a private address. RFC 6761 §6.3.
+    var isLocalByName: Bool {
+        let name = host.hasSuffix(".") ? String(host.dropLast()) : host
+        return AddressScope(literal: name) == .local || name == "localhost" || name.hasSuffix(".localhost")
+    }
+}

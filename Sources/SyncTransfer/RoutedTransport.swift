@@ -5,15 +5,23 @@ import Synchronization
 package final class RoutedTransport: Transport {
     private let routes: [(scope: URLScope, transport: any Transport)]
     private let others: any Transport
+    private let policy: RedirectPolicy
     /// Who has which transfer.
     private let owners = Mutex<[TransferID: Int]>([:])
 
     /// - Parameters:
     ///   - routes: Asked in this order; ``URLScope/all`` is for all URLs.
     ///   - others: For URLs that no route is for.
-    package init(_ routes: [(scope: URLScope, transport: any Transport)], others: any Transport) {
+    ///   - policy: What manifests may name. Routes are held to it where they are for a whole scheme; who names an origin
+    ///     in the configuration means it.
+    package init(
+        _ routes: [(scope: URLScope, transport: any Transport)],
+        others: any Transport,
+        policy: RedirectPolicy = RedirectPolicy()
+    ) {
         self.routes = routes
         self.others = others
+        self.policy = policy
     }
 
     /// The place of the route for a URL; as many as there are routes for the others.
@@ -25,17 +33,34 @@ package final class RoutedTransport: Transport {
         place < routes.count ? routes[place].transport : others
     }
 
+    /// Why a route may not ask for a URL.
+    private func refusal(of url: String, on route: Int, _ request: TransferRequest) -> Fault? {
+        guard route < routes.count, let referrer = request.referrer,
+            let (target, source) = (try? (CurlURL(url), CurlURL(referrer.url))).map({ ($0.origin, $1.origin) }
+            ),
+            !routes[route].scope.names(target)
+        else { return nil }
+        let isFromPublic = target.host != source.host && referrer.isPublic ?? !source.isLocalByName
+        return policy.refusal(of: target, namedBy: source, isFromPublic: isFromPublic)
+    }
+
     /// The places of a request's URLs by route, in the order in which routes come first.
-    private func legs(of request: TransferRequest) -> [(route: Int, places: [Int])] {
+    private func legs(of request: TransferRequest) throws(TransferError) -> [(route: Int, places: [Int])] {
         var legs: [(route: Int, places: [Int])] = []
+        var refused: TransferError?
         for (place, url) in request.urls.enumerated() {
             let route = route(of: url)
+            if let fault = refusal(of: url, on: route, request) {
+                refused = TransferError(code: fault.code, url: url, detail: fault.told)
+                continue
+            }
             if let index = legs.firstIndex(where: { $0.route == route }) {
                 legs[index].places.append(place)
             } else {
                 legs.append((route, [place]))
             }
         }
+        if legs.isEmpty, let refused { throw refused }
         return legs
     }
 
@@ -44,9 +69,13 @@ package final class RoutedTransport: Transport {
         sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
     ) {
-        let legs = legs(of: request)
-        guard !legs.isEmpty else { return others.start(request, sink: sink, completion: completion) }
-        start(request, legs: legs[...], spent: 0, sink: sink, completion: completion)
+        do throws(TransferError) {
+            let legs = try legs(of: request)
+            guard !legs.isEmpty else { return others.start(request, sink: sink, completion: completion) }
+            start(request, legs: legs[...], spent: 0, sink: sink, completion: completion)
+        } catch {
+            completion(.failure(error))
+        }
     }
 
     private func start(

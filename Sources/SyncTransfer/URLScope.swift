@@ -92,6 +92,11 @@ package struct URLScope: Sendable, Equatable {
             }
     }
 
+    /// Whether a URL's origin is named, not only its scheme.
+    func names(_ origin: Origin) -> Bool {
+        parts.contains { if case .below(origin, _, _) = $0 { true } else { false } }
+    }
+
     /// Whether an origin is among them.
     func covers(_ origin: Origin) -> Bool {
         parts.isEmpty

@@ -33,7 +33,8 @@ struct ReferrerTests {
         "A private address that a public manifest names is not asked [V29 F024]",
         arguments: [
             "http://169.254.169.254/latest", "http://127.0.0.1:9/x", "http://127.1/x", "http://0x7f.1/x",
-            "http://localhost/x", "http://a.localhost/x", "http://10.0.0.1/", "http://192.168.1.1/",
+            "http://localhost/x", "http://localhost./x", "http://a.localhost/x", "http://10.0.0.1/",
+            "http://192.168.1.1/",
             "http://172.16.0.1/", "http://[::1]/x", "http://[fe80::1]/x", "http://[fd00::1]/x",
             "http://[::ffff:10.0.0.1]/x", "http://[::ffff:7f00:1]/x", "http://0.0.0.0/",
         ]

@@ -44,6 +44,37 @@ struct RoutedTransportTests {
         #expect(isSame(transfer.sink.bytes, object.bytes[...]))
     }
 
+    @Test("A transport for a whole scheme opens no private place to a manifest; one for an origin does [V29]")
+    func referrers() async throws {
+        let object = object
+        let server = try FaultServer()
+        server.serve(object, at: "/a")
+        let bench = try Bench(server: server) { $0.redirects.privateTargets = .hosts(["127.0.0.1"]) }
+        func end(_ prefix: String, _ allowed: Set<String>) async throws -> Result<
+            TransferReport, TransferError
+        > {
+            var policy = RedirectPolicy()
+            policy.privateTargets = .hosts(allowed)
+            let route = (try URLScope.prefixes([prefix]), bench.transport as any Transport)
+            let routed = RoutedTransport([route], others: bench.transport, policy: policy)
+            let request = TransferRequest(
+                id: TransferID(rawValue: 1),
+                urls: ["http://10.0.0.1/a", server.url("/a")],
+                objectSize: UInt64(object.bytes.count),
+                limit: UInt64(object.bytes.count),
+                referrer: .init(url: "http://files.example/manifest.json", isPublic: nil)
+            )
+            return try await TransferRun(request, on: routed, sink: CollectingSink()).end()
+        }
+        guard case .failure(let error) = try await end("http:", []) else {
+            Issue.record("it was asked")
+            return
+        }
+        #expect(error.code == .refusedByPolicy && server.log.requestCount == 0)
+        #expect(try await end("http:", ["127.0.0.1"]).get().sourceIndex == 1)
+        #expect(try await end(server.url("/"), []).get().sourceIndex == 1)
+    }
+
     @Test("A cancel reaches whoever has it, and nobody else is asked then")
     func cancels() async throws {
         let (near, far) = (try Bench(), try Bench())

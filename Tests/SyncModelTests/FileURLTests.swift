@@ -1,0 +1,34 @@
+import SyncModel
+import Testing
+
+@Suite("URLs of files", .timeLimit(.minutes(1)))
+struct FileURLTests {
+    @Test(
+        "A path is the same after encoding and decoding once",
+        arguments: [
+            "/", "/a b", "/set #2/x", "/a?b", "/%41", "/%", "/%zz", "/Länge/\u{1F600}", "/a;b&c=d+e@f:g[h]\\",
+            "/\n",
+        ]
+    )
+    func paths(text: String) {
+        let url = fileURL(path: text)
+        #expect(url.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F } && !url.contains { "?#[]\\".contains($0) })
+        #expect(path(ofFileURL: url) == Array(text.utf8))
+    }
+
+    @Test("Letters of either case; query and fragment are no part of the path")
+    func decoding() {
+        #expect(path(ofFileURL: "file:///%c3%A4/%2541?x=%00#y") == Array("/ä/%41".utf8))
+    }
+
+    @Test(
+        "Not the path of a file here",
+        arguments: [
+            "", "file:", "file://", "file://host/x", "file:/x", "http:///x", "/x", "file:///%", "file:///%4",
+            "file:///%4g", "file:///a%00b",
+        ]
+    )
+    func refused(url: String) {
+        #expect(path(ofFileURL: url) == nil)
+    }
+}
