@@ -11,8 +11,6 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PATH = re.compile(r"`((?:Sources|Tests|Examples|Manifests|Documentation)/[\w./+-]+)")
-# Stands in for README.md, and is read as if it were at the root.
-AT_ROOT = {ROOT / "Documentation" / "README-draft.md"}
 
 
 def anchors(page):
@@ -26,7 +24,7 @@ def anchors(page):
 
 
 def check(page, problems):
-    base = ROOT if page in AT_ROOT else page.parent
+    base = page.parent
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         place = f"{page.relative_to(ROOT)}:{number}"
         for link in LINK.findall(line):

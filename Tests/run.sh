@@ -109,6 +109,13 @@ else
     skipped "manifest schema: no Python module jsonschema"
 fi
 
+title "Documentation: rules, events, links"
+if command -v python3 >/dev/null; then
+    for check in rules events links; do python3 "Tests/$check.py" || failed "$check"; done
+else
+    skipped "documentation: no python3"
+fi
+
 title "Numbered rules and their tests (Tests/coverage.sh prints the table)"
 if command -v python3 >/dev/null; then
     table=$(Tests/coverage.sh) || failed "coverage"
