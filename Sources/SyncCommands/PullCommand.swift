@@ -44,6 +44,9 @@ struct PullCommand: AsyncParsableCommand {
     @Flag(help: "Prune even if more than half of the installed files go.")
     var force = false
 
+    @Flag(help: "Install a manifest whose revision is older than what is installed.")
+    var allowOlder = false
+
     @Flag(help: "Print the plan; fetch and change nothing.")
     var dryRun = false
 
@@ -136,6 +139,7 @@ struct PullCommand: AsyncParsableCommand {
         options.rateLimit = settings.effective.rateLimit
         options.prune = prune
         options.force = force
+        options.allowOlder = allowOlder
         options.dryRun = dryRun
         return options
     }

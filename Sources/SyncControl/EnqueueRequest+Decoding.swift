@@ -2,14 +2,14 @@ import SyncModel
 
 extension EnqueueRequest: ControlRequest {
     enum CodingKeys: String, CodingKey {
-        case manifest, destination, session, groups, hooks, connections, limitRate, prune, force, notBefore
-        case deadlineSeconds, paused, origin, settings, label, conditions
+        case manifest, destination, session, groups, hooks, connections, limitRate, prune, force, allowOlder
+        case notBefore, deadlineSeconds, paused, origin, settings, label, conditions
     }
 
     package static let keys = ControlKeys(
         [
             "manifest", "destination", "session", "groups", "connections", "limit_rate", "prune", "force",
-            "not_before", "deadline_seconds", "paused", "origin", "settings", "label",
+            "allow_older", "not_before", "deadline_seconds", "paused", "origin", "settings", "label",
         ],
         nested: [
             "hooks": ControlKeys(["group", "arguments", "timeout", "results", "batch"]),
@@ -37,6 +37,7 @@ extension EnqueueRequest: ControlRequest {
         limitRate = try values.decodeIfPresent(UInt64.self, forKey: .limitRate)
         prune = try values.decodeIfPresent(Bool.self, forKey: .prune) ?? prune
         force = try values.decodeIfPresent(Bool.self, forKey: .force) ?? force
+        allowOlder = try values.decodeIfPresent(Bool.self, forKey: .allowOlder)
         notBefore = try values.decodeIfPresent(WallTime.self, forKey: .notBefore)
         deadlineSeconds = try values.decodeIfPresent(Int64.self, forKey: .deadlineSeconds)
         paused = try values.decodeIfPresent(Bool.self, forKey: .paused) ?? paused

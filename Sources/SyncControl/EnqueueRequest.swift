@@ -57,6 +57,8 @@ public struct EnqueueRequest: Sendable, Equatable, Codable {
     public var prune: Bool = false
     /// Prune even if more than half of the installed files go.
     public var force: Bool = false
+    /// Install a manifest whose revision is older than what is installed (V35); `nil` for no.
+    public var allowOlder: Bool?
     /// Not to start earlier (S46).
     public var notBefore: WallTime?
     /// Longest time in **seconds** from the moment the run may start to its end; `nil` for 7 days (S56).

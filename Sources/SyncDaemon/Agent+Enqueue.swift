@@ -127,6 +127,7 @@ extension Agent {
         options.rateLimit = request.limitRate
         options.prune = request.prune
         options.force = request.force
+        options.allowOlder = request.allowOlder ?? false
         options.terms.notBefore = request.notBefore?.milliseconds
         if let deadline = request.deadlineSeconds {
             guard (1...31_536_000).contains(deadline) else { throw invalid("deadline_seconds: 1 to a year") }

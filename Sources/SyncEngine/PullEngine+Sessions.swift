@@ -33,7 +33,9 @@ extension PullEngine {
         }
         let manifest = try found.decode()
         _ = try PullRun.selectedRows(manifest, options.groups)
+        try checkRevision(manifest, options)
         var options = options
+        options.revision = manifest.revision
         let named = NamedHooks(manifest, options)
         options.hooks += named.specifications
         let groups = GroupCompletion.names(manifest.groups.map(\.name), options)

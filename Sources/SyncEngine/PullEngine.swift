@@ -90,7 +90,9 @@ package struct PullEngine: Sendable {
         var pruned = 0
         let destination = try Self.openIfPresent(path)
         let index = destination.map { StatIndex.read(from: $0) } ?? .empty
+        try checkRevision(manifest, options)
         if let destination {
+            try environment.refuseMeetingNames(of: manifest, in: destination)
             inventory = InventoryScan(
                 manifest: manifest,
                 rows: rows,

@@ -20,6 +20,10 @@ package struct PullOptions: Sendable {
     package var prune = false
     /// Prune even if more than half of the installed files go.
     package var force = false
+    /// Install a manifest that is older than what is installed.
+    package var allowOlder = false
+    /// The manifest's revision, once it has been read; 0 when it has none.
+    var revision: UInt64?
     /// Plan and print, fetch nothing, create nothing.
     package var dryRun = false
     /// What only matters to a run that is enqueued.

@@ -42,6 +42,7 @@ struct ControlClientTests {
         request.limitRate = .max
         request.prune = true
         request.force = true
+        request.allowOlder = true
         request.notBefore = WallTime(milliseconds: 1_795_136_400_123)
         request.deadlineSeconds = 60
         request.paused = true

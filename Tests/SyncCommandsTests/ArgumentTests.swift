@@ -45,6 +45,7 @@ struct ArgumentTests {
                 "--group", "sheets", "--group", "video", "--hook", "/opt/reindex", "--group-hook",
                 "video=/opt/v=1",
                 "--connections", "64", "--limit-rate", "1.5MB", "--prune", "--force", "--dry-run",
+                "--allow-older",
             ]) as? PullCommand
         )
         let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
@@ -60,7 +61,7 @@ struct ArgumentTests {
         #expect(options.hooks.map(\.arguments) == [["/opt/reindex"], ["/opt/v=1"]])
         #expect(options.connections == 64)
         #expect(options.rateLimit == 1_500_000)
-        #expect(options.prune && options.force && options.dryRun)
+        #expect(options.prune && options.force && options.dryRun && options.allowOlder)
         #expect(options.stateDirectory == "/var/state/syncagent")
     }
 

@@ -72,6 +72,7 @@ struct BackgroundPull: Sendable {
         request.limitRate = options.rateLimit
         request.prune = options.prune
         request.force = options.force
+        request.allowOlder = options.allowOlder ? true : nil
         request.notBefore = background.notBefore.map(WallTime.init)
         request.deadlineSeconds = settings.effective.deadline.map { Int64($0 / .seconds(1)) }
         request.paused = background.paused

@@ -51,6 +51,9 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     @Flag(help: "Prune even if more than half of the installed files go.")
     var force = false
 
+    @Flag(help: "Install a manifest whose revision is older than what is installed.")
+    var allowOlder = false
+
     @Flag(help: "Print what would be installed; change nothing.")
     var dryRun = false
 
@@ -78,6 +81,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         pull.hookOptions = hookOptions
         pull.prune = prune
         pull.force = force
+        pull.allowOlder = allowOlder
         pull.limits = limits
         pull.transfer = transfer
         pull.reporting = reporting
