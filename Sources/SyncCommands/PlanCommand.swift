@@ -19,6 +19,9 @@ struct PlanCommand: AsyncParsableCommand {
     @OptionGroup
     var target: TargetOptions
 
+    @Flag(help: "Plan a manifest whose revision is older than what is installed.")
+    var allowOlder = false
+
     @Flag(help: "Explain where the requests go; sends a request of one byte to each place.")
     var explain = false
 
@@ -44,6 +47,7 @@ struct PlanCommand: AsyncParsableCommand {
         options.session = target.session
         options.groups = target.groups
         options.dryRun = true
+        options.allowOlder = allowOlder
         options.connections = settings.effective.plannedConnections
         let tuning = EngineTuning(settings, home: target.home)
         try await EngineCall(reporting, on: output, tuning: tuning).plan(options, explains: explain)

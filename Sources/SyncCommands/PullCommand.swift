@@ -42,6 +42,9 @@ struct PullCommand: AsyncParsableCommand {
     @OptionGroup
     var pruning: PruneOptions
 
+    @Flag(help: "Install a manifest whose revision is older than what is installed.")
+    var allowOlder = false
+
     @Flag(help: "Print the plan; fetch and change nothing.")
     var dryRun = false
 
@@ -128,6 +131,7 @@ struct PullCommand: AsyncParsableCommand {
         options.connections = settings.effective.plannedConnections
         options.rateLimit = settings.effective.rateLimit
         try pruning.apply(to: &options, settings, environment)
+        options.allowOlder = allowOlder
         options.dryRun = dryRun
         return options
     }

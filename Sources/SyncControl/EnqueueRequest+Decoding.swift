@@ -2,16 +2,16 @@ import SyncModel
 
 extension EnqueueRequest: ControlRequest {
     enum CodingKeys: String, CodingKey {
-        case manifest, destination, session, groups, hooks, connections, limitRate, prune, force, notBefore
-        case maxDelete, backupDir
+        case manifest, destination, session, groups, hooks, connections, limitRate, prune, force, allowOlder
+        case maxDelete, backupDir, notBefore
         case deadlineSeconds, paused, origin, settings, label, conditions
     }
 
     package static let keys = ControlKeys(
         [
             "manifest", "destination", "session", "groups", "connections", "limit_rate", "prune", "force",
-            "max_delete", "backup_dir", "not_before", "deadline_seconds", "paused", "origin", "settings",
-            "label",
+            "allow_older", "max_delete", "backup_dir", "not_before", "deadline_seconds", "paused", "origin",
+            "settings", "label",
         ],
         nested: [
             "hooks": ControlKeys(["group", "arguments", "timeout", "results", "batch"]),
@@ -41,6 +41,7 @@ extension EnqueueRequest: ControlRequest {
         force = try values.decodeIfPresent(Bool.self, forKey: .force) ?? force
         maxDelete = try values.decodeIfPresent(Int.self, forKey: .maxDelete)
         backupDir = try values.decodeIfPresent(String.self, forKey: .backupDir)
+        allowOlder = try values.decodeIfPresent(Bool.self, forKey: .allowOlder)
         notBefore = try values.decodeIfPresent(WallTime.self, forKey: .notBefore)
         deadlineSeconds = try values.decodeIfPresent(Int64.self, forKey: .deadlineSeconds)
         paused = try values.decodeIfPresent(Bool.self, forKey: .paused) ?? paused

@@ -61,6 +61,8 @@ public struct EnqueueRequest: Sendable, Equatable, Codable {
     public var maxDelete: Int?
     /// Where what is removed or replaced is kept, absolute; `nil` for nowhere.
     public var backupDir: String?
+    /// Install a manifest whose revision is older than what is installed (V35); `nil` for no.
+    public var allowOlder: Bool?
     /// Not to start earlier (S46).
     public var notBefore: WallTime?
     /// Longest time in **seconds** from the moment the run may start to its end; `nil` for 7 days (S56).

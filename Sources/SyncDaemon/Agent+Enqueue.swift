@@ -133,6 +133,7 @@ extension Agent {
             throw invalid("backup_dir: an absolute path is wanted, not '\(escaped(path))'")
         }
         options.backupDirectory = request.backupDir
+        options.allowOlder = request.allowOlder ?? false
         options.terms.notBefore = request.notBefore?.milliseconds
         if let deadline = request.deadlineSeconds {
             guard (1...31_536_000).contains(deadline) else { throw invalid("deadline_seconds: 1 to a year") }

@@ -1,3 +1,4 @@
+package import SyncFiles
 package import SyncManifest
 package import SyncPlugins
 package import SyncStore
@@ -44,6 +45,8 @@ package struct EngineEnvironment: Sendable {
     package var hooks: (any GroupHook)?
     /// Who looks at files before they are installed, in this order.
     package var verifications: [FileVerification] = []
+    /// Whether a destination takes names for one that differ only in case.
+    package var foldsCase: @Sendable (Destination) -> Bool = { $0.foldsCase }
     /// Asked to stop.
     package var stop: StopRequest
 

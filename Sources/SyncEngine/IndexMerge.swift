@@ -37,7 +37,8 @@ struct IndexMerge {
             copy(position, to: &writer)
             position += 1
         }
-        try writer.write(owner: owner, completion: completion, durable: durable)
+        let revision = StatIndex.Revision(number: manifest.revision, manifest: manifest.digest.firstWord)
+        try writer.write(owner: owner, completion: completion, revision: revision, durable: durable)
     }
 
     private func copyOld(

@@ -38,7 +38,7 @@ struct LogFold {
             }
         }
         copy(&position, to: &writer) { _ in true }
-        try writer.write(owner: index.owner, completion: nil, durable: isDurable)
+        try writer.write(owner: index.owner, completion: nil, revision: index.revision, durable: isDurable)
         return StatIndex.read(from: destination)
     }
 

@@ -33,7 +33,9 @@ extension PullEngine {
         }
         let manifest = try found.decode()
         try PullRun.requireGroups(options.groups, in: manifest)
+        try checkRevision(manifest, options)
         var options = options
+        options.revision = manifest.revision
         let named = NamedHooks(manifest, options)
         options.hooks += named.specifications
         let groups = GroupCompletion.names(manifest.groups.map(\.name), options)

@@ -91,7 +91,9 @@ package struct PullEngine: Sendable {
         var refusal: String?
         let destination = try Self.openIfPresent(path)
         let index = destination.map { StatIndex.read(from: $0) } ?? .empty
+        try checkRevision(manifest, options)
         if let destination {
+            try environment.refuseMeetingNames(of: manifest, in: destination)
             inventory = InventoryScan(
                 manifest: manifest,
                 rows: rows,

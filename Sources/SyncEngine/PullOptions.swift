@@ -29,6 +29,10 @@ package struct PullOptions: Sendable {
     package var maximumRemovals: Int?
     /// Where what is removed or replaced is kept, absolute; `nil` for nowhere.
     package var backupDirectory: String?
+    /// Install a manifest that is older than what is installed.
+    package var allowOlder = false
+    /// The manifest's revision, once it has been read; 0 when it has none.
+    var revision: UInt64?
     /// Plan and print, fetch nothing, create nothing.
     package var dryRun = false
     /// What only matters to a run that is enqueued.

@@ -82,6 +82,7 @@ struct PullRun {
         var named: NamedHooks?
         if completion != nil, options.hooks.isEmpty, options.namedHooks.isEmpty {
             names = index.owner.split(separator: "\n").dropFirst().map(String.init)
+            options.revision = index.revision?.number
         } else {
             // Hooks get every file by name.
             let decoded = try found.decode()
@@ -93,6 +94,7 @@ struct PullRun {
             try requireHookGroups(decoded)
             try Self.requireGroups(options.groups, in: decoded)
             names = decoded.groups.map(\.name)
+            options.revision = decoded.revision
             manifest = decoded
         }
         let record = try enter(GroupCompletion.names(names, options))
@@ -162,6 +164,8 @@ struct PullRun {
         report.files.total = rows.count
         report.bytes.total = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
 
+        try checkRevision(manifest, found)
+        try environment.refuseMeetingNames(of: manifest, in: destination)
         let log = IndexLog.read(destination)
         let logged = Set(log.map(\.path))
         let index = try fold(log, into: found)

@@ -52,6 +52,24 @@ struct RunJournal: Sendable {
         }
     }
 
+    /// What is odd about the manifest's revision, and let through.
+    func revision(_ revision: UInt64, _ finding: RevisionCheck.Finding) {
+        let note: String
+        var installed = revision
+        switch finding {
+        case .older(let known):
+            installed = known
+            note = "the manifest has revision \(revision), older than \(known), which was installed"
+        case .repeated:
+            note = "the manifest has revision \(revision), as the one installed before, and is another one"
+        }
+        tell("manifest.revision", note: note) { [installed] in
+            $0.field("reason", finding.word)
+            $0.field("revision", revision)
+            $0.field("installed", installed)
+        }
+    }
+
     func planned(_ plan: Plan, total: Int, unchanged: Int) {
         let (requests, files, fetch, gaps) = (plan.requestCount, plan.files, plan.fetchBytes, plan.gapBytes)
         let avoided = plan.requestsAvoided

@@ -1,4 +1,5 @@
-/// The settings of a run as one line of words in the store: `connections=4 limit_rate=1000 prune force`.
+/// The settings of a run as one line of words in the store: `connections=4 limit_rate=1000 prune force`; and the
+/// revision of its manifest, so that the session remembers it: `revision=42`, with `allow_older` where that was said.
 ///
 /// What it does not know it leaves out, so that a newer program's words do no harm.
 enum StoredOptions {
@@ -17,6 +18,8 @@ enum StoredOptions {
             let digits = path.utf8.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
             words.append("backup_dir=\(digits.joined())")
         }
+        if options.allowOlder { words.append("allow_older") }
+        if let revision = options.revision { words.append("revision=\(revision)") }
         return words.joined(separator: " ")
     }
 
@@ -32,6 +35,8 @@ enum StoredOptions {
             case ("manifest_from", "private"?): options.manifestIsPublic = false
             case ("max_delete", let value?): options.maximumRemovals = Int(value)
             case ("backup_dir", let value?): options.backupDirectory = Self.text(value)
+            case ("allow_older", nil): options.allowOlder = true
+            case ("revision", let value?): options.revision = UInt64(value)
             default: break
             }
         }

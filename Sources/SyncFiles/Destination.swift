@@ -102,6 +102,14 @@ package final class Destination: Sendable {
         #endif
     }
 
+    /// Whether names that differ only in case are one here: the state directory is found under another one.
+    package var foldsCase: Bool {
+        guard state >= 0, let own = SyncSystem.status(state),
+            case .success(let found?) = SyncSystem.status(root, Self.stateName.uppercased())
+        else { return false }
+        return found.device == own.device && found.inode == own.inode
+    }
+
     /// Free **bytes** for this user, and free inodes (`nil` where the filesystem has no fixed number).
     package func freeSpace() throws(FileError) -> (bytes: UInt64, inodes: UInt64?) {
         var info = statvfs()

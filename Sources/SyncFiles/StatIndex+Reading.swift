@@ -20,14 +20,25 @@ extension StatIndex {
         return StatIndex(bytes) ?? .empty
     }
 
+    /// What an index says was pulled last, from its head alone.
+    package static func revision(in destination: Destination) -> Revision? {
+        guard destination.state >= 0, let file = try? openFile("index", in: destination.state, trust: .state),
+            let size = status(file.raw)?.size, let count = Int(exactly: size)
+        else { return nil }
+        return layout(head(of: file.raw), fileLength: count)?.header.revision
+    }
+
+    private static func head(of file: Int32) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: headerLength) { buffer, used in
+            used = max(0, readFully(file, into: UnsafeMutableRawBufferPointer(buffer), at: 0))
+        }
+    }
+
     /// Takes memory for a whole index only when its head fits its length.
     private static func readBytes(_ state: Int32) -> [UInt8]? {
         guard let file = try? openFile("index", in: state, trust: .state),
-            let size = status(file.raw)?.size, let count = Int(exactly: size), count <= limit
-        else { return nil }
-        var head = [UInt8](repeating: 0, count: headerLength)
-        guard head.withUnsafeMutableBytes({ readFully(file.raw, into: $0, at: 0) }) == headerLength,
-            layout(head, fileLength: count) != nil
+            let size = status(file.raw)?.size, let count = Int(exactly: size), count <= limit,
+            layout(head(of: file.raw), fileLength: count) != nil
         else { return nil }
         var isComplete = false
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in

@@ -24,9 +24,24 @@ package struct StatIndex: Sendable {
         }
     }
 
+    /// What was pulled last, complete or not.
+    package struct Revision: Equatable, Sendable {
+        /// The manifest's `revision`.
+        package var number: UInt64
+        /// First 8 bytes of the manifest's digest.
+        package var manifest: UInt64
+
+        package init(number: UInt64, manifest: UInt64) {
+            self.number = number
+            self.manifest = manifest
+        }
+    }
+
     /// The filesystem's clock when the index was written, **nanoseconds** since 1970.
     package let stamp: Int64
     package let completion: Completion?
+    /// `nil` in the index of an older program.
+    package let revision: Revision?
     /// The project and session that own the destination.
     package let owner: String
     package let count: Int
@@ -44,6 +59,7 @@ package struct StatIndex: Sendable {
     private init() {
         stamp = 0
         completion = nil
+        revision = nil
         owner = ""
         count = 0
         bytes = []
@@ -55,6 +71,7 @@ package struct StatIndex: Sendable {
         guard let layout = Self.layout(bytes, fileLength: bytes.count) else { return nil }
         stamp = layout.header.stamp
         completion = layout.header.completion
+        revision = layout.header.revision
         count = layout.count
         arenaStart = layout.arenaStart
         owner = String(decoding: bytes[layout.owner], as: UTF8.self)
@@ -89,6 +106,7 @@ package struct StatIndex: Sendable {
         var arenaLength: UInt64 = 0
         var ownerLength: UInt64 = 0
         var completion: Completion?
+        var revision: Revision?
 
         init() {}
 
@@ -100,6 +118,7 @@ package struct StatIndex: Sendable {
             count = word(16)
             arenaLength = word(24)
             ownerLength = word(32)
+            if word(104) == 1 { revision = Revision(number: word(112), manifest: word(120)) }
             guard word(40) == 1,
                 let manifest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: bytes[48..<80]))
             else { return }
@@ -120,6 +139,11 @@ package struct StatIndex: Sendable {
             put(count, 16)
             put(arenaLength, 24)
             put(ownerLength, 32)
+            if let revision {
+                put(1, 104)
+                put(revision.number, 112)
+                put(revision.manifest, 120)
+            }
             guard let completion, let base = target.baseAddress else { return }
             put(1, 40)
             completion.manifest.store(to: base + 48)

@@ -54,6 +54,7 @@ package struct StatIndexWriter: ~Copyable {
     package consuming func write(
         owner: String,
         completion: StatIndex.Completion?,
+        revision: StatIndex.Revision? = nil,
         durable: Bool
     ) throws(FileError) {
         let shown = "\(destination.path)/.syncagent/\(Self.name)"
@@ -62,6 +63,7 @@ package struct StatIndexWriter: ~Copyable {
         header.arenaLength = paths.length
         header.ownerLength = UInt64(owner.utf8.count)
         header.completion = completion
+        header.revision = revision
         try index.append(contentsOf: &paths)
         index.append(owner.utf8)
         let raw = try index.written()

@@ -38,6 +38,7 @@ package enum FailureKind: String, Sendable, CaseIterable {
     case diskTrouble = "disk_trouble"
     case inTheWay = "in_the_way"
     case pruneRefused = "prune_refused"
+    case olderRevision = "older_revision"
     case badManifest = "bad_manifest"
     case rejected
     case late
@@ -73,6 +74,8 @@ package enum FailureKind: String, Sendable, CaseIterable {
         case .diskTrouble: "Look at the disk (dmesg, smartctl), then 'syncagent verify MANIFEST'."
         case .inTheWay: "Move what is in the way, then pull again."
         case .pruneRefused: "If the manifest is the right one, pull once with --force; nothing was changed."
+        case .olderRevision:
+            "Ask whoever publishes why the server offers an older set. If it is meant, pull once with --allow-older."
         case .badManifest: "Publish it again; what is in place stays."
         case .rejected:
             "A verifier refused these files; look at them at their source. They were not installed."
@@ -118,6 +121,7 @@ package enum FailureKind: String, Sendable, CaseIterable {
     private static let table: [(kind: FailureKind, words: [String])] = [
         (.loginPage, ["network log-in", "a web page in place"]),
         (.pruneRefused, ["--prune would remove"]),
+        (.olderRevision, ["is older than revision"]),
         (.diskFull, ["no space left", "are free; nothing was fetched", "disk quota"]),
         (.noPermission, ["permission denied", "read-only file system", "operation not permitted"]),
         (.diskTrouble, ["input/output error", "structure needs cleaning"]),

@@ -44,6 +44,7 @@ struct ControlClientTests {
         request.force = true
         request.maxDelete = 9
         request.backupDir = "/srv/kept files"
+        request.allowOlder = true
         request.notBefore = WallTime(milliseconds: 1_795_136_400_123)
         request.deadlineSeconds = 60
         request.paused = true

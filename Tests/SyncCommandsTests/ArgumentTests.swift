@@ -47,7 +47,7 @@ struct ArgumentTests {
                 "--group", "sheets", "--group", "video", "--hook", "/opt/reindex", "--group-hook",
                 "video=/opt/v=1",
                 "--connections", "64", "--limit-rate", "1.5MB", "--prune", "--force", "--dry-run",
-                "--max-delete", "7", "--backup-dir", "/srv/kept",
+                "--max-delete", "7", "--backup-dir", "/srv/kept", "--allow-older",
             ]) as? PullCommand
         )
         let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
@@ -63,7 +63,7 @@ struct ArgumentTests {
         #expect(options.hooks.map(\.arguments) == [["/opt/reindex"], ["/opt/v=1"]])
         #expect(options.connections == 64)
         #expect(options.rateLimit == 1_500_000)
-        #expect(options.prune && options.force && options.dryRun)
+        #expect(options.prune && options.force && options.dryRun && options.allowOlder)
         #expect(options.maximumRemovals == 7 && options.backupDirectory == "/srv/kept")
         #expect(options.stateDirectory == "/var/state/syncagent")
     }

@@ -103,7 +103,8 @@ final class Scene: Sendable {
         hooks: (any GroupHook)? = nil,
         stop: StopRequest = StopRequest(),
         store: SyncStore? = nil,
-        verifications: [FileVerification] = []
+        verifications: [FileVerification] = [],
+        foldsCase: (@Sendable (Destination) -> Bool)? = nil
     ) -> PullEngine {
         var environment = EngineEnvironment(
             transport: transport,
@@ -121,6 +122,7 @@ final class Scene: Sendable {
         environment.isDurable = false
         environment.releasesMemory = false
         environment.verifications = verifications
+        if let foldsCase { environment.foldsCase = foldsCase }
         environment.hookRetryWait = { _ in .zero }
         return PullEngine(environment)
     }

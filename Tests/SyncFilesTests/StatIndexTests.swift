@@ -29,7 +29,10 @@ struct StatIndexTests {
         return record
     }
 
-    private func writeIndex(completion: StatIndex.Completion? = nil) throws -> [IndexRecord] {
+    private func writeIndex(
+        completion: StatIndex.Completion? = nil,
+        revision: StatIndex.Revision? = nil
+    ) throws -> [IndexRecord] {
         var writer = StatIndexWriter(in: fixture.destination)
         var records: [IndexRecord] = []
         for (number, path) in paths.enumerated() {
@@ -41,9 +44,23 @@ struct StatIndexTests {
         try writer.write(
             owner: "com.example\ngroup",
             completion: completion,
+            revision: revision,
             durable: false
         )
         return records
+    }
+
+    @Test("The revision that was pulled last is told by the head alone; an older program's index has none")
+    func revision() throws {
+        #expect(StatIndex.revision(in: fixture.destination) == nil)
+        _ = try writeIndex()
+        #expect(StatIndex.revision(in: fixture.destination) == nil)
+        #expect(StatIndex.read(from: fixture.destination).revision == nil)
+        let revision = StatIndex.Revision(number: .max, manifest: 7)
+        _ = try writeIndex(revision: revision)
+        #expect(StatIndex.revision(in: fixture.destination) == revision)
+        let index = StatIndex.read(from: fixture.destination)
+        #expect(index.revision == revision && index.completion == nil && index.count == paths.count)
     }
 
     @Test("What is written is read back: records, paths, owner, completion")

@@ -75,6 +75,7 @@ struct BackgroundPull: Sendable {
         request.force = options.force
         request.maxDelete = options.maximumRemovals
         request.backupDir = options.backupDirectory
+        request.allowOlder = options.allowOlder ? true : nil
         request.notBefore = background.notBefore.map(WallTime.init)
         request.deadlineSeconds = settings.effective.deadline.map { Int64($0 / .seconds(1)) }
         request.paused = background.paused

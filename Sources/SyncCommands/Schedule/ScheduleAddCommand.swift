@@ -48,6 +48,9 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     @OptionGroup
     var pruning: PruneOptions
 
+    @Flag(help: "Install a manifest whose revision is older than what is installed.")
+    var allowOlder = false
+
     @Flag(help: "Print what would be installed; change nothing.")
     var dryRun = false
 
@@ -74,6 +77,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         pull.groupHooks = groupHooks
         pull.hookOptions = hookOptions
         pull.pruning = pruning
+        pull.allowOlder = allowOlder
         pull.limits = limits
         pull.transfer = transfer
         pull.reporting = reporting

@@ -1,0 +1,101 @@
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncStore
+
+/// Whether a manifest is older than what is here: a server that was set back, a cache, somebody in between (V35).
+///
+/// What is here is known from two places, and the newer one counts: the destination's index, whoever pulled into it,
+/// and the session's last run that put something in place, wherever that was. A manifest without a revision has 0.
+struct RevisionCheck {
+    /// What is to be told of a manifest that may be installed.
+    enum Finding: Sendable, Equatable {
+        /// It is older, and that is allowed.
+        case older(than: UInt64)
+        /// It has the number of what is here, and is another one.
+        case repeated
+
+        /// The word in events.
+        var word: String {
+            switch self {
+            case .older: "older"
+            case .repeated: "repeated"
+            }
+        }
+    }
+
+    /// - Parameters:
+    ///   - manifest: What is to be installed.
+    ///   - index: What the destination's index says.
+    ///   - session: The session's revision; see ``SyncStore/installedRevision(of:)``.
+    /// - Returns: `nil` where there is nothing to say.
+    /// - Throws: ``EngineError`` with status 77 when it is older and that is not allowed.
+    static func check(
+        _ manifest: Manifest,
+        index: StatIndex.Revision?,
+        session: UInt64?,
+        allowsOlder: Bool
+    ) throws(EngineError) -> Finding? {
+        let known = max(index?.number ?? 0, session ?? 0)
+        if manifest.revision < known {
+            guard allowsOlder else {
+                let own =
+                    manifest.revision == 0
+                    ? "has no revision, and" : "has revision \(manifest.revision), which"
+                throw EngineError(
+                    .refused,
+                    "the manifest of \(escaped(manifest.project)) \(own) is older than revision \(known), which is "
+                        + "installed; nothing was changed. If it is meant, add --allow-older"
+                )
+            }
+            return .older(than: known)
+        }
+        let isRepeated = known > 0 && index?.number == known && manifest.revision == known
+        return isRepeated && index?.manifest != manifest.digest.firstWord ? .repeated : nil
+    }
+}
+
+extension SyncStore {
+    /// The revision that the last run of a session had which put something in place; `nil` when none is on record.
+    func installedRevision(of session: String) throws(StoreError) -> UInt64? {
+        for run in try runs(session: session) where run.result == "ok" || run.result == "partial" {
+            var options = PullOptions(manifest: "", stateDirectory: "")
+            StoredOptions.read(run.options, into: &options)
+            if let revision = options.revision { return revision }
+        }
+        return nil
+    }
+}
+
+extension PullEngine {
+    /// Checks a manifest before anything is recorded, against what can be read without taking the destination.
+    func checkRevision(_ manifest: Manifest, _ options: PullOptions) throws(EngineError) {
+        let path = Self.destinationPath(options, project: manifest.project)
+        let session = try recording { () throws(StoreError) in
+            try environment.store.installedRevision(of: options.session ?? manifest.project)
+        }
+        let destination = try Self.openIfPresent(path)
+        _ = try RevisionCheck.check(
+            manifest,
+            index: destination.flatMap(StatIndex.revision(in:)),
+            session: session,
+            allowsOlder: options.allowOlder
+        )
+    }
+}
+
+extension PullRun {
+    /// Refuses an older manifest, or tells that it was allowed.
+    func checkRevision(_ manifest: Manifest, _ index: StatIndex) throws(EngineError) {
+        let known = try recording { () throws(StoreError) in
+            try environment.store.installedRevision(of: session)
+        }
+        let finding = try RevisionCheck.check(
+            manifest,
+            index: index.revision,
+            session: known,
+            allowsOlder: options.allowOlder
+        )
+        if let finding { journal.revision(manifest.revision, finding) }
+    }
+}
