@@ -15,11 +15,11 @@ final class ServerLoad: Sendable {
     private let perAddress: Int
     private let idle: @Sendable () -> Void
 
-    /// **Bytes** that are read and written at a time: a thread hop costs some 10 µs, and this many bytes some 25 µs.
-    private static let longestChunk = 128 << 10
+    /// **Bytes** that are read and written at a time: a thread hop costs some 10 µs, and this many bytes some 50 µs.
+    private static let longestChunk = 256 << 10
     private static let shortestChunk = 8 << 10
     /// **Bytes** that new pieces of all answers may have together.
-    private static let chunks = 24 << 20
+    private static let chunks = 16 << 20
     /// So many answers at a time leave memory behind that is worth giving back.
     private static let many = 32
 

@@ -170,10 +170,13 @@ struct FileBody: Sendable {
                     let alarm = channel.eventLoop.scheduleTask(in: timeout) { channel.close(promise: nil) }
                     defer { alarm.cancel() }
                     try await writer.write(buffer)
-                    let taken = channel.writeAndFlush(HTTPResponsePart.body(ByteBuffer()))
+                    let taken = channel.eventLoop.makePromise(of: Void.self)
+                    channel.writeAndFlush(HTTPResponsePart.body(ByteBuffer()), promise: taken)
                     let end = offset + UInt64(buffer.readableBytes)
-                    if share.readsAhead, end < range.upperBound { next = try await chunk(share.bytes, at: end) }
-                    try await taken.get()
+                    if share.readsAhead, end < range.upperBound {
+                        next = try await chunk(share.bytes, at: end)
+                    }
+                    try await taken.futureResult.get()
                     offset = end
                 }
                 try await writer.finish(nil)

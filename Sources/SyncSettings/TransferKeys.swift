@@ -3,7 +3,8 @@ import SyncTransfer
 /// The keys of a configuration file about transfers.
 enum TransferKeys {
     static let all = [
-        "connections", "connections_per_host", "limit_rate", "max_manifest", "deadline", "connect_timeout", "idle_timeout",
+        "connections", "connections_per_host", "limit_rate", "max_manifest", "deadline", "connect_timeout",
+        "idle_timeout",
         "rewrite", "credentials_file", "headers", "proxy", "tls", "http2", "redirects",
     ]
     static let proxy = ["url", "user", "password_file", "exceptions"]

@@ -138,7 +138,8 @@ package struct ProxySettings: Sendable, Equatable, Codable {
 
 extension TransferSettings: Codable {
     private enum CodingKeys: String, CodingKey {
-        case connections, connectionsPerHost, rateLimit, manifestLimit, deadline, connectTimeout, idleTimeout, rewrite
+        case connections, connectionsPerHost, rateLimit, manifestLimit, deadline, connectTimeout, idleTimeout,
+            rewrite
         case credentialsFile, headers, plainProxy, secureProxy, proxyExceptions, authorities, certificate
         case certificateKey, minimumTLS, http2, redirectLimit, downgrade, privateTargets
     }
