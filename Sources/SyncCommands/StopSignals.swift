@@ -4,13 +4,17 @@ import Synchronization
 
 /// SIGINT and SIGTERM as a request to stop, SIGPIPE as nothing (F085).
 ///
-/// The first SIGINT, SIGTERM or SIGHUP cancels the running work, which keeps what it has; a SIGINT after that ends
-/// the process at once. Handlers, not `SIG_IGN` and not a blocked mask: a program started by execve(2) gets the
+/// The first SIGINT, SIGTERM or SIGHUP cancels the running work, which keeps what it has; a SIGINT or SIGTERM after that
+/// ends the process at once. Handlers, not `SIG_IGN` and not a blocked mask: a program started by execve(2) gets the
 /// default actions back, signal(7).
 enum StopSignals {
     /// The write end of the pipe between handler and thread; -1 before it exists.
     private static let pipeEnd = Atomic<Int32>(-1)
     private static let firstSignal = Atomic<Int32>(0)
+    private static let firstTime = Mutex(ContinuousClock.now)
+    /// A signal that comes so soon after the first is the same request: timeout(1) sends SIGTERM to the process and then to
+    /// its group.
+    private static let echo = Duration.milliseconds(100)
 
     /// Writing to a closed pipe gives EPIPE instead of ending the process.
     static func ignoreBrokenPipes() { install(SIGPIPE) { _ in } }
@@ -28,7 +32,7 @@ enum StopSignals {
 
     /// Runs `body` in a task that the first stop signal cancels. One call a process.
     ///
-    /// `notice` is told once, when the first signal has come; `atOnce` before a second SIGINT ends the process.
+    /// `notice` is told once, when the first signal has come; `atOnce` before a second SIGINT or SIGTERM ends the process.
     static func cancelling<R: Sendable>(
         notice: @escaping @Sendable () -> Void,
         atOnce: @escaping @Sendable () -> Void,
@@ -58,10 +62,11 @@ enum StopSignals {
                 ordering: .acquiringAndReleasing
             )
             if mark.exchanged {
+                firstTime.withLock { $0 = .now }
                 stop()
-            } else if signal == SIGINT {
+            } else if signal != SIGHUP, .now - firstTime.withLock({ $0 }) > echo {
                 atOnce()
-                _exit(ExitStatus.interrupted.rawValue)
+                _exit((signal == SIGINT ? ExitStatus.interrupted : .terminated).rawValue)
             }
         }
     }

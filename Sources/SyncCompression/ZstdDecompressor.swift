@@ -63,7 +63,9 @@ package struct ZstdDecompressor: ~Copyable {
     /// Decodes whole frames, one after the other. `ZSTD_decompressDCtx`.
     ///
     /// - Returns: **Bytes** in `target`, or zstd's error.
-    borrowing func decodeAll(_ frames: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer) -> Int {
+    borrowing func decodeAll(_ frames: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer)
+        -> Int
+    {
         ZSTD_decompressDCtx(context, target.baseAddress, target.count, frames.baseAddress, frames.count)
     }
 

@@ -32,6 +32,8 @@ package actor Agent {
     private var isWoken = false
     /// Whether there was work since memory was given back.
     private var hasWorked = true
+    /// When history was pruned last, **milliseconds** since 1970.
+    private var pruned: Int64?
 
     let board = Board()
 
@@ -40,6 +42,8 @@ package actor Agent {
     /// So many **milliseconds** after a command changed a run it starts at the earliest: whoever pauses and resumes
     /// at a high rate does not pay for a start each time.
     private static let quietTime: Int64 = 20
+    /// **Milliseconds** between two times that history is pruned.
+    private static let pruneInterval: Int64 = 3_600_000
 
     package init(_ environment: AgentEnvironment) {
         self.environment = environment
@@ -53,14 +57,10 @@ package actor Agent {
     ///
     /// - Returns: When every run is at rest and on record.
     package func run() async {
-        do throws(StoreError) {
-            try store.prune(now: environment.now())
-        } catch {
-            environment.log("pruning: \(error)")
-        }
         countSchedules()
         let schedules = Task { await self.followSchedules() }
         while stopMode == nil {
+            pruneHistory()
             let due = startWhatMay()
             if isIdle(), stopMode == nil { break }
             await rest(until: due)
@@ -69,6 +69,19 @@ package actor Agent {
         schedules.cancel()
         board.close()
         for job in jobs.values { await job.untilEnd() }
+    }
+
+    /// Drops history beyond the limits, now and then: an agent can run for months.
+    private func pruneHistory() {
+        let now = environment.now()
+        // A clock that was set back counts as well.
+        if let pruned, (0..<Self.pruneInterval).contains(now - pruned) { return }
+        pruned = now
+        do throws(StoreError) {
+            try store.prune(now: now)
+        } catch {
+            environment.log("pruning: \(error)")
+        }
     }
 
     /// Looks again at what may start.

@@ -49,13 +49,8 @@ final class EventLines: Sendable {
             if let line = cursor.lines.popFirst() { return line }
             let page = try store.events(of: session, after: cursor.seen, limit: Self.page)
             if cursor.seen < page.prunedSequence {
-                let gap = JSONLine.object {
-                    $0.field("event", "events.pruned")
-                    $0.field("after", cursor.seen)
-                    $0.field("through", page.prunedSequence)
-                }
                 cursor.seen = page.prunedSequence
-                return gap.text
+                return EventLine.pruned(through: page.prunedSequence).text
             }
             if let last = page.events.last {
                 cursor.seen = last.sequence

@@ -73,7 +73,9 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
         do throws(CompressionError) {
             guard let window = try FrameHeader.window(header) else { return nil }
             // No more of it is ever written than the blob has raw bytes; libzstd itself refuses more than 2^27.
-            let (room, tooMuch) = Int(clamping: min(window, rawLength)).addingReportingOverflow(Self.ownMemory)
+            let (room, tooMuch) = Int(clamping: min(window, rawLength)).addingReportingOverflow(
+                Self.ownMemory
+            )
             guard !tooMuch, windows.take(room) else { return .crowded(room) }
             reserved = room
         } catch {
@@ -81,7 +83,9 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
         }
         let failure = header.withUnsafeBytes { decodeNext($0, put) }
         header = []
-        return (failure ?? decodeNext(UnsafeRawBufferPointer(rebasing: stored[taken...]), put)).map { .wrong($0) }
+        return (failure ?? decodeNext(UnsafeRawBufferPointer(rebasing: stored[taken...]), put)).map {
+            .wrong($0)
+        }
     }
 
     private func decodeNext(

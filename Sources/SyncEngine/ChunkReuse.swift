@@ -24,7 +24,8 @@ struct ChunkReuse {
         destination: Destination,
         staging: Staging,
         committer: Committer,
-        threads: Int
+        threads: Int,
+        isStopped: @escaping @Sendable () -> Bool
     ) {
         self.manifest = manifest
         self.wanted = wanted
@@ -38,7 +39,8 @@ struct ChunkReuse {
             index: index,
             destination: destination,
             staging: staging,
-            parts: leftovers
+            parts: leftovers,
+            isStopped: isStopped
         )
         bases = DeltaBases(
             manifest,
@@ -46,7 +48,8 @@ struct ChunkReuse {
             isWanted: { !parts.isHere(row: $0, blob: $1) && !sources.has(row: $0, blob: $1) },
             index: index,
             destination: destination,
-            threads: threads
+            threads: threads,
+            isStopped: isStopped
         )
         ChunkSources.remember(manifest, index: index, in: destination)
         copies = ChunkCopies(

@@ -10,6 +10,7 @@ struct ChunkSearch: ~Copyable {
     let index: StatIndex
     let destination: Destination
     private let staging: Staging?
+    let isStopped: @Sendable () -> Bool
     private let directories: Directories
     private let reader: ChunkReader
 
@@ -22,11 +23,17 @@ struct ChunkSearch: ~Copyable {
     }
 
     /// `nil` when there is no memory to hash with: then nothing is reused.
-    init?(_ index: StatIndex, _ destination: Destination, _ staging: Staging?) {
+    init?(
+        _ index: StatIndex,
+        _ destination: Destination,
+        _ staging: Staging?,
+        isStopped: @escaping @Sendable () -> Bool
+    ) {
         guard let reader = try? ChunkReader() else { return nil }
         self.index = index
         self.destination = destination
         self.staging = staging
+        self.isStopped = isStopped
         self.reader = reader
         directories = Directories(destination)
     }

@@ -56,6 +56,7 @@ struct ChunkSources: Sendable {
     /// - Parameters:
     ///   - isHere: Blobs that an earlier run has put in place.
     ///   - parts: Left-overs of files that are not wanted any more.
+    ///   - isStopped: Asked often: files here may be long.
     /// - Complexity: O(records of the map + entries of the index); 32 **bytes** of memory or so a wanted chunk.
     static func find(
         _ manifest: Manifest,
@@ -64,10 +65,11 @@ struct ChunkSources: Sendable {
         index: StatIndex,
         destination: Destination,
         staging: Staging?,
-        parts: [Staging.File]
+        parts: [Staging.File],
+        isStopped: @escaping @Sendable () -> Bool
     ) -> ChunkSources {
         var sources = ChunkSources(manifest: manifest)
-        let search = ChunkSearch(index, destination, staging)
+        let search = ChunkSearch(index, destination, staging, isStopped: isStopped)
         guard let search else { return sources }
         let unknown = manifest.chunking == nil ? [] : search.filesWithoutMap(manifest.files, wanted)
         guard index.count > 0 || !parts.isEmpty || !unknown.isEmpty else { return sources }
@@ -92,7 +94,7 @@ struct ChunkSources: Sendable {
             guard let origin = origins[record.digest.firstWord] else { continue }
             var opened: ChunkSearch.Opened?
             var offset: UInt64 = 0
-            while let chunk = map.nextChunk() {
+            while !search.isStopped(), let chunk = map.nextChunk() {
                 defer { offset &+= UInt64(chunk.number) }
                 guard places[chunk.digest.firstWord]?.file == Self.nowhere else { continue }
                 if opened == nil { opened = search.open(origin, number: files.count) }
@@ -107,14 +109,14 @@ struct ChunkSources: Sendable {
     /// Files of which no map tells: cut as the publisher cuts.
     private mutating func cut(_ origins: [Origin], with search: borrowing ChunkSearch) {
         guard !origins.isEmpty, var cutter = OldFileCutter(manifest.chunking) else { return }
-        for origin in origins {
+        for origin in origins where !search.isStopped() {
             guard let found = search.open(origin, number: files.count) else { continue }
             search.withDescriptor(found) { raw in
                 cutter.cut(raw, size: found.size) { chunk, offset in
                     if places[chunk.digest.firstWord]?.file == Self.nowhere {
                         take(chunk.digest, from: found, at: offset)
                     }
-                    return true
+                    return !search.isStopped()
                 }
             }
         }

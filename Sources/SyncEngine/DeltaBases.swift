@@ -22,7 +22,8 @@ struct DeltaBases: Sendable {
         isWanted: (_ row: Int, _ blob: Int) -> Bool,
         index: StatIndex,
         destination: Destination,
-        threads: Int
+        threads: Int,
+        isStopped: @escaping @Sendable () -> Bool
     ) {
         self.manifest = manifest
         self.index = index
@@ -41,12 +42,12 @@ struct DeltaBases: Sendable {
             var found: [(Int, ChunkFile)] = []
             guard let reader = try? ChunkReader() else { return found }  // No memory: without deltas.
             let directories = Directories(destination)
-            while true {
+            while !isStopped() {
                 let position = next.take()
                 guard position < checks.count else { return found }
                 let (file, deltas) = checks[position]
                 _ = file.withDescriptor(index, nil, directories) { raw in
-                    for delta in deltas {
+                    for delta in deltas where !isStopped() {
                         let wanted = manifest.files.delta(at: delta)
                         if reader.digest(of: raw, wanted.base) == wanted.baseDigest {
                             found.append((delta, file))
@@ -54,6 +55,7 @@ struct DeltaBases: Sendable {
                     }
                 }
             }
+            return found
         }
         for (delta, file) in found.joined() { files[delta] = file }
     }
@@ -69,7 +71,7 @@ struct DeltaBases: Sendable {
         for candidate in candidates {
             deltas[manifest.files.delta(at: candidate).baseFile, default: []].append(candidate)
         }
-        guard let search = ChunkSearch(index, destination, nil) else { return [] }
+        guard let search = ChunkSearch(index, destination, nil, isStopped: { false }) else { return [] }
         var checks: [(ChunkFile, [Int])] = []
         for entry in 0..<index.count where !deltas.isEmpty {
             guard let record = index.record(entry), record.kind != .link,

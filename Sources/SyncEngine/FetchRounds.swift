@@ -34,8 +34,9 @@ struct FetchRounds: Sendable {
     private static let rounds = 3
     /// Buffers of 256 KiB between the network and the workers: the bound on what is received and not written.
     private static let buffers = 40
-    /// **Bytes** for the windows of all blobs that are decoded at a time: room for one of the longest there is.
-    private static let windowBytes = 130 << 20
+    /// **Bytes** for the windows of all blobs that are decoded at a time: room for one of the longest there is, less where
+    /// the manifest itself takes much.
+    private var windowBytes: Int { min(130 << 20, max(24 << 20, 220 << 20 - manifest.files.memoryBytes)) }
 
     /// Rows that could not be brought, with the reason for people.
     struct Failure: Sendable {
@@ -101,7 +102,7 @@ struct FetchRounds: Sendable {
             }
         }
         let pool = BufferPool(count: Self.buffers, bufferSize: 256 << 10)
-        let windows = WindowBudget(capacity: Self.windowBytes)
+        let windows = WindowBudget(capacity: windowBytes)
         defer { workers.close() }
         var failures: [Failure] = []
         /// Rows whose blobs found no room to be decoded in, with what they want.
@@ -309,7 +310,7 @@ struct FetchRounds: Sendable {
                     shown: Failure(
                         row: trouble.row,
                         reason: "decoding it takes \(ByteCount(UInt64(window))) of memory, and "
-                            + "\(ByteCount(UInt64(Self.windowBytes))) are there for all files; "
+                            + "\(ByteCount(UInt64(windowBytes))) are there for all files; "
                             + "publish it with a smaller zstd window",
                         isDisk: false
                     )

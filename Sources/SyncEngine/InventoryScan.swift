@@ -83,7 +83,8 @@ struct InventoryScan: Sendable {
         let next = SharedCounter()
         let results = concurrently(min(threads, unknown.count), name: "hash") { _ -> [(Int, IndexRecord?)] in
             var found: [(Int, IndexRecord?)] = []
-            guard var reader = try? PlaceReader(destination) else {  // No memory: the rows count as wanted.
+            // No memory: as if nothing were there.
+            guard var reader = try? PlaceReader(destination, isStopped: isStopped) else {
                 return []
             }
             while !isStopped() {

@@ -9,6 +9,8 @@ struct Leftovers {
     let parts: PartFiles
     let begun: BegunBlobs
     let committer: Committer
+    /// Asked often: what was not looked at stays, for the next run.
+    let isStopped: @Sendable () -> Bool
 
     private var staging: Staging { begun.staging }
 
@@ -34,6 +36,7 @@ struct Leftovers {
         }
         var hasher = try SHA256Hasher()
         for (file, size) in found {
+            if isStopped() { break }
             guard !file.name.isBegun else {
                 if !begun.adopt(file, size: size) { staging.remove(file) }
                 continue
@@ -56,7 +59,7 @@ struct Leftovers {
                 kept = 0
             }
             adopted.bytes = adopted.bytes &+ kept
-            if kept > 0 { rows[file.name.digest] = nil } else { staging.remove(file) }
+            if kept > 0 { rows[file.name.digest] = nil } else if !isStopped() { staging.remove(file) }
         }
         return adopted
     }

@@ -34,7 +34,8 @@ struct LocalCopies: Sendable {
         let next = SharedCounter()
         let done = concurrently(min(threads, candidates.count), name: "reuse") { thread -> [Int] in
             var rows: [Int] = []
-            guard let copier = try? LocalCopier(destination, staging, lane: thread) else {
+            guard let copier = try? LocalCopier(destination, staging, lane: thread, isStopped: isStopped)
+            else {
                 return []  // No memory: fetched instead.
             }
             while !isStopped() {
@@ -95,14 +96,21 @@ private final class LocalCopier {
     private let directories: Directories
     private let staging: Staging
     private let lane: Int
+    private let isStopped: @Sendable () -> Bool
     private var hasher: SHA256Hasher
     private let buffer: UnsafeMutableRawBufferPointer
 
-    init(_ destination: Destination, _ staging: Staging, lane: Int) throws(DigestError) {
+    init(
+        _ destination: Destination,
+        _ staging: Staging,
+        lane: Int,
+        isStopped: @escaping @Sendable () -> Bool
+    ) throws(DigestError) {
         hasher = try SHA256Hasher()
         directories = Directories(destination)
         self.staging = staging
         self.lane = lane
+        self.isStopped = isStopped
         buffer = .allocate(byteCount: 1 << 18, alignment: 64)
     }
 
@@ -130,7 +138,8 @@ private final class LocalCopier {
             !isCloned || SyncSystem.status(reading.raw) == status,
             let found = SyncSystem.status(writing.raw), found.size == size
         else {
-            staging.remove(file)
+            // It may be right: the next run looks.
+            if !isStopped() { staging.remove(file) }
             return nil
         }
         return (file, found)
@@ -166,7 +175,9 @@ private final class LocalCopier {
                 let part = UnsafeMutableRawBufferPointer(
                     rebasing: buffer[..<Int(min(UInt64(buffer.count), size - offset))]
                 )
-                guard readFully(source, into: part, at: offset) == part.count else { return nil }
+                guard !isStopped(), readFully(source, into: part, at: offset) == part.count else {
+                    return nil
+                }
                 try hasher.update(UnsafeRawBufferPointer(part))
                 if let target, writeAll(target, UnsafeRawBufferPointer(part), at: offset) != 0 { return nil }
                 offset += UInt64(part.count)

@@ -10,11 +10,13 @@ struct LogFold {
     let index: StatIndex
     let threads: Int
     let isDurable: Bool
+    let isStopped: @Sendable () -> Bool
 
     /// - Parameter log: What the killed run logged. It stays until the caller has done with it; twice is once.
     /// - Returns: The index to go on with, on the disk already: the next kill must not forget it.
+    ///   `nil` when it was stopped: nothing has changed.
     /// - Throws: ``FileError``.
-    func run(_ log: [IndexLog.Entry]) throws(FileError) -> StatIndex {
+    func run(_ log: [IndexLog.Entry]) throws(FileError) -> StatIndex? {
         guard !log.isEmpty else { return index }
         var latest: [[UInt8]: IndexLog.Entry] = [:]
         for entry in log { latest[entry.path] = entry }
@@ -24,6 +26,7 @@ struct LogFold {
             }
         }
         let records = verified(entries)
+        if isStopped() { return nil }
         var writer = StatIndexWriter(in: destination)
         var position = 0
         for (entry, record) in zip(entries, records) {
@@ -48,14 +51,16 @@ struct LogFold {
         let found = concurrently(max(1, min(threads, entries.count)), name: "fold") {
             _ -> [(Int, IndexRecord)] in
             var found: [(Int, IndexRecord)] = []
-            guard var reader = try? PlaceReader(destination) else {  // No memory: as if they were not there.
+            // No memory: as if nothing were there.
+            guard var reader = try? PlaceReader(destination, isStopped: isStopped) else {
                 return []
             }
-            while true {
+            while !isStopped() {
                 let position = next.take()
                 guard position < entries.count else { return found }
                 if let record = reader.verify(entries[position]) { found.append((position, record)) }
             }
+            return found
         }
         var records = [IndexRecord?](repeating: nil, count: entries.count)
         for (position, record) in found.joined() { records[position] = record }
@@ -86,12 +91,14 @@ extension PullRun {
             destination: destination,
             index: index,
             threads: environment.workers,
-            isDurable: environment.isDurable
+            isDurable: environment.isDurable,
+            isStopped: { [stop = environment.stop] in stop.isStopped }
         )
         do throws(FileError) {
-            return try fold.run(log)
+            if let folded = try fold.run(log) { return folded }
         } catch {
             throw EngineError(.ioError, "\(error)")
         }
+        throw EngineError(.interrupted, "stopped while looking at what an earlier run has left")
     }
 }

@@ -202,7 +202,8 @@ struct ManifestParts: Sendable {
     private func error(_ fault: Fault, _ what: String, _ wanted: PartFetch.Wanted) -> EngineError {
         switch fault {
         case .unavailable(let error): failure(what, error)
-        case .wrong where source.stop.isStopped: EngineError(.interrupted, "stopped while reading the manifest")
+        case .wrong where source.stop.isStopped:
+            EngineError(.interrupted, "stopped while reading the manifest")
         case .wrong:
             EngineError(
                 .dataInvalid,

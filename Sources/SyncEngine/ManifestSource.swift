@@ -5,6 +5,7 @@ import SyncManifest
 import SyncModel
 import SyncPlugins
 import SyncSystem
+import SyncUnpack
 
 /// A manifest whose bytes are known and, unless somebody asks, not decoded.
 struct FoundManifest: Sendable {
@@ -276,7 +277,52 @@ struct ManifestSource: Sendable {
     }
 
     /// Decodes a manifest's own text, and reads its parts where it has some.
+    ///
+    /// On a thread of its own, which is left alone when somebody asks to stop: nothing waits for the end of a text of
+    /// many megabytes.
     private func decode(
+        _ body: [UInt8],
+        isCompressed: Bool,
+        shown: String,
+        baseURL: String,
+        referrer: TransferRequest.Referrer?
+    ) throws(EngineError) -> Manifest {
+        let end = Monitor<Result<Manifest, EngineError>?>(nil)
+        do throws(ThreadError) {
+            _ = try WorkerThread(name: "manifest") { [self] in
+                let result: Result<Manifest, EngineError>
+                do throws(EngineError) {
+                    result = .success(
+                        try decodeHere(
+                            body,
+                            isCompressed: isCompressed,
+                            shown: shown,
+                            baseURL: baseURL,
+                            referrer: referrer
+                        )
+                    )
+                } catch {
+                    result = .failure(error)
+                }
+                end.change { $0 = result }
+            }
+        } catch {
+            throw EngineError(.ioError, "\(error)")
+        }
+        stop.onStop {
+            end.change {
+                $0 = $0 ?? .failure(EngineError(.interrupted, "stopped while reading the manifest"))
+            }
+        }
+        let result = end.wait { end -> Result<Manifest, EngineError>? in
+            // Whoever stops later keeps nothing of it.
+            defer { if end != nil { end = .failure(EngineError(.interrupted, "")) } }
+            return end
+        }
+        return try result.get()
+    }
+
+    private func decodeHere(
         _ body: [UInt8],
         isCompressed: Bool,
         shown: String,
@@ -312,7 +358,10 @@ struct ManifestSource: Sendable {
 
     private func tooLong(_ what: String) -> EngineError {
         let limit = ByteCount(UInt64(limits.ownTextBytes))
-        return EngineError(.dataInvalid, "\(what): longer than \(limit); publish it in parts, or see --max-manifest")
+        return EngineError(
+            .dataInvalid,
+            "\(what): longer than \(limit); publish it in parts, or see --max-manifest"
+        )
     }
 
     private func refusal(_ error: TransferError, overflowed: Bool) -> EngineError {

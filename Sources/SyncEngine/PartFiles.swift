@@ -22,11 +22,19 @@ final class PartFiles: Sendable {
     private let staging: Staging
     /// The lane for parts, so that an interrupted run's parts are found where the next run looks.
     private let lane: Int
+    private let isStopped: @Sendable () -> Bool
 
-    init(manifest: Manifest, staging: Staging, lane: Int) {
+    /// - Parameter isStopped: Asked often while files are read back; then they stay as they are, for the next run.
+    init(
+        manifest: Manifest,
+        staging: Staging,
+        lane: Int,
+        isStopped: @escaping @Sendable () -> Bool = { false }
+    ) {
         self.manifest = manifest
         self.staging = staging
         self.lane = lane
+        self.isStopped = isStopped
     }
 
     /// The part for a row; made, empty, when it is the first time.
@@ -55,6 +63,7 @@ final class PartFiles: Sendable {
         let blobs = manifest.files.blobs(row)
         var missing = 0
         for position in 0..<part.blobCount {
+            if isStopped() { return nil }
             let digest =
                 blobs.isEmpty
                 ? manifest.files.digest(row)
@@ -83,7 +92,7 @@ final class PartFiles: Sendable {
 
     /// Says that a blob is written. Looks for the blobs at fault when the whole is wrong.
     func complete(_ part: PartFile, row: Int, blob: Int, hasher: inout SHA256Hasher) -> Outcome {
-        switch part.complete(blob: blob) {
+        switch part.complete(blob: blob, isStopped: isStopped) {
         case .incomplete: return .incomplete
         case .failed(let error): return .failed(error)
         case .verified:

@@ -10,11 +10,14 @@ struct PlaceReader: ~Copyable {
     private let directories: Directories
     private var hasher: SHA256Hasher
     private let buffer: UnsafeMutableRawBufferPointer
+    private let isStopped: @Sendable () -> Bool
 
-    init(_ destination: Destination) throws(DigestError) {
+    /// - Parameter isStopped: Asked often: a file can take minutes. What was not read to its end is not right.
+    init(_ destination: Destination, isStopped: @escaping @Sendable () -> Bool) throws(DigestError) {
         let hasher = try SHA256Hasher()
         directories = Directories(destination)
         self.hasher = hasher
+        self.isStopped = isStopped
         buffer = .allocate(byteCount: 1 << 18, alignment: 64)
     }
 
@@ -173,6 +176,6 @@ struct PlaceReader: ~Copyable {
 
     /// The SHA-256 of an open file of this many **bytes**; `nil` when it cannot be read or has another length.
     private mutating func digest(of file: Int32, size: UInt64) -> SHA256Digest? {
-        sha256(of: file, 0..<size, with: &hasher, through: buffer)
+        sha256(of: file, 0..<size, with: &hasher, through: buffer, isStopped: isStopped)
     }
 }

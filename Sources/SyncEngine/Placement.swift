@@ -231,9 +231,13 @@ final class Placement {
             let kind = files.indexKind(row)
             guard found.isSame(as: known, kind) else {
                 // It counts only by its bytes; those of a second delivery may be as good.
-                guard var reader = try? PlaceReader(destination),  // No memory: it does not count.
+                guard var reader = try? PlaceReader(destination, isStopped: { false }),  // No memory: it does not count.
                     let record = reader.verify(row, of: manifest, installed: true)
-                else { return failed("put in place", ESTALE) }
+                else {
+                    // No path shows bytes that were not verified.
+                    _ = unlinkat(directory, name, 0)
+                    return failed("put in place", ESTALE)
+                }
                 return .success(record)
             }
             return .success(IndexRecord(status: found, digest: digest, kind: kind, installed: true))

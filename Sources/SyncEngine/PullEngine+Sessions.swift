@@ -98,9 +98,10 @@ extension PullEngine {
                 destination: destination,
                 index: StatIndex.read(from: destination),
                 threads: environment.workers,
-                isDurable: environment.isDurable
+                isDurable: environment.isDurable,
+                isStopped: { false }
             )
-            index = try fold.run(IndexLog.read(destination))
+            index = try fold.run(IndexLog.read(destination)) ?? .empty
         } catch {
             throw Self.cannotUse(error)
         }

@@ -101,7 +101,7 @@ package struct PullEngine: Sendable {
                 index: index,
                 logged: [],
                 threads: environment.workers,
-                isStopped: { false }
+                isStopped: { [stop = environment.stop] in stop.isStopped }
             ).run()
             pruned = Pruning(manifest: manifest, destination: destination, index: index).candidates().count
             if options.prune { refusal = PullRun.refusal(options, pruned, index, destination.path) }
@@ -114,7 +114,8 @@ package struct PullEngine: Sendable {
             wanted: inventory.wanted,
             index: index,
             destination: destination,
-            threads: environment.workers
+            threads: environment.workers,
+            isStopped: { [stop = environment.stop] in stop.isStopped }
         )
         do throws(PlanError) {
             let plan = try reuse.plan(connections: options.plannedConnections)

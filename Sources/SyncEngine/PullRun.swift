@@ -43,30 +43,6 @@ struct PullRun {
         report.session = session
     }
 
-    /// The rows of some groups, or all; it ends early with 130 when somebody asks to stop.
-    static func selectedRows(
-        _ manifest: Manifest,
-        _ groups: [String],
-        _ stop: StopRequest
-    ) throws(EngineError) -> [Int] {
-        do throws(UnknownGroup) {
-            let selection = try manifest.selection(groups: groups) { stop.isStopped }
-            if let selection { return selection.rows }
-        } catch {
-            throw EngineError(.usage, "\(error)")
-        }
-        throw EngineError(.interrupted, "stopped while looking for the files of the groups")
-    }
-
-    /// Makes sure that there are groups with these names.
-    static func requireGroups(_ names: [String], in manifest: Manifest) throws(EngineError) {
-        do throws(UnknownGroup) {
-            _ = try manifest.groups(named: names)
-        } catch {
-            throw EngineError(.usage, "\(error)")
-        }
-    }
-
     /// A hook for a group that is not there would never run, and nobody would hear of it.
     private func requireHookGroups(_ manifest: Manifest) throws(EngineError) {
         try Self.requireGroups(options.hooks.map(\.group).filter { $0 != "all" }, in: manifest)
@@ -148,7 +124,9 @@ struct PullRun {
         report.bytes.total = completion.totalBytes
         journal.planned(Plan(), total: report.files.total, unchanged: report.files.total)
         var states = RowStates(count: manifest.files.count)
-        for row in try Self.selectedRows(manifest, options.groups, environment.stop) { states[row] = .unchanged }
+        for row in try Self.selectedRows(manifest, options.groups, environment.stop) {
+            states[row] = .unchanged
+        }
         return states
     }
 
@@ -294,9 +272,21 @@ struct PullRun {
             dictionary: found.dictionary(of: manifest)
         )
         let (begun, parts) = (
-            rounds.begun, PartFiles(manifest: manifest, staging: staging, lane: environment.workers)
+            rounds.begun,
+            PartFiles(
+                manifest: manifest,
+                staging: staging,
+                lane: environment.workers,
+                isStopped: { [stop = environment.stop] in stop.isStopped }
+            )
         )
-        let leftovers = Leftovers(manifest: manifest, parts: parts, begun: begun, committer: committer)
+        let leftovers = Leftovers(
+            manifest: manifest,
+            parts: parts,
+            begun: begun,
+            committer: committer,
+            isStopped: { [stop = environment.stop] in stop.isStopped }
+        )
         do {
             let adopted = try leftovers.adopt(rest)
             origin.set(adopted.complete, .reused)
@@ -317,7 +307,8 @@ struct PullRun {
                 destination: destination,
                 staging: staging,
                 committer: committer,
-                threads: environment.workers
+                threads: environment.workers,
+                isStopped: { [stop = environment.stop] in stop.isStopped }
             )
             let isResumed = adopted.bytes > 0 || !begun.isEmpty
             let plan = begun.shortened(

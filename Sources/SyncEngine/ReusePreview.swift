@@ -13,7 +13,14 @@ struct ReusePreview {
     private let bases: DeltaBases?
 
     /// - Parameter destination: `nil` where none is yet.
-    init(_ manifest: Manifest, wanted: [Int], index: StatIndex, destination: Destination?, threads: Int) {
+    init(
+        _ manifest: Manifest,
+        wanted: [Int],
+        index: StatIndex,
+        destination: Destination?,
+        threads: Int,
+        isStopped: @escaping @Sendable () -> Bool
+    ) {
         self.manifest = manifest
         let known = Set(
             (0..<index.count).compactMap { index.record($0) }.filter { $0.kind != .link }.map(\.digest)
@@ -39,7 +46,8 @@ struct ReusePreview {
             index: index,
             destination: destination,
             staging: nil,
-            parts: []
+            parts: [],
+            isStopped: isStopped
         )
         self.sources = sources
         bases = DeltaBases(
@@ -48,7 +56,8 @@ struct ReusePreview {
             isWanted: { !sources.has(row: $0, blob: $1) },
             index: index,
             destination: destination,
-            threads: threads
+            threads: threads,
+            isStopped: isStopped
         )
         for row in open {
             for (position, blob) in manifest.files.blobs(row).enumerated()

@@ -59,7 +59,9 @@ extension PullEngine {
         let results = concurrently(environment.workers, name: "verify") { _ -> Findings in
             var findings = Findings()
             // Told below as unread.
-            guard var reader = try? PlaceReader(destination) else { return findings }
+            guard var reader = try? PlaceReader(destination, isStopped: { stop.isStopped }) else {
+                return findings
+            }
             while !stop.isStopped {
                 let position = next.take()
                 guard position < rows.count else { break }

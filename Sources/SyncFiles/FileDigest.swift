@@ -8,12 +8,14 @@ import SyncSystem
 ///   - range: **Bytes** of the file.
 ///   - hasher: Begun anew.
 ///   - buffer: What is read goes through it, piece by piece.
-/// - Returns: `nil` when the part could not be read to its end, or there is no memory to hash with.
+///   - isStopped: Asked before each piece.
+/// - Returns: `nil` when the part could not be read to its end, it was stopped, or there is no memory to hash with.
 package func sha256(
     of descriptor: Int32,
     _ range: Range<UInt64>,
     with hasher: inout SHA256Hasher,
-    through buffer: UnsafeMutableRawBufferPointer
+    through buffer: UnsafeMutableRawBufferPointer,
+    isStopped: () -> Bool = { false }
 ) -> SHA256Digest? {
     var offset = range.lowerBound
     do {
@@ -21,7 +23,7 @@ package func sha256(
         while offset < range.upperBound {
             let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
             let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
-            guard readFully(descriptor, into: piece, at: offset) == count else { return nil }
+            guard !isStopped(), readFully(descriptor, into: piece, at: offset) == count else { return nil }
             try hasher.update(UnsafeRawBufferPointer(piece))
             offset += UInt64(count)
         }

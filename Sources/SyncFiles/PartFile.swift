@@ -182,19 +182,28 @@ package final class PartFile: Sendable {
     }
 
     /// Says that every byte of a blob has been written, and hashes on as far as the file is complete.
-    package func complete(blob: Int) -> Progress {
+    ///
+    /// - Parameter isStopped: Asked often: reading a large file back takes minutes. Then it is incomplete.
+    package func complete(blob: Int, isStopped: () -> Bool = { false }) -> Progress {
         let starts = state.withLock { state in
             state.done[blob] = true
             guard !state.hashing else { return false }
             state.hashing = true
             return true
         }
-        return starts ? hashOn() : .incomplete
+        return starts ? hashOn(isStopped) : .incomplete
     }
 
+    /// **Bytes** that are read back between two looks at whether to stop.
+    private static let step: UInt64 = 16 << 20
+
     /// Reads back and hashes every complete blob from the frontier on. The caller has set `hashing`.
-    private func hashOn() -> Progress {
+    private func hashOn(_ isStopped: () -> Bool) -> Progress {
         while true {
+            if isStopped() {
+                state.withLock { $0.hashing = false }
+                return .incomplete
+            }
             let step: (bytes: Range<UInt64>, isHole: Bool)? = state.withLock { state in
                 while state.frontier < ends.count, state.done[state.frontier],
                     state.hashed >= ends[state.frontier]
@@ -206,7 +215,7 @@ package final class PartFile: Sendable {
                     return nil
                 }
                 let isHole = state.isSparse && !state.touched[state.frontier]
-                return (state.hashed..<ends[state.frontier], isHole)
+                return (state.hashed..<min(ends[state.frontier], state.hashed + Self.step), isHole)
             }
             guard let step else { return finish() }
             // Reading a hole would fill the page cache with its zeros.

@@ -17,6 +17,8 @@ package struct ProgramHook: GroupHook {
     package struct Limits: Sendable {
         /// From SIGTERM to SIGKILL.
         package var grace = Duration.seconds(10)
+        /// The same when this process is asked to stop: it answers within a second.
+        package var stopGrace = Duration.milliseconds(600)
         /// From the program's own end until what it left in its group is asked to end.
         package var linger = Duration.seconds(1)
         /// The first **bytes** of output to keep.
@@ -47,6 +49,7 @@ package struct ProgramHook: GroupHook {
                 supervision: Supervision(
                     timeout: .seconds(max(0, invocation.timeout)),
                     grace: limits.grace,
+                    stopGrace: limits.stopGrace,
                     linger: limits.linger
                 ),
                 capture: OutputCapture(head: limits.outputHead, tail: limits.outputTail),

@@ -28,6 +28,7 @@ struct Supervision: Sendable {
     }
 
     private let grace: Duration
+    private let stopGrace: Duration
     private let linger: Duration
     private var phase = Phase.running
     /// When ``expired(groupIsEmpty:)`` is due.
@@ -40,9 +41,11 @@ struct Supervision: Sendable {
     /// - Parameters:
     ///   - timeout: How long the program may run.
     ///   - grace: From SIGTERM to SIGKILL.
+    ///   - stopGrace: The same when the caller wants to end.
     ///   - linger: From the program's own end to SIGTERM for the rest, and from SIGKILL to giving up.
-    init(timeout: Duration, grace: Duration, linger: Duration) {
+    init(timeout: Duration, grace: Duration, stopGrace: Duration? = nil, linger: Duration) {
         self.grace = grace
+        self.stopGrace = min(grace, stopGrace ?? grace)
         self.linger = linger
         due = timeout
     }
@@ -59,7 +62,9 @@ struct Supervision: Sendable {
         case .lingering:
             endedLeftovers = true
             return enter(.terminating, now + grace, .terminate)
-        case .terminating: return enter(.killed, now + linger, .kill)
+        case .terminating:
+            // Whoever wants to end does not wait for somebody to bury the dead.
+            return enter(.killed, now + (cause == .stopped ? min(linger, stopGrace / 4) : linger), .kill)
         case .killed: return .giveUp
         }
     }
@@ -69,10 +74,10 @@ struct Supervision: Sendable {
         switch phase {
         case .running:
             cause = .stopped
-            return enter(.terminating, now + grace, .terminate)
+            return enter(.terminating, now + stopGrace, .terminate)
         case .lingering:
             endedLeftovers = true
-            return enter(.terminating, now + grace, .terminate)
+            return enter(.terminating, now + stopGrace, .terminate)
         case .terminating, .killed: return .none
         }
     }

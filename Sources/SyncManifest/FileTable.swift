@@ -190,7 +190,7 @@ package struct FileTable: Sendable {
     func number(ofGroup name: String) -> UInt16? { numbers[name] }
 
     /// What the table takes, and what a run notes of each row besides, in **bytes** of memory, about.
-    var memoryBytes: Int {
+    package var memoryBytes: Int {
         // Measured: a million small files, two million links, a million chunks.
         let further = max(0, blobs.count - kinds.count)
         return arena.count + kinds.count * 112 + blobs.count * 48 + further * 72 + blobDigests.count * 32

@@ -109,7 +109,9 @@ private struct Machine {
     }
 
     func matches(_ path: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard path.count >= suffix.count, path.suffix(suffix.count).elementsEqual(suffix) else { return false }
+        guard path.count >= suffix.count, path.suffix(suffix.count).elementsEqual(suffix) else {
+            return false
+        }
         return words == 1 ? matchesInOneWord(path) : matchesInWords(path)
     }
 

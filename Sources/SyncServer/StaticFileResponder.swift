@@ -173,7 +173,9 @@ struct FileBody: Sendable {
                     let taken = channel.eventLoop.makePromise(of: Void.self)
                     channel.writeAndFlush(HTTPResponsePart.body(ByteBuffer()), promise: taken)
                     let end = offset + UInt64(buffer.readableBytes)
-                    if share.readsAhead, end < range.upperBound { next = try await chunk(share.bytes, at: end) }
+                    if share.readsAhead, end < range.upperBound {
+                        next = try await chunk(share.bytes, at: end)
+                    }
                     try await taken.futureResult.get()
                     offset = end
                 }

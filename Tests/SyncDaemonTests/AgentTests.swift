@@ -191,6 +191,37 @@ struct AgentTests {
     }
 
     @Test(
+        "An agent that stays prunes history every hour"
+    )
+    func pruning() async throws {
+        let bench = try AgentBench()
+        let agent = bench.agent()
+        let request = SessionRequest(
+            identifier: "old",
+            project: "p",
+            destination: bench.destination,
+            device: 0,
+            inode: 0
+        )
+        try await whileRunning(agent) {
+            for number in 0..<60 {
+                let now = bench.now()
+                try bench.store.begin(
+                    RunStart(session: request, run: "r\(number)", manifest: .zero, location: "m"),
+                    now: now
+                )
+                try bench.store.finish(run: "r\(number)", result: "ok", counts: RunCounts(), now: now)
+            }
+            #expect(try bench.store.runs(limit: 100).count == 60)
+            bench.advance(.seconds(3_601))
+            for _ in 0..<500 where try bench.store.runs(limit: 100).count > 50 {
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            #expect(try bench.store.runs(limit: 100).count == 50)
+        }
+    }
+
+    @Test(
         "A hook that was running when the agent was lost is called again: same run, next attempt [F089 S19 S33]"
     )
     func hookAfterCrash() async throws {

@@ -6,7 +6,8 @@ import Testing
 
 @Suite("Hooks that groups name")
 struct NamedHookTests {
-    private func manifest(groups: Int, hooks: Int, _ name: (_ group: Int, _ hook: Int) -> String) -> Manifest {
+    private func manifest(groups: Int, hooks: Int, _ name: (_ group: Int, _ hook: Int) -> String) -> Manifest
+    {
         Manifest(
             project: "p",
             revision: 1,
@@ -22,7 +23,9 @@ struct NamedHookTests {
 
     private func options(_ known: [String]) -> PullOptions {
         var options = PullOptions(manifest: "m.json", stateDirectory: "/nowhere")
-        for name in known { options.namedHooks[name] = HookSpecification(group: "", arguments: ["/bin/\(name)"]) }
+        for name in known {
+            options.namedHooks[name] = HookSpecification(group: "", arguments: ["/bin/\(name)"])
+        }
         return options
     }
 

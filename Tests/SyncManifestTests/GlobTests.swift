@@ -15,8 +15,9 @@ struct GlobTests {
         }
 
         mutating func text(_ letters: [String], components: Int) -> String {
-            (0...roll(components)).map { _ in (0...roll(4)).map { _ in letters[roll(letters.count)] }.joined() }
-                .joined(separator: "/")
+            (0...roll(components)).map { _ in (0...roll(4)).map { _ in letters[roll(letters.count)] }.joined()
+            }
+            .joined(separator: "/")
         }
     }
 
@@ -25,7 +26,9 @@ struct GlobTests {
         guard let first = pattern.first else { return path.isEmpty }
         if first == "**" {
             if pattern.count == 1 { return !path.isEmpty }
-            return (path.startIndex...path.endIndex).contains { isMeant(path[$0...], by: pattern.dropFirst()) }
+            return (path.startIndex...path.endIndex).contains {
+                isMeant(path[$0...], by: pattern.dropFirst())
+            }
         }
         guard let name = path.first, isMeant(Array(name)[...], by: Array(first)[...]) else { return false }
         return isMeant(path.dropFirst(), by: pattern.dropFirst())
@@ -34,7 +37,9 @@ struct GlobTests {
     private func isMeant(_ name: ArraySlice<Character>, by pattern: ArraySlice<Character>) -> Bool {
         guard let first = pattern.first else { return name.isEmpty }
         if first == "*" {
-            return (name.startIndex...name.endIndex).contains { isMeant(name[$0...], by: pattern.dropFirst()) }
+            return (name.startIndex...name.endIndex).contains {
+                isMeant(name[$0...], by: pattern.dropFirst())
+            }
         }
         guard let letter = name.first, first == "?" || first == letter else { return false }
         return isMeant(name.dropFirst(), by: pattern.dropFirst())
@@ -102,7 +107,10 @@ struct GlobTests {
     func stop() throws {
         let files = (0..<2_000).map { ManifestFixture.entry("f\($0)") }.joined(separator: ",")
         let manifest = try ManifestFixture.load(
-            ManifestFixture.document(files: files, extra: ",\"groups\":[{\"name\":\"g\",\"include\":[\"*\"]}]")
+            ManifestFixture.document(
+                files: files,
+                extra: ",\"groups\":[{\"name\":\"g\",\"include\":[\"*\"]}]"
+            )
         )
         var asked = 0
         let rows = manifest.rows(of: manifest.groups[0]) {

@@ -75,7 +75,8 @@ struct SampleTests {
             "\(grouped(limits.patternMatches)) paths", "\(limits.urlsPerFile) URLs", "\(limits.depth) levels",
             "\(grouped(limits.urlBytes)) bytes",
             "\(grouped(limits.extensionMembers)) keys", "\(limits.manifestBytes >> 30) GiB of text",
-            "\(limits.textBytes >> 30) GiB of paths", "\(limits.ownTextBytes >> 20) MiB in the manifest itself",
+            "\(limits.textBytes >> 30) GiB of paths",
+            "\(limits.ownTextBytes >> 20) MiB in the manifest itself",
             "\(limits.partBytes >> 20) MiB in one part", "\(limits.memoryBytes >> 20) MiB of memory",
             "\(grouped(limits.patternBytes)) bytes of these paths",
         ] {

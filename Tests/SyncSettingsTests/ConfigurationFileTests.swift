@@ -18,7 +18,7 @@ struct ConfigurationFileTests {
             """
             // JSON5: comments, trailing commas, keys without quotes, single quotes.
             {
-              connections: 8, "connections_per_host": 4, limit_rate: "1.5MB", deadline: "6h",
+              connections: 8, "connections_per_host": 4, limit_rate: "1.5MB", max_manifest: 200000000, deadline: "6h",
               connect_timeout: 10, idle_timeout: '90s', speed_limit: "2K", speed_time: 30,
               rewrite: ["https://a.example/ https://b.example/", "~^http://(.*)$ https://$1",],
               credentials_file: "credentials",
@@ -38,6 +38,7 @@ struct ConfigurationFileTests {
         let settings = file.transfer
         #expect(settings.connections == 8)
         #expect(settings.connectionsPerHost == 4)
+        #expect(settings.manifestLimit == 200_000_000)
         #expect(settings.rateLimit == 1_500_000)
         #expect(settings.deadline == .seconds(21_600))
         #expect(settings.connectTimeout == .seconds(10))

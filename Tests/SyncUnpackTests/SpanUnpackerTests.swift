@@ -135,7 +135,13 @@ struct SpanUnpackerTests {
         let body = patternedBytes(size: 23, seed: 3)
         let plan = Self.plan(slots, length: 23)
         for buffer in [1, 2, 5, 8, 64] {
-            let (collector, pauses, _) = try Self.run(plan, body, pieces: [size], bufferSize: buffer, buffers: 32)
+            let (collector, pauses, _) = try Self.run(
+                plan,
+                body,
+                pieces: [size],
+                bufferSize: buffer,
+                buffers: 32
+            )
             #expect(pauses >= 0)
             #expect(collector.complete == Self.expected(slots, body))
             #expect(collector.state.withLock { $0.mistakes } == [])
@@ -194,7 +200,12 @@ struct SpanUnpackerTests {
     func brokenOff(length: Int) throws {
         let slots: [Range<UInt64>] = [0..<10, 12..<20, 20..<30]
         let body = Array(patternedBytes(size: 30, seed: 8)[..<length])
-        let (collector, _, pool) = try Self.run(Self.plan(slots, length: 30), body, pieces: [4], bufferSize: 8)
+        let (collector, _, pool) = try Self.run(
+            Self.plan(slots, length: 30),
+            body,
+            pieces: [4],
+            bufferSize: 8
+        )
         let whole = slots.count { $0.upperBound <= UInt64(length) }
         #expect(collector.complete.count == whole)
         #expect(collector.state.withLock { $0.nextSlot } == whole)
