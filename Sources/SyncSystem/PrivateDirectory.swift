@@ -1,28 +1,34 @@
 package import CPosix
 import SyncModel
 
-/// Opens a directory that this user owns and that nobody else may write to: what stands in it is then our own word.
+/// Opens a directory of ours: this user owns it, and nobody else may write to it. What stands in it is then our own word.
 ///
 /// - Parameters:
-///   - path: Absolute, or relative to the working directory. Links on the way are followed.
+///   - path: Absolute, or relative to the working directory. Links on the way are followed, one at the end is refused.
 ///   - create: Whether to make it, and what is missing above it, with mode 0700.
 /// - Throws: ``FileError``; with `ENOENT` when it is missing and not to be made.
 package func openPrivateDirectory(_ path: String, create: Bool) throws(FileError) -> Descriptor {
-    if create { try makeDirectories(path, mode: 0o700) }
-    let raw = sa_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0)
-    guard raw >= 0 else { throw .last("open", path) }
-    let directory = Descriptor(owning: raw)
-    try checkPrivate(raw, shown: path)
-    return directory
+    try openPrivateDirectory(path, create: create, O_NOFOLLOW)
 }
 
-/// The same for the state directory, and for the socket's: who owns what is above it must not be somebody else either, who
-/// could put another one there.
+/// The same for the state directory, and for the socket's, which may be links: who owns what is above it must not be
+/// somebody else either, who could put another one there.
 ///
 /// - Throws: ``FileError``; with `ENOENT` when it is missing and not to be made.
 package func openStateDirectory(_ path: String, create: Bool) throws(FileError) -> Descriptor {
     try checkParent(of: path)
-    return try openPrivateDirectory(path, create: create)
+    return try openPrivateDirectory(path, create: create, 0)
+}
+
+private func openPrivateDirectory(_ path: String, create: Bool, _ flags: Int32) throws(FileError)
+    -> Descriptor
+{
+    if create { try makeDirectories(path, mode: 0o700) }
+    let raw = sa_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | flags, 0)
+    guard raw >= 0 else { throw .last("open", path) }
+    let directory = Descriptor(owning: raw)
+    try checkPrivate(raw, shown: path)
+    return directory
 }
 
 /// Checks that an open directory is this user's and that nobody else may write to it.

@@ -18,7 +18,7 @@ cd "$work"
 # shellcheck disable=SC2086
 for module in SyncModel SyncManifest; do
     swiftc $flags -I . -module-name $module -emit-module -emit-module-path $module.swiftmodule \
-        -c "$root/Sources/$module"/*.swift -o $module.o
+        -c $(find "$root/Sources/$module" -name '*.swift') -o $module.o
 done
 # shellcheck disable=SC2086
 swiftc $flags -I . "$here/ManifestFuzz.swift" SyncModel.o SyncManifest.o -o fuzz-manifest

@@ -202,6 +202,15 @@ struct PrivateDirectoryTests {
         )
     }
 
+    @Test("A link in its place is refused; the state directory itself may be one")
+    func links() throws {
+        let (real, link) = (root.path + "/real", root.path + "/link")
+        #expect(mkdir(real, 0o700) == 0 && symlink(real, link) == 0)
+        let reason = refusal { () throws(FileError) in _ = try openPrivateDirectory(link, create: true) }
+        #expect(reason == "errno \(ENOTDIR)")
+        _ = try openStateDirectory(link, create: true)
+    }
+
     @Test("One that others may write to is refused, and says how to mend it")
     func othersMayWrite() {
         let path = root.path + "/open"

@@ -230,8 +230,9 @@ final class Placement {
         case .success(let found?):
             let kind = files.indexKind(row)
             guard found.isSame(as: known, kind) else {
-                // It counts only by its bytes; those of a second delivery may be as good.
-                guard var reader = try? PlaceReader(destination, isStopped: { false }),  // No memory: it does not count.
+                // It counts only by its bytes; those of a second delivery may be as good. Without memory to hash it
+                // does not count.
+                guard var reader = try? PlaceReader(destination, isStopped: { false }),
                     let record = reader.verify(row, of: manifest, installed: true)
                 else {
                     // No path shows bytes that were not verified.

@@ -133,8 +133,9 @@ struct ManifestSource: Sendable {
 
     /// Keeps a manifest that came from a file, so that a run of it does not depend on the file (S13).
     func keep(_ path: String, _ digest: SHA256Digest) {
+        // It was there a moment ago.
         guard let cache, !isWebURL(path),
-            let body = try? readFile(path, trust: .input, limit: limits.ownTextBytes)  // It was there a moment ago.
+            let body = try? readFile(path, trust: .input, limit: limits.ownTextBytes)
         else { return }
         cache.keep(body, digest, isCompressed: path.hasSuffix(".zst"))
     }

@@ -65,7 +65,8 @@ struct PartCache: Sendable {
     }
 
     private static func read(_ path: String) -> [UInt8]? {
-        try? readFile(path, trust: .state, limit: ManifestLimits.standard.partBytes)  // As if it were not there.
+        // What cannot be read is as good as not there.
+        try? readFile(path, trust: .state, limit: ManifestLimits.standard.partBytes)
     }
 
     private func write(_ bytes: [UInt8], to name: String) {
