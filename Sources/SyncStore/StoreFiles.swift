@@ -32,7 +32,7 @@ struct StoreFiles: Sendable {
                 _ = try checkFile(
                     name + suffix,
                     in: directory.raw,
-                    trust: .state,
+                    trust: .ownState,
                     limit: Self.maximumSize
                 )
             }

@@ -53,7 +53,7 @@ struct ForeignStateTests {
         #expect(refusal(state).contains("syncagent.sqlite.lock: it belongs to another user"))
     }
 
-    @Test("A link, a FIFO and a monster are refused before SQLite opens them [F099]")
+    @Test("A link, a FIFO, a monster and a file with a second name are refused before SQLite opens them [F099]")
     func kinds() throws {
         let state = StateDirectory()
         try state.open().begin(towerRun("r1"), now: 1)
@@ -66,6 +66,14 @@ struct ForeignStateTests {
         #expect(unlink(state.database) == 0 && rename(kept, state.database) == 0)
         #expect(truncate(state.database + "-wal", 1 << 40) == 0)
         #expect(refusal(state).contains("it has 1.00 TiB, more than the 16.0 GiB it may have"))
+        try Data("precious".utf8).write(to: URL(fileURLWithPath: kept))
+        for suffix in ["-wal", "-shm"] {
+            unlink(state.database + suffix)
+            #expect(link(kept, state.database + suffix) == 0)
+            #expect(refusal(state).contains("it has another name, a hard link"))
+            #expect(unlink(state.database + suffix) == 0)
+        }
+        #expect(try String(contentsOfFile: kept, encoding: .utf8) == "precious")
     }
 
     @Test("A session's lock that is a link, or has a second name, is not written through")
