@@ -53,7 +53,7 @@ struct ForeignStateTests {
         #expect(refusal(state).contains("syncagent.sqlite.lock: it belongs to another user"))
     }
 
-    @Test("A link, a FIFO, a monster and a file with a second name are refused before SQLite opens them [F099]")
+    @Test("Links, FIFOs, monsters and files with a second name are refused before SQLite opens them [F099]")
     func kinds() throws {
         let state = StateDirectory()
         try state.open().begin(towerRun("r1"), now: 1)
