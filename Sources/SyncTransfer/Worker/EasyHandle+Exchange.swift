@@ -1,4 +1,5 @@
 import CCurl
+import CPosix
 import Glibc
 import SyncPlugins
 
