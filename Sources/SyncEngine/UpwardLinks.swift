@@ -54,7 +54,8 @@ struct UpwardLinks {
         index.withPath(position) { path in
             let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
             let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
-            guard let directory = try? directories.descriptor(parent, create: false),  // Then it is not there.
+            // What cannot be reached is not there.
+            guard let directory = try? directories.descriptor(parent, create: false),
                 let base = path.baseAddress
             else { return false }
             let leaf = UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self)
