@@ -23,6 +23,10 @@ struct LinkTests {
             .link("a\u{202E}b", "bidirectional"),
             .link(String(repeating: "a", count: 256), "256 bytes"),
             .link(String(repeating: "a/", count: 2_048), "4096 bytes"),
+            .link(
+                (0..<33).map { "a\($0)/../" }.joined() + "b",
+                "goes up again from more than 32 places"
+            ),
             .link("a/../b", "goes up from “dir/a”, which is no directory"),
         ]
     )

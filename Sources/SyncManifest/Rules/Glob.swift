@@ -39,7 +39,7 @@ package struct Glob: Sendable {
 }
 
 /// The states of a pattern: state *i* waits for its *i*-th letter, the last one is a match.
-private struct Machine {
+private final class Machine: Sendable {
     /// 64 states each.
     let words: Int
     /// For every byte the states that it takes to the next: `words` of them, then those of the next byte.

@@ -5,6 +5,8 @@
 /// leave the directory that the name leads to, and the name can be another link. So a name that `..` follows
 /// must be a directory of the manifest, which only the whole table can tell.
 enum LinkRules {
+    /// Most places that a target may go up from again: each is looked up in the whole table (V53).
+    private static let mostTurns = 32
     private static let remedy = "point to a file inside the tree, relative to the link"
 
     /// - Returns: Directories, from the root of the tree, that must be real ones for the target to be safe.
@@ -32,23 +34,40 @@ enum LinkRules {
         var depth = path.count { $0 == 0x2F }
         var named = 0
         var mustBeReal: [[UInt8]] = []
+        var followsName = false
+        /// Where the text leads so far, from the root of the tree.
+        var here = Array(path.prefix(path.lastIndex(of: 0x2F) ?? 0))
         var start = 0
         while start < target.count {
             let end = target[start...].firstIndex(of: 0x2F) ?? target.count
             let component = UnsafeBufferPointer(rebasing: target[start..<end])
             if equals(component, "..") {
                 if named > 0 {
-                    mustBeReal.append(resolved(UnsafeBufferPointer(rebasing: target[..<start]), of: path))
+                    // What is above a real directory is one, too.
+                    if followsName, mustBeReal.last != here {
+                        guard mustBeReal.count < mostTurns else {
+                            throw ManifestFault(
+                                "the link's target \(quoted(target)) goes up again from more than \(mostTurns) places",
+                                remedy
+                            )
+                        }
+                        mustBeReal.append(here)
+                    }
                     named -= 1
                 }
+                followsName = false
+                here.removeLast(here.count - (here.lastIndex(of: 0x2F) ?? 0))
                 depth -= 1
                 guard depth >= 0 else {
                     throw ManifestFault("the link's target \(quoted(target)) leaves the tree", remedy)
                 }
             } else if !component.isEmpty, !equals(component, ".") {
                 try check(component, of: target)
+                if !here.isEmpty { here.append(0x2F) }
+                here += component
                 depth += 1
                 named += 1
+                followsName = true
             }
             start = end + 1
         }
@@ -68,20 +87,5 @@ enum LinkRules {
         if PathRules.isReserved(component) {
             throw ManifestFault("the link's target \(quoted(target)) is under “.syncagent”", remedy)
         }
-    }
-
-    /// Where the first part of a target leads by its text, from the root of the tree.
-    private static func resolved(_ part: UnsafeBufferPointer<UInt8>, of path: UnsafeBufferPointer<UInt8>)
-        -> [UInt8]
-    {
-        var components = path.split(separator: 0x2F).dropLast().map(Array.init)
-        for component in part.split(separator: 0x2F) where !component.elementsEqual([0x2E]) {
-            if component.elementsEqual([0x2E, 0x2E]) {
-                _ = components.popLast()
-            } else {
-                components.append(Array(component))
-            }
-        }
-        return Array(components.joined(separator: [0x2F]))
     }
 }

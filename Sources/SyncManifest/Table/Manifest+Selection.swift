@@ -63,11 +63,16 @@ extension Manifest {
         }
         for pattern in group.include {
             let glob = Glob(pattern)
-            for row in files.rows(below: glob.literalPrefix) {
-                if row & 255 == 0, isStopped() { return false }
-                if !selection.contains(row), files.withPath(row, glob.matches) { selection.insert(row) }
+            let isWhole = files.arena.withUnsafeBufferPointer { arena in
+                for row in files.rows(below: glob.literalPrefix) {
+                    if row & 255 == 0, isStopped() { return false }
+                    if !selection.contains(row), glob.matches(files.path(row, in: arena)) {
+                        selection.insert(row)
+                    }
+                }
+                return !isStopped()
             }
-            if isStopped() { return false }
+            if !isWhole { return false }
         }
         return true
     }
