@@ -120,6 +120,7 @@ extension Agent: AgentControl {
         stopMode = mode
         environment.log("stopping (\(mode.rawValue))")
         for job in jobs.values { job.stop.stop(mode == .pause ? .user : .released) }
+        for stop in answering.values { stop.stop(.released) }
         if mode == .pause { pauseAll() }
         wake()
     }
@@ -197,7 +198,10 @@ extension Agent: AgentControl {
 
     private func clear(_ session: String, files: Bool) async throws(ControlError) {
         let found = try reader.session(session)
-        let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(1), stop: StopRequest())
+        let stop = StopRequest()
+        answering[ObjectIdentifier(stop)] = stop
+        defer { answering[ObjectIdentifier(stop)] = nil }
+        let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(1), stop: stop)
         let handle = try environment.engine(needs).get()
         let result = await onThread { () -> Result<Int, EngineError> in
             defer { handle.end() }

@@ -10,7 +10,10 @@ extension Agent {
             throw ControlError(.stopping, "the agent is stopping; ask again", exitStatus: .unavailable)
         }
         let options = try options(of: request)
-        var needs = EngineNeeds(deadline: .seconds(120), patience: .seconds(30), stop: StopRequest())
+        let stop = StopRequest()
+        answering[ObjectIdentifier(stop)] = stop
+        defer { answering[ObjectIdentifier(stop)] = nil }
+        var needs = EngineNeeds(deadline: .seconds(120), patience: .seconds(30), stop: stop)
         needs.settings = request.settings
         needs.manifest = request.manifest
         let handle = try environment.engine(needs).get()
@@ -23,6 +26,10 @@ extension Agent {
         }
         var reply: Result<EnqueueReply, ControlError>
         switch checked {
+        case .failure where stopMode != nil:
+            reply = .failure(
+                ControlError(.stopping, "the agent is stopping; ask again", exitStatus: .unavailable)
+            )
         case .failure(let error): reply = .failure(ControlError(error))
         case .success(let prepared):
             await enter(prepared.session)

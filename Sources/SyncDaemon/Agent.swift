@@ -20,6 +20,8 @@ package actor Agent {
     var changes: [String: Int64] = [:]
     /// Work under way, by session.
     var jobs: [String: Job] = [:]
+    /// What ends the work that commands wait for, such as reading a manifest.
+    var answering: [ObjectIdentifier: StopRequest] = [:]
     /// How often in a row a run could not be begun, by run.
     var setbacks: [String: Int] = [:]
     var stopMode: AgentStop?

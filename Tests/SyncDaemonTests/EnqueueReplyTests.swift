@@ -43,4 +43,30 @@ struct EnqueueReplyTests {
             #expect(status.run?.exitStatus == ExitStatus.incomplete.rawValue)
         }
     }
+
+    @Test("An agent that is stopped while it reads a manifest answers at once, and is gone")
+    func stoppedMeanwhile() async throws {
+        let bench = try AgentBench()
+        let body = ServedObject([UInt8](repeating: 0x20, count: 10_000))
+        for path in ["/tower/manifest.json", "/tower/manifest.json.zst"] {
+            bench.server.respond(to: path) { _ in .object(body).stalling(at: 10) }
+        }
+        let agent = bench.agent()
+        let asked = bench.server.log.requestCount
+        let reply = Task { () -> ControlError? in
+            do {
+                _ = try await agent.enqueue(bench.request())
+                return nil
+            } catch {
+                return error as? ControlError
+            }
+        }
+        let running = Task { await agent.run() }
+        while bench.server.log.requestCount == asked { try await Task.sleep(for: .milliseconds(5)) }
+        let start = ContinuousClock.now
+        await agent.stop(.release)
+        #expect(await reply.value?.code == .stopping)
+        await running.value
+        #expect(ContinuousClock.now - start < .seconds(5))
+    }
 }
