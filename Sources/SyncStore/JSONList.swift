@@ -10,7 +10,12 @@ enum JSONList {
     }
 
     /// SQLite reads what ``text(_:)`` wrote. https://sqlite.org/json1.html
+    ///
+    /// - Throws: ``StoreError`` with code `damaged` when something else stands there.
     static func strings(_ text: String, _ db: Database) throws -> [String] {
-        try String.fetchAll(db, sql: "SELECT value FROM json_each(?) ORDER BY key", arguments: [text])
+        guard try Bool.fetchOne(db, sql: "SELECT json_valid(?)", arguments: [text]) == true else {
+            throw StoreError.unreadable("a list")
+        }
+        return try String.fetchAll(db, sql: "SELECT value FROM json_each(?) ORDER BY key", arguments: [text])
     }
 }

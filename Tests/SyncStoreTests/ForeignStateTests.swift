@@ -91,6 +91,15 @@ struct ForeignStateTests {
         #expect(try String(contentsOfFile: victim, encoding: .utf8) == "precious")
     }
 
+    @Test("A list in the store that is no JSON any more is damage, not an error of the program [F077]")
+    func list() throws {
+        let state = StateDirectory()
+        try state.open().begin(towerRun("r1"), now: 1)
+        try state.tamper("UPDATE runs SET selection = '[1'")
+        let store = try state.open()
+        #expect(.of { _ = try store.run("r1") } == .damaged)
+    }
+
     @Test("A schema that somebody has written runs nothing with side effects, and SQL does not touch it")
     func schema() throws {
         let state = StateDirectory()
