@@ -81,27 +81,42 @@ package final class Directories {
         if descriptor >= 0 { return descriptor }
         guard sa_errno() == ENOENT else { throw Self.error("enter", path) }
         guard create else { return nil }
-        let slash = path.lastIndex(of: 0x2F)
-        let parent = slash.map { Array(path[..<$0]) } ?? []
-        let name = slash.map { Array(path[($0 + 1)...]) } ?? path
-        let above: Int32
-        if parent.isEmpty {
-            above = root
-        } else if let known = open[parent] {
-            above = known
-        } else {
-            guard let made = try openOrMake(parent, create: true) else { return nil }
-            above = made
+        // Up to what is there, then down again. A path may have two thousand components: nothing here recurses.
+        var missing = [path.count]
+        var (above, isOurs) = (root, false)
+        while let end = missing.last, let slash = path[..<end].lastIndex(of: 0x2F) {
+            let parent = Array(path[..<slash])
+            if let known = open[parent] {
+                above = known
+                break
+            }
+            let opened = openBeneath(parent)
+            if opened >= 0 {
+                (above, isOurs) = (opened, true)
+                break
+            }
+            guard sa_errno() == ENOENT else { throw Self.error("enter", parent) }
+            missing.append(slash)
         }
-        defer { if above != root, open[parent] == nil { close(above) } }
-        if Self.withCString(name, { mkdirat(above, $0, 0o777) }) == 0 {
-            made += 1
-        } else if sa_errno() != EEXIST {
-            throw Self.error("create directory", path)
+        for end in missing.reversed() {
+            let step = Array(path[..<end])
+            let name = Array(step[(step.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0)...])
+            // Whatever happens, what was opened on the way is closed.
+            let former = isOurs ? above : -1
+            defer { if former >= 0 { close(former) } }
+            isOurs = true
+            if Self.withCString(name, { mkdirat(above, $0, 0o777) }) == 0 {
+                made += 1
+            } else if sa_errno() != EEXIST {
+                throw Self.error("create directory", step)
+            }
+            let opened = Self.withCString(name) {
+                sa_openat(above, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+            }
+            guard opened >= 0 else { throw Self.error("enter", step) }
+            above = opened
         }
-        let opened = Self.withCString(name) { sa_openat(above, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0) }
-        guard opened >= 0 else { throw Self.error("enter", path) }
-        return opened
+        return above
     }
 
     private func openBeneath(_ path: [UInt8]) -> Int32 {

@@ -25,6 +25,19 @@ struct DirectoryTests {
         #expect(try fixture.directory("", create: false, with: directories) == fixture.destination.root)
     }
 
+    @Test("Nearly two thousand directories, one in the other, are made on a worker's stack [V6]")
+    func depth() throws {
+        let path = Array(Array(repeating: "k", count: 1_900).joined(separator: "/").utf8)
+        let made = Mutex(0)
+        let thread = try WorkerThread(name: "deep") { [destination = fixture.destination] in
+            let directories = Directories(destination)
+            let found = path.withUnsafeBufferPointer { try? directories.descriptor($0, create: true) }
+            made.withLock { $0 = found == nil ? -1 : directories.made }
+        }
+        thread.join()
+        #expect(made.withLock(\.self) == 1_900)
+    }
+
     @Test("What was missing is found once somebody has made it")
     func madeLater() throws {
         let directories = Directories(fixture.destination)
