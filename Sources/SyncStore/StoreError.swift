@@ -76,6 +76,8 @@ package struct StoreError: Error, Sendable, Equatable {
             switch error.resultCode.primaryResultCode {
             case .SQLITE_BUSY, .SQLITE_LOCKED: .busy
             case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_FORMAT: .damaged
+            // A header with a format number that SQLite does not know; it has no code of its own for that.
+            case .SQLITE_ERROR where error.message == "unsupported file format": .damaged
             case .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_NOLFS: .io
             case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM, .SQLITE_AUTH: .cannotCreate
             default: .internalError

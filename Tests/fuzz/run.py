@@ -12,6 +12,7 @@ import secrets
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 import time
 import traceback
@@ -59,6 +60,15 @@ def isolate():
             raise SystemExit("fuzz: the machine's files cannot be made read-only here")
     except OSError:
         pass
+
+
+# os.walk calls itself once for each directory on the way down, and a path can have two thousand.
+sys.setrecursionlimit(20_000)
+
+
+def remove(directory):
+    """All of a directory, also where it is deeper than shutil can follow."""
+    subprocess.run(["rm", "-rf", "--", directory], check=False)
 
 
 def snapshot(directory, left_out):
@@ -216,7 +226,7 @@ class Worker:
         if area == "control":
             return self.control(generator, keeps)
         directory = os.path.join(self.place, "case")
-        shutil.rmtree(directory, ignore_errors=True)
+        remove(directory)
         case = cases.Case(directory, generator, self.fixtures, self.server)
         self.server.fault = None
         area(case)
@@ -232,7 +242,7 @@ class Worker:
             print(f"{words}\n{said.decode(errors='replace')}\nkept in {directory}", flush=True)
         else:
             unlocked(directory)
-            shutil.rmtree(directory)
+            remove(directory)
         return complaints, words
 
     def judged(self, case):
@@ -276,7 +286,7 @@ class Worker:
     def control(self, generator, keeps):
         if self.agent is None:
             directory = os.path.join(self.place, "agent")
-            shutil.rmtree(directory, ignore_errors=True)
+            remove(directory)
             self.agent = control.Agent(PROGRAM, directory, self.fixtures)
             self.outside = snapshot(os.path.join(directory, "canary"), ())
         complaints = control.ask(self.agent, generator)
