@@ -89,16 +89,6 @@ final class ChunkCopies: Sendable {
         return units
     }
 
-    /// **Bytes** that may be taken from here.
-    var expectedBytes: UInt64 {
-        units.reduce(0) { sum, unit in
-            let blobs = manifest.files.blobs(unit.row).dropFirst(unit.blobs.lowerBound).prefix(
-                unit.blobs.count
-            )
-            return blobs.reduce(sum) { $0 &+ $1.rawLength }
-        }
-    }
-
     /// Copies everything. Blocks until done or stopped.
     ///
     /// - Returns: Rows that could not be written.
