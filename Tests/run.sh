@@ -23,7 +23,7 @@ build_packages="git libcurl4-openssl-dev libssl-dev libzstd-dev libsqlite3-dev p
 # Tests use these where they find them.
 test_packages="nginx python3 python3-venv python3-jsonschema tinyproxy squid strace rsync curl jq zstd systemd cron iproute2"
 # A bus of their own, with services that are made up.
-test_packages="$test_packages dbus python3-dbus python3-gi"
+test_packages="$test_packages dbus python3-dbus python3-gi python3-fusepy"
 
 install_packages() {
     missing=""

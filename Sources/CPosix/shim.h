@@ -58,6 +58,12 @@ static inline int sa_openat_beneath(int dir, const char *path, int flags, mode_t
 /* ioctl_ficlone(2): shares the blocks of `source` with `target` where the filesystem can. */
 static inline int sa_clone_file(int target, int source) { return ioctl(target, FICLONE, source); }
 
+/* FS_CASEFOLD_FL, ioctl_iflags(2): 1 where a directory of ext4, f2fs or tmpfs takes names for one that differ in case. */
+static inline int sa_folds_case(int directory) {
+    int flags = 0;
+    return ioctl(directory, FS_IOC_GETFLAGS, &flags) == 0 && (flags & 0x40000000) != 0;
+}
+
 /* syncfs(2): writes everything of one filesystem to its disk. */
 static inline int sa_syncfs(int fd) { return (int)syscall(SYS_syncfs, fd); }
 

@@ -16,6 +16,8 @@ package final class Directories {
     private var last: Int32 = -1
     /// The last directory that was not there: nothing below it need be asked for.
     private var missing: [UInt8]?
+    /// Told of each directory when it is opened.
+    package var opened: ((_ path: [UInt8], _ descriptor: Int32) -> Void)?
     /// Directories made by this object.
     package private(set) var made = 0
 
@@ -61,6 +63,7 @@ package final class Directories {
             return nil
         }
         missing = nil
+        opened?(path, found)
         if open.count >= capacity, let oldest = order.first {
             order.removeFirst()
             if let descriptor = open.removeValue(forKey: oldest) { close(descriptor) }

@@ -76,6 +76,9 @@ package struct StoreError: Error, Sendable, Equatable {
             switch error.resultCode.primaryResultCode {
             case .SQLITE_BUSY, .SQLITE_LOCKED: .busy
             case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_FORMAT: .damaged
+            // No statement here breaks a rule of the tables: what they hold does not fit together, such as a number of the
+            // next event that is there already, or a fraction in its place.
+            case .SQLITE_CONSTRAINT: .damaged
             // A header with a format number that SQLite does not know; it has no code of its own for that.
             case .SQLITE_ERROR where error.message == "unsupported file format": .damaged
             case .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_NOLFS: .io

@@ -53,6 +53,16 @@ package func status(_ descriptor: Int32) -> FileStatus? {
     return fstat(descriptor, &buffer) == 0 ? FileStatus(buffer) : nil
 }
 
+/// Whether names that differ only in case are one in an open directory: FS_CASEFOLD_FL of ioctl_iflags(2), which ext4, f2fs
+/// and tmpfs keep for each directory. False where a filesystem has no such flag, even if all of it folds case.
+package func foldsCase(_ directory: Int32) -> Bool {
+    #if os(Linux)
+        sa_folds_case(directory) == 1
+    #else
+        false
+    #endif
+}
+
 /// An errno as an error.
 package struct FileSystemCode: Error, Sendable {
     package let errno: Int32

@@ -103,6 +103,9 @@ final class AgentBench: Sendable {
         server.releaseStalls()
     }
 
+    /// What is served at one of ``packPaths``.
+    func object(_ path: String) -> ServedObject { objects[path] ?? ServedObject([]) }
+
     /// Where packs are served.
     var packPaths: [String] { objects.keys.sorted() }
 

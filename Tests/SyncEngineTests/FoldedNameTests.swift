@@ -51,47 +51,76 @@ struct FoldedNameTests {
         #expect(try !Destination.open(path: scene.destination, create: true).foldsCase)
     }
 
+    @Test("One that has this for single directories is asked about each of them", arguments: [true, false])
+    func below(meet: Bool) throws {
+        // The fake knows a directory by its name, as the kernel knows it by its flag.
+        let folds: @Sendable (Int32) -> Bool = { directory in
+            (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(directory)"))?
+                .hasSuffix("/icons") == true
+        }
+        let harmless = ["README", "Readme", "icons/a/X", "icons/b"]
+        try scene.publish(Self.tree(harmless))
+        #expect(try scene.engine(directoryFoldsCase: folds).pull(scene.options()).status == .done)
+        let names = harmless + (meet ? ["icons/a/x"] : ["icons/c"])
+        try scene.publish(Self.tree(names), revision: 2)
+        let before = AssetTree.read(scene.destination).paths
+        let engine = scene.engine(directoryFoldsCase: folds)
+        guard meet else {
+            #expect(try engine.pull(scene.options()).status == .done)
+            return
+        }
+        let error = #expect(throws: EngineError.self) { try engine.pull(scene.options()) }
+        #expect(error?.status == .cannotCreate && error?.message.contains("icons/a/X and icons/a/x") == true)
+        #expect(error?.message.contains("README") == false)
+        #expect(AssetTree.read(scene.destination).paths == before)
+        #expect(throws: EngineError.self) { try engine.plan(scene.options()) }
+    }
+
     @Test(
         "A real filesystem is found out",
-        .enabled(if: FoldingImage.isPossible, "needs root and such a filesystem")
+        .enabled(if: FoldingMount.isPossible, "needs root and a filesystem that folds case, by loop mount or FUSE")
     )
     func real() throws {
-        let image = try #require(FoldingImage(in: scene.root))
-        defer { image.unmount() }
+        let mount = try #require(FoldingMount(in: scene.root))
+        defer { mount.end() }
         try scene.publish(Self.tree(["README", "Readme", "kept"]))
         let options = { [scene] in
             var options = scene.options()
-            options.destination = image.path + "/dest"
+            options.destination = mount.path + "/dest"
             return options
         }
         let error = #expect(throws: EngineError.self) { try scene.engine().pull(options()) }
         #expect(error?.status == .cannotCreate && error?.message.contains("README and Readme") == true)
-        #expect(AssetTree.read(image.path + "/dest").paths == [])
+        #expect(AssetTree.read(mount.path + "/dest").paths == [])
         let harmless = Self.tree(["README", "kept"])
         try scene.publish(harmless, revision: 2)
         #expect(try scene.engine().pull(options()).status == .done)
-        #expect(AssetTree.read(image.path + "/dest").paths == ["README", "kept"])
+        #expect(AssetTree.read(mount.path + "/dest").paths == ["README", "kept"])
     }
 }
 
-/// A filesystem in a file, mounted: the first that this machine can make of vfat, ext4 with casefold, and xfs.
-private struct FoldingImage {
+/// A mounted filesystem that folds case: the first that this machine can make of vfat, ext4 with casefold, xfs, and
+/// Tests/foldfs.py by FUSE.
+private final class FoldingMount {
     let path: String
+    private var server: Process?
 
     static let isPossible: Bool = {
-        guard geteuid() == 0, let root = try? TemporaryRoot(), let image = FoldingImage(in: root) else {
+        guard geteuid() == 0, let root = try? TemporaryRoot(), let mount = FoldingMount(in: root) else {
             return false
         }
-        image.unmount()
+        mount.end()
         return true
     }()
 
     init?(in root: TemporaryRoot) {
         path = root.path("mounted")
+        guard (try? root.write("", to: "mounted/.keep")) != nil, unlink(path + "/.keep") == 0 else { return nil }
+        if !mountImage(in: root), !mountServed(in: root) { return nil }
+    }
+
+    private func mountImage(in root: TemporaryRoot) -> Bool {
         let file = root.path("image")
-        guard (try? root.write("", to: "mounted/.keep")) != nil, unlink(path + "/.keep") == 0 else {
-            return nil
-        }
         let makers = [
             ["mkfs.vfat", file], ["mkfs.ext4", "-q", "-F", "-O", "casefold", file],
             ["mkfs.xfs", "-q", "-f", "-n", "version=ci", file],
@@ -100,30 +129,52 @@ private struct FoldingImage {
             guard (try? root.write("", to: "image")) != nil, truncate(file, 320 << 20) == 0, Self.run(maker),
                 Self.run(["mount", "-o", "loop", file, path])
             else { continue }
-            guard maker[0] != "mkfs.ext4" || Self.foldsBelow(path) else {
-                unmount()
-                continue
-            }
-            return
+            if maker[0] != "mkfs.ext4" || foldsBelow() { return true }
+            end()
         }
-        return nil
+        return false
     }
 
-    private static func foldsBelow(_ path: String) -> Bool {
-        mkdir(path + "/dest", 0o755) == 0 && run(["chattr", "+F", path + "/dest"])
+    private func foldsBelow() -> Bool {
+        mkdir(path + "/dest", 0o755) == 0 && Self.run(["chattr", "+F", path + "/dest"])
     }
 
-    func unmount() { _ = Self.run(["umount", path]) }
+    private func mountServed(in root: TemporaryRoot) -> Bool {
+        let script = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .appendingPathComponent("foldfs.py").path
+        // Debian's own interpreter has python3-fusepy.
+        let process = Self.process(["/usr/bin/python3", "-B", script, root.path("shown"), path])
+        guard (try? root.write("", to: "shown/A")) != nil, (try? process.run()) != nil else { return false }
+        server = process
+        for _ in 0..<500 where process.isRunning {
+            if access(path + "/a", F_OK) == 0 { return true }
+            usleep(20_000)
+        }
+        end()
+        return false
+    }
+
+    func end() {
+        _ = Self.run(["umount", path])
+        server?.terminate()
+        server?.waitUntilExit()
+        server = nil
+    }
 
     private static func run(_ arguments: [String]) -> Bool {
+        let process = process(arguments)
+        guard (try? process.run()) != nil else { return false }
+        process.waitUntilExit()
+        return process.terminationStatus == 0
+    }
+
+    private static func process(_ arguments: [String]) -> Process {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         process.arguments = arguments
         process.environment = ["PATH": "/usr/sbin:/sbin:/usr/bin:/bin"]
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
-        guard (try? process.run()) != nil else { return false }
-        process.waitUntilExit()
-        return process.terminationStatus == 0
+        return process
     }
 }

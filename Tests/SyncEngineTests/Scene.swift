@@ -104,7 +104,8 @@ final class Scene: Sendable {
         stop: StopRequest = StopRequest(),
         store: SyncStore? = nil,
         verifications: [FileVerification] = [],
-        foldsCase: (@Sendable (Destination) -> Bool)? = nil
+        foldsCase: (@Sendable (Destination) -> Bool)? = nil,
+        directoryFoldsCase: (@Sendable (Int32) -> Bool)? = nil
     ) -> PullEngine {
         var environment = EngineEnvironment(
             transport: transport,
@@ -123,6 +124,7 @@ final class Scene: Sendable {
         environment.releasesMemory = false
         environment.verifications = verifications
         if let foldsCase { environment.foldsCase = foldsCase }
+        if let directoryFoldsCase { environment.directoryFoldsCase = directoryFoldsCase }
         environment.hookRetryWait = { _ in .zero }
         return PullEngine(environment)
     }

@@ -90,6 +90,32 @@ struct OpeningTests {
         }
     }
 
+    @Test("A fraction where a whole number belongs is damage, not an internal error [F078]")
+    func fraction() throws {
+        let state = StateDirectory()
+        try state.open().begin(towerRun("r1"), now: 1)
+        // As a flipped byte has it; a STRICT table takes no fraction.
+        try state.tamper(
+            """
+            PRAGMA writable_schema = ON;
+            UPDATE sqlite_schema SET sql = replace(sql, 'STRICT', '') WHERE name = 'sessions';
+            PRAGMA writable_schema = RESET;
+            UPDATE sessions SET next_seq = next_seq + 0.5;
+            PRAGMA writable_schema = ON;
+            UPDATE sqlite_schema SET sql = sql || ' STRICT' WHERE name = 'sessions';
+            PRAGMA writable_schema = RESET;
+            """
+        )
+        do {
+            let store = try state.open(now: 2)
+            #expect(.of { try store.begin(towerRun("r2"), now: 2) } == .damaged)
+        }
+        guard case .rebuilt = try state.open(now: 3).opening else {
+            Issue.record("it was not rebuilt")
+            return
+        }
+    }
+
     @Test("An empty file is a new store: the process died before the first table")
     func empty() throws {
         let state = StateDirectory()

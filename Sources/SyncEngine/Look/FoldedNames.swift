@@ -9,21 +9,56 @@ extension EngineEnvironment {
     ///
     /// The destination is asked first, since looking for such entries takes longer.
     ///
+    /// - Parameter folding: Directories below it that fold case, where the destination as a whole may not: ext4 has this
+    ///   for each directory.
     /// - Throws: ``EngineError`` with status 73, which names some of them.
-    func refuseMeetingNames(of manifest: Manifest, in destination: Destination) throws(EngineError) {
-        guard foldsCase(destination) else { return }
-        let collisions = manifest.caseCollisions()
-        guard !collisions.isEmpty else { return }
+    func refuseMeetingNames(
+        of manifest: Manifest,
+        in destination: Destination,
+        folding: [[UInt8]]? = nil
+    ) throws(EngineError) {
         let files = manifest.files
+        var collisions: [PathCollision]
+        if let folding {
+            guard !folding.isEmpty else { return }
+            collisions = manifest.caseCollisions().filter { pair in
+                [pair.first, pair.second].contains { row in
+                    files.withPath(row) { path in folding.contains { isDirectory($0, above: path) } }
+                }
+            }
+        } else {
+            guard foldsCase(destination) else { return }
+            collisions = manifest.caseCollisions()
+        }
+        guard !collisions.isEmpty else { return }
+        let place = folding == nil ? escaped(destination.path) : "A directory in \(escaped(destination.path))"
         let shown = collisions.prefix(3).map {
             "\(escaped(files.path($0.first))) and \(escaped(files.path($0.second)))"
         }
         let more = collisions.count > shown.count ? ", and \(collisions.count - shown.count) more" : ""
         throw EngineError(
             .cannotCreate,
-            "\(escaped(destination.path)) does not tell upper from lower case, and the manifest has names that would meet "
+            "\(place) does not tell upper from lower case, and the manifest has names that would meet "
                 + "there: \(shown.joined(separator: "; "))\(more). Nothing was changed; choose another filesystem with "
                 + "--into, or have the set renamed"
         )
     }
+}
+
+extension Inventory {
+    /// Adds directories that fold case, in ``PathOrder``; those below one that is known say nothing new. More than 64
+    /// of them count as the whole destination.
+    mutating func addFolding(_ found: [[UInt8]]) {
+        for path in found where folding != [[]] {
+            let isKnown = path.withUnsafeBufferPointer { path in
+                folding.contains { isDirectory($0, above: path) || $0.elementsEqual(path) }
+            }
+            if !isKnown { folding = folding.count < 64 ? folding + [path] : [[]] }
+        }
+    }
+}
+
+/// - Parameter directory: Empty for the destination itself.
+private func isDirectory(_ directory: [UInt8], above path: UnsafeBufferPointer<UInt8>) -> Bool {
+    directory.isEmpty || path.count > directory.count && path[directory.count] == 0x2F && path.starts(with: directory)
 }

@@ -19,6 +19,9 @@ struct Inventory: Sendable {
     var wanted: [Int] = []
     /// Rows whose place is taken by something that must not be replaced.
     var obstructed: [Obstruction] = []
+    /// Directories below the destination which take names for one that differ only in case (``foldsCase(_:)``), in
+    /// ``PathOrder``, without those below another; an empty path is the destination.
+    var folding: [[UInt8]] = []
     /// Files that had to be opened and hashed, because no trusted record spoke for them.
     var hashedFiles = 0
     /// **Bytes** hashed.

@@ -15,6 +15,8 @@ struct InventoryScan: Sendable {
     /// Paths that an interrupted run put in place, so that they count as installed.
     let logged: Set<[UInt8]>
     let threads: Int
+    /// Whether an open directory takes names for one that differ only in case.
+    let foldsCase: @Sendable (_ directory: Int32) -> Bool
     let isStopped: @Sendable () -> Bool
 
     func run() -> Inventory {
@@ -28,6 +30,7 @@ struct InventoryScan: Sendable {
             inventory.wanted += look.wanted
             inventory.obstructed += look.obstructed
             unknown += look.unknown
+            inventory.addFolding(look.folding)
         }
         if !unknown.isEmpty { hash(unknown, into: &inventory) }
         return inventory
@@ -43,6 +46,7 @@ struct InventoryScan: Sendable {
         var wanted: [Int] = []
         var unknown: [Unknown] = []
         var obstructed: [Inventory.Obstruction] = []
+        var folding: [[UInt8]] = []
     }
 
     /// Walks the rows and the index side by side; both stand in ``PathOrder``.
@@ -51,6 +55,8 @@ struct InventoryScan: Sendable {
         let check = PlaceCheck(index: index, files: manifest.files)
         let directories = Directories(destination)
         guard let first = rows.first else { return result }
+        var folding: [[UInt8]] = []
+        directories.opened = { path, directory in if foldsCase(directory) { folding.append(path) } }
         var position = manifest.files.withPath(first) { index.lowerBound($0) }
         for row in rows {
             let known: IndexRecord? = manifest.files.withPath(row) { path in
@@ -72,6 +78,7 @@ struct InventoryScan: Sendable {
                 result.unknown.append(Unknown(row: row, installed: known?.installed ?? isLogged(row)))
             }
         }
+        result.folding = folding
         return result
     }
 

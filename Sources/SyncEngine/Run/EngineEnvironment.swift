@@ -2,6 +2,7 @@ package import SyncFiles
 package import SyncManifest
 package import SyncPlugins
 package import SyncStore
+import SyncSystem
 import SyncUnpack
 
 /// What the engine is given from outside: how to move bytes, what time it is, who listens.
@@ -47,6 +48,8 @@ package struct EngineEnvironment: Sendable {
     package var verifications: [FileVerification] = []
     /// Whether a destination takes names for one that differ only in case.
     package var foldsCase: @Sendable (Destination) -> Bool = { $0.foldsCase }
+    /// Whether a directory below it does, where the destination as a whole does not.
+    package var directoryFoldsCase: @Sendable (_ directory: Int32) -> Bool = { SyncSystem.foldsCase($0) }
     /// Asked to stop.
     package var stop: StopRequest
 

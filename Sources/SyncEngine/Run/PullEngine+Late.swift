@@ -60,6 +60,7 @@ extension PullEngine {
             index: StatIndex.read(from: destination),
             logged: [],
             threads: environment.workers,
+            foldsCase: { _ in false },
             isStopped: { stop.isStopped }
         ).run()
         return rows.filter { inventory.records.has($0) }

@@ -101,8 +101,10 @@ package struct PullEngine: Sendable {
                 index: index,
                 logged: [],
                 threads: environment.workers,
+                foldsCase: environment.directoryFoldsCase,
                 isStopped: { [stop = environment.stop] in stop.isStopped }
             ).run()
+            try environment.refuseMeetingNames(of: manifest, in: destination, folding: inventory.folding)
             pruned = Pruning(manifest: manifest, destination: destination, index: index).candidates().count
             if options.prune { refusal = PullRun.refusal(options, pruned, index, destination.path) }
         } else {

@@ -147,7 +147,7 @@ struct PullRun {
         let log = IndexLog.read(destination)
         let logged = Set(log.map(\.path))
         let index = try fold(log, into: found)
-        let stop = environment.stop
+        let (stop, directoryFoldsCase) = (environment.stop, environment.directoryFoldsCase)
         func look(at rows: [Int]) -> Inventory {
             InventoryScan(
                 manifest: manifest,
@@ -156,10 +156,12 @@ struct PullRun {
                 index: index,
                 logged: logged,
                 threads: environment.workers,
+                foldsCase: directoryFoldsCase,
                 isStopped: { stop.isStopped }
             ).run()
         }
         var inventory = look(at: rows)
+        try environment.refuseMeetingNames(of: manifest, in: destination, folding: inventory.folding)
         let backup = try openBackup()
         let pruning = Pruning(manifest: manifest, destination: destination, index: index, backup: backup)
         let unnamed = pruning.obsolete()
