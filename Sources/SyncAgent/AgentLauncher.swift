@@ -120,7 +120,7 @@ extension ControlClient {
             var problem = "The agent is stopping."
             do {
                 let status = try await status()
-                if status.state != "stopping" { return status }
+                if status.state != .stopping { return status }
             } catch let error as ControlError where error.code == .unreachable {
                 problem = error.message
                 // Again now and then: one that was going down when it was looked at has gone by now.

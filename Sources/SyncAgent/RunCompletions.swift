@@ -1,11 +1,12 @@
 public import SyncControl
+public import SyncModel
 
 /// How a run ended.
 public struct RunCompletion: Sendable, Equatable, Decodable {
     /// The run.
     public let run: String
-    /// `ok`, `partial` or `failed`.
-    public let result: String
+    /// What it came to.
+    public let result: RunResult
     /// What became of its files.
     public let files: RunStatus.Files
     /// **Bytes** of its files and on the network.

@@ -6,8 +6,8 @@ public struct AgentStatus: Sendable, Equatable, Codable {
     public var process: Int32
     /// When it started.
     public var started: WallTime
-    /// `running`, or `stopping` when it takes no new work.
-    public var state: String
+    /// Whether it takes new work.
+    public var state: AgentState
     /// Absolute.
     public var stateDirectory: String
     /// Runs that work at present, and how many may.
@@ -24,7 +24,7 @@ public struct AgentStatus: Sendable, Equatable, Codable {
         version: String,
         process: Int32,
         started: WallTime,
-        state: String,
+        state: AgentState,
         stateDirectory: String,
         running: Int,
         maximumRuns: Int,
@@ -41,6 +41,13 @@ public struct AgentStatus: Sendable, Equatable, Codable {
         self.sessions = sessions
         self.onDemand = onDemand
     }
+}
+
+/// Whether an agent takes new work.
+public enum AgentState: String, Sendable, Codable {
+    case running
+    /// It ends as soon as its runs rest.
+    case stopping
 }
 
 /// What a stopping agent does with runs that are not finished.

@@ -63,7 +63,7 @@ extension EnqueueRequest.Hook {
         self.init(arguments: try values.decode([String].self, forKey: .arguments))
         group = try values.decodeIfPresent(String.self, forKey: .group) ?? group
         timeout = try values.decodeIfPresent(Int.self, forKey: .timeout) ?? timeout
-        results = try values.decodeIfPresent([String].self, forKey: .results) ?? results
+        results = try values.decodeIfPresent([RunResult].self, forKey: .results) ?? results
         batch = try values.decodeIfPresent(Int.self, forKey: .batch)
     }
 }

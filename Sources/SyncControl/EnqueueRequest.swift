@@ -10,8 +10,8 @@ public struct EnqueueRequest: Sendable, Equatable, Codable {
         public var arguments: [String]
         /// Most **seconds** it may run.
         public var timeout: Int
-        /// The results it is wanted for: `ok`, `partial`, `failed` (S39).
-        public var results: [String]
+        /// The results it is wanted for (S39).
+        public var results: [RunResult]
         /// Most files a call, 1...10,000, for a hook that gets the files that changed; `nil` for one call a group
         /// (S131).
         public var batch: Int?
@@ -21,7 +21,7 @@ public struct EnqueueRequest: Sendable, Equatable, Codable {
             group: String = "all",
             arguments: [String],
             timeout: Int = 600,
-            results: [String] = ["ok", "partial", "failed"],
+            results: [RunResult] = RunResult.allCases,
             batch: Int? = nil
         ) {
             self.group = group
@@ -96,7 +96,7 @@ public struct EnqueueReply: Sendable, Equatable, Codable {
     /// Open runs of the session that this one replaces.
     public var superseded: [String]
     /// As in ``RunStatus/state``.
-    public var state: String
+    public var state: RunState
     /// When it may start, if not now.
     public var notBefore: WallTime?
     /// What is odd about the request and does not keep it from being worked on, one line each; `nil` for nothing.
@@ -108,7 +108,7 @@ public struct EnqueueReply: Sendable, Equatable, Codable {
         run: String,
         isNew: Bool,
         superseded: [String],
-        state: String,
+        state: RunState,
         notBefore: WallTime?
     ) {
         self.session = session

@@ -1,3 +1,5 @@
+public import SyncModel
+
 /// One hook of one run.
 public struct HookStatus: Sendable, Equatable, Codable {
     /// Names it for `hooks replay`.
@@ -12,8 +14,8 @@ public struct HookStatus: Sendable, Equatable, Codable {
     public var arguments: [String]
     /// Most files a call, for a hook that gets the files that changed.
     public var batch: Int?
-    /// `waiting`, `pending`, `running`, `done`, `failed`, `skipped`.
-    public var state: String
+    /// Where it is in its life.
+    public var state: HookRunState
     /// Attempts begun so far.
     public var attempt: Int
     /// Not to be tried earlier.
@@ -35,7 +37,7 @@ public struct HookStatus: Sendable, Equatable, Codable {
         group: String,
         arguments: [String],
         batch: Int? = nil,
-        state: String,
+        state: HookRunState,
         attempt: Int,
         due: WallTime? = nil,
         ended: String? = nil,

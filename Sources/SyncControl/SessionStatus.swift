@@ -1,3 +1,5 @@
+public import SyncModel
+
 /// A session and what it is about.
 public struct SessionStatus: Sendable, Equatable, Codable {
     /// The name it is known by.
@@ -8,10 +10,10 @@ public struct SessionStatus: Sendable, Equatable, Codable {
     public var destination: String
     /// Free text, as it was given.
     public var label: String?
-    /// `idle` when no run is open, else the open run's state: `waiting`, `running`, `paused`.
-    public var state: String
-    /// Why it waits or is paused, for people: `user_stop`, `connectivity`, `not_before` … (S27, S53).
-    public var reason: String?
+    /// `idle` when no run is open, else the open run's state.
+    public var state: SessionState
+    /// Why it waits or is paused (S27, S53).
+    public var reason: RestReason?
     /// Until when it waits, as far as that is known (S53).
     public var until: WallTime?
     /// Since when it waits for ``reason``.
@@ -33,8 +35,8 @@ public struct SessionStatus: Sendable, Equatable, Codable {
         project: String,
         destination: String,
         label: String? = nil,
-        state: String,
-        reason: String? = nil,
+        state: SessionState,
+        reason: RestReason? = nil,
         until: WallTime? = nil,
         holder: Int32? = nil,
         run: RunStatus? = nil,
@@ -117,14 +119,14 @@ public struct RunStatus: Sendable, Equatable, Codable {
     public var manifest: String
     /// Of the manifest's bytes, 64 digits.
     public var manifestSha256: String
-    /// `waiting`, `running`, `paused`, `finished`, `cancelled`, `superseded`.
-    public var state: String
+    /// Where it is in its life.
+    public var state: RunState
     /// Why it waits, is paused or was given up.
-    public var reason: String?
+    public var reason: RestReason?
     /// What went wrong last, for people.
     public var error: String?
-    /// `ok`, `partial` or `failed`, once it has finished.
-    public var result: String?
+    /// Once it has finished.
+    public var result: RunResult?
     /// What a pull in the foreground would have exited with, once it has finished; `nil` when a program of an earlier
     /// version finished it.
     public var exitStatus: Int32?
@@ -154,7 +156,7 @@ public struct RunStatus: Sendable, Equatable, Codable {
         run: String,
         manifest: String,
         manifestSha256: String,
-        state: String,
+        state: RunState,
         created: WallTime,
         files: Files = Files(),
         bytes: Bytes = Bytes(),

@@ -10,7 +10,7 @@ extension Agent: AgentControl {
             version: environment.version,
             process: environment.process,
             started: WallTime(milliseconds: started),
-            state: stopMode == nil ? "running" : "stopping",
+            state: stopMode == nil ? .running : .stopping,
             stateDirectory: environment.stateDirectory,
             running: jobs.count,
             maximumRuns: environment.maximumRuns,
@@ -51,11 +51,11 @@ extension Agent: AgentControl {
         if let job = jobs[status.session] {
             status.run?.progress = job.progress
             status.run?.waits = job.waits
-            if !job.waits.isEmpty { status.reason = "connectivity" }
-        } else if status.state == "waiting", status.reason == nil || status.reason == "agent_restart",
+            if !job.waits.isEmpty { status.reason = .connectivity }
+        } else if status.state == .waiting, status.reason == nil || status.reason == .agentRestart,
             jobs.count >= environment.maximumRuns
         {
-            status.reason = "queue"
+            status.reason = .queue
         }
     }
 
@@ -132,7 +132,7 @@ extension Agent: AgentControl {
                 try store.apply(
                     .paused,
                     to: run.identifier,
-                    reason: StopReason.user.rawValue,
+                    reason: StopReason.user.rest,
                     events: [stopped(run, .user)],
                     now: environment.now()
                 )

@@ -90,7 +90,7 @@ extension Agent {
             run: run.identifier,
             isNew: isNew,
             superseded: superseded,
-            state: run.state.rawValue,
+            state: run.state,
             notBefore: run.notBefore.map(WallTime.init)
         )
     }

@@ -232,10 +232,10 @@ extension Agent {
     }
 
     /// A run that could not be begun: again later, each time after a longer wait, until its deadline (S51, S53).
-    private func hold(_ run: String, _ session: String, _ reason: String, _ error: String?) {
+    private func hold(_ run: String, _ session: String, _ reason: RestReason, _ error: String?) {
         let count = (setbacks[run] ?? 0) + 1
         setbacks[run] = count
-        let seconds: Int64 = reason == "session_busy" ? 1 : min(1 << Int64(min(count, 12)), 3_600)
+        let seconds: Int64 = reason == .sessionBusy ? 1 : min(1 << Int64(min(count, 12)), 3_600)
         let now = environment.now()
         do throws(StoreError) {
             let stored = try store.run(run)
@@ -251,18 +251,19 @@ extension Agent {
     /// A run whose conditions do not hold: looked at again when they may.
     private func hold(_ run: String, _ job: Job, _ report: GateReport) {
         let now = environment.now()
+        let reason = report.condition.map(RestReason.init(rawValue:))
         do throws(StoreError) {
             let stored = try store.run(run)
             guard stored.state == .waiting else { return }
             if try isGivenUp(stored, last: report.reason, now: now) { return }
             try store.hold(
                 run: run,
-                reason: report.condition,
+                reason: reason,
                 error: report.reason,
                 due: job.gate?.nextLook(report) ?? now + environment.blockedInterval,
                 since: report.since
             )
-            if stored.reason != report.condition {
+            if stored.reason != reason {
                 environment.log("\(escaped(job.session)): waits, \(escaped(report.reason ?? ""))")
             }
         } catch {
@@ -276,7 +277,7 @@ extension Agent {
         _ = try store.take(run: run.identifier, now: now)
         try store.finish(
             run: run.identifier,
-            result: "failed",
+            result: .failed,
             counts: run.counts,
             error: "the deadline has passed" + (last.map { "; last: \($0)" } ?? ""),
             exitStatus: ExitStatus.unavailable.rawValue,

@@ -12,7 +12,7 @@ struct JobWork: Sendable {
         /// On record, one way or another.
         case done
         /// It could not be begun; the reason is a word for `status`, the error a line for people.
-        case notYet(reason: String, error: String?)
+        case notYet(reason: RestReason, error: String?)
         /// A condition does not hold; what has come stays.
         case blocked(GateReport)
     }
@@ -34,7 +34,7 @@ struct JobWork: Sendable {
         do throws(StoreError) {
             lease = try store.lease(of: job.session, process: environment.process, now: environment.now())
         } catch {
-            return .notYet(reason: error.code == .busy ? "session_busy" : "state", error: nil)
+            return .notYet(reason: error.code == .busy ? .sessionBusy : .state, error: nil)
         }
         defer { withExtendedLifetime(lease) {} }
         do throws(ControlError) {
@@ -50,7 +50,7 @@ struct JobWork: Sendable {
             guard let identifier = job.run, !job.stop.isStopped else { return .done }
             return try work(identifier)
         } catch {
-            return .notYet(reason: "error", error: error.message)
+            return .notYet(reason: .error, error: error.message)
         }
     }
 
@@ -107,7 +107,7 @@ struct JobWork: Sendable {
         let recent = run.losses.filter { $0 > now - Self.lossWindow }
         if recent.count >= Self.lossLimit {
             try asking { () throws(StoreError) in
-                _ = try store.apply(.paused, to: identifier, reason: "quarantined", now: now)
+                _ = try store.apply(.paused, to: identifier, reason: .quarantined, now: now)
             }
             environment.log(
                 "\(escaped(job.session)): run \(identifier) lost its worker \(recent.count) times in 10 minutes"
@@ -152,12 +152,12 @@ struct JobWork: Sendable {
     /// What was entered is on record; what was not waits, or fails for good where waiting cannot help.
     private func after(_ error: EngineError, _ run: String) -> End {
         environment.log("\(escaped(job.session)): \(error.message)")
-        let reason: String
+        let reason: RestReason
         switch error.status {
-        case .busy: reason = "destination_busy"
-        case .unavailable, .noInput: reason = "connectivity"
-        case .cannotCreate, .ioError: reason = "resources"
-        default: reason = "error"
+        case .busy: reason = .destinationBusy
+        case .unavailable, .noInput: reason = .connectivity
+        case .cannotCreate, .ioError: reason = .resources
+        default: reason = .error
         }
         let isHopeless = [.dataInvalid, .usage, .refused, .configuration].contains(error.status)
         do throws(StoreError) {
@@ -168,7 +168,7 @@ struct JobWork: Sendable {
             let taken = try store.take(run: run, now: environment.now())
             try store.finish(
                 run: run,
-                result: "failed",
+                result: .failed,
                 counts: taken.counts,
                 error: error.message,
                 exitStatus: error.status.rawValue,
@@ -176,7 +176,7 @@ struct JobWork: Sendable {
             )
             return .done
         } catch {
-            return .notYet(reason: "state", error: error.message)
+            return .notYet(reason: .state, error: error.message)
         }
     }
 

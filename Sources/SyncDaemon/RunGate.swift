@@ -32,7 +32,7 @@ final class RunGate: Sendable {
         guard let text = run.conditions else { return nil }
         wanted = try ControlJSON.decode(RunConditions.self, from: Array(text.utf8))
         var since: [String: Int64] = [:]
-        if let reason = run.reason, let start = run.waitingSince { since[reason] = start }
+        if let reason = run.reason, let start = run.waitingSince { since[reason.rawValue] = start }
         gate = try environment.gate(wanted, since).get()
         self.environment = environment
         session = run.session

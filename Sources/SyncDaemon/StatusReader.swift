@@ -51,7 +51,7 @@ package struct StatusReader: Sendable {
             project: session.project,
             destination: session.destination,
             label: session.label,
-            state: open?.state.rawValue ?? "idle",
+            state: SessionState(open?.state),
             owedHooks: try store.owedHooks(session: session.identifier).count,
             lastSequence: session.lastSequence
         )
@@ -62,7 +62,7 @@ package struct StatusReader: Sendable {
         status.reason = open?.reason
         if let open, open.state == .waiting {
             let start = max(open.notBefore ?? 0, open.due ?? 0)
-            if let notBefore = open.notBefore, notBefore > now { status.reason = "not_before" }
+            if let notBefore = open.notBefore, notBefore > now { status.reason = .notBefore }
             if start > now { status.until = WallTime(milliseconds: start) }
             status.since = open.waitingSince.map(WallTime.init)
         }
@@ -78,7 +78,7 @@ extension RunStatus {
             run: run.identifier,
             manifest: redacted(url: run.location),
             manifestSha256: run.manifest.hex,
-            state: run.state.rawValue,
+            state: run.state,
             created: WallTime(milliseconds: run.created)
         )
         reason = run.reason
@@ -112,7 +112,7 @@ extension HookStatus {
             group: hook.group,
             arguments: hook.arguments.prefix(1).map(shownHookProgram) + hook.arguments.dropFirst(),
             batch: hook.batch,
-            state: hook.state.rawValue,
+            state: hook.state,
             attempt: hook.attempt,
             due: hook.due.map(WallTime.init),
             ended: hook.ended,

@@ -103,7 +103,7 @@ extension Agent {
         let isChanged = try store.apply(
             input,
             to: run.identifier,
-            reason: reason.rawValue,
+            reason: reason.rest,
             events: [stopped(run, reason)],
             now: environment.now()
         )

@@ -1,4 +1,4 @@
-import SyncModel
+package import SyncModel
 
 /// A transfer that did not deliver: what kind, which URL was current, and the transport's own words.
 public struct TransferError: Error, Sendable {
@@ -41,6 +41,21 @@ public struct TransferError: Error, Sendable {
             if case .badStatus(let status) = kind { status } else { nil }
         }
 
+        /// What matters for what to do.
+        var cause: FailureCause {
+            switch kind {
+            case .unreachable, .timedOut: .unreachable
+            case .tls: .trust
+            case .redirectRefused, .refusedByPolicy: .refusedRedirect
+            case .badAnswer, .tooLarge, .stoppedBySink: .wrongBytes
+            case .authentication: .access
+            case .badStatus(404), .badStatus(410): .notThere
+            case .badStatus(401), .badStatus(403), .badStatus(407): .access
+            case .badStatus(408), .badStatus(425), .badStatus(429), .badStatus(500...): .serverTrouble
+            case .badStatus, .cancelled, .misuse: .other
+            }
+        }
+
         /// A short name for events and reports.
         public var name: String {
             switch kind {
@@ -58,6 +73,8 @@ public struct TransferError: Error, Sendable {
     public var detail: String
     /// HTTP requests sent for this transfer.
     public var requests: Int
+    /// What matters for what to do; a transport that knows more than ``code`` says sets it.
+    package var cause: FailureCause
 
     /// Makes an error; `url` is redacted here.
     public init(code: Code, url: String, detail: String, requests: Int = 0) {
@@ -65,6 +82,7 @@ public struct TransferError: Error, Sendable {
         self.url = redacted(url: url)
         self.detail = detail
         self.requests = requests
+        cause = code.cause
     }
 }
 

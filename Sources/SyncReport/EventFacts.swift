@@ -63,11 +63,11 @@ struct EventFacts {
         case _ where time < since: break
         case "task.failed": failed(fields, time)
         case "task.redirected": redirected(fields)
-        case "transfer.retrying": delayed("retry", fields, time)
-        case "transfer.waiting": delayed("connectivity", fields, time)
+        case "transfer.retrying": delayed(.retry, fields, time)
+        case "transfer.waiting": delayed(.connectivity, fields, time)
         case "schedule.failed":
             let detail = fields.text("reason") ?? fields.text("detail") ?? "the schedule could not start it"
-            problems.append(Problem(kind: FailureKind(of: detail), detail: detail, time: time))
+            problems.append(Problem(kind: FailureCause(of: detail), detail: detail, time: time))
         default: break
         }
     }
@@ -84,7 +84,7 @@ struct EventFacts {
         amounts.requests = fields.unsigned("requests")
         amounts.elapsed = Int64(fields.int("elapsed_ms"))
         var piece = WorkPiece(ended: time, amounts: amounts)
-        piece.stop = fields.text("stopped")
+        piece.stop = fields.text("stopped").map(RestReason.init(rawValue:))
         work[fields.text("run") ?? "", default: []].append(piece)
         guard time >= since else { return }
         for entry in fields.list("origins").prefix(Self.limit) {
@@ -108,6 +108,7 @@ struct EventFacts {
 
     private mutating func failed(_ fields: EventFields, _ time: Int64) {
         let reason = fields.text("reason") ?? "no reason is given"
+        let cause = fields.text("cause").flatMap(FailureCause.init(rawValue:))
         let (place, words) = Self.split(reason)
         let key = "\(fields.text("run") ?? "")\n\(place)\n\(words)"
         let index: Int
@@ -118,7 +119,7 @@ struct EventFacts {
             index = problems.count
             failures[key] = index
             let detail = place.isEmpty ? words : "\(place): \(words)"
-            problems.append(Problem(kind: FailureKind(of: reason), detail: detail, time: time))
+            problems.append(Problem(kind: cause ?? FailureCause(of: reason), detail: detail, time: time))
         }
         problems[index].files += 1
         problems[index].time = time
@@ -152,11 +153,11 @@ struct EventFacts {
 
     // MARK: Waiting
 
-    private mutating func delayed(_ cause: String, _ fields: EventFields, _ time: Int64) {
+    private mutating func delayed(_ cause: RestReason, _ fields: EventFields, _ time: Int64) {
         let origin = fields.text("url").flatMap(Origin.of) ?? ""
         let reason = fields.text("reason") ?? ""
         let elapsed = Int64(fields.int("wait_ms"))
-        let key = "\(cause) \(origin)"
+        let key = "\(cause.rawValue) \(origin)"
         guard let index = delays[key] else {
             guard waits.count < Self.limit else { return }
             delays[key] = waits.count
@@ -190,7 +191,7 @@ struct EventFacts {
         }
         guard waits.count < Self.limit else { return }
         open[cause] = (waits.count, run)
-        waits.append(Wait(cause: cause, detail: detail, from: time, to: nil, count: 1, elapsed: 0))
+        waits.append(Wait(cause: RestReason(rawValue: cause), detail: detail, from: time, to: nil, count: 1, elapsed: 0))
     }
 
     private mutating func cleared(_ fields: EventFields, _ time: Int64) {

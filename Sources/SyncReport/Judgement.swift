@@ -17,13 +17,13 @@ struct Judgement {
 
     var verdict: Verdict {
         let isOpen = last?.state.isOpen == true
-        if !isOpen, ended?.result == "failed" { return .failed }
+        if !isOpen, ended?.result == .failed { return .failed }
         // A run that is under way makes up for what an earlier one lacked; what it waits for itself counts.
         let serious = openProblems.filter { problem in
             !isOpen || problem.kind.needsPerson
         }
-        if !serious.isEmpty || report.state == "paused" { return .attention }
-        if !isOpen, let result = ended?.result, result != "ok" { return .attention }
+        if !serious.isEmpty || report.state == .paused { return .attention }
+        if !isOpen, let result = ended?.result, result != .ok { return .attention }
         if isOpen { return .working }
         return report.runs.isEmpty ? .quiet : .ok
     }
@@ -39,12 +39,12 @@ struct Judgement {
         }
         let missing = ended.filesFailed
         switch ended.result {
-        case "ok": return came
-        case "partial":
+        case .ok: return came
+        case .partial:
             let share = "\(Figures.grouped(missing)) of \(Figures.count(ended.filesTotal, "file"))"
             let lack = "\(share) \(missing == 1 ? "is" : "are") missing"
             return report.amounts.placed > 0 ? "\(lack); \(came)" : lack
-        default:
+        case .failed, nil:
             return missing > 0 && missing == ended.filesTotal
                 ? "none of \(Figures.count(missing, "file")) could be brought" : "it failed"
         }
@@ -64,15 +64,15 @@ struct Judgement {
         let sofar = report.amounts.received > 0 ? "; \(came) so far" : ""
         switch run.state {
         case .paused:
-            return run.reason == "quarantined" ? "put aside\(sofar)" : "paused\(sofar)"
+            return run.reason == .quarantined ? "put aside\(sofar)" : "paused\(sofar)"
         case .running: return "is at work\(sofar)"
         default: break
         }
         if let block = report.waits.last(where: { $0.to == nil }) {
             let why = block.detail.isEmpty ? "" : " (\(block.detail))"
-            return "blocked by \(block.cause)\(why) since \(clock.moment(block.from))\(sofar)"
+            return "blocked by \(block.cause.rawValue)\(why) since \(clock.moment(block.from))\(sofar)"
         }
-        if report.runs.last?.work.last?.stop == "policy" {
+        if report.runs.last?.work.last?.stop == .policy {
             return "stopped by its conditions, goes on when they clear\(sofar)"
         }
         let until = report.until.map { ", not before \(clock.moment($0))" } ?? ""
@@ -81,14 +81,14 @@ struct Judgement {
 
     private func closed(_ run: RunReport) -> String {
         switch run.state {
-        case "cancelled": "given up"
-        case "superseded": "a newer manifest took its place"
-        default: run.state
+        case .cancelled: "given up"
+        case .superseded: "a newer manifest took its place"
+        default: run.state.rawValue
         }
     }
 }
 
-extension FailureKind {
+extension FailureCause {
     /// Whether waiting and trying again will not mend it.
     var needsPerson: Bool {
         switch self {

@@ -1,3 +1,5 @@
+package import SyncModel
+
 /// What sessions did since some time: everything a person or a program is told in the morning.
 ///
 /// All text in it that came from outside is as it came, except URLs, which are without user, password and query:
@@ -57,10 +59,9 @@ package struct SessionReport: Sendable, Equatable {
     package var verdict: Verdict
     /// One line: what it came to.
     package var headline: String
-    /// `idle`, `waiting`, `running` or `paused`.
-    package var state: String
+    package var state: SessionState
     /// Why it waits or is paused.
-    package var reason: String?
+    package var reason: RestReason?
     /// Not to go on earlier.
     package var until: Int64?
     /// When it will run next by its schedule.
@@ -93,7 +94,7 @@ package struct SessionReport: Sendable, Equatable {
         self.destination = destination
         verdict = .quiet
         headline = ""
-        state = "idle"
+        state = .idle
     }
 
     /// Files of the last manifest that were right before anything was done in the time of the report.
@@ -143,10 +144,10 @@ package struct RunReport: Sendable, Equatable {
     package var manifest: String
     /// 64 digits.
     package var manifestDigest: String
-    package var state: String
-    package var reason: String?
-    /// `ok`, `partial` or `failed`, once it is finished.
-    package var result: String?
+    package var state: RunState
+    package var reason: RestReason?
+    /// Once it is finished.
+    package var result: RunResult?
     package var error: String?
     /// What a command that waited for it exits with, once it is finished.
     package var exitStatus: Int32?
@@ -170,8 +171,8 @@ package struct RunReport: Sendable, Equatable {
 package struct WorkPiece: Sendable, Equatable {
     package var ended: Int64
     package var amounts: Amounts
-    /// Why it stopped before the run's end: `policy`, `user_stop`, `agent_restart` …
-    package var stop: String?
+    /// Why it stopped before the run's end.
+    package var stop: RestReason?
 
     package init(ended: Int64, amounts: Amounts) {
         self.ended = ended
@@ -221,16 +222,16 @@ package struct DirectoryAmount: Sendable, Equatable {
 /// How a group ended.
 package struct GroupEnd: Sendable, Equatable {
     package var name: String
-    /// `ok`, `partial` or `failed`; `nil` while it is open.
-    package var result: String?
+    /// `nil` while it is open.
+    package var result: RunResult?
     /// Files that changed.
     package var changed: Int
 }
 
 /// Time in which a run could not go on.
 package struct Wait: Sendable, Equatable {
-    /// The name of the condition that blocked, or `connectivity`, or `retry`.
-    package var cause: String
+    /// A condition, ``RestReason/connectivity`` or ``RestReason/retry``.
+    package var cause: RestReason
     /// For people.
     package var detail: String
     package var from: Int64
@@ -249,8 +250,7 @@ package struct HookEnd: Sendable, Equatable {
     package var group: String
     /// The program, or a webhook's URL without secrets. Its arguments are not told.
     package var program: String
-    /// `pending`, `running`, `done`, `failed` …
-    package var state: String
+    package var state: HookRunState
     /// `exit 3`, `timeout` …; `nil` before the first end.
     package var ended: String?
     package var attempt: Int
@@ -261,6 +261,22 @@ package struct HookEnd: Sendable, Equatable {
     package var output: String?
 }
 
+/// What a night came to.
+package enum NightResult: String, Sendable {
+    case ok, partial, failed
+    /// No run ended; one was worked on.
+    case stopped
+
+    init(_ result: RunResult) {
+        self =
+            switch result {
+            case .ok: .ok
+            case .partial: .partial
+            case .failed: .failed
+            }
+    }
+}
+
 /// One night, all its runs together.
 package struct Night: Sendable, Equatable {
     /// The date of its morning: `2026-11-21`.
@@ -269,7 +285,7 @@ package struct Night: Sendable, Equatable {
     package var label: String
     /// Runs that were worked on.
     package var runs: Int
-    /// The worst result of runs that ended; `stopped` when none did; `nil` when nothing was done.
-    package var result: String?
+    /// The worst result of runs that ended; `nil` when nothing was done.
+    package var result: NightResult?
     package var amounts: Amounts
 }

@@ -27,7 +27,7 @@ struct NightCharts {
             """
     }
 
-    private func isMarked(_ night: Night) -> Bool { night.result.map { $0 != "ok" } ?? false }
+    private func isMarked(_ night: Night) -> Bool { night.result.map { $0 != .ok } ?? false }
 
     private var bytes: HTML {
         let largest = nights.map(\.amounts.received).max() ?? 0
@@ -84,14 +84,14 @@ struct NightCharts {
     }
 
     private func remark(_ night: Night) -> String {
-        night.result.map { $0 == "ok" ? "" : ", \(Self.word($0))" } ?? ""
+        night.result.map { $0 == .ok ? "" : ", \(Self.word($0))" } ?? ""
     }
 
-    private static func word(_ result: String) -> String {
+    private static func word(_ result: NightResult) -> String {
         switch result {
-        case "partial": "incomplete"
-        case "stopped": "stopped, goes on"
-        default: result
+        case .partial: "incomplete"
+        case .stopped: "stopped, goes on"
+        case .ok, .failed: result.rawValue
         }
     }
 
@@ -107,7 +107,7 @@ struct NightCharts {
                 isMarked(night) ? "<span class=\"mark\" aria-hidden=\"true\">&#9652;</span> " : ""
             return """
                 <tr><th scope="row" class="t">\(night.date)</th>\
-                <td class="legend">\(mark)\(Self.word(night.result ?? ""))</td>\
+                <td class="legend">\(mark)\(night.result.map(Self.word) ?? "")</td>\
                 <td class="n">\(night.runs)</td><td class="n">\(Figures.grouped(night.amounts.placed))</td>\
                 <td class="n">\(ByteCount(night.amounts.received).description)</td>\
                 <td class="n">\(Figures.grouped(night.amounts.requests))</td>\

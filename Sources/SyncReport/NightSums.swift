@@ -8,7 +8,7 @@ struct NightSums {
     private struct Sum {
         var amounts = Amounts()
         var runs: Set<String> = []
-        var results: Set<String> = []
+        var results: Set<RunResult> = []
     }
 
     /// The nights from the first with work to this one, thirty at most; none when there was no work at all.
@@ -35,12 +35,12 @@ struct NightSums {
         let end = last == tonight || !isMorning ? last : tonight
         return (first...max(first, end)).map { night in
             let sum = sums[night]
-            let result = ["failed", "partial", "ok"].first { sum?.results.contains($0) == true }
+            let result = [RunResult.failed, .partial, .ok].first { sum?.results.contains($0) == true }
             return Night(
                 date: ReportClock.date(night: night),
                 label: ReportClock.shortDate(night: night),
                 runs: sum?.runs.count ?? 0,
-                result: result ?? (sum == nil ? nil : "stopped"),
+                result: result.map { NightResult($0) } ?? (sum == nil ? nil : .stopped),
                 amounts: sum?.amounts ?? Amounts()
             )
         }

@@ -1,8 +1,8 @@
-import SyncModel
+package import SyncModel
 
 /// Something that went wrong, for as many files as it did, and what to do about it.
 package struct Problem: Sendable, Equatable {
-    package var kind: FailureKind
+    package var kind: FailureCause
     /// What happened, once, in the words of whoever noticed.
     package var detail: String
     /// How many files; 0 when it was not about single files.
@@ -13,7 +13,7 @@ package struct Problem: Sendable, Equatable {
     /// Whether a later run has come to a good end, so that nothing is left to do.
     package var isOver: Bool
 
-    package init(kind: FailureKind, detail: String, time: Int64) {
+    package init(kind: FailureCause, detail: String, time: Int64) {
         self.kind = kind
         self.detail = detail
         self.time = time
@@ -23,33 +23,7 @@ package struct Problem: Sendable, Equatable {
     }
 }
 
-/// What went wrong, as far as it matters for what to do.
-package enum FailureKind: String, Sendable, CaseIterable {
-    case notThere = "not_there"
-    case access
-    case serverTrouble = "server_trouble"
-    case unreachable
-    case trust
-    case loginPage = "login_page"
-    case refusedRedirect = "refused_redirect"
-    case wrongBytes = "wrong_bytes"
-    case diskFull = "disk_full"
-    case noPermission = "no_permission"
-    case diskTrouble = "disk_trouble"
-    case inTheWay = "in_the_way"
-    case pruneRefused = "prune_refused"
-    case olderRevision = "older_revision"
-    case badManifest = "bad_manifest"
-    case rejected
-    case late
-    case lostWorker = "lost_worker"
-    case stoppedByPerson = "stopped_by_person"
-    case busy
-    case hookFailed = "hook_failed"
-    case notRun = "not_run"
-    case configuration
-    case other
-
+extension FailureCause {
     /// What to do about it: one sentence or two.
     package var advice: String {
         switch self {
@@ -94,7 +68,8 @@ package enum FailureKind: String, Sendable, CaseIterable {
         }
     }
 
-    /// The kind that a message tells of: the first line of the table that has one of its words.
+    /// The cause that a message tells of: the first line of the table that has one of its words. For what was recorded
+    /// before events had causes, and for runs that ended before their first file.
     package init(of message: String) {
         let text = message.lowercased()
         let row = Self.table.first { row in row.words.contains { text.contains($0) } }
@@ -118,7 +93,7 @@ package enum FailureKind: String, Sendable, CaseIterable {
     }
 
     /// In the words of transports, of the engine, of the system (strerror(3)) and of libcurl (curl_easy_strerror(3)).
-    private static let table: [(kind: FailureKind, words: [String])] = [
+    private static let table: [(kind: FailureCause, words: [String])] = [
         (.loginPage, ["network log-in", "a web page in place"]),
         (.pruneRefused, ["--prune would remove"]),
         (.olderRevision, ["is older than revision"]),
@@ -131,7 +106,7 @@ package enum FailureKind: String, Sendable, CaseIterable {
             ["another manifest by now", "no manifest there", "manifest's numbers", "in the manifest"]
         ),
         (.notThere, ["status 404", "status 410"]),
-        (.access, ["status 401", "status 403", "407", "asks for credentials"]),
+        (.access, ["status 401", "status 403", "(407)", "response 407", "asks for credentials"]),
         (.serverTrouble, ["status 429", "status 5", "status 408", "status 425"]),
         (.refusedRedirect, ["redirect", "private address"]),
         (

@@ -14,7 +14,7 @@ struct ProblemList {
 
     func problems(of report: SessionReport) -> [Problem] {
         // Whatever was wrong before everything was in place is over.
-        let success = stored.last { $0.result == "ok" }?.finished ?? .min
+        let success = stored.last { $0.result == .ok }?.finished ?? .min
         var all = events.problems.map { problem in
             var problem = problem
             problem.isOver = problem.time < success
@@ -38,30 +38,30 @@ struct ProblemList {
 
     private func problem(of run: RunReport, _ success: Int64, among others: [Problem]) -> Problem? {
         let time = run.finished ?? run.work.last?.ended ?? run.created
-        func made(_ kind: FailureKind, _ detail: String) -> Problem {
+        func made(_ kind: FailureCause, _ detail: String) -> Problem {
             var problem = Problem(kind: kind, detail: detail, time: time)
             problem.isOver = time < success
             return problem
         }
         switch (run.state, run.reason) {
-        case ("paused", "quarantined"): return made(.lostWorker, "its process was lost again and again")
-        case ("paused", "user_stop"): return made(.stoppedByPerson, "somebody has paused it")
+        case (.paused, .quarantined): return made(.lostWorker, "its process was lost again and again")
+        case (.paused, .userStop): return made(.stoppedByPerson, "somebody has paused it")
         default: break
         }
-        guard let error = run.error, run.state == "finished" || run.state == "waiting" else { return nil }
+        guard let error = run.error, run.state == .finished || run.state == .waiting else { return nil }
         // The sum of single failures is told already.
         guard !others.contains(where: { error.contains($0.detail) }) else { return nil }
-        return made(FailureKind(of: error, exitStatus: run.exitStatus), error)
+        return made(FailureCause(of: error, exitStatus: run.exitStatus), error)
     }
 
     private func problem(of hook: HookEnd, in report: SessionReport) -> Problem? {
-        guard hook.state == "failed" else { return nil }
+        guard hook.state == .failed else { return nil }
         let name = hook.group == "all" ? "" : " of group \(hook.group)"
         let detail = "hook \(hook.number)\(name), \(hook.program): \(hook.ended ?? "failed")"
         var problem = Problem(kind: .hookFailed, detail: detail, time: hook.finished ?? now)
         // The same program has done its work for the same group later.
         problem.isOver = report.hooks.contains {
-            $0.state == "done" && $0.program == hook.program && $0.group == hook.group
+            $0.state == .done && $0.program == hook.program && $0.group == hook.group
                 && ($0.finished ?? 0) > (hook.finished ?? 0)
         }
         return problem

@@ -117,13 +117,13 @@ package struct ReportReader: Sendable {
         report.next = schedules[session.identifier]?.next
         let stored = Array(try store.runs(session: session.identifier, limit: 200).reversed())
         let last = stored.last
-        report.state = last.map { $0.state.isOpen ? $0.state.rawValue : "idle" } ?? "idle"
+        report.state = SessionState(last?.state)
         report.reason = last.flatMap { $0.state.isOpen ? $0.reason : nil }
         if let last, last.state == .waiting {
             let start = max(last.notBefore ?? 0, last.due ?? 0)
             if start > clock.now { report.until = start }
         }
-        report.lastSuccess = stored.last { $0.result == "ok" }?.finished
+        report.lastSuccess = stored.last { $0.result == .ok }?.finished
 
         // What blocks for longer than a day is found all the same.
         let earliest = since - 86_400_000
@@ -247,7 +247,7 @@ extension RunReport {
         origin = run.origin
         manifest = run.location.contains("://") ? redacted(url: run.location) : run.location
         manifestDigest = run.manifest.hex
-        state = run.state.rawValue
+        state = run.state
         reason = run.reason
         result = run.result
         error = run.error
@@ -271,7 +271,7 @@ extension HookEnd {
         let first = hook.arguments.first ?? ""
         // The path of a webhook is often its secret.
         program = Origin.of(first).map { "\($0)/…" } ?? (first.contains("://") ? redacted(url: first) : first)
-        state = hook.state.rawValue
+        state = hook.state
         ended = hook.ended
         attempt = hook.attempt
         finished = hook.finished

@@ -130,8 +130,8 @@ package struct ReportText: Sendable {
         }
         let more = session.directories.count > 5 ? ", \(session.directories.count - 5) more" : ""
         if !named.isEmpty { lines.append(row("into", named.joined(separator: ", ") + more)) }
-        let groups = session.groups.filter { $0.changed > 0 || $0.result != "ok" }.prefix(6).map { group in
-            let result = group.result.map { $0 == "ok" ? "" : ", \(escaped($0))" } ?? ", not complete"
+        let groups = session.groups.filter { $0.changed > 0 || $0.result != .ok }.prefix(6).map { group in
+            let result = group.result.map { $0 == .ok ? "" : ", \($0.rawValue)" } ?? ", not complete"
             return "\(escaped(group.name)) \(Figures.count(group.changed, "file"))\(result)"
         }
         if !groups.isEmpty { lines.append(row("groups", groups.joined(separator: "; "))) }
@@ -166,7 +166,7 @@ package struct ReportText: Sendable {
             return session.amounts.reusedBytes > 0
                 ? "\(ByteCount(session.amounts.reusedBytes)) from what was here" : nil
         }
-        if session.amounts.placed == 0, last.result == "ok" {
+        if session.amounts.placed == 0, last.result == .ok {
             let all = Figures.count(last.filesTotal, "file")
             return "all of \(all) (\(ByteCount(last.bytesTotal))) are as the manifest names them"
         }
@@ -190,16 +190,16 @@ package struct ReportText: Sendable {
             let detail = wait.detail.isEmpty ? "" : ": \(escaped(wait.detail))"
             let text: String
             switch wait.cause {
-            case "connectivity":
+            case .connectivity:
                 text = "for the network, \(Figures.period(wait.elapsed)) in all\(detail)"
-            case "retry":
+            case .retry:
                 // What passes within a few seconds is nobody's concern.
                 guard wait.elapsed >= 5_000 || wait.count >= 10 else { continue }
                 text = "to try again, \(Figures.count(wait.count, "time"))\(detail)"
             default:
                 let time =
                     wait.to.map { clock.span(wait.from, $0) } ?? "since \(clock.moment(wait.from)), still"
-                text = "for \(escaped(wait.cause)), \(Figures.period(wait.elapsed)), \(time)\(detail)"
+                text = "for \(escaped(wait.cause.rawValue)), \(Figures.period(wait.elapsed)), \(time)\(detail)"
             }
             lines.append(row(lines.isEmpty ? "waited" : "", text))
         }
@@ -212,7 +212,7 @@ package struct ReportText: Sendable {
             let group = hook.group == "all" ? "" : " (group \(escaped(hook.group)))"
             let elapsed = hook.elapsed.map { " in \(Figures.period($0))" } ?? ""
             let attempt = hook.attempt > 1 ? ", attempt \(hook.attempt)" : ""
-            let state = hook.ended.map(escaped) ?? (hook.state == "running" ? "running" : "still owed")
+            let state = hook.ended.map(escaped) ?? (hook.state == .running ? "running" : "still owed")
             let line = "\(escaped(hook.program))\(group): \(state)\(elapsed)\(attempt)"
             lines.append(row(lines.isEmpty ? "hooks" : "", line))
         }
@@ -247,29 +247,29 @@ package struct ReportText: Sendable {
 
 /// How runs and pieces of work ended, in words.
 enum RunWords {
-    static func stop(_ reason: String) -> String {
+    static func stop(_ reason: RestReason) -> String {
         switch reason {
-        case "policy": "stopped by its conditions"
-        case "user_stop": "stopped by a person"
-        case "agent_restart": "interrupted"
-        case "user_cancel": "given up"
-        default: "stopped (\(escaped(reason)))"
+        case .policy: "stopped by its conditions"
+        case .userStop: "stopped by a person"
+        case .agentRestart: "interrupted"
+        case .userCancel: "given up"
+        default: "stopped (\(escaped(reason.rawValue)))"
         }
     }
 
     static func end(_ run: RunReport) -> String {
         switch run.state {
-        case "finished":
+        case .finished:
             switch run.result {
-            case "ok": return run.amounts.placed + run.amounts.removed == 0 ? "ok, nothing had to come" : "ok"
-            case "partial": return "incomplete"
-            default: return "failed"
+            case .ok: return run.amounts.placed + run.amounts.removed == 0 ? "ok, nothing had to come" : "ok"
+            case .partial: return "incomplete"
+            case .failed, nil: return "failed"
             }
-        case "superseded": return "replaced by a newer manifest"
-        case "cancelled": return "given up"
-        case "paused": return "paused"
-        case "running": return "at work"
-        default: return "waits to go on"
+        case .superseded: return "replaced by a newer manifest"
+        case .cancelled: return "given up"
+        case .paused: return "paused"
+        case .running: return "at work"
+        case .waiting: return "waits to go on"
         }
     }
 }

@@ -16,7 +16,7 @@ struct SessionMetrics {
         var last: StoredRun? { runs.last }
         /// The last run that was worked on to its end.
         var ended: StoredRun? { runs.last { $0.result != nil } }
-        var success: StoredRun? { runs.last { $0.result == "ok" } }
+        var success: StoredRun? { runs.last { $0.result == .ok } }
     }
 
     private let name: String
@@ -80,7 +80,7 @@ struct SessionMetrics {
             states(
                 "session_state",
                 "state",
-                ["idle", "waiting", "running", "paused"],
+                SessionState.allCases.map(\.rawValue),
                 "What the session does: 1 for its state."
             ) { facts in facts.last.map { $0.state.isOpen ? $0.state.rawValue : "idle" } ?? "idle" },
             SessionMetrics("runs_total", "Runs that came to an end, by result.") { facts in
@@ -105,9 +105,9 @@ struct SessionMetrics {
             states(
                 "last_run_result",
                 "result",
-                ["ok", "partial", "failed"],
+                RunResult.allCases.map(\.rawValue),
                 "How the last run that came to an end did: 1 for its result."
-            ) { $0.ended?.result },
+            ) { $0.ended?.result?.rawValue },
             one(
                 "last_success_timestamp_seconds",
                 "When every file was in place last, in seconds since 1970."

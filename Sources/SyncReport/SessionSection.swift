@@ -162,7 +162,7 @@ struct SessionSection {
 
     private var groups: HTML? {
         let rows: [[HTML]] = session.groups.prefix(12).map {
-            ["<bdi>\($0.name)</bdi>", "\($0.result ?? "not complete")", "\(Figures.grouped($0.changed))"]
+            ["<bdi>\($0.name)</bdi>", "\($0.result?.rawValue ?? "not complete")", "\(Figures.grouped($0.changed))"]
         }
         return table("Groups", ["Group", "Result", "Files changed"], numbers: 1, rows)
     }
@@ -176,9 +176,9 @@ struct SessionSection {
                 wait.detail.isEmpty ? "" : "<br><span class=\"soft small\">\(wait.detail)</span>"
             let name: HTML =
                 switch wait.cause {
-                case "connectivity": "the network"
-                case "retry": "another try (\(wait.count))"
-                default: "<bdi>\(wait.cause)</bdi>"
+                case .connectivity: "the network"
+                case .retry: "another try (\(wait.count))"
+                default: "<bdi>\(wait.cause.rawValue)</bdi>"
                 }
             return ["\(name)\(detail)", time, "\(Figures.period(wait.elapsed))"]
         }
@@ -195,7 +195,7 @@ struct SessionSection {
     private var hooks: HTML? {
         let rows: [[HTML]] = session.hooks.suffix(10).map { hook in
             let state: HTML =
-                hook.ended.map { "\($0)" } ?? (hook.state == "running" ? "running" : "still owed")
+                hook.ended.map { "\($0)" } ?? (hook.state == .running ? "running" : "still owed")
             let attempt: HTML = hook.attempt > 1 ? ", attempt \(hook.attempt)" : ""
             let group: HTML =
                 hook.group == "all" ? "" : "<br><span class=\"soft small\">group \(hook.group)</span>"

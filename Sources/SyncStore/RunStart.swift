@@ -45,8 +45,8 @@ package struct PlannedHook: Sendable, Equatable {
     package var arguments: [String]
     /// Most **seconds** it may run.
     package var timeout: Int
-    /// The results it is wanted for: `ok`, `partial`, `failed` (S39).
-    package var results: Set<String>
+    /// The results it is wanted for (S39).
+    package var results: Set<RunResult>
     /// Most files a call, for a hook that gets the files that changed; `nil` for one call a group (S131).
     package var batch: Int?
 
@@ -54,7 +54,7 @@ package struct PlannedHook: Sendable, Equatable {
         group: String,
         arguments: [String],
         timeout: Int = 600,
-        results: Set<String> = ["ok", "partial", "failed"],
+        results: Set<RunResult> = Set(RunResult.allCases),
         batch: Int? = nil
     ) {
         self.group = group

@@ -13,7 +13,7 @@ package struct StoredHook: Sendable, Equatable {
     package let arguments: [String]
     /// Most **seconds** it may run.
     package let timeout: Int
-    package let results: Set<String>
+    package let results: Set<RunResult>
     /// Most files a call, for a hook that gets the files that changed; `nil` for one call a group (S131).
     package let batch: Int?
     package let state: HookRunState
@@ -27,8 +27,8 @@ package struct StoredHook: Sendable, Equatable {
     package let output: String?
     package let started: Int64?
     package let finished: Int64?
-    /// What its group came to, once complete: `ok`, `partial`, `failed`.
-    package let result: String?
+    /// What its group came to, once complete.
+    package let result: RunResult?
     /// Files of the group that changed.
     package let changed: Int
 
@@ -50,7 +50,9 @@ package struct StoredHook: Sendable, Equatable {
         group = row["group_name"]
         arguments = try JSONList.strings(row["arguments"], db)
         timeout = row["timeout"]
-        results = Set(try JSONList.strings(row["results"], db))
+        results = Set(
+            try JSONList.strings(row["results"], db).compactMap { try RunResult(stored: $0, of: "a hook's results") }
+        )
         batch = row["batch"]
         guard let state = HookRunState(rawValue: row["state"]) else {
             throw StoreError.unreadable("hook \(identifier)")
@@ -62,7 +64,7 @@ package struct StoredHook: Sendable, Equatable {
         output = row["output"]
         started = row["started"]
         finished = row["finished"]
-        result = row["result"]
+        result = try RunResult(stored: row["result"], of: "hook \(identifier)")
         changed = row["changed"]
     }
 }

@@ -13,9 +13,9 @@ package struct StoredRun: Sendable, Equatable {
     package let options: String
     package let state: RunState
     /// Why it is paused, cancelled or superseded (S27).
-    package let reason: String?
-    /// `ok`, `partial` or `failed`, once it is finished.
-    package let result: String?
+    package let reason: RestReason?
+    /// Once it is finished.
+    package let result: RunResult?
     package let counts: RunCounts
     /// **Milliseconds** since 1970, as all its times.
     package let created: Int64
@@ -63,8 +63,8 @@ package struct StoredRun: Sendable, Equatable {
         location = row["location"]
         selection = try JSONList.strings(row["selection"], db)
         options = row["options"]
-        reason = row["reason"]
-        result = row["result"]
+        reason = (row["reason"] as String?).map(RestReason.init(rawValue:))
+        result = try RunResult(stored: row["result"], of: "run \(identifier)")
         counts = RunCounts(row)
         created = row["created"]
         started = row["started"]
@@ -124,6 +124,17 @@ package struct RunCounts: Sendable, Equatable {
             Int64(clamping: bytesTotal), Int64(clamping: bytesReceived), Int64(clamping: bytesReused),
             Int64(clamping: requests),
         ]
+    }
+}
+
+extension RunResult {
+    /// A column; `nil` for none.
+    ///
+    /// - Throws: ``StoreError`` with code `damaged` for a word that has no meaning.
+    init?(stored word: String?, of what: String) throws {
+        guard let word else { return nil }
+        guard let result = RunResult(rawValue: word) else { throw StoreError.unreadable(what) }
+        self = result
     }
 }
 

@@ -1,5 +1,5 @@
 import GRDB
-import SyncModel
+package import SyncModel
 
 extension SyncStore {
     /// Records a run with its groups and hooks, in one transaction, and begins an epoch of its session.
@@ -31,7 +31,7 @@ extension SyncStore {
                 same = open.popLast()
             }
             for run in open {
-                try Self.move(run, .superseded, reason: "superseded", db)
+                try Self.move(run, .superseded, reason: .superseded, db)
                 try Self.closeRun(run.number, now: now, db)
             }
             if let same {
@@ -94,7 +94,7 @@ extension SyncStore {
     /// - Throws: ``StoreError``.
     package func hold(
         run: String,
-        reason: String?,
+        reason: RestReason?,
         error: String? = nil,
         due: Int64?,
         since: Int64? = nil
@@ -106,7 +106,7 @@ extension SyncStore {
                         error = coalesce(?3, error), due = ?4
                     WHERE id = ?5 AND state = 'waiting'
                     """,
-                arguments: [reason, since, error, due, run]
+                arguments: [reason?.rawValue, since, error, due, run]
             )
         }
     }
@@ -216,7 +216,7 @@ extension SyncStore {
     /// - Returns: Whether it was running.
     @discardableResult
     static func lose(_ run: StoredRun, now: Int64, _ db: Database) throws -> Bool {
-        guard try move(run, .released, reason: "agent_restart", db) else { return false }
+        guard try move(run, .released, reason: .agentRestart, db) else { return false }
         let losses = (run.losses + [now]).suffix(10).map { String($0) }
         try db.execute(
             sql: "UPDATE runs SET losses = ? WHERE number = ?",
@@ -242,7 +242,7 @@ extension SyncStore {
             arguments: [
                 start.run, session.rowID, session.epoch, start.manifest.blob, start.location,
                 JSONList.text(start.selection), start.options, state.rawValue,
-                start.isPaused ? "user_stop" : nil,
+                start.isPaused ? RestReason.userStop.rawValue : nil,
                 now, state == .running ? now : nil, start.notBefore, start.deadline, start.origin,
                 start.settings, start.conditions,
                 start.isPaused ? now : nil,
@@ -263,7 +263,7 @@ extension SyncStore {
                     """,
                 arguments: [
                     number, hook.group, JSONList.text(hook.arguments), hook.timeout,
-                    JSONList.text(hook.results.sorted()), HookRunState.waiting.rawValue, hook.batch,
+                    JSONList.text(hook.results.map(\.rawValue).sorted()), HookRunState.waiting.rawValue, hook.batch,
                 ]
             )
         }

@@ -5,8 +5,8 @@ package import SyncModel
 package struct StoredGroup: Sendable, Equatable {
     package let name: String
     package let state: GroupState
-    /// `ok`, `partial` or `failed`, once it is complete.
-    package let result: String?
+    /// Once it is complete.
+    package let result: RunResult?
     /// Files that changed.
     package let changed: Int
 }
@@ -28,7 +28,7 @@ extension SyncStore {
                 return StoredGroup(
                     name: row["name"],
                     state: state,
-                    result: row["result"],
+                    result: try RunResult(stored: row["result"], of: "a group"),
                     changed: row["changed"]
                 )
             }

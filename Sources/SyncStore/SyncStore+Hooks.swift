@@ -4,12 +4,11 @@ package import SyncModel
 /// A group whose every task is terminal.
 package struct CompletedGroup: Sendable, Equatable {
     package var name: String
-    /// `ok`, `partial` or `failed`.
-    package var result: String
+    package var result: RunResult
     /// Files of the group that changed.
     package var changed: Int
 
-    package init(name: String, result: String, changed: Int) {
+    package init(name: String, result: RunResult, changed: Int) {
         self.name = name
         self.result = result
         self.changed = changed
@@ -53,7 +52,7 @@ extension SyncStore {
                         UPDATE groups SET result = ?, changed = ?, last_seq = ?, completed = ?
                         WHERE run = ? AND name = ?
                         """,
-                    arguments: [group.result, group.changed, last, now, found.number, group.name]
+                    arguments: [group.result.rawValue, group.changed, last, now, found.number, group.name]
                 )
                 for hook in try Self.hooks(run: found.number, group: group.name, db) {
                     try Self.move(hook, hook.results.contains(group.result) ? .groupCompleted : .dropped, db)

@@ -6,7 +6,7 @@ extension SyncStore {
     ///
     /// - Parameters:
     ///   - run: The run.
-    ///   - result: `ok`, `partial` or `failed`.
+    ///   - result: What it came to.
     ///   - counts: Its numbers.
     ///   - error: What went wrong, for people.
     ///   - exitStatus: For whoever waits for it.
@@ -16,7 +16,7 @@ extension SyncStore {
     /// - Throws: ``StoreError``; `refused` when it is not running.
     package func finish(
         run: String,
-        result: String,
+        result: RunResult,
         counts: RunCounts,
         error: String? = nil,
         exitStatus: Int32? = nil,
@@ -35,7 +35,7 @@ extension SyncStore {
                     UPDATE runs SET result = ?, error = ?, exit_status = ?, finished = ?, \(RunCounts.assignments)
                     WHERE number = ?
                     """,
-                arguments: [result, error, exitStatus, now] + counts.arguments + [found.number]
+                arguments: [result.rawValue, error, exitStatus, now] + counts.arguments + [found.number]
             )
             // A group that nothing ever asked about cannot stay open behind a finished run.
             try Self.cancelGroups(of: found.number, now: now, db)
@@ -56,7 +56,7 @@ extension SyncStore {
     package func apply(
         _ input: RunInput,
         to run: String,
-        reason: String? = nil,
+        reason: RestReason? = nil,
         events: [[UInt8]] = [],
         now: Int64
     ) throws(StoreError) -> Bool {
@@ -152,7 +152,7 @@ extension SyncStore {
     ///
     /// - Returns: Whether it changed.
     @discardableResult
-    static func move(_ run: StoredRun, _ input: RunInput, reason: String?, _ db: Database) throws -> Bool {
+    static func move(_ run: StoredRun, _ input: RunInput, reason: RestReason?, _ db: Database) throws -> Bool {
         switch run.state.after(input) {
         case .stays: return false
         case .refused:
@@ -163,7 +163,7 @@ extension SyncStore {
         case .to(let next):
             try db.execute(
                 sql: "UPDATE runs SET state = ?, reason = ? WHERE number = ?",
-                arguments: [next.rawValue, reason, run.number]
+                arguments: [next.rawValue, reason?.rawValue, run.number]
             )
             return true
         }

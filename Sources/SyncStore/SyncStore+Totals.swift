@@ -1,4 +1,5 @@
 import GRDB
+import SyncModel
 
 /// Everything that a session's runs have ever come to. History is pruned, these are not: they only grow.
 package struct SessionTotals: Sendable, Equatable {
@@ -54,12 +55,12 @@ extension SyncStore {
     }
 
     /// Counts a run that has come to its end.
-    static func countEnd(of session: Int64, result: String, _ db: Database) throws {
-        guard ["ok", "partial", "failed"].contains(result) else { return }
+    static func countEnd(of session: Int64, result: RunResult, _ db: Database) throws {
+        let column = result.rawValue
         try db.execute(
             sql: """
-                INSERT INTO totals (session, \(result)) VALUES (?, 1)
-                ON CONFLICT (session) DO UPDATE SET \(result) = \(result) + 1
+                INSERT INTO totals (session, \(column)) VALUES (?, 1)
+                ON CONFLICT (session) DO UPDATE SET \(column) = \(column) + 1
                 """,
             arguments: [session]
         )

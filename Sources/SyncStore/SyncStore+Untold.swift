@@ -13,7 +13,7 @@ extension SyncStore {
     package func untoldSince(_ hook: StoredHook, takenUp: Bool) throws(StoreError) -> Int64? {
         try read { db in
             let run = try Self.run(hook.run, db)
-            let told = hook.results.sorted()
+            let told = hook.results.map(\.rawValue).sorted()
             let marks = Array(repeating: "?", count: told.count).joined(separator: ", ")
             return try Int64.fetchOne(
                 db,

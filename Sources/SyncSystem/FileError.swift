@@ -1,5 +1,5 @@
 import CPosix
-import SyncModel
+package import SyncModel
 
 /// A file operation failed: what was tried, on which path, and the system's errno.
 package struct FileError: Error, Equatable, Sendable {
@@ -32,6 +32,18 @@ extension FileError: CustomStringConvertible {
 }
 
 extension FileError {
+    /// What matters for what to do; never a server's fault.
+    package var cause: FailureCause {
+        switch code {
+        case ENOSPC, EDQUOT: .diskFull
+        case EACCES, EPERM, EROFS: .noPermission
+        case ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, ELOOP, ENAMETOOLONG, ESTALE: .inTheWay
+        // The system was not asked: somebody else has put something there.
+        case 0 where step == "replace" || step == "place": .inTheWay
+        default: .diskTrouble
+        }
+    }
+
     /// Whether there is nothing of that name.
     package var isMissing: Bool { code == ENOENT || code == ENOTDIR }
 

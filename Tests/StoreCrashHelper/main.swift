@@ -56,7 +56,7 @@ while true {
     for event in 0..<50 { log.add(Array("\(run) \(event)".utf8), time: 1) }
     try log.flush()
     tell("events \(run)")
-    let groups = ["all", "sheets"].map { CompletedGroup(name: $0, result: "ok", changed: 1) }
+    let groups = ["all", "sheets"].map { CompletedGroup(name: $0, result: .ok, changed: 1) }
     for hook in try store.complete(groups, of: run, events: [Array("\(run) completed".utf8)], now: 1) {
         tell("owed \(hook.identifier)")
         let attempt = try store.started(hook: hook.identifier, now: 1)
@@ -64,7 +64,7 @@ while true {
         try store.finished(hook: hook.identifier, .succeeded, ended: "exit 0", now: 1)
         tell("done \(hook.identifier)")
     }
-    try store.finish(run: run, result: "ok", counts: RunCounts(), now: 1)
+    try store.finish(run: run, result: .ok, counts: RunCounts(), now: 1)
     tell("finished \(run)")
     if number % 10 == 0 { try store.prune(KeepLimits(), now: 1) }
 }

@@ -15,13 +15,13 @@ struct ControlClientTests {
             #expect(try await client.status().process == 42)
             #expect(try await client.sessions() == [FakeAgent.session])
             #expect(try await client.session(name) == FakeAgent.session)
-            #expect(try await client.pause(name).state == "paused")
-            #expect(try await client.resume(name).state == "running")
-            #expect(try await client.cancel(name).state == "idle")
-            #expect(try await client.prioritize(name, paths: ["ä b", "c"]).state == "running")
+            #expect(try await client.pause(name).state == .paused)
+            #expect(try await client.resume(name).state == .running)
+            #expect(try await client.cancel(name).state == .idle)
+            #expect(try await client.prioritize(name, paths: ["ä b", "c"]).state == .running)
             try await client.remove(name, files: true)
             #expect(try await client.hooks() == [FakeAgent.hook])
-            #expect(try await client.replay(hook: 7).state == "pending")
+            #expect(try await client.replay(hook: 7).state == .pending)
             try await client.stop(.handover)
         }
         #expect(

@@ -1,6 +1,7 @@
 import Foundation
 import SyncAgent
 import SyncControlFixture
+import SyncModel
 import SyncControlServer
 import Synchronization
 import Testing
@@ -126,7 +127,7 @@ struct SessionEventsTests {
             var first: [String] = []
             for try await end in try Self.session(socket).completions(CursorFile(path: path)) {
                 first.append(end.run)
-                #expect(end.result == "ok")
+                #expect(end.result == .ok)
                 #expect(end.files.installed == 1)
                 #expect(end.bytes.received == 4)
                 if first.count == 2 { break }

@@ -91,7 +91,7 @@ struct ArgumentTests {
         let files = options.hooks.filter { $0.batch != nil }
         #expect(files.map(\.arguments) == [["/opt/thumbs"], ["https://h.example/x"]])
         #expect(files.allSatisfy { $0.batch == batch ?? 100 && $0.group == "all" })
-        #expect(files.allSatisfy { $0.results == ["ok"] && $0.timeout == 90 })
+        #expect(files.allSatisfy { $0.results == [.ok] && $0.timeout == 90 })
         #expect(options.hooks.count == 3)
     }
 

@@ -15,8 +15,8 @@ struct SessionTextTests {
     }
 
     static func session(
-        _ state: String,
-        reason: String? = nil,
+        _ state: RunState,
+        reason: RestReason? = nil,
         until: Int64? = nil,
         holder: Int32? = nil,
         error: String? = nil
@@ -33,7 +33,7 @@ struct SessionTextTests {
             session: "tower",
             project: "tower",
             destination: "/srv/tower",
-            state: state,
+            state: SessionState(state),
             reason: reason,
             until: until.map { WallTime(milliseconds: now + $0 * 1_000) },
             holder: holder,
@@ -46,8 +46,8 @@ struct SessionTextTests {
     )
     func blocked() {
         var session = Self.session(
-            "waiting",
-            reason: "power",
+            .waiting,
+            reason: .condition("power"),
             until: 25,
             error: "the machine runs on its battery"
         )
@@ -57,7 +57,7 @@ struct SessionTextTests {
                 == "blocked by power since 2026-11-20 11:56:40 (3 min ago): the machine runs on its battery; "
                 + "next look 2026-11-20 12:00:25 (in 25 s)"
         )
-        session.reason = "connectivity"
+        session.reason = .connectivity
         #expect(Self.text().why(session)?.hasPrefix("waits (connectivity) until") == true)
     }
 
@@ -65,29 +65,29 @@ struct SessionTextTests {
         "Whatever waits says why and until when, in plain words [S27 S53]",
         arguments: [
             (
-                session("waiting", reason: "not_before", until: 50_400),
+                session(.waiting, reason: .notBefore, until: 50_400),
                 "not to start until 2026-11-21 02:00:00 (in 14 h)"
             ),
             (
-                session("waiting", reason: "error", until: 40, error: "cannot reach example.org"),
+                session(.waiting, reason: .error, until: 40, error: "cannot reach example.org"),
                 "tries again until 2026-11-20 12:00:40 (in 40 s) (cannot reach example.org)"
             ),
-            (session("waiting"), "waits for its turn"),
+            (session(.waiting), "waits for its turn"),
             (
-                session("paused", reason: "user_stop"),
+                session(.paused, reason: .userStop),
                 "stopped by you; 'syncagent resume tower' lets it go on"
             ),
             (
-                session("paused"),
+                session(.paused),
                 "not started yet, as it was asked for; 'syncagent resume tower' lets it go on"
             ),
             (
-                session("paused", reason: "quarantined"),
+                session(.paused, reason: .quarantined),
                 "its process was lost again and again; 'syncagent resume tower' lets it go on"
             ),
-            (session("running"), "nobody works on it any more; the next agent goes on"),
-            (session("running", holder: 42), nil),
-            (session("idle"), nil),
+            (session(.running), "nobody works on it any more; the next agent goes on"),
+            (session(.running, holder: 42), nil),
+            (session(.finished), nil),
         ] as [(SessionStatus, String?)]
     )
     func reasons(session: SessionStatus, words: String?) {
@@ -97,16 +97,16 @@ struct SessionTextTests {
     @Test("Without an agent, what waits says that it does not move")
     func noAgent() {
         #expect(
-            Self.text(hasAgent: false).why(Self.session("waiting"))
+            Self.text(hasAgent: false).why(Self.session(.waiting))
                 == "no agent is running; 'syncagent agent run' starts one"
         )
     }
 
     @Test("Columns line up, whatever is in them; names cannot steer the terminal [V63]")
     func table() {
-        var other = Self.session("paused", reason: "user_stop")
+        var other = Self.session(.paused, reason: .userStop)
         other.session = "a\u{1B}[2J-very-long-name"
-        let lines = Self.text().table([Self.session("waiting"), other])
+        let lines = Self.text().table([Self.session(.waiting), other])
         #expect(lines.count == 3)
         #expect(lines[0].hasPrefix("SESSION                    STATE"))
         #expect(lines[1].hasPrefix("tower                      waiting"))
@@ -128,16 +128,16 @@ struct SessionTextTests {
     @Test(
         "The end of a run is an exit status: the pull's own, 2 where none is on record [S27]",
         arguments: [
-            ("finished", "ok", 0, 0, SyncModel.ExitStatus.done), ("finished", "ok", 0, 1, .hookFailed),
-            ("finished", "partial", 2, 0, .incomplete), ("finished", "failed", nil, 0, .incomplete),
-            ("finished", "failed", 69, 0, .unavailable), ("finished", "failed", 65, 0, .dataInvalid),
-            ("finished", "failed", 0, 0, .incomplete), ("finished", "failed", 999, 0, .incomplete),
-            ("cancelled", nil, nil, 0, .incomplete),
-        ] as [(String, String?, Int32?, Int, SyncModel.ExitStatus)]
+            (.finished, .ok, 0, 0, SyncModel.ExitStatus.done), (.finished, .ok, 0, 1, .hookFailed),
+            (.finished, .partial, 2, 0, .incomplete), (.finished, .failed, nil, 0, .incomplete),
+            (.finished, .failed, 69, 0, .unavailable), (.finished, .failed, 65, 0, .dataInvalid),
+            (.finished, .failed, 0, 0, .incomplete), (.finished, .failed, 999, 0, .incomplete),
+            (.cancelled, nil, nil, 0, .incomplete),
+        ] as [(RunState, RunResult?, Int32?, Int, SyncModel.ExitStatus)]
     )
     func ends(
-        state: String,
-        result: String?,
+        state: RunState,
+        result: RunResult?,
         recorded: Int32?,
         failedHooks: Int,
         status: SyncModel.ExitStatus

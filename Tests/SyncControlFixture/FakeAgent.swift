@@ -17,7 +17,7 @@ package actor FakeAgent: AgentControl {
         session: "com.example.tower",
         project: "com.example.tower",
         destination: "/srv/tower",
-        state: "running",
+        state: .running,
         lastSequence: 3
     )
 
@@ -27,7 +27,7 @@ package actor FakeAgent: AgentControl {
         run: "run-1",
         group: "all",
         arguments: ["/bin/true"],
-        state: "failed",
+        state: .failed,
         attempt: 2,
         ended: "exit 3"
     )
@@ -56,7 +56,7 @@ package actor FakeAgent: AgentControl {
             version: "0.0.0",
             process: 42,
             started: WallTime(milliseconds: 0),
-            state: "running",
+            state: .running,
             stateDirectory: "/state",
             running: 1,
             maximumRuns: 2,
@@ -80,7 +80,7 @@ package actor FakeAgent: AgentControl {
         return try known(identifier)
     }
 
-    private func known(_ identifier: String, state: String = "running") throws(ControlError) -> SessionStatus
+    private func known(_ identifier: String, state: SessionState = .running) throws(ControlError) -> SessionStatus
     {
         guard identifier == Self.session.session else {
             throw ControlError(
@@ -103,14 +103,14 @@ package actor FakeAgent: AgentControl {
             run: "run-1",
             isNew: isNew,
             superseded: [],
-            state: "waiting",
+            state: .waiting,
             notBefore: request.notBefore
         )
     }
 
     package func pause(_ session: String) throws(ControlError) -> SessionStatus {
         try ask("pause \(session)")
-        return try known(session, state: "paused")
+        return try known(session, state: .paused)
     }
 
     package func resume(_ session: String) throws(ControlError) -> SessionStatus {
@@ -120,7 +120,7 @@ package actor FakeAgent: AgentControl {
 
     package func cancel(_ session: String) throws(ControlError) -> SessionStatus {
         try ask("cancel \(session)")
-        return try known(session, state: "idle")
+        return try known(session, state: .idle)
     }
 
     package func prioritize(_ session: String, paths: [String]) throws(ControlError) -> SessionStatus {
@@ -141,7 +141,7 @@ package actor FakeAgent: AgentControl {
     package func replay(hook: Int64) throws(ControlError) -> HookStatus {
         try ask("replay \(hook)")
         var status = Self.hook
-        status.state = "pending"
+        status.state = .pending
         return status
     }
 

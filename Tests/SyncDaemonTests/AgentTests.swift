@@ -28,7 +28,7 @@ struct AgentTests {
         #expect(reply.isNew && reply.session == session)
         #expect(bench.tree.problems(in: bench.destination) == [])
         #expect(try String(contentsOfFile: bench.root.path("calls"), encoding: .utf8) == "ok 1\n")
-        #expect(try bench.store.run(reply.run).result == "ok")
+        #expect(try bench.store.run(reply.run).result == .ok)
         #expect(try bench.store.hooks().map(\.state) == [.done])
         #expect(try bench.disorder() == [])
         #expect(try bench.store.findings() == [])
@@ -82,9 +82,9 @@ struct AgentTests {
             _ = try await agent.enqueue(bench.request())
             try await bench.until(.running)
             let paused = try await agent.pause(session)
-            #expect(paused.state == "paused" && paused.reason == "user_stop")
+            #expect(paused.state == .paused && paused.reason == .userStop)
             let again = try await agent.pause(session)
-            #expect(again.state == "paused")
+            #expect(again.state == .paused)
             bench.free()
             let requests = bench.server.log.requestCount
             try await Task.sleep(for: .milliseconds(200))
@@ -105,7 +105,7 @@ struct AgentTests {
             let reply = try await agent.enqueue(bench.request(hook: try bench.hook("exit 0")))
             try await bench.until(.running)
             let status = try await agent.cancel(session)
-            #expect(status.state == "idle")
+            #expect(status.state == .idle)
             #expect(try bench.store.run(reply.run).state == .cancelled)
             _ = try await agent.cancel(session)
         }
@@ -130,7 +130,7 @@ struct AgentTests {
         #expect(try bench.store.run(reply.run).state == .waiting)
         bench.free()
         try await whileRunning(bench.agent(process: 2)) { try await bench.until(.finished) }
-        #expect(try bench.store.run(reply.run).result == "ok")
+        #expect(try bench.store.run(reply.run).result == .ok)
         #expect(bench.tree.problems(in: bench.destination) == [])
         #expect(try bench.disorder() == [])
     }
@@ -185,7 +185,7 @@ struct AgentTests {
         try await whileRunning(agent) {
             try await bench.until(.paused, session: "lost")
             let status = try await agent.session("lost")
-            #expect(status.reason == "quarantined")
+            #expect(status.reason == .quarantined)
         }
         #expect(bench.server.log.requestCount == 0)
     }
@@ -211,7 +211,7 @@ struct AgentTests {
         try await whileRunning(bench.agent()) { try await bench.until(.finished) }
         let calls = try String(contentsOfFile: bench.root.path("calls"), encoding: .utf8)
         #expect(calls == "\(reply.run) 1 12\n\(reply.run) 2 12\n")
-        #expect(try bench.store.run(reply.run).result == "ok")
+        #expect(try bench.store.run(reply.run).result == .ok)
         #expect(try bench.store.findings() == [])
     }
 
@@ -225,7 +225,7 @@ struct AgentTests {
             _ = try await agent.enqueue(request)
             let manifestRequests = bench.server.log.requestCount
             let status = try await agent.session(session)
-            #expect(status.state == "waiting" && status.reason == "not_before")
+            #expect(status.state == .waiting && status.reason == .notBefore)
             #expect(status.until == request.notBefore)
             bench.advance(.seconds(-600))
             bench.advance(.seconds(1_800))

@@ -59,11 +59,11 @@ struct ConditionTests {
             _ = try await agent.enqueue(request(bench))
             let requests = bench.server.log.entries.count
             var status = try await agent.session(session)
-            for _ in 0..<1_000 where status.reason != "power" {
+            for _ in 0..<1_000 where status.reason != .condition("power") {
                 try await Task.sleep(for: .milliseconds(5))
                 status = try await agent.session(session)
             }
-            #expect(status.state == "waiting" && status.reason == "power")
+            #expect(status.state == .waiting && status.reason == .condition("power"))
             #expect(status.run?.error == "on battery" && status.until?.milliseconds == until)
             #expect((status.since?.milliseconds ?? 0) > 0)
             #expect(bench.server.log.entries.count == requests)
@@ -133,7 +133,7 @@ struct ConditionTests {
             bench.advance(.seconds(61))
             try await bench.until(.finished)
             let run = try bench.store.run(reply.run)
-            #expect(run.result == "failed" && run.error?.contains("on battery") == true)
+            #expect(run.result == .failed && run.error?.contains("on battery") == true)
             #expect(run.exitStatus == 69)
         }
     }
@@ -145,7 +145,7 @@ struct ConditionTests {
         let first = agent(bench, [power])
         let running = Task { await first.run() }
         _ = try await first.enqueue(request(bench))
-        for _ in 0..<1_000 where try bench.store.runs().first?.reason != "power" {
+        for _ in 0..<1_000 where try bench.store.runs().first?.reason != .condition("power") {
             try await Task.sleep(for: .milliseconds(5))
         }
         let since = try bench.store.runs().first?.waitingSince
@@ -176,7 +176,7 @@ struct ConditionTests {
             _ = try await agent.pause(session)
             request.conditions.freeSpace = 1
             let again = try await agent.enqueue(request)
-            #expect(again.run == first.run && again.state == "paused")
+            #expect(again.run == first.run && again.state == .paused)
             let text = try #require(try bench.store.run(first.run).conditions)
             #expect(text.contains("\"free_space\":1") && text.contains("\"power\":true"))
         }

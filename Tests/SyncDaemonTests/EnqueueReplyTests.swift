@@ -26,7 +26,7 @@ struct EnqueueReplyTests {
             #expect(text.contains("'sheets'") && text.contains("'reindex'"), "\(text)")
             try await bench.until(.finished)
         }
-        #expect(try bench.store.runs().first?.result == "ok")
+        #expect(try bench.store.runs().first?.result == .ok)
     }
 
     @Test("A run that ends without its files keeps the exit status for whoever waits for it")
@@ -39,7 +39,7 @@ struct EnqueueReplyTests {
             _ = try await agent.enqueue(bench.request())
             try await bench.until(.finished)
             let status = try await agent.session("com.example.tower")
-            #expect(status.run?.result == "failed")
+            #expect(status.run?.result == .failed)
             #expect(status.run?.exitStatus == ExitStatus.incomplete.rawValue)
         }
     }

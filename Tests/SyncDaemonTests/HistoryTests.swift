@@ -28,7 +28,7 @@ struct HistoryTests {
                     RunStart(session: request, run: "r\(number)", manifest: .zero, location: "m"),
                     now: bench.now()
                 )
-                try bench.store.finish(run: "r\(number)", result: "ok", counts: RunCounts(), now: bench.now())
+                try bench.store.finish(run: "r\(number)", result: .ok, counts: RunCounts(), now: bench.now())
             }
         }
         func untilPruned() async throws {
@@ -61,7 +61,7 @@ struct HistoryTests {
             RunStart(session: request, run: "r", manifest: .zero, location: "m"),
             now: bench.now()
         )
-        try bench.store.finish(run: "r", result: "ok", counts: RunCounts(), now: bench.now())
+        try bench.store.finish(run: "r", result: .ok, counts: RunCounts(), now: bench.now())
         for number in 0..<3 {
             try bench.store.append([Array("{\"event\":\"e\(number)\"}".utf8)], to: "old", time: bench.now())
         }

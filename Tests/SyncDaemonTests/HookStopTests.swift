@@ -34,7 +34,7 @@ struct HookStopTests {
         try await whileRunning(agent) {
             let run = try await inHook(bench, agent)
             let status = try await agent.cancel(session)
-            #expect(status.state == "idle" && status.owedHooks == 0)
+            #expect(status.state == .idle && status.owedHooks == 0)
             try await Task.sleep(for: .milliseconds(150))
             #expect(try calls(bench) == "1\n")
             let hooks = try bench.store.hooks(run: run)
@@ -53,7 +53,7 @@ struct HookStopTests {
         try await whileRunning(agent) {
             _ = try await inHook(bench, agent)
             let status = try await agent.pause(session)
-            #expect(status.state == "paused" && status.owedHooks == 2)
+            #expect(status.state == .paused && status.owedHooks == 2)
             try await Task.sleep(for: .milliseconds(150))
             #expect(try calls(bench) == "1\n")
             _ = try await agent.resume(session)

@@ -120,15 +120,15 @@ struct LifeTableTests {
         switch state {
         case .waiting: #expect(stored.reason == nil && parts.isEmpty)
         case .paused:
-            #expect(stored.reason == "user_stop" && stored.pausedAt != nil)
+            #expect(stored.reason == .userStop && stored.pausedAt != nil)
             let hasPart = doing == .running || doing == .stoppedWithPart
             #expect(parts.isEmpty == !hasPart, "what came is kept, and only that")
             #expect(parts.values.allSatisfy { $0.count <= 3_000_000 })
         case .cancelled:
-            #expect(stored.reason == "user_cancel" && stored.finished != nil)
+            #expect(stored.reason == .userCancel && stored.finished != nil)
             #expect(bench.staged.isEmpty, "nothing is kept of what was given up")
         case .finished:
-            #expect(stored.result == "ok" && bench.staged.isEmpty)
+            #expect(stored.result == .ok && bench.staged.isEmpty)
             #expect(bench.tree.problems(in: bench.destination) == [])
         case .running, .superseded: Issue.record("no rest")
         }

@@ -46,11 +46,11 @@ enum Trouble: String, CaseIterable, CustomTestStringConvertible {
     }
 }
 
-@Suite("Whatever a run is at, giving it up and stopping the agent work at once", .timeLimit(.minutes(3)))
+@Suite("Whatever a run is at, giving it up and stopping the agent work at once", .serialized, .timeLimit(.minutes(5)))
 struct StopAnywhereTests {
     private let session = "com.example.tower"
-    /// The bound is for a machine with other work to do; a run that did not listen would take minutes.
-    private let atOnce = Duration.seconds(5)
+    /// For a machine with two builds beside this; a run that did not listen would take minutes.
+    private let atOnce = Duration.seconds(20)
 
     /// A run that is in trouble.
     private func reach(_ trouble: Trouble, _ bench: AgentBench, _ agent: Agent) async throws -> String {
@@ -81,7 +81,7 @@ struct StopAnywhereTests {
             let start = ContinuousClock.now
             let status = try await agent.cancel(session)
             #expect(ContinuousClock.now - start < atOnce)
-            #expect(status.state == "idle" && status.owedHooks == 0)
+            #expect(status.state == .idle && status.owedHooks == 0)
             #expect(try bench.store.run(run).state == .cancelled)
             let requests = bench.server.log.requestCount
             try await Task.sleep(for: .milliseconds(200))

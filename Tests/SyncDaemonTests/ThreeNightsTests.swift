@@ -43,16 +43,16 @@ struct ThreeNightsTests {
         let run = try bench.store.runs().first
         #expect(
             bench.server.log.bytesSent(to: AgentBench.largePath) >= bytes,
-            "\(run.map { "\($0.state) \($0.reason ?? "") \($0.error ?? "")" } ?? "no run")"
+            "\(run.map { "\($0.state) \($0.reason?.rawValue ?? "") \($0.error ?? "")" } ?? "no run")"
         )
     }
 
     /// Waits until the night's end has stopped the run.
     private func untilStopped(_ bench: AgentBench, _ run: String) async throws {
-        for _ in 0..<4_000 where try bench.store.run(run).reason != "window" {
+        for _ in 0..<4_000 where try bench.store.run(run).reason != .condition("window") {
             try await Task.sleep(for: .milliseconds(2))
         }
-        #expect(try bench.store.run(run).state == .waiting && bench.store.run(run).reason == "window")
+        #expect(try bench.store.run(run).state == .waiting && bench.store.run(run).reason == .condition("window"))
     }
 
     @Test("What is needed comes once, whatever the nights are like [S134 S135]")
@@ -69,7 +69,7 @@ struct ThreeNightsTests {
             advance(bench, toHour: 6)
             try await untilStopped(bench, one.run)
             let status = try await agent.session(session)
-            #expect(status.reason == "window")
+            #expect(status.reason == .condition("window"))
             let next = try #require(status.until?.milliseconds)
             #expect(next % Self.day == 7_200_000, "\(next)")
             let evening = bench.server.log.entries.count
@@ -98,7 +98,7 @@ struct ThreeNightsTests {
             #expect(three.run == two.run)
             try await bench.until(.finished)
             #expect(newer.problems(in: bench.destination) == [])
-            #expect(try bench.store.run(two.run).result == "ok")
+            #expect(try bench.store.run(two.run).result == .ok)
             let names = try bench.events().filter { $0["run"] as? String == two.run }
                 .compactMap { $0["event"] as? String }.filter { $0.hasPrefix("condition.") }
             #expect(names == ["condition.blocked", "condition.cleared"])
@@ -118,7 +118,7 @@ struct ThreeNightsTests {
         let report = try reader.report(since: clock.now - 3 * Self.day, hasNights: true)
         let told = try #require(report.sessions.first)
         #expect(told.verdict == .ok && told.problems == [])
-        #expect(told.nights.map(\.result) == ["stopped", "stopped", "ok"])
+        #expect(told.nights.map(\.result) == [.stopped, .stopped, .ok])
         // In the second, the old run may have begun again before the newer manifest took its place.
         let runs = told.nights.map(\.runs)
         #expect([[1, 1, 1], [1, 2, 1]].contains(runs), "\(runs)")
@@ -131,8 +131,8 @@ struct ThreeNightsTests {
             "\(received) of \(sent)"
         )
         #expect(told.amounts.placed == 200 + 20 + 1, "each file once")
-        #expect(told.runs.map(\.state) == ["superseded", "finished"])
-        #expect(told.waits.map(\.cause) == ["window", "window"])
+        #expect(told.runs.map(\.state) == [.superseded, .finished])
+        #expect(told.waits.map(\.cause) == [.condition("window"), .condition("window")])
         #expect(told.waits.allSatisfy { ($0.to ?? 0) - $0.from > 19 * 3_600_000 })
         let text = ReportText(report, clock: clock).lines.joined(separator: "\n")
         #expect(text.contains("stopped by its conditions"), "\(text)")

@@ -69,7 +69,7 @@ struct DurableRunTests {
         #expect(second.received < UInt64(Self.size) * 3 / 4, "half had come")
         #expect(hook.calls.map { $0.environment["SYNCAGENT_RUN_ID"] } == [run])
         let stored = try only()
-        #expect(stored.state == .finished && stored.result == "ok" && stored.losses.count == 1)
+        #expect(stored.state == .finished && stored.result == .ok && stored.losses.count == 1)
         #expect(
             try names().count { $0 == "run.started" } == 2 && names().count { $0 == "pull.finished" } == 1
         )
@@ -156,7 +156,7 @@ struct DurableRunTests {
     func stopped(reason: StopReason, rests: RunState) throws {
         let first = try interrupted(reason)
         let stored = try only()
-        #expect(stored.state == rests && stored.reason == reason.rawValue && stored.counts.filesTotal == 2)
+        #expect(stored.state == rests && stored.reason == reason.rest && stored.counts.filesTotal == 2)
         #expect(try names().last == "run.stopped" && !names().contains("pull.finished"))
         let second = try scene.pull()
         #expect(second.status == .done && scene.problems(tree) == [])
@@ -216,7 +216,7 @@ struct DurableRunTests {
     private func leaveHook(_ state: HookRunState) throws -> String {
         let outcome = try scene.pull(hooks: RecordingHook(), hooked)
         let run = try #require(outcome.report?.run)
-        try SQLFile(scene.root.path("state/syncagent.sqlite")).takeBackHook(state.rawValue)
+        try SQLFile(scene.root.path("state/syncagent.sqlite")).takeBackHook(state)
         return run
     }
 
@@ -234,7 +234,7 @@ struct DurableRunTests {
         #expect(throws: StoreError.self) {
             try scene.store.finish(
                 run: "none",
-                result: "ok",
+                result: .ok,
                 counts: RunCounts(),
                 events: [Array("{\"event\":\"pull.finished\"}".utf8)],
                 now: 1

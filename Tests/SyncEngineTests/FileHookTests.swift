@@ -187,7 +187,7 @@ struct FileHookTests {
         try scene.root.write("x", to: "dest/models/c/mine")
         let only: (inout PullOptions) -> Void = { $0.hooks.removeFirst() }
         #expect(try pull(RecordingHook(), only).status == .incomplete)
-        try SQLFile(scene.root.path("state/syncagent.sqlite")).takeBackHook("running")
+        try SQLFile(scene.root.path("state/syncagent.sqlite")).takeBackHook(.running)
         var newer = tree
         newer.nodes["sheets/f"] = nil
         try publish(newer, revision: 2)
@@ -202,7 +202,7 @@ struct FileHookTests {
     @Test("When the manifest of that time is lost, the late hook fails and says why [S131]")
     func lost() throws {
         #expect(try pull(RecordingHook()) { $0.hooks.removeFirst() }.status == .done)
-        try SQLFile(scene.root.path("state/syncagent.sqlite")).takeBackHook("running")
+        try SQLFile(scene.root.path("state/syncagent.sqlite")).takeBackHook(.running)
         try FileManager.default.removeItem(atPath: scene.root.path("state/manifests"))
         var newer = tree
         newer.nodes["sheets/f"] = nil

@@ -86,7 +86,7 @@ struct RevisionTests {
         #expect(try scene.pull().status == .done)
         try publish(3)
         for _ in 0..<2 { #expect(try scene.pull().error?.status == .refused) }
-        #expect(try scene.store.runs(limit: 1).first?.result == "failed")
+        #expect(try scene.store.runs(limit: 1).first?.result == .failed)
         try publish(5)
         #expect(try scene.pull().report?.files.unchanged == 2)
     }

@@ -1,4 +1,5 @@
 import GRDB
+import SyncModel
 
 /// Looks into a store and changes it behind its back, as a crash in the middle would leave it.
 struct SQLFile {
@@ -14,13 +15,13 @@ struct SQLFile {
 
     /// The only run of the store as it was with its only hook in this state: `hook.started`, `hook.finished` and
     /// `pull.finished` were recorded one by one.
-    func takeBackHook(_ state: String) throws {
+    func takeBackHook(_ state: HookRunState) throws {
         try run(
             """
             UPDATE runs SET state = 'running', result = NULL, finished = NULL;
-            UPDATE hooks SET state = '\(state)', finished = NULL, ended = NULL,
-                attempt = \(state == "pending" ? 0 : 1);
-            DELETE FROM events WHERE id > (SELECT max(id) FROM events) - \(state == "pending" ? 3 : 2);
+            UPDATE hooks SET state = '\(state.rawValue)', finished = NULL, ended = NULL,
+                attempt = \(state == .pending ? 0 : 1);
+            DELETE FROM events WHERE id > (SELECT max(id) FROM events) - \(state == .pending ? 3 : 2);
             UPDATE sessions SET next_seq = (SELECT max(first + count) FROM events);
             """
         )

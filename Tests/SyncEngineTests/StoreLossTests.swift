@@ -113,7 +113,7 @@ struct StoreLossTests {
         let outcome = try scene.pull(hooks: hook, hooked)
         let run = try #require(outcome.report?.run)
         // The backup was made inside the hook, which went on and left its receipt.
-        try SQLFile(database).takeBackHook("running")
+        try SQLFile(database).takeBackHook(.running)
         try scene.root.write([], to: "dest/.syncagent/receipts/\(run).all")
         _ = try scene.pull(hooks: hook)
         #expect(hook.calls.count == 1)

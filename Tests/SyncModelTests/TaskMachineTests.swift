@@ -141,16 +141,16 @@ struct TaskMachineTests {
 
     @Test("A group's result counts what is in place [S39 S41]")
     func results() {
-        func result(_ states: [TaskState]) -> String {
+        func result(_ states: [TaskState]) -> RunResult {
             var tally = GroupTally(waiting: states.count)
             for state in states { _ = tally.move(from: .waiting, to: state) }
             return tally.result
         }
-        #expect(result([]) == "ok")
-        #expect(result([.installed, .unchanged]) == "ok")
-        #expect(result([.installed, .failed]) == "partial")
-        #expect(result([.unchanged, .cancelled]) == "partial")
-        #expect(result([.failed, .cancelled]) == "failed")
+        #expect(result([]) == .ok)
+        #expect(result([.installed, .unchanged]) == .ok)
+        #expect(result([.installed, .failed]) == .partial)
+        #expect(result([.unchanged, .cancelled]) == .partial)
+        #expect(result([.failed, .cancelled]) == .failed)
         #expect(GroupTally(waiting: 0).isSettled)
     }
 
@@ -165,6 +165,6 @@ struct TaskMachineTests {
         #expect(!tally.isSettled)
         let failing = tally.move(from: .paused, to: .failed)
         #expect(failing && tally.isSettled)
-        #expect(tally.result == "partial")
+        #expect(tally.result == .partial)
     }
 }

@@ -124,7 +124,7 @@ struct ReportPageTests {
         var work = StoreStory.Work(installed: 1, failed: 1, received: 7, requests: 1)
         work.origins = [("https://\(name)", 1, 7, 1)]
         work.directories = [(name, 1, 7)]
-        try story.finish(work, "1", at: november(21, 2), total: 2, result: "partial", error: name)
+        try story.finish(work, "1", at: november(21, 2), total: 2, result: .partial, error: name)
 
         let text = try page(store)
         let tags = Tags(text)
@@ -182,7 +182,7 @@ struct ReportPageTests {
         }
         let long = try #require(try store.report(at: morning).sessions.first)
         #expect(long.nights.count == 30 && long.nights.first?.date == "2026-10-23")
-        #expect(long.nights.allSatisfy { $0.amounts.received == 5 && $0.result == "ok" })
+        #expect(long.nights.allSatisfy { $0.amounts.received == 5 && $0.result == .ok })
     }
 }
 

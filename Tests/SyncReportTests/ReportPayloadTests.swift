@@ -88,7 +88,7 @@ struct ReportPayloadTests {
             "film.harbour-dailies": ReportReader.Schedule(next: november(22, 2)),
         ]
         let store = try fortnight()
-        try store.hold(run: "weights-21", reason: "metered", error: "x", due: november(21, 8))
+        try store.hold(run: "weights-21", reason: .condition("metered"), error: "x", due: november(21, 8))
         let labelled = StoreStory("labelled", in: store)
         try labelled.begin("l-1", at: november(21, 1), groups: ["all", "maps"])
         try labelled.finish(
@@ -96,7 +96,7 @@ struct ReportPayloadTests {
             "l-1",
             at: november(21, 2),
             total: 3,
-            result: "failed",
+            result: .failed,
             error: "no",
             exitStatus: 69
         )
@@ -157,7 +157,7 @@ struct EventFactsTests {
         try condition("condition.blocked", "metered", november(20, 9))
         try condition("condition.cleared", "metered", november(20, 10))
         let session = try #require(try store.report(at: morning).sessions.first)
-        #expect(session.waits.map(\.cause) == ["power", "metered"])
+        #expect(session.waits.map(\.cause) == [.condition("power"), .condition("metered")])
         #expect(session.waits.map(\.to) == [nil, november(20, 10)])
         #expect(session.waits.map(\.from) == [november(20, 1), november(20, 9)])
         #expect(session.verdict == .working && session.headline.hasPrefix("blocked by power"))
@@ -175,7 +175,7 @@ struct EventFactsTests {
         counts.filesInstalled = 3
         counts.bytesReceived = 77
         counts.requests = 2
-        try store.finish(run: "1", result: "ok", counts: counts, now: november(21, 1, 1))
+        try store.finish(run: "1", result: .ok, counts: counts, now: november(21, 1, 1))
         let session = try #require(try store.report(at: morning).sessions.first)
         #expect(session.amounts.received == 77 && session.amounts.elapsed == 60_000)
         #expect(session.nights.map(\.amounts.received) == [77])

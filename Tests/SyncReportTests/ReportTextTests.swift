@@ -102,7 +102,7 @@ struct ReportTextTests {
         let story = StoreStory("tower", in: store, destination: "/srv/tower")
         try story.begin("1", at: november(21, 1), groups: ["all"], hooks: [])
         let work = StoreStory.Work(failed: count, requests: 1)
-        try story.finish(work, "1", at: november(21, 2), total: 72, result: "partial")
+        try story.finish(work, "1", at: november(21, 2), total: 72, result: .partial)
         let text = try store.text(at: morning)
         #expect(text.contains("LOOK   tower: \(words) missing"), "\(text)")
     }
@@ -166,24 +166,24 @@ struct ReportTextTests {
     func order() throws {
         let store = try SyncStore.inMemory()
         let tower = StoreStory("tower", in: store)
-        func run(_ name: String, _ hour: Int, _ result: String, error: String? = nil) throws {
+        func run(_ name: String, _ hour: Int, _ result: RunResult, error: String? = nil) throws {
             try tower.begin(name, at: november(21, hour))
             try tower.finish(
                 StoreStory.Work(),
                 name,
                 at: november(21, hour, 1),
                 total: 10,
-                unchanged: result == "ok" ? 10 : 0,
+                unchanged: result == .ok ? 10 : 0,
                 result: result,
                 error: error
             )
         }
         let error = "https://cdn.example.com/m.json: Could not resolve host: cdn.example.com"
-        try run("1", 1, "failed", error: error)
+        try run("1", 1, .failed, error: error)
         var session = try #require(try store.report(at: morning).sessions.first)
         #expect(session.verdict == .failed && session.headline == "it failed")
         #expect(session.problems.map(\.kind) == [.unreachable])
-        try run("2", 3, "ok")
+        try run("2", 3, .ok)
         session = try #require(try store.report(at: morning).sessions.first)
         #expect(session.verdict == .ok)
         #expect(session.problems.map(\.isOver) == [true])
@@ -195,11 +195,11 @@ struct ReportTextTests {
     @Test(
         "Who has stopped it, and what to do, is said",
         arguments: [
-            ("user_stop", Verdict.attention, "paused", FailureKind.stoppedByPerson),
-            ("quarantined", .attention, "put aside", .lostWorker),
+            (RestReason.userStop, Verdict.attention, "paused", FailureCause.stoppedByPerson),
+            (.quarantined, .attention, "put aside", .lostWorker),
         ]
     )
-    func paused(reason: String, verdict: Verdict, headline: String, kind: FailureKind) throws {
+    func paused(reason: RestReason, verdict: Verdict, headline: String, kind: FailureCause) throws {
         let store = try SyncStore.inMemory()
         let tower = StoreStory("tower", in: store)
         try tower.begin("1", at: november(21, 1))
@@ -211,13 +211,13 @@ struct ReportTextTests {
 }
 
 @Suite("What a failure is and what to do about it", .timeLimit(.minutes(3)))
-struct FailureKindTests {
+struct FailureCauseTests {
     @Test(
         "Messages of transports, the engine and the system have their kinds",
         arguments: [
             (
                 "https://a.example/x: status 404; it is not there: was all of the set uploaded?",
-                FailureKind.notThere
+                FailureCause.notThere
             ),
             ("https://a.example/x: status 403; it refuses access", .access),
             ("the proxy asks for other credentials (407)", .access),
@@ -243,23 +243,23 @@ struct FailureKindTests {
             ("something new", .other),
         ]
     )
-    func kinds(message: String, kind: FailureKind) {
-        #expect(FailureKind(of: message) == kind)
+    func kinds(message: String, kind: FailureCause) {
+        #expect(FailureCause(of: message) == kind)
     }
 
     @Test("Where the words say nothing, the exit status may")
     func statuses() {
-        #expect(FailureKind(of: "odd", exitStatus: 69) == .unreachable)
-        #expect(FailureKind(of: "odd", exitStatus: 65) == .badManifest)
+        #expect(FailureCause(of: "odd", exitStatus: 69) == .unreachable)
+        #expect(FailureCause(of: "odd", exitStatus: 65) == .badManifest)
         #expect(
-            FailureKind(of: "odd", exitStatus: 1) == .other
-                && FailureKind(of: "odd", exitStatus: nil) == .other
+            FailureCause(of: "odd", exitStatus: 1) == .other
+                && FailureCause(of: "odd", exitStatus: nil) == .other
         )
-        #expect(FailureKind(of: "No space left on device", exitStatus: 74) == .diskFull)
+        #expect(FailureCause(of: "No space left on device", exitStatus: 74) == .diskFull)
     }
 
-    @Test("Every kind has advice that is a sentence", arguments: FailureKind.allCases)
-    func advice(kind: FailureKind) {
+    @Test("Every kind has advice that is a sentence", arguments: FailureCause.allCases)
+    func advice(kind: FailureCause) {
         #expect(kind.advice.count > 20 && kind.advice.count < 160)
         #expect(kind.advice.hasSuffix("."))
     }

@@ -118,12 +118,12 @@ struct StoreStory {
     }
 
     /// A process stops its work on a run, which waits.
-    func stop(_ work: Work, _ run: String, at time: Int64, reason: String = "policy") throws {
+    func stop(_ work: Work, _ run: String, at time: Int64, reason: RestReason = .policy) throws {
         var work = work
-        work.stopped = reason
+        work.stopped = reason.rawValue
         try summary(work, run, at: time)
         try event("run.stopped", run, at: time) { $0.field("reason", reason) }
-        try store.apply(reason == "user_stop" ? .paused : .released, to: run, reason: reason, now: time)
+        try store.apply(reason == .userStop ? .paused : .released, to: run, reason: reason, now: time)
     }
 
     /// A run comes to its end.
@@ -134,7 +134,7 @@ struct StoreStory {
         total: Int,
         unchanged: Int = 0,
         bytesTotal: UInt64 = 0,
-        result: String = "ok",
+        result: RunResult = .ok,
         error: String? = nil,
         exitStatus: Int32? = nil
     ) throws {
@@ -169,7 +169,7 @@ struct StoreStory {
         changed: Int = 1,
         groups: [String] = ["all"]
     ) throws {
-        let groups = groups.map { CompletedGroup(name: $0, result: "ok", changed: changed) }
+        let groups = groups.map { CompletedGroup(name: $0, result: .ok, changed: changed) }
         for hook in try store.complete(groups, of: run, now: time) {
             _ = try store.started(hook: hook.identifier, now: time)
             try store.finished(

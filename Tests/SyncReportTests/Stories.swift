@@ -258,6 +258,6 @@ private func troubledNights(of film: StoreStory) throws {
         total: 4_210,
         unchanged: 4_153,
         bytesTotal: 9_060 * mebi,
-        result: "partial"
+        result: .partial
     )
 }

@@ -52,8 +52,9 @@ struct CrashTests {
         -> String
     {
         let process = Process()
-        process.executableURL = URL(fileURLWithPath: helper)
-        process.arguments = [state.path, session]
+        // A mask that takes nothing away, and not in this process, where others make directories at the same time.
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        process.arguments = ["-c", "umask 0; exec \"$0\" \"$@\"", helper, state.path, session]
         let output = URL(
             fileURLWithPath: (state.path as NSString).deletingLastPathComponent + "/" + session + ".out"
         )
@@ -69,6 +70,17 @@ struct CrashTests {
         process.waitUntilExit()
         #expect(process.terminationReason == .uncaughtSignal, "it ran until it was killed")
         return String(decoding: try Data(contentsOf: output), as: UTF8.self)
+    }
+
+    @Test("Whatever the mask, the directory is 0700 and its files are 0600 [S11]")
+    func modes() async throws {
+        let state = StateDirectory()
+        let above = (state.path as NSString).deletingLastPathComponent
+        try FileManager.default.createDirectory(atPath: above, withIntermediateDirectories: true)
+        _ = try await Self.live(state, session: "modes", killAfter: 1)
+        #expect(try state.mode(state.path) == 0o700)
+        for name in try state.names() { #expect(try state.mode(state.path + "/" + name) == 0o600, "\(name)") }
+        #expect(try state.names().isSuperset(of: ["syncagent.sqlite", "syncagent.sqlite-wal"]))
     }
 
     @Test("Killed at 30 moments, every promise is kept and nothing is half there [S64 S69 S155 F083 G1 G3]")

@@ -162,7 +162,7 @@ struct EventTests {
                 _ = try store.started(hook: hook.identifier, now: 3)
                 try store.finished(hook: hook.identifier, .succeeded, ended: "exit 0", now: 4)
             }
-            if number != 30 { try store.finish(run: "r\(number)", result: "ok", counts: RunCounts(), now: 5) }
+            if number != 30 { try store.finish(run: "r\(number)", result: .ok, counts: RunCounts(), now: 5) }
         }
         var limits = KeepLimits()
         limits.runs = 4

@@ -56,7 +56,7 @@ enum GoldenStore {
         first.groups = ["all", "sheets"]
         first.hooks = [
             PlannedHook(group: "all", arguments: ["/usr/bin/reindex", "a b"], timeout: 30),
-            PlannedHook(group: "sheets", arguments: ["/bin/true"], results: ["ok"]),
+            PlannedHook(group: "sheets", arguments: ["/bin/true"], results: [.ok]),
         ]
         try store.begin(first, now: time)
         for part in 0..<3 {
@@ -64,8 +64,8 @@ enum GoldenStore {
         }
         let owed = try store.complete(
             [
-                CompletedGroup(name: "all", result: "ok", changed: 3),
-                CompletedGroup(name: "sheets", result: "partial", changed: 1),
+                CompletedGroup(name: "all", result: .ok, changed: 3),
+                CompletedGroup(name: "sheets", result: .partial, changed: 1),
             ],
             of: first.run,
             events: [Array("{\"event\":\"group.completed\"}".utf8)],
@@ -86,14 +86,14 @@ enum GoldenStore {
         (counts.bytesTotal, counts.bytesReceived, counts.bytesReused, counts.requests) = (
             1 << 40, 4_096, 5, 6
         )
-        try store.finish(run: first.run, result: "ok", counts: counts, now: time + 1_003)
+        try store.finish(run: first.run, result: .ok, counts: counts, now: time + 1_003)
 
         var second = first
         second.run = "20261121T020000Z-0000000b"
         try store.begin(second, now: time + 86_400_000)
-        let group = CompletedGroup(name: "sheets", result: "ok", changed: 0)
+        let group = CompletedGroup(name: "sheets", result: .ok, changed: 0)
         _ = try store.complete([group], of: second.run, now: time + 86_401_000)
-        try store.apply(.paused, to: second.run, reason: "user_stop", now: time + 86_402_000)
+        try store.apply(.paused, to: second.run, reason: .userStop, now: time + 86_402_000)
         try store.prioritize(run: second.run, paths: ["sheets/12.pdf", "größe"])
         try store.keepLimiter(of: "tower", delay: 120_000, raised: time + 86_402_500)
         let memory = HostMemory(connections: 8, firstByte: 40_000, rate: 4 << 20)
@@ -132,7 +132,7 @@ enum GoldenStore {
             case .waiting:
                 try store.hold(
                     run: start.run,
-                    reason: "connectivity",
+                    reason: .connectivity,
                     error: "no route",
                     due: time + 9,
                     since: time + 4
@@ -144,13 +144,13 @@ enum GoldenStore {
             case .finished:
                 try store.finish(
                     run: start.run,
-                    result: "failed",
+                    result: .failed,
                     counts: RunCounts(),
                     error: "404",
                     exitStatus: 69,
                     now: time + 7
                 )
-            case .cancelled: try store.apply(.cancelled, to: start.run, reason: "user_cancel", now: time + 8)
+            case .cancelled: try store.apply(.cancelled, to: start.run, reason: .userCancel, now: time + 8)
             case .superseded:
                 var next = start
                 next.run = "run-next"
@@ -164,12 +164,12 @@ enum GoldenStore {
         var start = run("run-hooks", session("s-hooks"))
         start.groups = ["all", "later"]
         start.hooks = (1...4).map { PlannedHook(group: "all", arguments: ["/bin/h\($0)"]) }
-        start.hooks.append(PlannedHook(group: "all", arguments: ["/bin/never"], results: ["failed"]))
+        start.hooks.append(PlannedHook(group: "all", arguments: ["/bin/never"], results: [.failed]))
         start.hooks.append(PlannedHook(group: "later", arguments: ["/bin/later"]))
         start.hooks.append(PlannedHook(group: "later", arguments: ["/bin/files"], batch: 7))
         try store.begin(start, now: time)
         let owed = try store.complete(
-            [CompletedGroup(name: "all", result: "ok", changed: 2)],
+            [CompletedGroup(name: "all", result: .ok, changed: 2)],
             of: start.run,
             now: time
         )

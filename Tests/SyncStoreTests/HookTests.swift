@@ -22,7 +22,7 @@ struct HookTests {
         #expect(.of { _ = try store.started(hook: waiting[0].identifier, now: 1) } == .refused)
         let owed = try store.complete(bothGroups, of: "r1", now: 2)
         #expect(owed.map(\.group) == ["all", "sheets"])
-        #expect(owed.map(\.result) == ["partial", "ok"])
+        #expect(owed.map(\.result) == [.partial, .ok])
         #expect(owed.map(\.changed) == [3, 1])
         #expect(owed[0].timeout == 30)
         #expect(owed[0].destination == "/srv/tower")
@@ -45,7 +45,7 @@ struct HookTests {
     @Test("Since when a hook was not told: from the first run after the last that it was called for [S131]")
     func untold() throws {
         let store = try SyncStore.inMemory()
-        func run(_ name: String, at time: Int64, _ results: [String]?) throws -> StoredHook {
+        func run(_ name: String, at time: Int64, _ results: [RunResult]?) throws -> StoredHook {
             try store.begin(towerRun(name), now: time)
             let hook = try #require(try store.hooks(run: name).first { $0.group == "all" })
             if let results {
@@ -56,18 +56,18 @@ struct HookTests {
             }
             return hook
         }
-        let first = try run("r1", at: 10, ["ok", "ok"])
+        let first = try run("r1", at: 10, [.ok, .ok])
         #expect(try store.untoldSince(first, takenUp: false) == nil)
         #expect(try store.untoldSince(first, takenUp: true) == 10)
         let second = try run("r2", at: 20, nil)
         #expect(try store.untoldSince(second, takenUp: false) == nil)
         let third = try run("r3", at: 30, nil)
         #expect(try store.untoldSince(third, takenUp: false) == 20)
-        _ = try run("r4", at: 40, ["partial", "failed"])
+        _ = try run("r4", at: 40, [.partial, .failed])
         let fifth = try run("r5", at: 50, nil)
         #expect(try store.untoldSince(fifth, takenUp: false) == nil, "any result was asked for")
         let sheets = try #require(try store.hooks(run: "r5").first { $0.group == "sheets" })
-        #expect(sheets.results == ["ok"])
+        #expect(sheets.results == [.ok])
         #expect(try store.untoldSince(sheets, takenUp: false) == 20, "it was not called for r4")
     }
 
@@ -75,7 +75,7 @@ struct HookTests {
     func results() throws {
         let store = try SyncStore.inMemory()
         try store.begin(towerRun("r1"), now: 1)
-        let failed = CompletedGroup(name: "sheets", result: "failed", changed: 0)
+        let failed = CompletedGroup(name: "sheets", result: .failed, changed: 0)
         #expect(try store.complete([failed], of: "r1", now: 2) == [])
         #expect(try store.hooks(run: "r1").first { $0.group == "sheets" }?.state == .skipped)
     }
@@ -85,10 +85,10 @@ struct HookTests {
         let (store, owed) = try owing()
         _ = try store.started(hook: owed[0].identifier, now: 3)
         try store.finished(hook: owed[0].identifier, .succeeded, ended: "exit 0", now: 4)
-        let other = CompletedGroup(name: "all", result: "ok", changed: 99)
+        let other = CompletedGroup(name: "all", result: .ok, changed: 99)
         #expect(try store.complete([other], of: "r1", now: 5).map(\.group) == ["sheets"])
         let all = try store.hooks(run: "r1").first { $0.group == "all" }
-        #expect(all?.state == .done && all?.result == "partial" && all?.changed == 3)
+        #expect(all?.state == .done && all?.result == .partial && all?.changed == 3)
     }
 
     @Test("Each attempt has a higher number, also after a crash inside it [F089 G3]")

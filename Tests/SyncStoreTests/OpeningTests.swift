@@ -6,23 +6,12 @@ import Testing
 
 @Suite("Opening the store", .timeLimit(.minutes(3)))
 struct OpeningTests {
-    @Test("The directory is 0700, its files 0600 [S11]")
-    func modes() throws {
-        let state = StateDirectory()
-        let before = umask(0)
-        defer { umask(before) }
-        let store = try state.open()
-        try store.begin(towerRun("r1"), now: 1)
-        #expect(store.opening == .created)
-        #expect(try state.mode(state.path) == 0o700)
-        for name in try state.names() { #expect(try state.mode(state.path + "/" + name) == 0o600, "\(name)") }
-        #expect(try state.names().isSuperset(of: ["syncagent.sqlite", "syncagent.sqlite-wal"]))
-    }
-
     @Test("What was recorded is there after reopening, with or without a clean end [S69]")
     func reopening() throws {
         let state = StateDirectory()
-        try state.open().begin(towerRun("r1"), now: 1)
+        let first = try state.open()
+        #expect(first.opening == .created)
+        try first.begin(towerRun("r1"), now: 1)
         let store = try state.open()
         #expect(store.opening == .opened)
         #expect(try store.run("r1").state == .running)

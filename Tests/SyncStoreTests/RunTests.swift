@@ -91,7 +91,7 @@ struct RunTests {
         let begun = try store.begin(towerRun("r2"), now: 3)
         #expect(begun.superseded == ["r1"])
         let old = try store.run("r1")
-        #expect(old.state == .superseded && old.reason == "superseded" && old.finished == 3)
+        #expect(old.state == .superseded && old.reason == .superseded && old.finished == 3)
         let owed = try store.owedHooks()
         #expect(owed.map(\.run) == ["r1"])
         #expect(owed.map(\.group) == ["sheets"])
@@ -109,9 +109,9 @@ struct RunTests {
         #expect(try store.run("r1").started == nil)
         #expect(try store.take(run: "r1", now: 2).state == .running)
         #expect(.of { _ = try store.take(run: "r1", now: 2) } == .refused)
-        #expect(try store.apply(.paused, to: "r1", reason: "user_stop", now: 3))
-        #expect(try !store.apply(.paused, to: "r1", reason: "user_stop", now: 3))
-        #expect(try store.run("r1").reason == "user_stop")
+        #expect(try store.apply(.paused, to: "r1", reason: .userStop, now: 3))
+        #expect(try !store.apply(.paused, to: "r1", reason: .userStop, now: 3))
+        #expect(try store.run("r1").reason == .userStop)
         #expect(try store.recover(session: "tower").runs == [], "a paused run stays paused")
         #expect(try store.run("r1").state == .paused)
         #expect(try store.apply(.resumed, to: "r1", now: 4))
@@ -126,8 +126,8 @@ struct RunTests {
     func cancel() throws {
         let store = try SyncStore.inMemory()
         try store.begin(towerRun("r1"), now: 1)
-        #expect(try store.apply(.cancelled, to: "r1", reason: "user_cancel", now: 2))
-        #expect(try !store.apply(.cancelled, to: "r1", reason: "user_cancel", now: 3))
+        #expect(try store.apply(.cancelled, to: "r1", reason: .userCancel, now: 2))
+        #expect(try !store.apply(.cancelled, to: "r1", reason: .userCancel, now: 3))
         #expect(try store.hooks(run: "r1").allSatisfy { $0.state == .skipped })
         #expect(.of { _ = try store.complete(bothGroups, of: "r1", now: 3) } == .refused)
         #expect(try store.findings() == [])
@@ -179,19 +179,19 @@ struct RunTests {
         counts.bytesTotal = 1 << 62
         counts.bytesReceived = 12
         counts.requests = 41
-        try store.finish(run: "r1", result: "partial", counts: counts, now: 3)
-        try store.finish(run: "r1", result: "ok", counts: RunCounts(), now: 4)
+        try store.finish(run: "r1", result: .partial, counts: counts, now: 3)
+        try store.finish(run: "r1", result: .ok, counts: RunCounts(), now: 4)
         let run = try store.run("r1")
         #expect(run.counts == counts)
-        #expect(run.result == "partial" && run.finished == 3)
+        #expect(run.result == .partial && run.finished == 3)
         counts.bytesTotal = .max
         try store.begin(towerRun("r2"), now: 5)
-        try store.finish(run: "r2", result: "ok", counts: counts, now: 6)
+        try store.finish(run: "r2", result: .ok, counts: counts, now: 6)
         #expect(try store.run("r2").counts.bytesTotal == UInt64(Int64.max))
     }
 
     private func finish(_ run: String, in store: SyncStore) throws {
         _ = try store.complete(bothGroups, of: run, now: 8)
-        try store.finish(run: run, result: "ok", counts: RunCounts(), now: 8)
+        try store.finish(run: run, result: .ok, counts: RunCounts(), now: 8)
     }
 }

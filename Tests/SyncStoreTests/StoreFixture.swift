@@ -56,14 +56,14 @@ func towerRun(_ identifier: String, session: SessionRequest = tower) -> RunStart
     start.groups = ["all", "sheets"]
     start.hooks = [
         PlannedHook(group: "all", arguments: ["/usr/bin/reindex", "a b", "ü\n\"\\"], timeout: 30),
-        PlannedHook(group: "sheets", arguments: ["/bin/true"], results: ["ok"]),
+        PlannedHook(group: "sheets", arguments: ["/bin/true"], results: [.ok]),
     ]
     return start
 }
 
 let bothGroups = [
-    CompletedGroup(name: "all", result: "partial", changed: 3),
-    CompletedGroup(name: "sheets", result: "ok", changed: 1),
+    CompletedGroup(name: "all", result: .partial, changed: 3),
+    CompletedGroup(name: "sheets", result: .ok, changed: 1),
 ]
 
 func lines(_ range: ClosedRange<Int>) -> [[UInt8]] {

@@ -38,7 +38,7 @@ struct AgentStatusCommand: AsyncParsableCommand {
         if format.json { return try output.value(status) }
         let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
         let rows = [
-            ["state", escaped(status.state)],
+            ["state", status.state.rawValue],
             ["process", String(status.process)],
             ["version", escaped(status.version)],
             ["started", text.moment(status.started) + (status.onDemand ? ", on demand" : "")],

@@ -18,7 +18,7 @@ struct AgentReach: Sendable {
     func client() async throws -> ControlClient {
         let client = state.client
         do {
-            if try await client.status().state != "stopping" { return client }
+            if try await client.status().state != .stopping { return client }
         } catch let error as ControlError where error.code == .unreachable {
             await startUnit()
         }

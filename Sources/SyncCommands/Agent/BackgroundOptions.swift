@@ -76,7 +76,7 @@ struct HookOptions: ParsableArguments {
         ),
         transform: hookResults
     )
-    var hookOn: Set<String>?
+    var hookOn: Set<RunResult>?
 
     @Option(
         help: ArgumentHelp("End a hook that runs longer: 90s, 15m, 2h.  (default: 10m)", valueName: "time"),
@@ -85,7 +85,7 @@ struct HookOptions: ParsableArguments {
     var hookTimeout: Duration?
 
     /// The results as the engine takes them.
-    var results: Set<String> { hookOn ?? ["ok", "partial", "failed"] }
+    var results: Set<RunResult> { hookOn ?? Set(RunResult.allCases) }
 
     /// Most **seconds** a hook may run.
     var timeout: Int { hookTimeout.map { Int($0 / .seconds(1)) } ?? 600 }
@@ -115,12 +115,13 @@ struct HookOptions: ParsableArguments {
 
 /// Reads `ok,partial`.
 @Sendable
-private func hookResults(_ text: String) throws -> Set<String> {
-    let words = text.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
-    guard words.allSatisfy(["ok", "partial", "failed"].contains) else {
+private func hookResults(_ text: String) throws -> Set<RunResult> {
+    let words = text.split(separator: ",", omittingEmptySubsequences: false)
+    let results = words.compactMap { RunResult(rawValue: String($0)) }
+    guard results.count == words.count else {
         throw ValidationError("'\(escaped(text))' is not a list of ok, partial and failed.")
     }
-    return Set(words)
+    return Set(results)
 }
 
 /// Reads a time to start at, in **milliseconds** since 1970.

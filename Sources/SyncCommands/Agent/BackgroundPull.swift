@@ -32,7 +32,7 @@ struct BackgroundPull: Sendable {
             "\(name): run \(reply.run) " + (reply.isNew ? "is" : "was there already and is")
             + " \(reply.state)"
         if let start = reply.notBefore { words += ", not to start before \(text.moment(start))" }
-        if reply.state == "paused" { words += "; 'syncagent resume \(name)' starts it" }
+        if reply.state == .paused { words += "; 'syncagent resume \(name)' starts it" }
         output.message(words + ". 'syncagent status' and 'syncagent attach' show it.")
         if !conditions.words.isEmpty {
             output.message("It is worked on only \(conditions.words.joined(separator: ", ")).")
@@ -62,7 +62,7 @@ struct BackgroundPull: Sendable {
                 group: $0.group,
                 arguments: $0.arguments,
                 timeout: $0.timeout,
-                results: $0.results.sorted(),
+                results: RunResult.allCases.filter($0.results.contains),
                 batch: $0.batch
             )
         }

@@ -43,7 +43,7 @@ struct NightRequest: Sendable {
         // Without a history the night starts with its window: early, never too late.
         let runs = (try? store.runs(session: session, limit: 100)) ?? []
         return runs.compactMap { run in
-            guard run.state == .finished, run.result == "ok" || run.result == "partial",
+            guard run.state == .finished, run.result == .ok || run.result == .partial,
                 let started = run.started, let finished = run.finished
             else { return nil }
             return NightRecord(received: run.counts.bytesReceived, elapsed: finished - started)

@@ -64,7 +64,7 @@ struct HooksListCommand: AsyncParsableCommand {
     private func row(_ hook: HookStatus, _ text: SessionText) -> [String] {
         [
             String(hook.number), escaped(hook.session), escaped(hook.group),
-            hook.batch.map { String($0) } ?? "-", hook.state, String(hook.attempt),
+            hook.batch.map { String($0) } ?? "-", hook.state.rawValue, String(hook.attempt),
             hook.ended.map(escaped) ?? "-",
             (hook.finished ?? hook.started ?? hook.due).map(text.moment) ?? "-",
             hook.arguments.map(escaped).joined(separator: " "),

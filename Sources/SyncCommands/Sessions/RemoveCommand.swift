@@ -35,7 +35,7 @@ struct RemoveCommand: AsyncParsableCommand {
         } catch {
             throw CommandFailure(error)
         }
-        guard force || status.state == "idle" else {
+        guard force || status.state == .idle else {
             throw CommandFailure(
                 .refused,
                 "\(escaped(name)) has a run that is \(status.state). --force gives it up; nothing was removed."

@@ -24,7 +24,7 @@ struct RunWatch: Sendable {
         } catch {
             throw CommandFailure(error)
         }
-        guard status.state == "idle", status.owedHooks == 0 else { return .open(status) }
+        guard status.state == .idle, status.owedHooks == 0 else { return .open(status) }
         guard let run = status.run else { return .over(.done, "nothing has been asked for") }
         let hooks = try asking { () throws(StoreError) in try store.hooks(run: run.run) }
         return Self.end(of: run, failedHooks: hooks.count { $0.state == .failed })
@@ -33,14 +33,14 @@ struct RunWatch: Sendable {
     /// What a run that is over means for whoever waited.
     static func end(of run: RunStatus, failedHooks: Int) -> Sight {
         switch (run.state, run.result) {
-        case ("finished", "ok") where failedHooks > 0:
+        case (.finished, .ok) where failedHooks > 0:
             return .over(.hookFailed, failedHooks == 1 ? "a hook failed" : "\(failedHooks) hooks failed")
-        case ("finished", "ok"): return .over(.done, "complete")
-        case ("finished", let result):
+        case (.finished, .ok): return .over(.done, "complete")
+        case (.finished, let result):
             let error = run.error.map { ": \(escaped($0))" } ?? ""
             let status = run.exitStatus.flatMap(ExitStatus.init) ?? .incomplete
-            return .over(status == .done ? .incomplete : status, (result ?? "without a result") + error)
-        default: return .over(.incomplete, run.state + (run.reason.map { " (\(escaped($0)))" } ?? ""))
+            return .over(status == .done ? .incomplete : status, (result?.rawValue ?? "without a result") + error)
+        default: return .over(.incomplete, run.state.rawValue + (run.reason.map { " (\(escaped($0.rawValue)))" } ?? ""))
         }
     }
 }

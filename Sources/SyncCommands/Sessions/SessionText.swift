@@ -49,7 +49,7 @@ struct SessionText: Sendable {
         var rows = [
             ["run", run.run],
             ["manifest", escaped(run.manifest)],
-            ["run's state", [run.state, run.result].compactMap(\.self).joined(separator: ", ")],
+            ["run's state", [run.state.rawValue, run.result?.rawValue].compactMap(\.self).joined(separator: ", ")],
             ["files", files(run) + counts(run)],
             [
                 "bytes",
@@ -77,8 +77,8 @@ struct SessionText: Sendable {
 
     /// The word for what it does: an idle session shows how its last run ended.
     private func state(of session: SessionStatus) -> String {
-        guard session.state == "idle", let run = session.run else { return session.state }
-        return run.result.map { "idle (\($0))" } ?? "idle (\(run.state))"
+        guard session.state == .idle, let run = session.run else { return session.state.rawValue }
+        return run.result.map { "idle (\($0.rawValue))" } ?? "idle (\(run.state.rawValue))"
     }
 
     private func files(_ run: RunStatus) -> String {
@@ -101,9 +101,9 @@ struct SessionText: Sendable {
         let name = escaped(session.session)
         let until = session.until.map { " until \(moment($0))" } ?? ""
         switch session.state {
-        case "paused":
+        case .paused:
             return "\(pauseReason(session.reason)); 'syncagent resume \(name)' lets it go on"
-        case "waiting":
+        case .waiting:
             if let block = block(of: session) { return block }
             let reason = waitReason(session.reason)
             if session.until == nil, !hasAgent, session.holder == nil {
@@ -111,51 +111,41 @@ struct SessionText: Sendable {
             }
             let error = session.run?.error.map { " (\(escaped($0)))" } ?? ""
             return (reason ?? "waits for its turn") + until + error
-        case "running":
+        case .running:
             if session.holder == nil { return "nobody works on it any more; the next agent goes on" }
             return session.run?.waits.first.map { escaped($0) }
-        default:
+        case .idle:
             guard session.owedHooks > 0 else { return nil }
             return session.owedHooks == 1 ? "a hook is owed" : "\(session.owedHooks) hooks are owed"
         }
     }
 
-    /// Why a run waits that no condition blocks.
-    private static let otherReasons: Set<String> = [
-        "not_before", "agent_restart", "error", "state", "policy", "connectivity", "destination_busy",
-        "session_busy",
-        "resources",
-    ]
-
     /// Which condition blocks, since when, and when it is looked at again; `nil` when none does.
     private func block(of session: SessionStatus) -> String? {
-        guard let reason = session.reason, let since = session.since, !Self.otherReasons.contains(reason)
-        else {
-            return nil
-        }
+        guard case .condition(let name)? = session.reason, let since = session.since else { return nil }
         let error = session.run?.error.map { ": \(escaped($0))" } ?? ""
         let until = session.until.map { "; next look \(moment($0))" } ?? ""
-        return "blocked by \(escaped(reason)) since \(moment(since))\(error)\(until)"
+        return "blocked by \(escaped(name)) since \(moment(since))\(error)\(until)"
     }
 
-    private func pauseReason(_ reason: String?) -> String {
+    private func pauseReason(_ reason: RestReason?) -> String {
         switch reason {
         case nil: "not started yet, as it was asked for"
-        case "user_stop": "stopped by you"
-        case "quarantined": "its process was lost again and again"
-        case let reason?: "stopped (\(escaped(reason)))"
+        case .userStop: "stopped by you"
+        case .quarantined: "its process was lost again and again"
+        case let reason?: "stopped (\(escaped(reason.rawValue)))"
         }
     }
 
-    private func waitReason(_ reason: String?) -> String? {
+    private func waitReason(_ reason: RestReason?) -> String? {
         switch reason {
         case nil: nil
-        case "not_before": "not to start"
-        case "agent_restart": "goes on when its turn comes"
-        case "error": "tries again"
-        case "state": "waits for the state"
-        case "policy": "waits for its window"
-        case let reason?: "waits (\(escaped(reason)))"
+        case .notBefore: "not to start"
+        case .agentRestart: "goes on when its turn comes"
+        case .error: "tries again"
+        case .state: "waits for the state"
+        case .policy: "waits for its window"
+        case let reason?: "waits (\(escaped(reason.rawValue)))"
         }
     }
 

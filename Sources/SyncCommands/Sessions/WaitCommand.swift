@@ -48,7 +48,7 @@ struct WaitCommand: AsyncParsableCommand {
 
     private static func wait(_ watch: RunWatch, timeout: Duration?, _ state: StateAccess) async throws {
         let start = ContinuousClock.now
-        var said: String?
+        var said: SessionState?
         while true {
             switch try watch.look() {
             case .over(let status, let words):
@@ -62,7 +62,7 @@ struct WaitCommand: AsyncParsableCommand {
                 // What keeps it is worth a line, once.
                 let hasAgent = status.holder != nil || access(state.place.socketPath, F_OK) == 0
                 let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: hasAgent)
-                if status.state != "running", let why = text.why(status), status.state != said {
+                if status.state != .running, let why = text.why(status), status.state != said {
                     state.output.message("\(escaped(watch.session)): \(why)")
                     said = status.state
                 }

@@ -101,13 +101,13 @@ extension Examination {
             throw CommandFailure(error)
         }
         let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
-        if status.state == "running", status.holder == nil, try isAbandoned(session.identifier, store) {
+        if status.state == .running, status.holder == nil, try isAbandoned(session.identifier, store) {
             findings.problem(
                 subject,
                 "its run is recorded as running, and nobody works on it",
                 "'syncagent resume \(escaped(session.identifier))' lets an agent go on with it, and so does pulling again"
             )
-        } else if status.state != "idle" {
+        } else if status.state != .idle {
             findings.note(subject, "its run is \(status.state)" + (text.why(status).map { ": \($0)" } ?? ""))
         }
         if let holder = status.holder { findings.note(subject, "process \(holder) works on it") }

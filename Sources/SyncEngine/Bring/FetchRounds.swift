@@ -5,6 +5,7 @@ import SyncManifest
 import SyncModel
 import SyncPlanner
 import SyncPlugins
+import SyncSystem
 import SyncUnpack
 import Synchronization
 
@@ -42,16 +43,19 @@ struct FetchRounds: Sendable {
     struct Failure: Sendable {
         var row: Int
         var reason: String
-        var isDisk: Bool
-        /// Whether a policy forbade the request.
-        var isRefused = false
-        /// Whether nothing could be reached.
+        var cause: FailureCause
+        /// Whether nothing could be reached, or it said nothing.
         var isUnreachable = false
 
-        init(row: Int, reason: String, isDisk: Bool) {
+        init(row: Int, reason: String, cause: FailureCause) {
             self.row = row
             self.reason = reason
-            self.isDisk = isDisk
+            self.cause = cause
+        }
+
+        /// A row that this machine's disk did not take.
+        init(row: Int, disk error: FileError) {
+            self.init(row: row, reason: "\(error)", cause: error.cause)
         }
 
         /// A row that cannot be decoded.
@@ -62,10 +66,10 @@ struct FetchRounds: Sendable {
 
         /// A row whose bytes a transfer did not bring.
         init(row: Int, transfer error: TransferError?) {
-            self.init(row: row, reason: "the transfer ended early", isDisk: false)
+            self.init(row: row, reason: "the transfer ended early", cause: .unreachable)
             guard let error else { return }
             reason = "\(error)"
-            isRefused = error.code == .refusedByPolicy || error.code == .redirectRefused
+            cause = error.cause
             isUnreachable = error.code == .unreachable || error.code == .timedOut
         }
     }
@@ -98,7 +102,7 @@ struct FetchRounds: Sendable {
             workers = try WorkerPool(count: environment.workers)
         } catch {
             return Set(plan.targets.map(\.row)).sorted().map {
-                Failure(row: $0, reason: "\(error)", isDisk: true)
+                Failure(row: $0, reason: "\(error)", cause: .other)
             }
         }
         let pool = BufferPool(count: Self.buffers, bufferSize: 256 << 10)
@@ -141,7 +145,7 @@ struct FetchRounds: Sendable {
                     continue
                 }
                 let hasURLs = !manifest.files.urls(failure.row).isEmpty
-                let retries = !failure.isDisk && (attempt == 0 && failure.isWrongBytes || hasURLs)
+                let retries = !failure.shown.cause.isOfDisk && (attempt == 0 && failure.isWrongBytes || hasURLs)
                 if last || !retries { failures.append(failure.shown) } else { again.append(failure.row) }
             }
             guard !again.isEmpty else { break }
@@ -160,7 +164,7 @@ struct FetchRounds: Sendable {
                     }
                 )
             } catch {
-                failures += again.map { Failure(row: $0, reason: "\(error)", isDisk: false) }
+                failures += again.map { Failure(row: $0, reason: "\(error)", cause: .badManifest) }
                 break
             }
         }
@@ -223,7 +227,7 @@ struct FetchRounds: Sendable {
             } catch let failure as ManifestDictionary.Failure {
                 failures += rows.map { Failure(row: $0, dictionary: failure) }
             } catch {
-                failures += rows.map { Failure(row: $0, reason: "\(error)", isDisk: false) }
+                failures += rows.map { Failure(row: $0, reason: "\(error)", cause: .badManifest) }
             }
         }
         return failures
@@ -243,8 +247,8 @@ struct FetchRounds: Sendable {
 
     private struct RowFailure {
         var row: Int
-        var isDisk: Bool
-        var isWrongBytes: Bool
+        /// Whether the same place may have the right ones by now.
+        var isWrongBytes = false
         /// What the row wants for a window that there was no room for, in **bytes**.
         var window: Int?
         var shown: Failure
@@ -283,49 +287,32 @@ struct FetchRounds: Sendable {
         for trouble in installer.troubles {
             switch trouble.cause {
             case .disk(let error):
-                let shown = Failure(row: trouble.row, reason: "\(error)", isDisk: true)
-                failures[trouble.row] = RowFailure(
-                    row: trouble.row,
-                    isDisk: true,
-                    isWrongBytes: false,
-                    shown: shown
-                )
+                let shown = Failure(row: trouble.row, disk: error)
+                failures[trouble.row] = RowFailure(row: trouble.row, shown: shown)
             case .wrongBase(let reason):
-                guard failures[trouble.row]?.isDisk != true else { continue }
-                let shown = Failure(row: trouble.row, reason: reason, isDisk: false)
-                failures[trouble.row] = RowFailure(
-                    row: trouble.row,
-                    isDisk: false,
-                    isWrongBytes: true,
-                    shown: shown
-                )
+                guard failures[trouble.row]?.shown.cause.isOfDisk != true else { continue }
+                let shown = Failure(row: trouble.row, reason: reason, cause: .wrongBytes)
+                failures[trouble.row] = RowFailure(row: trouble.row, isWrongBytes: true, shown: shown)
             case .crowded(let window):
                 let known = failures[trouble.row]
                 guard known == nil || known?.window != nil else { continue }
                 failures[trouble.row] = RowFailure(
                     row: trouble.row,
-                    isDisk: false,
-                    isWrongBytes: false,
                     window: max(window, known?.window ?? 0),
                     shown: Failure(
                         row: trouble.row,
                         reason: "decoding it takes \(ByteCount(UInt64(window))) of memory, and "
                             + "\(ByteCount(UInt64(windowBytes))) are there for all files; "
                             + "publish it with a smaller zstd window",
-                        isDisk: false
+                        cause: .badManifest
                     )
                 )
             case .wrongBytes(let reason):
-                if let known = failures[trouble.row], known.isDisk || trouble.span == nil { continue }
+                if let known = failures[trouble.row], known.shown.cause.isOfDisk || trouble.span == nil { continue }
                 let end = trouble.span.map { ends[$0] }
                 let place = end.map { ", from \(redacted(url: $0.url))" } ?? ""
-                let shown = Failure(row: trouble.row, reason: reason + place, isDisk: false)
-                failures[trouble.row] = RowFailure(
-                    row: trouble.row,
-                    isDisk: false,
-                    isWrongBytes: true,
-                    shown: shown
-                )
+                let shown = Failure(row: trouble.row, reason: reason + place, cause: .wrongBytes)
+                failures[trouble.row] = RowFailure(row: trouble.row, isWrongBytes: true, shown: shown)
                 if let end { environment.transport.blame(url: end.url, reason: "wrong bytes") }
             }
         }
@@ -336,8 +323,6 @@ struct FetchRounds: Sendable {
                 for target in plan.targets[plan.slots[slot].targets] where failures[target.row] == nil {
                     failures[target.row] = RowFailure(
                         row: target.row,
-                        isDisk: false,
-                        isWrongBytes: false,
                         shown: Failure(row: target.row, transfer: error)
                     )
                 }

@@ -58,7 +58,7 @@ struct RevisionCheck {
 extension SyncStore {
     /// The revision that the last run of a session had which put something in place; `nil` when none is on record.
     func installedRevision(of session: String) throws(StoreError) -> UInt64? {
-        for run in try runs(session: session) where run.result == "ok" || run.result == "partial" {
+        for run in try runs(session: session) where run.result == .ok || run.result == .partial {
             var options = PullOptions(manifest: "", stateDirectory: "")
             StoredOptions.read(run.options, into: &options)
             if let revision = options.revision { return revision }

@@ -21,7 +21,7 @@ struct SmallEntries: Sendable {
             do throws(FileError) {
                 committer.add(try stage(row, lane: lane))
             } catch {
-                failures.append(FetchRounds.Failure(row: row, reason: "\(error)", isDisk: true))
+                failures.append(FetchRounds.Failure(row: row, disk: error))
             }
         }
         return failures

@@ -263,7 +263,7 @@ final class ChunkCopies: Sendable {
 
     private func fail(_ row: Int, _ error: FileError) {
         state.withLock {
-            $0.failures.append(FetchRounds.Failure(row: row, reason: "\(error)", isDisk: true))
+            $0.failures.append(FetchRounds.Failure(row: row, disk: error))
         }
     }
 }

@@ -156,7 +156,7 @@ struct ChunkReuse {
             let plan = try plan(missing, rounds.connections, false, { _ in 0 }, skipping: parts.isHere)
             return rounds.run(plan, parts: parts)
         } catch {
-            return missing.map { FetchRounds.Failure(row: $0, reason: "\(error)", isDisk: false) }
+            return missing.map { FetchRounds.Failure(row: $0, reason: "\(error)", cause: .badManifest) }
         }
     }
 }

@@ -1,5 +1,6 @@
 package import SyncFiles
 package import SyncManifest
+package import SyncModel
 package import SyncPlugins
 package import SyncStore
 import SyncSystem
@@ -101,6 +102,9 @@ package enum StopReason: String, Sendable, Equatable {
     case released = "agent_restart"
     /// A person gives it up.
     case cancelled = "user_cancel"
+
+    /// As the store and the control API have it.
+    package var rest: RestReason { RestReason(rawValue: rawValue) }
 }
 
 /// A request to stop that many may watch.

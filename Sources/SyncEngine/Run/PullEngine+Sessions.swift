@@ -272,7 +272,7 @@ extension PullEngine {
         var report = PullReport(run.counts)
         report.session = run.session
         report.run = run.identifier
-        report.result = PullReport.Result(rawValue: all?.result ?? "") ?? .partial
+        report.result = all?.result ?? .partial
         report.elapsedMilliseconds = environment.now() - run.created
         record.open()
         do throws(EngineError) {

@@ -1,3 +1,5 @@
+package import SyncModel
+
 /// What one pull is asked to do. Everything is decided before it starts; nothing is read from the environment.
 package struct PullOptions: Sendable {
     /// A path, or an http(s) URL.
@@ -57,7 +59,7 @@ package struct HookSpecification: Sendable, Hashable {
     /// Most **seconds** it may run.
     package var timeout: Int
     /// The results it is wanted for: `ok`, `partial`, `failed` (S39).
-    package var results: Set<String>
+    package var results: Set<RunResult>
     /// Most files a call, for a hook that gets the files that changed; `nil` for one call a group (S131).
     package var batch: Int?
 
@@ -68,7 +70,7 @@ package struct HookSpecification: Sendable, Hashable {
         group: String,
         arguments: [String],
         timeout: Int = 600,
-        results: Set<String> = ["ok", "partial", "failed"],
+        results: Set<RunResult> = Set(RunResult.allCases),
         batch: Int? = nil
     ) {
         self.group = group

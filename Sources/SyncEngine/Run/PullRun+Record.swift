@@ -66,7 +66,7 @@ extension PullRun {
         do throws(StoreError) {
             try journal.groupsCompleted(groups.map { ($0, .ok) }) { lines throws(StoreError) in
                 _ = try environment.store.complete(
-                    groups.map { CompletedGroup(name: $0, result: "ok", changed: 0) },
+                    groups.map { CompletedGroup(name: $0, result: .ok, changed: 0) },
                     of: report.run,
                     events: lines,
                     counts: report.counts,

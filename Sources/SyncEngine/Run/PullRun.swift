@@ -179,13 +179,14 @@ struct PullRun {
         try takeUp(logged, inventory, manifest, rows, &states)
         IndexLog.remove(destination)
         for obstruction in inventory.obstructed {
-            fail(obstruction.row, "\(obstruction.error)", &states, manifest)
+            fail(obstruction.row, "\(obstruction.error)", obstruction.error.cause, &states, manifest)
         }
         let links = UpwardLinks(manifest, destination, index)
         for row in inventory.wanted where links.isAstray(row) {
             fail(
                 row,
                 "its target goes up again from what is no directory here, but a link or a file; move that away",
+                .inTheWay,
                 &states,
                 manifest
             )
@@ -340,10 +341,10 @@ struct PullRun {
         inventory.records.take(outcome.records)
         for row in outcome.records.rows { states[row] = origin[row] == .reused ? .reused : .installed }
         for (row, error) in outcome.failures {
-            failures.append(FetchRounds.Failure(row: row, reason: "\(error)", isDisk: true))
+            failures.append(FetchRounds.Failure(row: row, disk: error))
         }
         for (row, reason) in outcome.refusals.sorted(by: { $0.key < $1.key }) {
-            failures.append(FetchRounds.Failure(row: row, reason: reason, isDisk: false))
+            failures.append(FetchRounds.Failure(row: row, reason: reason, cause: .rejected))
         }
         note(failures, &states, manifest)
     }
@@ -354,22 +355,22 @@ struct PullRun {
         _ manifest: Manifest
     ) {
         for failure in failures where states[failure.row] == .pending {
-            if environment.stop.isStopped, !failure.isDisk { continue }
-            fail(failure.row, failure.reason, &states, manifest)
-            if failure.isDisk { report.status = .ioError }
+            if environment.stop.isStopped, !failure.cause.isOfDisk { continue }
+            fail(failure.row, failure.reason, failure.cause, &states, manifest)
+            if failure.cause.isOfDisk { report.status = .ioError }
         }
         guard report.status == .done, !failures.isEmpty, !environment.stop.isStopped else { return }
         let nothingCame = states.count(.installed) == 0
-        if failures.allSatisfy(\.isRefused) {
+        if failures.allSatisfy({ $0.cause == .refusedRedirect }) {
             report.status = .refused
         } else if nothingCame, failures.allSatisfy(\.isUnreachable) {
             report.status = .unavailable
         }
     }
 
-    private func fail(_ row: Int, _ reason: String, _ states: inout RowStates, _ manifest: Manifest) {
+    private func fail(_ row: Int, _ reason: String, _ cause: FailureCause, _ states: inout RowStates, _ manifest: Manifest) {
         states.fail(row, reason)
-        journal.failed(manifest.files.path(row), reason: reason)
+        journal.failed(manifest.files.path(row), reason: reason, cause)
     }
 
     // MARK: The end

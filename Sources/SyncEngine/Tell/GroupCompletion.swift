@@ -26,7 +26,7 @@ struct GroupCompletion {
         do throws(StoreError) {
             var owed: [StoredHook] = []
             let completed = ends.map {
-                CompletedGroup(name: $0.name, result: $0.result.rawValue, changed: $0.changed)
+                CompletedGroup(name: $0.name, result: $0.result, changed: $0.changed)
             }
             try journal.groupsCompleted(ends.map { ($0.name, $0.result) }) { lines throws(StoreError) in
                 owed = try environment.store.complete(
@@ -73,7 +73,7 @@ struct GroupCompletion {
     /// How a group ended.
     private struct End {
         let name: String
-        let result: PullReport.Result
+        let result: RunResult
         /// Files that changed.
         let changed: Int
     }
@@ -102,7 +102,7 @@ struct GroupCompletion {
             case .unselected, .unchanged: break
             }
         }
-        let result: PullReport.Result = missing == 0 ? .ok : missing == rows.count ? .failed : .partial
+        let result: RunResult = missing == 0 ? .ok : missing == rows.count ? .failed : .partial
         return End(name: name, result: result, changed: changed)
     }
 }

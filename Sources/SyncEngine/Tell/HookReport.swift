@@ -7,7 +7,7 @@ struct HookReport {
     let manifest: Manifest
     let report: PullReport
     let group: String
-    let result: PullReport.Result
+    let result: RunResult
     let destination: String
     /// Files of the group that changed.
     let changed: Int
@@ -20,7 +20,7 @@ struct HookReport {
         states: RowStates,
         report: PullReport,
         group: String,
-        result: PullReport.Result,
+        result: RunResult,
         changed: Int,
         rows: RowSelection?,
         destination: String

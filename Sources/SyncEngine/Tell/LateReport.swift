@@ -39,13 +39,13 @@ struct LateReport {
         var report = PullReport(run.counts)
         report.session = run.session
         report.run = run.identifier
-        report.result = PullReport.Result(rawValue: hook.result ?? "") ?? .partial
+        report.result = hook.result ?? .partial
         line.field("format", "syncagent-report/1")
         line.field("project", optional: manifest?.project)
         if let manifest { line.field("revision", manifest.revision) }
         line.field("manifest_sha256", run.manifest.hex)
         line.field("group", hook.group)
-        line.field("group_result", report.result.rawValue)
+        line.field("group_result", report.result)
         line.field("changed", hook.changed)
         line.field("destination", hook.destination)
         report.write(to: &line)

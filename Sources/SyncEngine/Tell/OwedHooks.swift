@@ -96,7 +96,7 @@ struct OwedHooks {
                 "SYNCAGENT_SESSION": hook.session,
                 "SYNCAGENT_RUN_ID": hook.run,
                 "SYNCAGENT_GROUP": hook.group,
-                "SYNCAGENT_RESULT": hook.result ?? "",
+                "SYNCAGENT_RESULT": hook.result?.rawValue ?? "",
                 "SYNCAGENT_CHANGED": String(hook.changed),
                 "SYNCAGENT_DESTINATION": destination.path,
                 "SYNCAGENT_ATTEMPT": String(attempt),

@@ -3,7 +3,6 @@ import SyncStore
 
 /// How a pull ended: the last JSON line, and what hooks get on standard input.
 package struct PullReport: Sendable {
-    package enum Result: String, Sendable { case ok, partial, failed }
 
     package struct FileCounts: Sendable {
         package var total = 0
@@ -33,7 +32,7 @@ package struct PullReport: Sendable {
         package init() {}
     }
 
-    package var result = Result.ok
+    package var result = RunResult.ok
     package var session = ""
     package var run = ""
     package var files = FileCounts()

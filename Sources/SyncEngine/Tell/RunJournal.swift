@@ -99,10 +99,11 @@ struct RunJournal: Sendable {
         }
     }
 
-    func failed(_ path: String, reason: String) {
+    func failed(_ path: String, reason: String, _ cause: FailureCause) {
         tell("task.failed", note: "\(escaped(path)): \(reason)") {
             $0.field("path", path)
             $0.field("reason", reason)
+            $0.field("cause", cause)
         }
     }
 
@@ -118,13 +119,13 @@ struct RunJournal: Sendable {
 
     /// Groups are complete: recorded by the caller in one transaction with all that came before, then told (S30).
     func groupsCompleted(
-        _ groups: [(name: String, result: PullReport.Result)],
+        _ groups: [(name: String, result: RunResult)],
         recordedBy record: ([[UInt8]]) throws(StoreError) -> Void
     ) throws(StoreError) {
         let events = groups.map { group in
             event("group.completed") {
                 $0.field("group", group.name)
-                $0.field("result", group.result.rawValue)
+                $0.field("result", group.result)
             }
         }
         try environment.events.tell(events, recordedBy: record)

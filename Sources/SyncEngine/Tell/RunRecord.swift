@@ -122,7 +122,7 @@ struct RunRecord {
             try journal.finished(report, error: error) { lines throws(StoreError) in
                 try store.finish(
                     run: run,
-                    result: report.result.rawValue,
+                    result: report.result,
                     counts: report.counts,
                     error: error,
                     exitStatus: report.status.rawValue,
@@ -147,7 +147,7 @@ struct RunRecord {
                 case .policy, .released: .released
                 case .cancelled: .cancelled
                 }
-            try store.apply(input, to: run, reason: reason.rawValue, now: environment.now())
+            try store.apply(input, to: run, reason: reason.rest, now: environment.now())
         } catch {
             throw EngineError(error)
         }

@@ -45,9 +45,9 @@ package struct GroupTally: Sendable, Equatable {
     package var changed: Int { self[.installed] }
 
     /// `ok` when every file is in place, `failed` when none is, else `partial`; an empty group is `ok` (S39, S41).
-    package var result: String {
+    package var result: RunResult {
         let missing = self[.failed] + self[.cancelled]
-        if missing == 0 { return "ok" }
-        return self[.installed] + self[.unchanged] == 0 ? "failed" : "partial"
+        if missing == 0 { return .ok }
+        return self[.installed] + self[.unchanged] == 0 ? .failed : .partial
     }
 }

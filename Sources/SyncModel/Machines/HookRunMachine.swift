@@ -1,5 +1,5 @@
 /// The life of one hook of one run. Every state is a resting place: what a row can say after a power cut.
-package enum HookRunState: String, Sendable, CaseIterable {
+public enum HookRunState: String, Sendable, CaseIterable, Codable {
     /// Its group is not complete.
     case waiting
     /// Owed: its group is complete, and it has not ended.

@@ -1,5 +1,5 @@
 /// The life of one run. Every state is a resting place (S105).
-package enum RunState: String, Sendable, CaseIterable {
+public enum RunState: String, Sendable, CaseIterable, Codable {
     /// Nobody works on it; it may start as soon as it is eligible.
     case waiting
     /// The process that holds its session works on it. If that process is gone, it is waiting (S28).

@@ -1,4 +1,4 @@
-import SyncModel
+package import SyncModel
 package import SyncPlugins
 
 /// What went wrong with one attempt.
@@ -89,6 +89,15 @@ package struct Fault: Error, Equatable, Sendable {
             "if that is meant, --allow-redirect-downgrade HOST"
         case .policy where detail.contains("private address"):
             "if that is meant, --allow-private-redirect HOST"
+        default: nil
+        }
+    }
+
+    /// What matters for what to do, where the code says less; `nil` where it says all.
+    package var cause: FailureCause? {
+        switch kind {
+        case .broken: .unreachable
+        case .captivePortal: .loginPage
         default: nil
         }
     }

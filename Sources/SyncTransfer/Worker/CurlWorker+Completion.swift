@@ -1,3 +1,4 @@
+import SyncModel
 import SyncPlugins
 
 extension CurlWorker {
@@ -26,7 +27,12 @@ extension CurlWorker {
     }
 
     /// Ends a transfer with all its pieces, wherever they are.
-    func abandon(_ transfer: Transfer, code: TransferError.Code, detail: String) {
+    func abandon(
+        _ transfer: Transfer,
+        code: TransferError.Code,
+        detail: String,
+        cause: FailureCause? = nil
+    ) {
         guard !transfer.hasEnded else { return }
         close(transfer)
         for piece in transfer.pieces {
@@ -36,11 +42,14 @@ extension CurlWorker {
             endScouting(piece)
         }
         transfer.pieces = []
-        transfer.completion(
-            .failure(
-                TransferError(code: code, url: transfer.lastURL, detail: detail, requests: transfer.requests)
-            )
+        var error = TransferError(
+            code: code,
+            url: transfer.lastURL,
+            detail: detail,
+            requests: transfer.requests
         )
+        if let cause { error.cause = cause }
+        transfer.completion(.failure(error))
     }
 
     private func close(_ transfer: Transfer) {

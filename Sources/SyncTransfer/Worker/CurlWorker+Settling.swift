@@ -181,6 +181,6 @@ extension CurlWorker {
     }
 
     private func fail(_ piece: Piece, fault: Fault) {
-        abandon(piece.transfer, code: fault.code, detail: fault.told)
+        abandon(piece.transfer, code: fault.code, detail: fault.told, cause: fault.cause)
     }
 }

@@ -1,0 +1,102 @@
+/// What a run, or a group of one, came to. The spelling is that of events, hooks, the store and the control API.
+public enum RunResult: String, Sendable, CaseIterable, Codable {
+    /// Everything is in place.
+    case ok
+    /// Some of it is.
+    case partial
+    /// Nothing could be brought, or the run could not begin.
+    case failed
+}
+
+/// What a session is at, as the control API says it: the state of its open run, or `idle`.
+public enum SessionState: String, Sendable, CaseIterable, Codable {
+    /// No run is open.
+    case idle
+    /// A run may start as soon as it is eligible.
+    case waiting
+    /// A process works on it.
+    case running
+    /// Somebody stopped it.
+    case paused
+
+    /// Of a session whose open run is in this state; `idle` for none, or one that is over.
+    package init(_ run: RunState?) {
+        self =
+            switch run {
+            case .waiting: .waiting
+            case .running: .running
+            case .paused: .paused
+            case .finished, .cancelled, .superseded, nil: .idle
+            }
+    }
+}
+
+/// Why a run rests: waits, is paused, or was given up (S27, S53). The raw value is what the store and the control API
+/// have; every text has a meaning, since conditions, those of plugins too, are named by whoever wrote them.
+public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStringConvertible {
+    /// A person stopped it.
+    case userStop
+    /// A person gave it up.
+    case userCancel
+    /// The process that worked on it has ended, or gave it back.
+    case agentRestart
+    /// Its process was lost again and again (F087).
+    case quarantined
+    /// A newer run of its session took its place.
+    case superseded
+    /// Its conditions stopped it, before it is known which.
+    case policy
+    /// It is not to start yet.
+    case notBefore
+    /// As many runs are at work as may be.
+    case queue
+    /// The network, a server or the manifest cannot be reached.
+    case connectivity
+    /// Something failed and is tried again.
+    case retry
+    /// Another process holds the session.
+    case sessionBusy
+    /// Another process works in the destination.
+    case destinationBusy
+    /// The destination cannot be written, or the disk is full.
+    case resources
+    /// The store could not be read or written.
+    case state
+    /// Something else went wrong.
+    case error
+    /// A condition does not hold, by its name: `metered`, `window`, a plugin's.
+    case condition(String)
+
+    private static let known: [RestReason] = [
+        .userStop, .userCancel, .agentRestart, .quarantined, .superseded, .policy, .notBefore, .queue, .connectivity,
+        .retry, .sessionBusy, .destinationBusy, .resources, .state, .error,
+    ]
+
+    /// Never fails: what has no meaning here is a condition's name.
+    public init(rawValue: String) {
+        self = Self.known.first { $0.rawValue == rawValue } ?? .condition(rawValue)
+    }
+
+    public var rawValue: String {
+        switch self {
+        case .userStop: "user_stop"
+        case .userCancel: "user_cancel"
+        case .agentRestart: "agent_restart"
+        case .quarantined: "quarantined"
+        case .superseded: "superseded"
+        case .policy: "policy"
+        case .notBefore: "not_before"
+        case .queue: "queue"
+        case .connectivity: "connectivity"
+        case .retry: "retry"
+        case .sessionBusy: "session_busy"
+        case .destinationBusy: "destination_busy"
+        case .resources: "resources"
+        case .state: "state"
+        case .error: "error"
+        case .condition(let name): name
+        }
+    }
+
+    public var description: String { rawValue }
+}
