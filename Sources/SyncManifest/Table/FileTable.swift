@@ -235,8 +235,11 @@ package struct FileTable: Sendable {
     }
 
     /// The path's bytes, valid during `body`; a NUL stands directly behind them.
-    package func withPath<R>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
-        arena.withUnsafeBufferPointer { body(path(index, in: $0)) }
+    package func withPath<R, Failure: Error>(
+        _ index: Int,
+        _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> R
+    ) throws(Failure) -> R {
+        try arena.withUnsafeBufferPointer { arena throws(Failure) in try body(path(index, in: arena)) }
     }
 
     /// The path's bytes in the arena, for loops that hold the arena open.
