@@ -72,7 +72,7 @@ public struct AgentLauncher: Sendable {
             program
         )
         // Its end is taken, so that a program that lives long keeps no zombie. waitpid(2)
-        Thread.detachNewThread {
+        _ = try? WorkerThread(name: "child") {
             var status: Int32 = 0
             while waitpid(child, &status, 0) < 0, sa_errno() == EINTR {}
         }
@@ -92,7 +92,7 @@ public struct AgentLauncher: Sendable {
     }
 
     private func failure(_ step: String, _ path: String) -> ControlError {
-        let reason = String(cString: strerror(sa_errno()))
+        let reason = errnoText
         return ControlError(
             .unreachable,
             "Cannot start the agent: cannot \(step) \(escaped(path)): \(reason).",
@@ -146,11 +146,7 @@ extension ControlClient {
 ///
 /// - Throws: `CancellationError`, when the moment is over.
 func rest(milliseconds: UInt32) async throws {
-    await withCheckedContinuation { continuation in
-        Thread.detachNewThread {
-            usleep(milliseconds * 1_000)
-            continuation.resume()
-        }
-    }
+    // Without a thread this one waits.
+    if (try? await onThread("rest", { usleep(milliseconds * 1_000) })) == nil { usleep(milliseconds * 1_000) }
     try Task.checkCancellation()
 }

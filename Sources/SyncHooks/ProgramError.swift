@@ -1,6 +1,7 @@
 import CPosix
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// Why a program cannot be a hook, or could not be started.
 package struct ProgramError: Error, Sendable, Equatable {
@@ -48,7 +49,7 @@ package struct ProgramError: Error, Sendable, Equatable {
         return ProgramError(
             code: code,
             subject: subject,
-            message: "Cannot \(step) '\(escaped(subject))': \(String(cString: strerror(number))).\(hint)"
+            message: "Cannot \(step) '\(escaped(subject))': \(errorText(number)).\(hint)"
         )
     }
 

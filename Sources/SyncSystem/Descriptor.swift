@@ -39,7 +39,10 @@ package final class SharedDescriptor: Sendable {
 }
 
 /// What errno(3) says at this moment.
-package var errnoText: String { String(cString: strerror(sa_errno())) }
+package var errnoText: String { errorText(sa_errno()) }
+
+/// What an errno value means. strerror(3)
+package func errorText(_ code: Int32) -> String { String(cString: strerror(code)) }
 
 /// Calls again while a signal interrupts. signal(7), "Interruption of system calls".
 @inline(__always)

@@ -83,7 +83,7 @@ struct PlaceReader: ~Copyable {
         let found: FileStatus
         switch status(directory, leaf) {
         case .success(nil): return "missing"
-        case .failure(let code): return "cannot be read: \(String(cString: strerror(code.errno)))"
+        case .failure(let code): return "cannot be read: \(errorText(code.errno))"
         case .success(let status?): found = status
         }
         if files.kind(row) == .link {

@@ -2,7 +2,7 @@ package import SyncFiles
 package import SyncManifest
 package import SyncPlugins
 package import SyncStore
-import SyncUnpack
+import SyncSystem
 
 /// What the engine is given from outside: how to move bytes, what time it is, who listens.
 package struct EngineEnvironment: Sendable {
