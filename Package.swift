@@ -181,7 +181,7 @@ let package = Package(
         library("SyncControl", ["SyncModel"]),
         // When to pull: calendars, systemd's timers, cron, the agent's own clock.
         library("SyncSchedule", ["SyncModel", "SyncSystem", "CPosix"]),
-        tests("SyncScheduleTests", ["SyncSchedule"]),
+        tests("SyncScheduleTests", ["SyncSchedule", "SyncModel"]),
         // Whether a run may go on now: what the machine says of power, network, load, people, space and time.
         library("SyncConditions", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncSchedule", "CPosix"]),
         tests(

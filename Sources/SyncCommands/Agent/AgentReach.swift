@@ -81,7 +81,7 @@ struct AgentReach: Sendable {
     private func startUnit() async {
         let environment = EnvironmentPaths.ofProcess
         // Without a user manager systemctl(1) only says so.
-        guard let runtime = environment.runtimeDirectory(), access(runtime + "/systemd", F_OK) == 0,
+        guard let runtime = environment.baseDirectories.runtime, access(runtime + "/systemd", F_OK) == 0,
             let program = environment.program(named: "systemctl")
         else { return }
         guard await Self.run(program, ["--user", "--quiet", "is-enabled", Self.unit]) else { return }
