@@ -163,9 +163,6 @@ package struct FileTable: Sendable {
         kinds[index] == .link ? [] : texts(of: index).map(string)
     }
 
-    /// Whether the file has URLs of its own.
-    package func hasURLs(_ index: Int) -> Bool { kinds[index] != .link && !texts(of: index).isEmpty }
-
     /// Where a link points, as written.
     package func linkTarget(_ index: Int) -> String? {
         kinds[index] == .link ? texts(of: index).first.map(string) : nil
