@@ -51,30 +51,16 @@ public struct AgentLauncher: Sendable {
             )
         }
         if let size = status(log.raw)?.size, size > Self.logLimit { _ = ftruncate(log.raw, 0) }
-        let directory = try checked(sa_openat(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY, 0), "open", "/")
-        defer { close(directory) }
-        let null = try checked(sa_openat(AT_FDCWD, "/dev/null", O_RDONLY, 0), "open", "/dev/null")
-        defer { close(null) }
-        var descriptors: [Int32] = []
-        defer { for descriptor in descriptors { close(descriptor) } }
-        for descriptor in [directory, null, log.raw] {
-            descriptors.append(try checked(sa_duplicate_above2(descriptor), "duplicate", "a descriptor"))
-        }
-
-        let texts = [program] + arguments
         let variables = environment.filter { !$0.key.contains("=") }.map { "\($0.key)=\($0.value)" }.sorted()
-        var argv = texts.map { strdup($0) } + [nil]
-        var envp = variables.map { strdup($0) } + [nil]
-        defer { for pointer in argv + envp { free(pointer) } }
-        let child = try checked(
-            sa_spawn(program, &argv, &envp, descriptors[0], descriptors[1], descriptors[2], 0o077),
-            "run",
-            program
-        )
-        // Its end is taken, so that a program that lives long keeps no zombie. waitpid(2)
-        Thread.detachNewThread {
-            var status: Int32 = 0
-            while waitpid(child, &status, 0) < 0, sa_errno() == EINTR {}
+        var start = ProgramStart([program] + arguments, variables: variables)
+        start.output = log.raw
+        start.mask = 0o077
+        do throws(FileError) {
+            let child = try start.start()
+            // Its end is taken, so that a program that lives long keeps no zombie. waitpid(2)
+            _ = try? WorkerThread(name: "child") { child.wait() }
+        } catch {
+            throw ControlError(.unreachable, "Cannot start the agent: \(error).", exitStatus: .unavailable)
         }
     }
 
@@ -84,20 +70,6 @@ public struct AgentLauncher: Sendable {
             return false
         }
         return sa_is_locked(file.raw) != 0
-    }
-
-    private func checked(_ result: Int32, _ step: String, _ path: String) throws(ControlError) -> Int32 {
-        guard result >= 0 else { throw failure(step, path) }
-        return result
-    }
-
-    private func failure(_ step: String, _ path: String) -> ControlError {
-        let reason = String(cString: strerror(sa_errno()))
-        return ControlError(
-            .unreachable,
-            "Cannot start the agent: cannot \(step) \(escaped(path)): \(reason).",
-            exitStatus: .unavailable
-        )
     }
 }
 
@@ -146,11 +118,7 @@ extension ControlClient {
 ///
 /// - Throws: `CancellationError`, when the moment is over.
 func rest(milliseconds: UInt32) async throws {
-    await withCheckedContinuation { continuation in
-        Thread.detachNewThread {
-            usleep(milliseconds * 1_000)
-            continuation.resume()
-        }
-    }
+    // Without a thread this one waits.
+    if (try? await onThread("rest", { usleep(milliseconds * 1_000) })) == nil { usleep(milliseconds * 1_000) }
     try Task.checkCancellation()
 }

@@ -1,3 +1,5 @@
+import SyncSystem
+
 /// Where an agent's socket and state are, by the rules of the XDG Base Directory Specification 0.8.
 public struct AgentPlace: Sendable, Equatable {
     /// The socket of the control API, absolute.
@@ -10,13 +12,9 @@ public struct AgentPlace: Sendable, Equatable {
     /// - Parameter environment: The variables, such as `ProcessInfo.processInfo.environment`.
     /// - Returns: `nil` when there is neither a home nor a state directory.
     public init?(environment: [String: String]) {
-        func absolute(_ name: String) -> String? {
-            environment[name].flatMap { $0.hasPrefix("/") ? $0 : nil }
-        }
-        guard let state = absolute("XDG_STATE_HOME") ?? absolute("HOME").map({ $0 + "/.local/state" }) else {
-            return nil
-        }
-        self.init(stateDirectory: state + "/syncagent", runtimeDirectory: absolute("XDG_RUNTIME_DIR"))
+        let directories = BaseDirectories { environment[$0] }
+        guard let state = directories.state else { return nil }
+        self.init(stateDirectory: state + "/syncagent", runtimeDirectory: directories.runtime)
     }
 
     /// Takes directories; without a runtime directory the socket is in the state directory.

@@ -3,7 +3,6 @@ import Foundation
 import SyncControl
 import SyncModel
 import SyncSystem
-import Synchronization
 
 /// One request to the agent and its answer, over the Unix socket. libcurl's easy interface, on a thread of its own.
 struct Exchange: Sendable {
@@ -24,23 +23,16 @@ struct Exchange: Sendable {
         func receive(_ bytes: UnsafeRawBufferPointer, status: Int) -> Bool
     }
 
-    /// Set from anywhere, seen by the exchange within a second.
-    final class Cancellation: Sendable {
-        private let flag = Atomic<Bool>(false)
-        var isCancelled: Bool { flag.load(ordering: .relaxed) }
-        func cancel() { flag.store(true, ordering: .relaxed) }
-    }
-
     /// What libcurl's callbacks know. Lives on the exchange's thread.
     private final class Call {
         let easy: UnsafeMutableRawPointer
         let receiver: any Receiver
-        let cancellation: Cancellation
+        let cancellation: StopFlag
         private var socket: Int32 = -1
         /// Whose agent it is, where it is not this user's: it was told nothing.
         private(set) var stranger: uid_t?
 
-        init(easy: UnsafeMutableRawPointer, receiver: any Receiver, cancellation: Cancellation) {
+        init(easy: UnsafeMutableRawPointer, receiver: any Receiver, cancellation: StopFlag) {
             self.easy = easy
             self.receiver = receiver
             self.cancellation = cancellation
@@ -81,9 +73,10 @@ struct Exchange: Sendable {
 
     /// Runs the exchange on the calling thread, which waits.
     ///
+    /// - Parameter cancellation: Seen within a second.
     /// - Returns: The answer's status.
     /// - Throws: ``ControlError`` with code `unreachable`; `CancellationError`.
-    func perform(_ receiver: any Receiver, _ cancellation: Cancellation) throws -> Int {
+    func perform(_ receiver: any Receiver, _ cancellation: StopFlag) throws -> Int {
         guard Self.isReady, let easy = curl_easy_init() else {
             throw ControlError(.internal, "libcurl does not start.", exitStatus: .internalError)
         }
@@ -95,7 +88,7 @@ struct Exchange: Sendable {
         try configure(easy, call, headers)
 
         let code = withExtendedLifetime(call) { curl_easy_perform(easy) }
-        if cancellation.isCancelled { throw CancellationError() }
+        if cancellation.isSet { throw CancellationError() }
         if let stranger = call.stranger { throw foreign(stranger) }
         // The receiver ended it: what came is what it wanted.
         guard code == CURLE_OK || code == CURLE_WRITE_ERROR else { throw unreachable(code) }
@@ -164,7 +157,7 @@ struct Exchange: Sendable {
         codes.append(
             sa_curl_set_progress(easy) { context, _, _, _, _ in
                 guard let context else { return 1 }
-                return Call.of(context).cancellation.isCancelled ? 1 : 0
+                return Call.of(context).cancellation.isSet ? 1 : 0
             }
         )
         guard codes.allSatisfy({ $0 == CURLE_OK }) else {
@@ -224,23 +217,20 @@ extension Exchange {
     /// - Returns: The body of an answer that is no error.
     /// - Throws: ``ControlError``, the agent's own among them; `CancellationError`.
     func answer() async throws -> [UInt8] {
-        let cancellation = Cancellation()
-        return try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                Thread.detachNewThread {
-                    let collector = Collector()
-                    continuation.resume(
-                        with: Result {
-                            let status = try perform(collector, cancellation)
-                            guard status < 300 else { throw Self.error(status, collector.bytes) }
-                            return collector.bytes
-                        }
-                    )
-                }
+        do {
+            return try await onThread("agent call") { flag in
+                let collector = Collector()
+                let status = try perform(collector, flag)
+                guard status < 300 else { throw Self.error(status, collector.bytes) }
+                return collector.bytes
             }
-        } onCancel: {
-            cancellation.cancel()
+        } catch let error as ThreadError {
+            throw Self.failure(error)
         }
+    }
+
+    static func failure(_ error: ThreadError) -> ControlError {
+        ControlError(.failed, "\(error)", exitStatus: .unavailable)
     }
 
     /// What the agent says went wrong.

@@ -1,5 +1,5 @@
-import Foundation
 import SyncControl
+import SyncSystem
 
 /// The lines of a streamed answer. A slow reader makes the agent wait: only a bounded piece is held here.
 ///
@@ -12,23 +12,27 @@ final class LineStream: Sendable {
         var taker: CheckedContinuation<Void, Never>?
     }
 
-    private let state = Guarded(State())
-    private let cancellation = Exchange.Cancellation()
+    private let state = Monitor(State())
+    private let cancellation = StopFlag()
 
     /// Lines that wait here; beyond that libcurl stops reading.
     private static let capacity = 512
 
     /// Begins the exchange.
     init(_ exchange: Exchange) {
-        Thread.detachNewThread { [state, cancellation] in
-            let splitter = Splitter(state)
-            do {
-                let status = try exchange.perform(splitter, cancellation)
-                guard status < 300 else { throw Exchange.error(status, splitter.rest) }
-                Self.end(state, nil)
-            } catch {
-                Self.end(state, error)
+        do throws(ThreadError) {
+            try WorkerThread(name: "agent events") { [state, cancellation] in
+                let splitter = Splitter(state)
+                do {
+                    let status = try exchange.perform(splitter, cancellation)
+                    guard status < 300 else { throw Exchange.error(status, splitter.rest) }
+                    Self.end(state, nil)
+                } catch {
+                    Self.end(state, error)
+                }
             }
+        } catch {
+            Self.end(state, Exchange.failure(error))
         }
     }
 
@@ -61,11 +65,11 @@ final class LineStream: Sendable {
 
     /// Ends the exchange, soon.
     func cancel() {
-        cancellation.cancel()
+        cancellation.set()
         Self.end(state, CancellationError())
     }
 
-    private static func end(_ state: Guarded<State>, _ failure: (any Error)?) {
+    private static func end(_ state: Monitor<State>, _ failure: (any Error)?) {
         let taker = state.change { state in
             if !state.isEnded { state.failure = failure }
             state.isEnded = true
@@ -76,14 +80,14 @@ final class LineStream: Sendable {
 
     /// Cuts the body into lines, on the exchange's thread.
     private final class Splitter: Exchange.Receiver {
-        private let state: Guarded<State>
+        private let state: Monitor<State>
         /// What came after the last newline; for an error, its whole body.
         private(set) var rest: [UInt8] = []
 
         /// **Bytes** of the longest line there can be, and then some.
         private static let limit = 4 << 20
 
-        init(_ state: Guarded<State>) { self.state = state }
+        init(_ state: Monitor<State>) { self.state = state }
 
         func receive(_ bytes: UnsafeRawBufferPointer, status: Int) -> Bool {
             rest.append(contentsOf: bytes)
@@ -96,41 +100,13 @@ final class LineStream: Sendable {
         }
 
         private func put(_ lines: [String]) -> Bool {
-            let taker = state.wait(until: { $0.isEnded || $0.lines.count < LineStream.capacity }) { state in
+            let taker = state.wait { state -> CheckedContinuation<Void, Never>?? in
+                guard state.isEnded || state.lines.count < LineStream.capacity else { return nil }
                 state.lines.append(contentsOf: lines)
-                return state.taker.take()
+                return .some(state.taker.take())
             }
             taker?.resume()
             return !state.change(\.isEnded)
         }
-    }
-}
-
-/// A value behind a lock whose changes a thread can wait for.
-///
-/// The value is private, and every method that touches it holds the lock of the condition while it does; a `Mutex` has
-/// no condition to wait on.
-final class Guarded<Value: Sendable>: @unchecked Sendable {  // Safe: `condition` guards `value`.
-    private let condition = NSCondition()
-    private var value: Value
-
-    init(_ value: Value) { self.value = value }
-
-    /// Changes the value and wakes who waits for a change.
-    func change<R>(_ body: (inout Value) -> R) -> R {
-        condition.lock()
-        defer {
-            condition.broadcast()
-            condition.unlock()
-        }
-        return body(&value)
-    }
-
-    /// Waits until the value is as wanted, then changes it. Holds up the thread.
-    func wait<R>(until isReady: (Value) -> Bool, _ body: (inout Value) -> R) -> R {
-        condition.lock()
-        defer { condition.unlock() }
-        while !isReady(value) { condition.wait() }
-        return body(&value)
     }
 }

@@ -5,6 +5,7 @@ import SyncControl
 import SyncControlServer
 import SyncEngine
 import SyncModel
+import SyncSystem
 
 /// The process's entry: parses the command line, runs the verb, exits with its status.
 ///
@@ -51,6 +52,9 @@ private func exit(because error: any Error) -> Never {
     case let error as ControlError:
         Output().error(error.message)
         exit(error.exitStatus.rawValue)
+    case let error as ThreadError:
+        Output().error("\(error)")
+        exit(ExitStatus.ioError.rawValue)
     default:
         // Wrong arguments, and --help and --version, which end a parse by throwing.
         SyncagentCommand.exit(withError: error)

@@ -164,11 +164,9 @@ struct PublishCommand: AsyncParsableCommand {
                 atOnce: { output.clearProgress() },
                 {
                     try await display.whileRunning {
-                        try await BlockingCall.run { isCancelled in
-                            Result {
-                                try Publisher(options).run(isCancelled: isCancelled) { step in
-                                    display.report(ProgressSnapshot(step))
-                                }
+                        try await onThread("publish") { flag in
+                            try Publisher(options).run(isCancelled: { flag.isSet }) { step in
+                                display.report(ProgressSnapshot(step))
                             }
                         }
                     }

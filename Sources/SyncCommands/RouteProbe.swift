@@ -2,6 +2,7 @@ import Foundation
 import SyncEngine
 import SyncModel
 import SyncPlugins
+import SyncSystem
 import SyncTransfer
 import Synchronization
 
@@ -19,7 +20,7 @@ struct RouteProbe: Sendable {
     ///
     /// - Throws: ``CommandFailure`` with status 78; `CancellationError` when it is stopped.
     func run() async throws -> [PlannedRoute] {
-        try await BlockingCall.run { isCancelled in Result { try probe(isCancelled) } }
+        try await onThread("routes", cancellable: { flag in try probe { flag.isSet } })
     }
 
     private func probe(_ isCancelled: () -> Bool) throws -> [PlannedRoute] {

@@ -1,6 +1,6 @@
 import Dispatch
-import Foundation
 import SyncPlugins
+import SyncSystem
 import Synchronization
 
 /// Asks one condition, on a thread of its own, so that a condition that hangs holds up nobody.
@@ -24,11 +24,16 @@ final class ConditionProbe: Sendable {
             answer.give(.unknown(reason: "it still has not answered an earlier question"))
             return answer
         }
-        Thread.detachNewThread { [self] in
-            let state = Self.state(of: condition, in: context)
-            // Free before the answer is there: whoever has it may ask again.
+        do throws(ThreadError) {
+            try WorkerThread(name: "condition") { [self] in
+                let state = Self.state(of: condition, in: context)
+                // Free before the answer is there: whoever has it may ask again.
+                isBusy.withLock { $0 = false }
+                answer.give(state)
+            }
+        } catch {
             isBusy.withLock { $0 = false }
-            answer.give(state)
+            answer.give(.unknown(reason: "\(error)"))
         }
         return answer
     }

@@ -203,15 +203,15 @@ extension Agent: AgentControl {
         defer { answering[ObjectIdentifier(stop)] = nil }
         let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(1), stop: stop)
         let handle = try environment.engine(needs).get()
-        let result = await onThread { () -> Result<Int, EngineError> in
-            defer { handle.end() }
-            do throws(EngineError) {
-                return .success(try handle.engine.clear(found.destination, files: files))
-            } catch {
-                return .failure(error)
+        do throws(EngineError) {
+            _ = try await onEngineThread { () throws(EngineError) in
+                try handle.engine.clear(found.destination, files: files)
             }
+        } catch {
+            await end(handle)
+            throw ControlError(error)
         }
-        if case .failure(let error) = result { throw ControlError(error) }
+        await end(handle)
     }
 
     /// A person is here (S60).

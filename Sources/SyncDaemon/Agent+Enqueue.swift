@@ -3,6 +3,7 @@ import SyncEngine
 import SyncModel
 import SyncPlugins
 import SyncStore
+import SyncSystem
 
 extension Agent {
     package func enqueue(_ request: EnqueueRequest) async throws(ControlError) -> EnqueueReply {
@@ -17,29 +18,30 @@ extension Agent {
         needs.settings = request.settings
         needs.manifest = request.manifest
         let handle = try environment.engine(needs).get()
-        let checked = await onThread { () -> Result<PreparedRun, EngineError> in
-            do throws(EngineError) {
-                return .success(try handle.engine.prepare(options))
-            } catch {
-                return .failure(error)
-            }
-        }
         var reply: Result<EnqueueReply, ControlError>
-        switch checked {
-        case .failure where stopMode != nil:
-            reply = .failure(
-                ControlError(.stopping, "the agent is stopping; ask again", exitStatus: .unavailable)
-            )
-        case .failure(let error): reply = .failure(ControlError(error))
-        case .success(let prepared):
+        do throws(EngineError) {
+            let prepared = try await onEngineThread { () throws(EngineError) in
+                try handle.engine.prepare(options)
+            }
             await enter(prepared.session)
             reply = await record(prepared, request, handle)
             leave(prepared.session)
             if !prepared.warnings.isEmpty { reply = reply.map { warned($0, prepared.warnings) } }
+        } catch {
+            reply = .failure(
+                stopMode == nil
+                    ? ControlError(error)
+                    : ControlError(.stopping, "the agent is stopping; ask again", exitStatus: .unavailable)
+            )
         }
-        await onThread { handle.end() }
+        await end(handle)
         wake()
         return try reply.get()
+    }
+
+    /// Ends an engine, which may block; where there is no other thread, on this one.
+    func end(_ handle: EngineHandle) async {
+        if (try? await onThread("end", { handle.end() })) == nil { handle.end() }
     }
 
     private func record(

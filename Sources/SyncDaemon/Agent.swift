@@ -3,6 +3,7 @@ import SyncControl
 import SyncEngine
 import SyncModel
 import SyncStore
+import SyncSystem
 
 /// The process that works on runs nobody waits for: takes up what waits in the store, gives back what others have
 /// left, and goes on until it is stopped. It holds nothing that is not in the store (S7, S13): killed at any moment,
@@ -200,8 +201,11 @@ extension Agent {
             isWatched: { [board] in board.isFollowed(session) }
         )
         Task {
-            let end = await onThread { work.run() }
-            self.ended(job, end)
+            do throws(ThreadError) {
+                self.ended(job, try await onThread("run") { work.run() })
+            } catch {
+                self.ended(job, .notYet(reason: "error", error: "\(error)"))
+            }
         }
         guard run?.conditions != nil else { return }
         Task { await self.watch(job) }
@@ -212,8 +216,9 @@ extension Agent {
         while !job.isOver, (try? await environment.sleep(environment.lookInterval)) != nil, !job.isOver {
             guard let gate = job.gate else { continue }
             gate.holdRate()
-            let mayGoOn = await onThread { gate.look() }
-            if !mayGoOn { return job.stop.stop(.policy) }
+            // Without a thread it is looked at the next time.
+            let mayGoOn = try? await onThread("look") { gate.look() }
+            if mayGoOn == false { return job.stop.stop(.policy) }
         }
     }
 

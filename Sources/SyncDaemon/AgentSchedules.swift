@@ -1,4 +1,5 @@
 package import SyncControl
+package import SyncModel
 package import SyncSchedule
 
 /// The schedules that the agent's own clock fires: where neither systemd nor cron runs.

@@ -1,8 +1,18 @@
-import Foundation
+import SyncEngine
+import SyncModel
+import SyncSystem
 
-/// Runs work that blocks on a thread of its own: the concurrency pool has one thread for each core.
-func onThread<R: Sendable>(_ work: @escaping @Sendable () -> R) async -> R {
-    await withCheckedContinuation { continuation in
-        Thread.detachNewThread { continuation.resume(returning: work()) }
+/// Runs work of the engine, which blocks, on a thread of its own.
+func onEngineThread<R: Sendable>(
+    _ work: @escaping @Sendable () throws(EngineError) -> R
+) async throws(EngineError) -> R {
+    let result: Result<R, EngineError>
+    do throws(ThreadError) {
+        result = try await onThread("engine") {
+            do throws(EngineError) { return .success(try work()) } catch { return .failure(error) }
+        }
+    } catch {
+        throw EngineError(.ioError, "\(error)")
     }
+    return try result.get()
 }

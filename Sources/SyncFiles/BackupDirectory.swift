@@ -8,17 +8,15 @@ package import SyncSystem
 package final class BackupDirectory: Sendable {
     /// As the user gave it, absolute.
     package let path: String
-    private let root: Int32
+    private let root: Descriptor
 
     /// Most backups of one name.
     private static let limit = 9_999
 
-    private init(path: String, root: Int32) {
+    private init(path: String, root: consuming Descriptor) {
         self.path = path
         self.root = root
     }
-
-    deinit { close(root) }
 
     /// Opens the directory, making it when it is missing.
     ///
@@ -29,14 +27,10 @@ package final class BackupDirectory: Sendable {
     {
         let step = "use as --backup-dir"
         try makeDirectories(path)
-        let root = sa_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0)
-        guard root >= 0, let found = status(root), let there = status(destination.root) else {
-            let error = FileError.last(step, path)
-            if root >= 0 { close(root) }
-            throw error
-        }
-        let result = BackupDirectory(path: path, root: root)
-        if isInside(root, there) || isInside(destination.root, found) {
+        guard let root = openDirectory(path), let found = status(root.raw),
+            let there = status(destination.root)
+        else { throw .last(step, path) }
+        if isInside(root.raw, there) || isInside(destination.root, found) {
             throw FileError(
                 step: step,
                 path: path,
@@ -52,26 +46,7 @@ package final class BackupDirectory: Sendable {
                 remark: "it is on another file system than the destination; choose one beside it"
             )
         }
-        return result
-    }
-
-    /// Whether `directory` is `ancestor`, or below it.
-    private static func isInside(_ directory: Int32, _ ancestor: FileStatus) -> Bool {
-        var current = dup(directory)
-        while current >= 0, let here = status(current) {
-            let isSame = here.device == ancestor.device && here.inode == ancestor.inode
-            let above = isSame ? -1 : sa_openat(current, "..", O_RDONLY | O_DIRECTORY, 0)
-            close(current)
-            if isSame { return true }
-            // The root is its own parent.
-            guard above >= 0, let next = status(above), (next.device, next.inode) != (here.device, here.inode)
-            else {
-                if above >= 0 { close(above) }
-                return false
-            }
-            current = above
-        }
-        return false
+        return BackupDirectory(path: path, root: root)
     }
 
     /// Keeps files, for one thread.
@@ -81,7 +56,7 @@ package final class BackupDirectory: Sendable {
 
         package init(_ backup: BackupDirectory) {
             self.backup = backup
-            directories = Directories(below: backup.root)
+            directories = Directories(below: backup.root.raw)
         }
 
         /// Keeps what stands at a path, by a second link to it where the file system has such, so that the path is never
@@ -105,11 +80,9 @@ package final class BackupDirectory: Sendable {
             case .failure(let code): throw FileError(step: "back up", path: shown, code: code.errno)
             }
             guard found.kind != .directory else { return }
-            let slash = path.lastIndex(of: 0x2F) ?? path.startIndex
-            let parent = UnsafeBufferPointer(rebasing: path[..<slash])
             let above: Int32
             do throws(FileError) {
-                guard let opened = try directories.descriptor(parent, create: true) else { return }
+                guard let opened = try directories.descriptor(path.parentPath, create: true) else { return }
                 above = opened
             } catch {
                 let place = "\(shown) below \(backup.path)"
@@ -144,9 +117,9 @@ package final class BackupDirectory: Sendable {
             if linkat(directory, name, above, target, 0) == 0 { return 0 }
             switch sa_errno() {
             case EEXIST:
-                guard case .success(let there?) = status(above, target), there.inode == found.inode,
-                    there.device == found.device
-                else { return EEXIST }
+                guard case .success(let there?) = status(above, target), there.isSameFile(as: found) else {
+                    return EEXIST
+                }
                 return 0
             case EPERM, EOPNOTSUPP, EMLINK, ENOSYS:
                 return sa_rename_to_free(directory, name, above, target) == 0 ? 0 : sa_errno()

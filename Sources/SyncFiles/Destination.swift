@@ -9,26 +9,29 @@ package final class Destination: Sendable {
     /// As the user gave it, absolute.
     package let path: String
     /// The directory itself.
-    package let root: Int32
-    /// `.syncagent`.
+    package var root: Int32 { rootDirectory.raw }
+    /// `.syncagent`; -1 where it is not open.
     package let state: Int32
+    private let rootDirectory: Descriptor
+    private let stateDirectory: SharedDescriptor?
     /// Which directory this is, whatever its name is later.
     package let device: UInt64
     package let inode: UInt64
 
     package static let stateName = ".syncagent"
 
-    private init(path: String, root: Int32, state: Int32, status: FileStatus) {
+    private init(
+        path: String,
+        root: consuming Descriptor,
+        state: consuming Descriptor?,
+        status: FileStatus
+    ) {
         self.path = path
-        self.root = root
-        self.state = state
+        rootDirectory = root
+        stateDirectory = SharedDescriptor(state)
+        self.state = stateDirectory?.raw ?? -1
         device = status.device
         inode = status.inode
-    }
-
-    deinit {
-        if state >= 0 { close(state) }
-        close(root)
     }
 
     /// Opens a destination, making it and its state directory when asked.
@@ -44,26 +47,33 @@ package final class Destination: Sendable {
         usesState: Bool = true
     ) throws(FileError) -> Destination {
         if create { try makeDirectories(path) }
-        let root = sa_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0)
-        guard root >= 0 else { throw .last("open the destination", path) }
-        var state: Int32 = -1
+        guard let root = openDirectory(path), let status = SyncSystem.status(root.raw) else {
+            throw .last("open the destination", path)
+        }
+        guard usesState, let state = try openState(below: root.raw, path, create: create) else {
+            return Destination(path: path, root: root, state: nil, status: status)
+        }
+        if create, mkdirat(state.raw, "staging", 0o700) != 0, sa_errno() != EEXIST {
+            throw .last("create", "\(path)/\(stateName)/staging")
+        }
+        return Destination(path: path, root: root, state: state, status: status)
+    }
+
+    private static func openState(
+        below root: Int32,
+        _ path: String,
+        create: Bool
+    ) throws(FileError) -> Descriptor? {
         do throws(FileError) {
-            guard let status = SyncSystem.status(root) else { throw .last("look at the destination", path) }
-            guard usesState else { return Destination(path: path, root: root, state: -1, status: status) }
-            if create, mkdirat(root, stateName, 0o700) != 0, sa_errno() != EEXIST {
-                throw .last("create", path + "/" + stateName)
-            }
-            state = sa_openat(root, stateName, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
-            if state < 0, create || sa_errno() != ENOENT { throw .last("open", path + "/" + stateName) }
-            if state >= 0 { try checkPrivate(state, shown: path + "/" + stateName) }
-            if create, mkdirat(state, "staging", 0o700) != 0, sa_errno() != EEXIST {
-                throw .last("create", path + "/" + stateName + "/staging")
-            }
-            return Destination(path: path, root: root, state: state, status: status)
+            return try openPrivateDirectory(
+                stateName,
+                in: root,
+                create: create,
+                shown: "\(path)/\(stateName)"
+            )
         } catch {
-            if state >= 0 { close(state) }
-            close(root)
-            throw error
+            if create || error.code != ENOENT { throw error }
+            return nil
         }
     }
 
@@ -107,7 +117,7 @@ package final class Destination: Sendable {
         guard state >= 0, let own = SyncSystem.status(state),
             case .success(let found?) = SyncSystem.status(root, Self.stateName.uppercased())
         else { return false }
-        return found.device == own.device && found.inode == own.inode
+        return found.isSameFile(as: own)
     }
 
     /// Free **bytes** for this user, and free inodes (`nil` where the filesystem has no fixed number).

@@ -74,6 +74,38 @@ package final class Directories {
         return found
     }
 
+    /// Calls `body` with the directory that a path is in and the path's last name. Nothing is copied.
+    ///
+    /// - Parameters:
+    ///   - path: As for ``descriptor(_:create:)``; a NUL follows it, as in the tables' arenas, so its tail is a C string.
+    ///   - create: Whether to make directories that are missing.
+    /// - Returns: `nil` when the directory does not exist and is not to be made.
+    /// - Throws: As ``descriptor(_:create:)``, and what `body` throws.
+    @inlinable
+    package func withLeaf<R: ~Copyable>(
+        of path: UnsafeBufferPointer<UInt8>,
+        create: Bool = false,
+        _ body: (_ directory: Int32, _ leaf: UnsafePointer<CChar>) throws(FileError) -> R
+    ) throws(FileError) -> R? {
+        let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
+        let parent = UnsafeBufferPointer(rebasing: path[..<Swift.max(0, name - 1)])
+        guard let base = path.baseAddress, let directory = try descriptor(parent, create: create) else {
+            return nil
+        }
+        return try body(directory, UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self))
+    }
+
+    /// The same for a path without a NUL.
+    package func withLeaf<R>(
+        of path: [UInt8],
+        create: Bool = false,
+        _ body: (_ directory: Int32, _ leaf: UnsafePointer<CChar>) throws(FileError) -> R
+    ) throws(FileError) -> R? {
+        try (path + [0]).withUnsafeBufferPointer { bytes throws(FileError) in
+            try withLeaf(of: UnsafeBufferPointer(rebasing: bytes.dropLast()), create: create, body)
+        }
+    }
+
     private func isBelowMissing(_ path: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let missing, path.count >= missing.count, path.starts(with: missing) else { return false }
         return path.count == missing.count || path[missing.count] == 0x2F
@@ -123,27 +155,7 @@ package final class Directories {
     }
 
     private func openBeneath(_ path: [UInt8]) -> Int32 {
-        #if os(Linux)
-            let descriptor = Self.withCString(path) { sa_openat_beneath(root, $0, O_RDONLY | O_DIRECTORY, 0) }
-            if descriptor >= 0 || (sa_errno() != ENOSYS && sa_errno() != EPERM) { return descriptor }
-        #endif
-        return openStepwise(path)
-    }
-
-    /// The way without openat2(2): each component opened below the one before, links refused.
-    private func openStepwise(_ path: [UInt8]) -> Int32 {
-        var current = root
-        for component in path.split(separator: 0x2F) {
-            let next = Self.withCString(Array(component)) {
-                sa_openat(current, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
-            }
-            let code = sa_errno()
-            if current != root { close(current) }
-            sa_set_errno(code)
-            if next < 0 { return -1 }
-            current = next
-        }
-        return current
+        Self.withCString(path) { SyncSystem.openBeneath(root, $0, O_RDONLY | O_DIRECTORY) }
     }
 
     private static func withCString<R>(_ bytes: [UInt8], _ body: (UnsafePointer<CChar>) -> R) -> R {
@@ -175,4 +187,10 @@ package final class Directories {
         default: return .last(step, text)
         }
     }
+}
+
+extension UnsafeBufferPointer<UInt8> {
+    /// The directory that this path is in, a part of the same bytes; empty where the path has one name.
+    @inlinable
+    package var parentPath: Self { UnsafeBufferPointer(rebasing: self[..<(lastIndex(of: 0x2F) ?? 0)]) }
 }

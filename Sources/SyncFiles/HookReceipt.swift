@@ -34,13 +34,19 @@ package struct HookReceipt: Sendable, Equatable {
     }
 
     /// Opens the directory of receipts.
-    private static func open(in destination: Destination) throws(FileError) -> Descriptor {
-        let path = "\(destination.path)/\(Destination.stateName)/receipts"
-        let raw = sa_openat(destination.state, "receipts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
-        guard raw >= 0 else { throw .last("open", path) }
-        let directory = Descriptor(owning: raw)
-        try checkPrivate(raw, shown: path)
-        return directory
+    private static func open(in destination: Destination, create: Bool = false) throws(FileError)
+        -> Descriptor
+    {
+        try openPrivateDirectory(
+            "receipts",
+            in: destination.state,
+            create: create,
+            shown: path(in: destination)
+        )
+    }
+
+    private static func path(in destination: Destination) -> String {
+        "\(destination.path)/\(Destination.stateName)/receipts"
     }
 
     /// Leaves it, durably. open(2) with `O_EXCL`: of two at the same time one makes it.
@@ -48,11 +54,8 @@ package struct HookReceipt: Sendable, Equatable {
     /// - Returns: Whether this call made it.
     /// - Throws: ``FileError``.
     package func leave(in destination: Destination) throws(FileError) -> Bool {
-        let path = "\(destination.path)/\(Destination.stateName)/receipts"
-        if mkdirat(destination.state, "receipts", 0o700) != 0, sa_errno() != EEXIST {
-            throw .last("create", path)
-        }
-        let directory = try Self.open(in: destination)
+        let path = Self.path(in: destination)
+        let directory = try Self.open(in: destination, create: true)
         let file = sa_openat(directory.raw, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
         guard file >= 0 else {
             if sa_errno() == EEXIST { return false }

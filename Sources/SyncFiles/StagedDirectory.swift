@@ -28,7 +28,7 @@ extension Staging {
         static let nameLength = 20
 
         /// Calls `body` with `dir-<key>` as a C string on the stack.
-        func withName<R>(_ body: (UnsafePointer<CChar>) -> R) -> R {
+        func withName<R: ~Copyable>(_ body: (UnsafePointer<CChar>) -> R) -> R {
             withUnsafeTemporaryAllocation(of: CChar.self, capacity: Self.nameLength + 1) {
                 var end = 0
                 for letter in Self.prefix.utf8 {
@@ -59,20 +59,13 @@ extension Staging {
         executable: Bool
     ) throws(FileError) -> FileStatus {
         let opened = try open(target, make: true)
-        let raw = make(leaf, in: opened) {
-            sa_openat(opened.raw, leaf, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, executable ? 0o777 : 0o666)
+        guard let made = Self.create(leaf, in: opened.raw, executable: executable) else {
+            throw .last("create", shown(leaf, target))
         }
-        guard raw >= 0 else { throw .last("create", shown(leaf, target)) }
-        var code: Int32 = 0
-        if !bytes.isEmpty { code = writeAll(raw, bytes, at: 0) }
-        let found = code == 0 ? status(raw) : nil
-        if code == 0, found == nil { code = sa_errno() }
-        if close(raw) != 0, code == 0 { code = sa_errno() }
-        guard code == 0, let found else {
+        do throws(FileSystemCode) { return try Self.fill(made, with: bytes) } catch {
             _ = unlinkat(opened.raw, leaf, 0)
-            throw FileError(step: "write", path: shown(leaf, target), code: code)
+            throw FileError(step: "write", path: shown(leaf, target), code: error.errno)
         }
-        return found
     }
 
     /// Makes a symbolic link in a directory under construction.
@@ -82,27 +75,14 @@ extension Staging {
         in target: Directory
     ) throws(FileError) -> FileStatus {
         let opened = try open(target, make: true)
-        guard make(leaf, in: opened, with: { symlinkat(text, opened.raw, leaf) }) == 0 else {
-            throw .last("create link", shown(leaf, target))
-        }
+        let code = Self.makeLink(to: text, as: leaf, in: opened.raw)
+        guard code == 0 else { throw FileError(step: "create link", path: shown(leaf, target), code: code) }
         switch status(opened.raw, leaf) {
         case .success(let found?): return found
         case .success(nil): throw FileError(step: "find again", path: shown(leaf, target), code: ENOENT)
         case .failure(let error):
             throw FileError(step: "look at", path: shown(leaf, target), code: error.errno)
         }
-    }
-
-    /// Makes an entry, instead of one that is in the way.
-    private func make(
-        _ leaf: UnsafePointer<CChar>,
-        in opened: UnderWay.Opened,
-        with call: () -> Int32
-    ) -> Int32 {
-        let result = call()
-        guard result < 0, sa_errno() == EEXIST else { return result }
-        _ = unlinkat(opened.raw, leaf, 0)
-        return call()
     }
 
     /// Moves a directory to its place, unless a directory with something in it stands there already.
@@ -128,7 +108,7 @@ extension Staging {
             let text = UnsafePointer(buffer.baseAddress.unsafelyUnwrapped)
             guard target.withName({ sa_rename(directory, $0, parent, text) }) == 0 else { return sa_errno() }
             if case .success(let found?) = status(parent, text), found.kind == .directory,
-                UnderWay.Identity(found) == filled
+                found.isSameFile(as: filled)
             {
                 underWay.forget(target)
                 return 0
@@ -167,7 +147,7 @@ extension Staging {
         _ = target.withName { unlinkat(directory, $0, AT_REMOVEDIR) }
     }
 
-    private func open(_ target: Directory, make: Bool) throws(FileError) -> UnderWay.Opened {
+    private func open(_ target: Directory, make: Bool) throws(FileError) -> SharedDescriptor {
         try underWay.open(target, in: directory, make: make, shown: path)
     }
 
@@ -182,26 +162,9 @@ extension Staging {
 /// So a directory is opened when it is made and worked on by descriptor from then on; where it has to be opened again,
 /// it must be the same one.
 final class UnderWay: Sendable {
-    struct Identity: Equatable {
-        private let device: UInt64
-        private let inode: UInt64
-
-        init(_ status: FileStatus) {
-            device = status.device
-            inode = status.inode
-        }
-    }
-
-    /// One that is open as long as somebody has it.
-    final class Opened: Sendable {
-        let raw: Int32
-        init(_ raw: Int32) { self.raw = raw }
-        deinit { close(raw) }
-    }
-
     private struct State {
-        var identities: [Staging.Directory: Identity] = [:]
-        var open: [Staging.Directory: Opened] = [:]
+        var identities: [Staging.Directory: FileStatus] = [:]
+        var open: [Staging.Directory: SharedDescriptor] = [:]
         var order: [Staging.Directory] = []
     }
 
@@ -209,7 +172,7 @@ final class UnderWay: Sendable {
     private static let capacity = 64
     private let state = Mutex(State())
 
-    func identity(of target: Staging.Directory) -> Identity? { state.withLock { $0.identities[target] } }
+    func identity(of target: Staging.Directory) -> FileStatus? { state.withLock { $0.identities[target] } }
 
     /// A directory by descriptor.
     ///
@@ -223,7 +186,7 @@ final class UnderWay: Sendable {
         in parent: Int32,
         make: Bool,
         shown: String
-    ) throws(FileError) -> Opened {
+    ) throws(FileError) -> SharedDescriptor {
         try state.withLock { (state) throws(FileError) in
             if let known = state.open[target] { return known }
             let known = state.identities[target]
@@ -233,12 +196,13 @@ final class UnderWay: Sendable {
                 }
                 try Self.make(target, in: parent, shown: shown)
             }
-            let raw = target.withName { sa_openat(parent, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0) }
-            guard raw >= 0 || [ENOENT, ENOTDIR, ELOOP].contains(sa_errno()) else {
+            let opened = SharedDescriptor(
+                target.withName { openDirectory($0, in: parent, O_NOFOLLOW) }
+            )
+            guard opened != nil || [ENOENT, ENOTDIR, ELOOP].contains(sa_errno()) else {
                 throw .last("open", "\(shown)/\(target.name)")
             }
-            let opened = raw >= 0 ? Opened(raw) : nil
-            guard let opened, let found = status(opened.raw).map(Identity.init), known ?? found == found
+            guard let opened, let found = status(opened.raw), known?.isSameFile(as: found) ?? true
             else {
                 throw FileError(
                     step: "open",
@@ -317,7 +281,6 @@ extension Staging {
     }
 
     private func open(_ target: Directory) -> Descriptor? {
-        let raw = target.withName { sa_openat(directory, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0) }
-        return raw < 0 ? nil : Descriptor(owning: raw)
+        target.withName { openDirectory($0, in: directory, O_NOFOLLOW) }
     }
 }

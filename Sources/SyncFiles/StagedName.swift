@@ -43,7 +43,7 @@ package struct StagedName: Hashable, Sendable {
     private var suffix: String { isBegun ? Self.begun : isPart ? Self.part : "" }
 
     /// Calls `body` with the name as a C string, built on the stack.
-    package func withCString<R>(_ body: (UnsafePointer<CChar>) -> R) -> R {
+    package func withCString<R: ~Copyable>(_ body: (UnsafePointer<CChar>) -> R) -> R {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 96) { buffer in
             var end = 64
             digest.writeHex { buffer[$0] = CChar(bitPattern: $1) }

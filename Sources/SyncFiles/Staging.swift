@@ -10,9 +10,10 @@ import Synchronization
 /// its own, since two threads that create files in one directory wait for each other.
 package final class Staging: Sendable {
     /// `.syncagent/staging`.
-    let directory: Int32
+    var directory: Int32 { own.raw }
+    private let own: Descriptor
     /// `.syncagent/staging/<lane>`.
-    private let lanes: [Int32]
+    private let lanes: [SharedDescriptor]
     let path: String
     private static let mostLanes = 1024
     /// The largest serial number in use.
@@ -23,48 +24,25 @@ package final class Staging: Sendable {
     /// Opens the staging directory with one lane a worker, and one more for parts of large files.
     package init(_ destination: Destination, lanes count: Int) throws(FileError) {
         path = "\(destination.path)/.syncagent/staging"
-        directory = sa_openat(destination.state, "staging", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
-        guard directory >= 0 else { throw .last("open", path) }
-        do throws(FileError) { try checkPrivate(directory, shown: path) } catch {
-            close(directory)
-            throw error
-        }
-        var opened: [Int32] = []
+        own = try openPrivateDirectory("staging", in: destination.state, create: false, shown: path)
+        let directory = own.raw
+        var opened: [SharedDescriptor] = []
         // Lanes that a run with more workers left are looked after, too.
         let existing = directoryEntries(directory).compactMap { Int($0) }.filter {
             (0..<Self.mostLanes).contains($0)
         }
         for lane in 0..<max(1, count, (existing.max() ?? 0) + 1) {
-            do throws(FileError) {
-                opened.append(try Self.lane("\(lane)", in: directory, path: path))
-            } catch {
-                opened.forEach { close($0) }
-                close(directory)
-                throw error
-            }
+            let shown = "\(path)/\(lane)"
+            opened.append(
+                SharedDescriptor(
+                    try openPrivateDirectory("\(lane)", in: directory, create: true, shown: shown)
+                )
+            )
         }
         lanes = opened
         // Names of left-overs are taken: one may be on its way to its place while another file is made.
-        let taken = opened.flatMap(directoryEntries).compactMap { StagedName(parsing: $0)?.serial }
+        let taken = opened.flatMap { directoryEntries($0.raw) }.compactMap { StagedName(parsing: $0)?.serial }
         lastSerial.store(taken.max() ?? 0, ordering: .relaxed)
-    }
-
-    deinit {
-        lanes.forEach { close($0) }
-        close(directory)
-    }
-
-    private static func lane(_ name: String, in directory: Int32, path: String) throws(FileError) -> Int32 {
-        if mkdirat(directory, name, 0o700) != 0, sa_errno() != EEXIST {
-            throw .last("create", "\(path)/\(name)")
-        }
-        let raw = sa_openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
-        guard raw >= 0 else { throw .last("open", "\(path)/\(name)") }
-        do throws(FileError) { try checkPrivate(raw, shown: "\(path)/\(name)") } catch {
-            close(raw)
-            throw error
-        }
-        return raw
     }
 
     /// A staged file: which lane, and its name there.
@@ -92,7 +70,7 @@ package final class Staging: Sendable {
     }
 
     /// The descriptor of a lane's directory.
-    package func descriptor(lane: Int) -> Int32 { lanes[lane % lanes.count] }
+    package func descriptor(lane: Int) -> Int32 { lanes[lane % lanes.count].raw }
 
     /// Creates `file` with all of `bytes`, which the caller has verified.
     ///
@@ -104,16 +82,24 @@ package final class Staging: Sendable {
         to file: File,
         executable: Bool
     ) throws(FileError) -> FileStatus {
-        let raw = create(file, executable: executable)
-        guard raw >= 0 else { throw .last("create", shown(file)) }
-        var code: Int32 = 0
-        if !bytes.isEmpty { code = writeAll(raw, bytes, at: 0) }
-        let found = code == 0 ? SyncSystem.status(raw) : nil
-        if code == 0, found == nil { code = sa_errno() }
-        if close(raw) != 0, code == 0 { code = sa_errno() }
-        guard code == 0, let found else {
+        guard let made = create(file, executable: executable) else { throw .last("create", shown(file)) }
+        do throws(FileSystemCode) { return try Self.fill(made, with: bytes) } catch {
             remove(file)
-            throw FileError(step: "write", path: shown(file), code: code)
+            throw FileError(step: "write", path: shown(file), code: error.errno)
+        }
+    }
+
+    /// Writes the bytes of a new file and closes it.
+    ///
+    /// - Returns: What the file system says of it.
+    static func fill(
+        _ file: consuming Descriptor,
+        with bytes: UnsafeRawBufferPointer
+    ) throws(FileSystemCode) -> FileStatus {
+        let code = bytes.isEmpty ? 0 : writeAll(file.raw, bytes, at: 0)
+        guard code == 0 else { throw FileSystemCode(errno: code) }
+        guard let found = SyncSystem.status(file.raw), file.close() == 0 else {
+            throw FileSystemCode(errno: sa_errno())
         }
         return found
     }
@@ -128,27 +114,34 @@ package final class Staging: Sendable {
         }
     }
 
-    /// Creates `file`, empty, for writing; -1 with errno set when that fails. A left-over is replaced.
-    package func create(_ file: File, executable: Bool) -> Int32 {
+    /// Creates `file`, empty, for writing; `nil` with errno set when that fails. A left-over is replaced.
+    package func create(_ file: File, executable: Bool) -> Descriptor? {
+        file.name.withCString { Self.create($0, in: descriptor(lane: file.lane), executable: executable) }
+    }
+
+    static func create(_ name: UnsafePointer<CChar>, in directory: Int32, executable: Bool) -> Descriptor? {
+        let flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW
         let mode: mode_t = executable ? 0o777 : 0o666
-        return file.name.withCString { name in
-            let flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW
-            let raw = sa_openat(descriptor(lane: file.lane), name, flags, mode)
-            guard raw < 0, sa_errno() == EEXIST else { return raw }
-            _ = unlinkat(descriptor(lane: file.lane), name, 0)
-            return sa_openat(descriptor(lane: file.lane), name, flags, mode)
-        }
+        let raw = sa_openat(directory, name, flags, mode)
+        guard raw < 0, sa_errno() == EEXIST else { return Descriptor(opened: raw) }
+        _ = unlinkat(directory, name, 0)
+        return Descriptor(opened: sa_openat(directory, name, flags, mode))
     }
 
     /// Makes a symbolic link under a staged name.
     package func link(to target: String, as file: File) throws(FileError) {
-        let code: Int32 = file.name.withCString { name in
-            if symlinkat(target, descriptor(lane: file.lane), name) == 0 { return 0 }
-            guard sa_errno() == EEXIST else { return sa_errno() }
-            _ = unlinkat(descriptor(lane: file.lane), name, 0)
-            return symlinkat(target, descriptor(lane: file.lane), name) == 0 ? 0 : sa_errno()
+        let code = file.name.withCString {
+            Self.makeLink(to: target, as: $0, in: descriptor(lane: file.lane))
         }
         guard code == 0 else { throw FileError(step: "create link", path: shown(file), code: code) }
+    }
+
+    /// Makes a symbolic link, instead of what is in the way; gives errno, 0 for success.
+    static func makeLink(to target: String, as name: UnsafePointer<CChar>, in directory: Int32) -> Int32 {
+        if symlinkat(target, directory, name) == 0 { return 0 }
+        guard sa_errno() == EEXIST else { return sa_errno() }
+        _ = unlinkat(directory, name, 0)
+        return symlinkat(target, directory, name) == 0 ? 0 : sa_errno()
     }
 
     /// Opens a staged file for reading and writing; `nil` when it is not there, or is not one of ours alone: a link,
@@ -172,7 +165,7 @@ package final class Staging: Sendable {
     /// Every file in every lane, with its name read back; what has no such name is removed.
     package func leftovers() -> [(file: File, size: UInt64)] {
         var found: [(File, UInt64)] = []
-        for (lane, descriptor) in lanes.enumerated() {
+        for (lane, descriptor) in lanes.map(\.raw).enumerated() {
             for entry in directoryEntries(descriptor) {
                 guard let name = StagedName(parsing: entry),
                     case .success(let known) = SyncSystem.status(descriptor, entry),

@@ -1,5 +1,6 @@
 import CPosix
 import SyncPlugins
+import SyncSystem
 
 /// Stays with one program until it, its group and its output have ended.
 struct ProcessWatch: ~Copyable {
@@ -17,7 +18,7 @@ struct ProcessWatch: ~Copyable {
     private static let groupTick = Duration.milliseconds(10)
 
     init(
-        child: consuming ChildProcess,
+        child: ChildProcess,
         supervision: Supervision,
         capture: OutputCapture,
         isStopped: @escaping @Sendable () -> Bool
@@ -51,12 +52,12 @@ struct ProcessWatch: ~Copyable {
 
     /// Waits until there is output or an end, or `time` has passed, and takes the output.
     private mutating func wait(for time: Duration) {
-        let isFast = end != nil || child.ended < 0
+        let isFast = end != nil || child.program.ended < 0
         let most = max(.zero, min(time, isFast ? Self.groupTick : Self.tick))
         // poll(2) ignores an entry with a negative descriptor.
         var entries = [
             pollfd(fd: outputIsOpen ? child.output : -1, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: end == nil ? child.ended : -1, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: end == nil ? child.program.ended : -1, events: Int16(POLLIN), revents: 0),
         ]
         // One more, because milliseconds are rounded down.
         let milliseconds = Int32(clamping: most.milliseconds + (most > .zero ? 1 : 0))
@@ -64,21 +65,23 @@ struct ProcessWatch: ~Copyable {
     }
 
     private mutating func takeEnd(at now: Duration) {
-        if end == nil, let taken = child.reap() {
-            end = taken
+        if end == nil, let taken = child.program.reap() {
+            end =
+                switch taken {
+                case .exited(let status): .exited(status)
+                case .signalled(let number): .signalled(number)
+                case .unknown: .notStarted("Another part of this process took the program's exit status.")
+                }
             supervision.leaderEnded(at: now)
         }
-        if end != nil, !groupIsEmpty { groupIsEmpty = child.groupIsEmpty }
+        if end != nil, !groupIsEmpty { groupIsEmpty = child.program.groupIsEmpty }
     }
 
     private func perform(_ action: Supervision.Action) {
         guard !groupIsEmpty else { return }
         switch action {
-        case .terminate:
-            child.signalGroup(SIGTERM)
-            // A stopped process takes SIGTERM only when it continues.
-            child.signalGroup(SIGCONT)
-        case .kill: child.signalGroup(SIGKILL)
+        case .terminate: child.program.signalGroup(SIGTERM)
+        case .kill: child.program.signalGroup(SIGKILL)
         case .none, .giveUp: break
         }
     }

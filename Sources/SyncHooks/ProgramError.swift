@@ -1,6 +1,7 @@
 import CPosix
 import SyncModel
 import SyncPlugins
+package import SyncSystem
 
 /// Why a program cannot be a hook, or could not be started.
 package struct ProgramError: Error, Sendable, Equatable {
@@ -30,6 +31,12 @@ package struct ProgramError: Error, Sendable, Equatable {
     /// One sentence of what happened and, where there is something, what to do.
     package let message: String
 
+    package init(code: Code, subject: String, message: String) {
+        self.code = code
+        self.subject = subject
+        self.message = message
+    }
+
     /// What the system said about a step with `subject`.
     package static func system(_ step: String, _ subject: String, _ number: Int32) -> ProgramError {
         let code: Code =
@@ -48,8 +55,17 @@ package struct ProgramError: Error, Sendable, Equatable {
         return ProgramError(
             code: code,
             subject: subject,
-            message: "Cannot \(step) '\(escaped(subject))': \(String(cString: strerror(number))).\(hint)"
+            message: "Cannot \(step) '\(escaped(subject))': \(errorText(number)).\(hint)"
         )
+    }
+
+    /// What kept a program from being started.
+    package init(_ error: FileError) {
+        if let remark = error.remark {
+            self.init(code: .unusable, subject: error.path, message: remark)
+        } else {
+            self = .system(error.step, error.path, error.code)
+        }
     }
 
     /// The same as the outcome of a hook that never ran.

@@ -1,4 +1,5 @@
 package import SyncPlugins
+import SyncSystem
 
 /// Runs a program when a group is complete.
 ///
@@ -61,12 +62,5 @@ package struct ProgramHook: GroupHook {
         } catch {
             return error.outcome
         }
-    }
-}
-
-extension Duration {
-    /// Whole **milliseconds**, rounded down.
-    var milliseconds: Int64 {
-        components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000
     }
 }

@@ -1,6 +1,6 @@
+import SyncModel
+
 /// Reads RFC 3339 in UTC, `2026-11-20T02:00:00.000Z`, as events have it; the fraction may be missing.
-///
-/// Date to days after H. Hinnant, "chrono-Compatible Low-Level Date Algorithms" (`days_from_civil`).
 ///
 /// - Returns: **Milliseconds** since 1970; `nil` for any other text.
 func parseTimestamp(_ text: String) -> Int64? {
@@ -22,15 +22,6 @@ func parseTimestamp(_ text: String) -> Int64? {
         let fraction = bytes.count == 24 ? number(20..<23) : 0,
         (1...12).contains(month), (1...31).contains(day), hour < 24, minute < 60, second < 61
     else { return nil }
-    let days = civilDays(year: year, month: month, day: day)
+    let days = CivilDay(year: year, month: month, day: day).number
     return ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1_000 + fraction
-}
-
-/// Days from 1970-01-01 to a date of the Gregorian calendar.
-func civilDays(year: Int64, month: Int64, day: Int64) -> Int64 {
-    let shifted = month <= 2 ? year - 1 : year
-    let era = (shifted >= 0 ? shifted : shifted - 399) / 400
-    let yearOfEra = shifted - era * 400
-    let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
-    return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
 }

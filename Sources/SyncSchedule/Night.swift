@@ -1,3 +1,5 @@
+package import SyncModel
+
 /// One occurrence of a schedule. Instants are **milliseconds** since 1970.
 package struct Night: Sendable, Equatable {
     /// The day on which it begins, by the clock on the wall: what makes it the same night, whatever clocks do.

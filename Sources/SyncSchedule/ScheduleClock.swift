@@ -1,3 +1,5 @@
+package import SyncModel
+
 /// Finds out what is due: nights of one schedule on the clock of one machine. Pure.
 package struct ScheduleClock: Sendable {
     package let timing: ScheduleTiming

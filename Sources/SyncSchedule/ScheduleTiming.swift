@@ -1,3 +1,5 @@
+package import SyncModel
+
 /// When a schedule wants to run, as a person says it.
 package struct ScheduleTiming: Sendable, Equatable {
     /// **Minutes** after midnight, 0...1439: when the night begins.

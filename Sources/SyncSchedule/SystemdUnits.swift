@@ -1,3 +1,5 @@
+package import SyncModel
+
 /// The two units of a schedule for systemd: systemd.service(5), systemd.timer(5).
 package struct SystemdUnits: Sendable, Equatable {
     /// Whose manager starts them.

@@ -1,5 +1,5 @@
 import Foundation
-import SyncModel
+package import SyncModel
 
 /// How a place sets its clocks: wall-clock time from instants, and back.
 package struct Zone: Sendable {

@@ -4,14 +4,11 @@ import GRDB
 package struct HostMemory: Sendable, Equatable {
     /// Connections that gave the best rate.
     package var connections: Int
-    /// From request to first byte, in **microseconds**.
-    package var firstByte: Int64
     /// Of one connection, in **bytes** a second.
     package var rate: Int64
 
-    package init(connections: Int, firstByte: Int64, rate: Int64) {
+    package init(connections: Int, rate: Int64) {
         self.connections = connections
-        self.firstByte = firstByte
         self.rate = rate
     }
 }
@@ -35,32 +32,14 @@ package struct StoredRedirect: Sendable, Equatable {
 }
 
 extension SyncStore {
-    /// What is known about an origin, `https://host:port`.
-    package func memory(of origin: String) throws(StoreError) -> HostMemory? {
-        try read { db in
-            try Row.fetchOne(db, sql: "SELECT * FROM hosts WHERE origin = ?", arguments: [origin]).map {
-                row in
-                HostMemory(
-                    connections: row["connections"],
-                    firstByte: row["first_byte_us"],
-                    rate: row["rate"]
-                )
-            }
-        }
-    }
-
-    /// What is known about all origins that were used lately.
+    /// What is known about all origins, `https://host:port`, that were used lately.
     package func memories() throws(StoreError) -> [String: HostMemory] {
         try read { db in
             let rows = try Row.fetchAll(db, sql: "SELECT * FROM hosts ORDER BY updated DESC LIMIT 1000")
             let pairs = rows.map { row in
                 (
                     row["origin"] as String,
-                    HostMemory(
-                        connections: row["connections"],
-                        firstByte: row["first_byte_us"],
-                        rate: row["rate"]
-                    )
+                    HostMemory(connections: row["connections"], rate: row["rate"])
                 )
             }
             return Dictionary(pairs) { first, _ in first }
@@ -72,8 +51,8 @@ extension SyncStore {
         try write(.eventual) { db in
             try db.execute(
                 sql:
-                    "INSERT OR REPLACE INTO hosts (origin, connections, first_byte_us, rate, updated) VALUES (?, ?, ?, ?, ?)",
-                arguments: [origin, memory.connections, memory.firstByte, memory.rate, now]
+                    "INSERT OR REPLACE INTO hosts (origin, connections, first_byte_us, rate, updated) VALUES (?, ?, 0, ?, ?)",
+                arguments: [origin, memory.connections, memory.rate, now]
             )
         }
     }

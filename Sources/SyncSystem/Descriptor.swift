@@ -7,6 +7,12 @@ package struct Descriptor: ~Copyable, Sendable {
     /// Takes ownership of an open descriptor.
     package init(owning raw: Int32) { self.raw = raw }
 
+    /// Takes ownership of what a call gave; `nil` for -1.
+    package init?(opened raw: Int32) {
+        guard raw >= 0 else { return nil }
+        self.raw = raw
+    }
+
     deinit { _ = CPosix.close(raw) }
 
     /// Closes now and tells what close(2) says: some filesystems report a failed write only here.
@@ -17,8 +23,26 @@ package struct Descriptor: ~Copyable, Sendable {
     }
 }
 
+/// An open file descriptor that several have, closed when the last of them goes.
+package final class SharedDescriptor: Sendable {
+    private let descriptor: Descriptor
+
+    package init(_ descriptor: consuming Descriptor) { self.descriptor = descriptor }
+
+    /// `nil` where there is none.
+    package init?(_ descriptor: consuming Descriptor?) {
+        guard let descriptor else { return nil }
+        self.descriptor = descriptor
+    }
+
+    package var raw: Int32 { descriptor.raw }
+}
+
 /// What errno(3) says at this moment.
-package var errnoText: String { String(cString: strerror(sa_errno())) }
+package var errnoText: String { errorText(sa_errno()) }
+
+/// What an errno value means. strerror(3)
+package func errorText(_ code: Int32) -> String { String(cString: strerror(code)) }
 
 /// Calls again while a signal interrupts. signal(7), "Interruption of system calls".
 @inline(__always)

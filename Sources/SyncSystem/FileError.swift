@@ -48,7 +48,7 @@ extension FileError {
     package var isMissing: Bool { code == ENOENT || code == ENOTDIR }
 
     /// Why, without what and where.
-    package var reason: String { remark ?? String(cString: strerror(code)) }
+    package var reason: String { remark ?? errorText(code) }
 
     /// A sentence about a file of the state directory, with what to do.
     package var ofState: String {

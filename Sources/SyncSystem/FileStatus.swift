@@ -29,6 +29,9 @@ package struct FileStatus: Equatable, Sendable {
         isExecutable = status.st_mode & 0o100 != 0
     }
 
+    /// Whether this is the same file, whatever has become of it. inode(7)
+    package func isSameFile(as other: FileStatus) -> Bool { device == other.device && inode == other.inode }
+
     private static func nanoseconds(_ time: timespec) -> Int64 {
         Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
     }
@@ -66,4 +69,6 @@ package func foldsCase(_ directory: Int32) -> Bool {
 /// An errno as an error.
 package struct FileSystemCode: Error, Sendable {
     package let errno: Int32
+
+    package init(errno: Int32) { self.errno = errno }
 }

@@ -185,13 +185,20 @@ package func readFile(
 ) throws(FileError) -> [UInt8] {
     let shown = shown ?? path
     let file = try openFile(path, in: directory, trust: trust, shown: shown)
-    guard let size = status(file.raw)?.size else { throw .last("look at", shown) }
+    return try readFile(file.raw, limit: limit, shown: shown)
+}
+
+/// The bytes of a whole file that is open, from its start.
+///
+/// - Throws: ``FileError``; with `EFBIG` when it is longer.
+package func readFile(_ file: Int32, limit: Int, shown: String) throws(FileError) -> [UInt8] {
+    guard let size = status(file)?.size else { throw .last("look at", shown) }
     guard let count = Int(exactly: size), count <= limit else {
         throw tooLarge(shown, size, UInt64(limit))
     }
     var read = 0
     let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
-        read = readFully(file.raw, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
+        read = readFully(file, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
         used = max(0, read)
     }
     guard read >= 0 else { throw .last("read", shown) }

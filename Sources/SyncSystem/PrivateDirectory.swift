@@ -24,10 +24,26 @@ private func openPrivateDirectory(_ path: String, create: Bool, _ flags: Int32) 
     -> Descriptor
 {
     if create { try makeDirectories(path, mode: 0o700) }
-    let raw = sa_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | flags, 0)
-    guard raw >= 0 else { throw .last("open", path) }
-    let directory = Descriptor(owning: raw)
-    try checkPrivate(raw, shown: path)
+    guard let directory = openDirectory(path, flags) else { throw .last("open", path) }
+    try checkPrivate(directory.raw, shown: path)
+    return directory
+}
+
+/// Opens a directory of ours below one that is open, never through a link.
+///
+/// - Parameters:
+///   - create: Whether to make it, with mode 0700.
+///   - shown: Its path, for messages.
+/// - Throws: ``FileError``; with `ENOENT` when it is missing and not to be made.
+package func openPrivateDirectory(
+    _ name: String,
+    in parent: Int32,
+    create: Bool,
+    shown: String
+) throws(FileError) -> Descriptor {
+    if create, mkdirat(parent, name, 0o700) != 0, sa_errno() != EEXIST { throw .last("create", shown) }
+    guard let directory = openDirectory(name, in: parent, O_NOFOLLOW) else { throw .last("open", shown) }
+    try checkPrivate(directory.raw, shown: shown)
     return directory
 }
 
@@ -142,9 +158,7 @@ package func makeDirectories(_ path: String, mode: mode_t = 0o777) throws(FileEr
 ///
 /// - Returns: `nil` when it cannot be read; errno(3) says why.
 package func directoryEntries(_ path: String) -> [String]? {
-    let raw = sa_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0)
-    guard raw >= 0 else { return nil }
-    let directory = Descriptor(owning: raw)
+    guard let directory = openDirectory(path) else { return nil }
     return directoryEntries(directory.raw)
 }
 
@@ -170,10 +184,9 @@ package func directoryEntries(_ directory: Int32) -> [String] {
 @discardableResult
 package func removeTree(_ name: String, in directory: Int32, depth: Int = 64) -> Bool {
     if unlinkat(directory, name, 0) == 0 || sa_errno() == ENOENT { return true }
-    let raw = depth > 0 ? sa_openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0) : -1
-    guard raw >= 0 else { return false }
-    let opened = Descriptor(owning: raw)
-    guard let above = status(directory), let own = status(opened.raw), above.device == own.device else {
+    guard depth > 0, let opened = openDirectory(name, in: directory, O_NOFOLLOW),
+        let above = status(directory), let own = status(opened.raw), above.device == own.device
+    else {
         return false
     }
     for entry in directoryEntries(opened.raw) { removeTree(entry, in: opened.raw, depth: depth - 1) }

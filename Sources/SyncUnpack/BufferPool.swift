@@ -41,7 +41,6 @@ package final class BufferPool: Sendable {
         var free: [Buffer]
         /// Who found too few, in the order of their coming.
         var waiters: [@Sendable () -> Void] = []
-        var lowest: Int
     }
     private let state: Mutex<State>
 
@@ -49,7 +48,7 @@ package final class BufferPool: Sendable {
     package init(count: Int, bufferSize: Int) {
         let count = max(1, count)
         (self.bufferSize, self.count) = (bufferSize, count)
-        state = Mutex(State(free: (0..<count).map { _ in Buffer(capacity: bufferSize) }, lowest: count))
+        state = Mutex(State(free: (0..<count).map { _ in Buffer(capacity: bufferSize) }))
     }
 
     /// Takes `count` buffers, all or none.
@@ -64,7 +63,6 @@ package final class BufferPool: Sendable {
             }
             let taken = Array(state.free.suffix(count))
             state.free.removeLast(count)
-            state.lowest = min(state.lowest, state.free.count)
             return taken
         }
     }
@@ -89,7 +87,4 @@ package final class BufferPool: Sendable {
         }
         for waiter in called { waiter() }
     }
-
-    /// The fewest buffers that were ever free.
-    package var lowWaterMark: Int { state.withLock(\.lowest) }
 }

@@ -1,3 +1,5 @@
+package import SyncSystem
+
 /// Work that keeps its own order: run by one worker at a time, asked again when more has come.
 package protocol WorkItem: AnyObject, Sendable {
     func run(_ worker: inout Worker)

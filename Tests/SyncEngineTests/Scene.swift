@@ -5,6 +5,7 @@ import SyncFiles
 import SyncModel
 import SyncPlugins
 import SyncStore
+import SyncSystem
 import SyncTestKit
 import SyncUnpack
 import Synchronization

@@ -56,7 +56,6 @@ private func check(_ manifest: Manifest) {
     precondition(Set(files.indices.map(files.path)).count == files.count)
     for group in manifest.groups { precondition(manifest.rows(of: group).count <= files.count) }
     _ = manifest.caseCollisions()
-    _ = manifest.unportablePaths()
 }
 
 private func checkContent(_ manifest: Manifest, _ row: Int) {
@@ -77,7 +76,7 @@ private func checkContent(_ manifest: Manifest, _ row: Int) {
         )
     case .file, .executable:
         precondition(blobs.isEmpty || sum == files.size(row))
-        precondition(files.size(row) == 0 || !blobs.isEmpty || files.hasURLs(row))
+        precondition(files.size(row) == 0 || !blobs.isEmpty || !files.urls(row).isEmpty)
         for url in files.urls(row) {
             precondition(url.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != 0x5C })
         }

@@ -45,25 +45,27 @@ struct CollisionTests {
     @Test(
         "Names that Windows cannot hold are found with the reason [V14]",
         arguments: [
-            ("CON", "device name"), ("nul.txt", "device name"), ("a/Com1/b", "device name"),
-            ("LPT9.x.y", "device name"),
-            ("aux", "device name"), ("a.", "ends in a dot"), ("a /b", "ends in a dot or a space"),
+            ("CON", "device"), ("nul.txt", "device"), ("Com1", "device"),
+            ("LPT9.x.y", "device"),
+            ("aux", "device"), ("a.", "ends in a dot"), ("a ", "ends in a dot or a space"),
             ("a:b", "has one of"),
             ("a\\b", "has one of"), ("a*", "has one of"), ("what?", "has one of"),
         ]
     )
-    func unportable(_ path: String, _ reason: String) throws {
-        let found = try manifest([path, "fine"]).unportablePaths()
-        #expect(found.count == 1)
-        #expect(found.first?.reason.contains(reason) == true, "\(found)")
+    func unportable(_ path: String, _ reason: String) {
+        #expect(problem(path)?.contains(reason) == true)
     }
 
     @Test(
         "Names that every system holds are not",
         arguments: ["COM0", "CONS", "console", "a.b", ".a", "LPT10", "é"]
     )
-    func portable(_ path: String) throws {
-        #expect(try manifest([path]).unportablePaths().isEmpty)
+    func portable(_ path: String) {
+        #expect(problem(path) == nil)
+    }
+
+    private func problem(_ name: String) -> String? {
+        Array(name.utf8).withUnsafeBufferPointer(windowsProblem)
     }
 
     private func manifest(_ paths: [String]) throws -> Manifest {

@@ -95,7 +95,7 @@ struct BaseTests {
         try set.replace(tree)
         let kept = try set.publish()
         #expect(kept.repackPays)
-        #expect(kept.deadShare > 0.5)
+        #expect(kept.deadBytes > kept.storedBytes)
         #expect(kept.packsWritten == 0)
 
         let report = try set.publish { $0.repack = true }

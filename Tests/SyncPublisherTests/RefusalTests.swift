@@ -88,6 +88,21 @@ struct RefusalTests {
         #expect(report.warnings.first?.contains("d/README and Readme") == true)
     }
 
+    @Test("Names that Windows cannot hold are published with one line that counts them and names three [V14]")
+    func windowsWarning() throws {
+        let set = try PublishedSet()
+        try set.root.write("x", to: "in/d/a:b")
+        #expect(
+            try set.publish().warnings == [
+                "1 name that Windows cannot hold: d/a:b (has one of \" * : < > ? \\ |)"
+            ]
+        )
+        for name in ["con.txt", "e.", "f ", "aux"] { try set.root.write("y", to: "in/\(name)/x") }
+        let line = try #require(try set.publish().warnings.first)
+        #expect(line.hasPrefix("5 names that Windows cannot hold: ") && line.hasSuffix(", and 2 more"))
+        #expect(line.contains("con.txt (is a device's name)"))
+    }
+
     @Test("At most 20 are named, the rest is counted")
     func manyRefusals() throws {
         let set = try PublishedSet()

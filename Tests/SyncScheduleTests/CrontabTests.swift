@@ -1,4 +1,5 @@
 import Foundation
+import SyncModel
 import SyncSchedule
 import Synchronization
 import Testing

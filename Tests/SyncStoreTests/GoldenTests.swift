@@ -42,7 +42,7 @@ struct GoldenTests {
         #expect(try store.hooks(run: done.identifier).map(\.state) == [.skipped, .done])
         let page = try store.events(of: "tower", after: 0)
         #expect(page.events.count == 11 && page.events.last?.text == "{\"event\":\"group.completed\"}")
-        #expect(try store.memory(of: "https://cdn.example.com:443")?.connections == 8)
+        #expect(try store.memories()["https://cdn.example.com:443"]?.connections == 8)
         #expect(try store.redirects(of: "tower").first?.hops == ["https://cdn.example.com/q"])
         // And on.
         #expect(try store.apply(.resumed, to: paused.identifier, now: 1))

@@ -17,7 +17,6 @@ struct BufferPoolTests {
         pool.give(two[1])
         #expect(calls.load(ordering: .relaxed) == 1)
         #expect(pool.take(3, orCall: call)?.count == 3)
-        #expect(pool.lowWaterMark == 0)
     }
 
     @Test("Who waits is called in order, as many as there are buffers for, and all when every buffer is back")

@@ -1,5 +1,6 @@
 import SyncModel
 import SyncPlugins
+import SyncSystem
 import SyncTestKit
 import SyncUnpack
 import Synchronization

@@ -4,6 +4,7 @@ import SyncAgent
 import SyncControl
 import SyncControlServer
 import SyncModel
+import SyncSystem
 
 /// How verbs that change something reach the agent: the running one, the user's systemd unit, or one of our own.
 struct AgentReach: Sendable {
@@ -80,7 +81,7 @@ struct AgentReach: Sendable {
     private func startUnit() async {
         let environment = EnvironmentPaths.ofProcess
         // Without a user manager systemctl(1) only says so.
-        guard let runtime = environment.runtimeDirectory(), access(runtime + "/systemd", F_OK) == 0,
+        guard let runtime = environment.baseDirectories.runtime, access(runtime + "/systemd", F_OK) == 0,
             let program = environment.program(named: "systemctl")
         else { return }
         guard await Self.run(program, ["--user", "--quiet", "is-enabled", Self.unit]) else { return }
@@ -88,16 +89,10 @@ struct AgentReach: Sendable {
     }
 
     private static func run(_ program: String, _ arguments: [String]) async -> Bool {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: program)
-        process.arguments = arguments
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        return await withCheckedContinuation { continuation in
-            process.terminationHandler = { continuation.resume(returning: $0.terminationStatus == 0) }
-            // Not started: as if it had failed.
-            do { try process.run() } catch { continuation.resume(returning: false) }
-        }
+        let variables = ProcessInfo.processInfo.environment.map { "\($0.key)=\($0.value)" }
+        let start = ProgramStart([program] + arguments, variables: variables)
+        // Not started: as if it had failed.
+        let end = try? await onThread("systemctl") { (try? start.start())?.wait() }
+        return end == .exited(0)
     }
 }

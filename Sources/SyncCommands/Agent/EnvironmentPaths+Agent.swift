@@ -4,16 +4,13 @@ import SyncConditions
 import SyncSystem
 
 extension EnvironmentPaths {
-    /// `$XDG_RUNTIME_DIR`; `nil` without one, and for a relative one, as the XDG specification says.
-    func runtimeDirectory() -> String? { lookup("XDG_RUNTIME_DIR").flatMap { $0.hasPrefix("/") ? $0 : nil } }
-
     /// Where the agent's socket and state are.
     ///
     /// An agent that was started where there was no runtime directory, as by cron, is found where it listens.
     ///
     /// - Throws: ``CommandFailure`` with status 73 when there is no home directory.
     func agentPlace() throws(CommandFailure) -> AgentPlace {
-        let place = AgentPlace(stateDirectory: try statePath(), runtimeDirectory: runtimeDirectory())
+        let place = AgentPlace(stateDirectory: try statePath(), runtimeDirectory: baseDirectories.runtime)
         let other = AgentPlace(stateDirectory: place.stateDirectory, runtimeDirectory: nil)
         guard place != other, access(place.socketPath, F_OK) != 0, Self.isListening(other.socketPath) else {
             return place
@@ -55,9 +52,7 @@ extension EnvironmentPaths {
     func hookBatch() -> String? { lookup("SYNCAGENT_BATCH") }
 
     /// The destination of the run whose hook this process belongs to, if any.
-    func hookDestination() -> String? {
-        lookup("SYNCAGENT_DESTINATION").flatMap { $0.hasPrefix("/") ? $0 : nil }
-    }
+    func hookDestination() -> String? { baseDirectories.path("SYNCAGENT_DESTINATION") }
 
     /// Where conditions look: the system's bus is elsewhere where `DBUS_SYSTEM_BUS_ADDRESS` says so.
     var machinePlaces: MachinePlaces {

@@ -1,7 +1,7 @@
-import Foundation
 import SyncEngine
 import SyncModel
 import SyncStore
+import SyncSystem
 import Synchronization
 
 /// The one place where commands meet the engine: transports, clocks and hooks are put together here.
@@ -94,16 +94,14 @@ struct EngineCall: Sendable {
             progress: { [display] in display.report(ProgressSnapshot($0)) }
         )
         let parts = try assembly.parts(stop: stop)
-        return try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                Thread.detachNewThread {
-                    let result = Result { try work(parts.engine, stop) }
-                    assembly.end(parts)
-                    continuation.resume(with: result.mapError(Self.failure))
-                }
+        do {
+            return try await onThread("engine", onCancel: { stop.stop(.user) }) { _ in
+                defer { assembly.end(parts) }
+                return try work(parts.engine, stop)
             }
-        } onCancel: {
-            stop.stop(.user)
+        } catch {
+            if error is ThreadError { assembly.end(parts) }
+            throw Self.failure(error)
         }
     }
 

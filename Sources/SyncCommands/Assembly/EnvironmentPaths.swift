@@ -40,14 +40,14 @@ struct EnvironmentPaths: Sendable {
 
     /// Where the state directory is, whatever is there: for those who only say so.
     func statePath() throws(CommandFailure) -> String {
-        try directory("XDG_STATE_HOME", below: ".local/state")
+        try own(baseDirectories.state, "XDG_STATE_HOME")
     }
 
     /// `$XDG_CONFIG_HOME/syncagent`, by default `~/.config/syncagent`; absolute.
     ///
     /// - Throws: ``CommandFailure`` with status 73 when there is no home directory either.
     func configurationDirectory() throws(CommandFailure) -> String {
-        try directory("XDG_CONFIG_HOME", below: ".config")
+        try own(baseDirectories.configuration, "XDG_CONFIG_HOME")
     }
 
     /// The configuration file that is read when nobody names another; `nil` without a home directory.
@@ -101,12 +101,13 @@ struct EnvironmentPaths: Sendable {
         return !term.isEmpty && term != "dumb"
     }
 
-    private func directory(_ variable: String, below fallback: String) throws(CommandFailure) -> String {
-        if let value = lookup(variable), value.hasPrefix("/") { return "\(value)/syncagent" }
-        guard let home = lookup("HOME").flatMap({ $0.hasPrefix("/") ? $0 : nil }) ?? home, home.hasPrefix("/")
-        else {
+    /// Where the user's files are.
+    var baseDirectories: BaseDirectories { BaseDirectories(home: home, lookup: lookup) }
+
+    private func own(_ directory: String?, _ variable: String) throws(CommandFailure) -> String {
+        guard let directory else {
             throw CommandFailure(.cannotCreate, "There is no home directory. Set HOME or \(variable).")
         }
-        return "\(home)/\(fallback)/syncagent"
+        return directory + "/syncagent"
     }
 }

@@ -6,6 +6,7 @@ import SyncModel
 import SyncPluginProcess
 import SyncPlugins
 import SyncSettings
+import SyncSystem
 import SyncTransfer
 
 /// The plugins of one engine, made as the configuration says: built-ins by name, others as programs.
@@ -141,7 +142,7 @@ extension EnvironmentPaths {
         let directory = file.split(separator: "/").dropLast().map { "/" + $0 }.joined()
         return PluginPlace(
             directory: directory + "/plugins",
-            runtimeDirectory: lookup("XDG_RUNTIME_DIR").flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp",
+            runtimeDirectory: baseDirectories.runtime ?? "/tmp",
             environment: ProcessInfo.processInfo.environment
         )
     }

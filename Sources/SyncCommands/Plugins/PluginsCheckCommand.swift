@@ -6,6 +6,7 @@ import SyncPluginProcess
 import SyncPlugins
 import SyncServer
 import SyncSettings
+import SyncSystem
 
 /// `syncagent plugins check`.
 struct PluginsCheckCommand: AsyncParsableCommand {
@@ -91,7 +92,7 @@ struct PluginsCheckCommand: AsyncParsableCommand {
         subject.scratch = scratch.path
         let reports: [PointReport]
         do {
-            let points = try await BlockingCall.run { [subject] _ in Result { try subject.points() } }
+            let points = try await onThread("check", cancellable: { [subject] _ in try subject.points() })
             if points.contains(.transport), url == nil, subject.name != "file" {
                 reports = try await CheckedServer(in: scratch.path).whileServed { [subject] url in
                     try await Self.check(subject, points, url)
@@ -121,18 +122,12 @@ struct PluginsCheckCommand: AsyncParsableCommand {
         _ points: [PluginPoint],
         _ served: String?
     ) async throws -> [PointReport] {
-        try await BlockingCall.run { _ in
-            do throws(PluginError) {
-                var reports = try subject.processReports(points.first)
-                // A program that does not keep the protocol is not asked further.
-                guard reports.allSatisfy({ $0.results.allSatisfy(\.passed) }) else {
-                    return .success(reports)
-                }
-                for point in points { reports.append(try subject.report(point, served: served)) }
-                return .success(reports)
-            } catch {
-                return .failure(error)
-            }
+        try await onThread("check") { _ in
+            var reports = try subject.processReports(points.first)
+            // A program that does not keep the protocol is not asked further.
+            guard reports.allSatisfy({ $0.results.allSatisfy(\.passed) }) else { return reports }
+            for point in points { reports.append(try subject.report(point, served: served)) }
+            return reports
         }
     }
 

@@ -5,6 +5,7 @@ import SyncModel
 import SyncPluginProcess
 import SyncPlugins
 import SyncSettings
+import SyncSystem
 
 /// `syncagent plugins`: what extends syncagent on this machine, and whether it is sound.
 struct PluginsCommand: AsyncParsableCommand {
@@ -84,7 +85,7 @@ struct PluginsListCommand: AsyncParsableCommand {
         let environment = EnvironmentPaths.ofProcess
         let settings = try source.settings(environment)
         let place = environment.pluginPlace
-        let rows = try await BlockingCall.run { _ in .success(PluginRow.all(settings, place)) }
+        let rows = try await onThread("plugins") { PluginRow.all(settings, place) }
         if json {
             for row in rows { output.line(row.json.text) }
             return

@@ -3,6 +3,7 @@ import Foundation
 import SyncModel
 import SyncReport
 import SyncStore
+import SyncSystem
 
 /// `syncagent report`: what sessions did, for people and for programs.
 struct ReportCommand: AsyncParsableCommand {
@@ -102,7 +103,7 @@ struct ReportCommand: AsyncParsableCommand {
             throw StateAccess.noSessions
         }
         if let receiver {
-            return try await BlockingCall.run { [report] _ in Result { try receiver.send(report) } }
+            return try await onThread("report", cancellable: { [report] _ in try receiver.send(report) })
         }
         let text: String
         if json {

@@ -1,4 +1,5 @@
 import SyncControl
+import SyncModel
 import SyncSchedule
 
 /// A schedule as it is kept: when, what and who starts it. One JSON file each, for people to read.

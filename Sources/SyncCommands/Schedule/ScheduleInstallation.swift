@@ -4,6 +4,7 @@ import SyncHooks
 import SyncModel
 import SyncSchedule
 import SyncSettings
+import SyncSystem
 
 /// Puts schedules into effect on this machine, and takes them away.
 struct ScheduleInstallation: Sendable {
@@ -125,7 +126,7 @@ struct ScheduleInstallation: Sendable {
             path: path,
             arguments: ["schedule", "run", name, "--quiet"],
             variables: names.compactMap { name in
-                environment.lookup(name).flatMap { $0.hasPrefix("/") ? .init(name, $0) : nil }
+                environment.baseDirectories.path(name).map { .init(name, $0) }
             }
         )
     }
@@ -135,9 +136,8 @@ struct ScheduleInstallation: Sendable {
             return SystemdBackend(.system, directory: root + "/etc/systemd/system", run: run)
         }
         // systemd.unit(5), "User Unit Search Path"; a home is there, the state directory is in it.
-        let base = environment.lookup("XDG_CONFIG_HOME").flatMap { $0.hasPrefix("/") ? $0 : nil }
-        let directory = base ?? "\(environment.pathBase.home ?? "")/.config"
-        return SystemdBackend(.user, directory: "\(directory)/systemd/user", run: run)
+        let directory = environment.baseDirectories.configuration ?? "/.config"
+        return SystemdBackend(.user, directory: directory + "/systemd/user", run: run)
     }
 
     private func cron(_ backend: ScheduleBackend) -> CronBackend {

@@ -13,30 +13,26 @@ struct SystemCommands: Sendable {
             guard let name = arguments.first, let program = path(of: name) else {
                 return CommandOutcome(status: 127, errors: "\(arguments.first ?? "") is not installed")
             }
-            let process = Process()
-            process.executableURL = URL(fileURLWithPath: program)
-            process.arguments = Array(arguments.dropFirst())
-            process.environment = variables
-            let files = (0..<3).map { _ in
-                FileHandle(fileDescriptor: sa_unnamed_file("schedule"), closeOnDealloc: true)
-            }
-            (process.standardInput, process.standardOutput, process.standardError) = (
-                files[0], files[1], files[2]
-            )
-            do {
-                try files[0].write(contentsOf: Data(input))
-                try files[0].seek(toOffset: 0)
-                try process.run()
-                process.waitUntilExit()
-                for file in files { try file.seek(toOffset: 0) }
-                let errors = try files[2].readToEnd() ?? Data()
+            do throws(FileError) {
+                let input = try unnamedFile("schedule", holding: input)
+                let (output, errors) = (
+                    SharedDescriptor(try unnamedFile("schedule")),
+                    SharedDescriptor(try unnamedFile("schedule"))
+                )
+                var start = ProgramStart([program] + arguments.dropFirst(), variables: variables)
+                start.input = input.raw
+                start.output = output.raw
+                start.error = errors.raw
+                let end = try start.start().wait()
+                let status: Int32 = if case .exited(let status) = end { status } else { 128 }
+                let complaint = try readFile(errors.raw, limit: 1 << 20, shown: name)
                 return CommandOutcome(
-                    status: process.terminationReason == .exit ? process.terminationStatus : 128,
-                    output: Array(try files[1].readToEnd() ?? Data()),
-                    errors: String(decoding: errors, as: UTF8.self)
+                    status: status,
+                    output: try readFile(output.raw, limit: 64 << 20, shown: name),
+                    errors: String(decoding: complaint, as: UTF8.self)
                 )
             } catch {
-                return CommandOutcome(status: 126, errors: "\(program): \(error)")
+                return CommandOutcome(status: 126, errors: "\(program): \(error.reason)")
             }
         }
     }
@@ -76,7 +72,7 @@ struct SystemCommands: Sendable {
         }
     }
 
-    private var variables: [String: String] {
+    private var variables: [String] {
         var variables = ProcessInfo.processInfo.environment
         variables["LC_ALL"] = "C"
         variables["SYSTEMD_PAGER"] = ""
@@ -85,7 +81,7 @@ struct SystemCommands: Sendable {
         if variables["XDG_RUNTIME_DIR"] == nil, access(runtime, F_OK) == 0 {
             variables["XDG_RUNTIME_DIR"] = runtime
         }
-        return variables
+        return variables.map { "\($0.key)=\($0.value)" }
     }
 
     /// Whether a process of one of these names runs. proc(5), /proc/pid/comm

@@ -1,5 +1,6 @@
 import Foundation
 import SyncModel
+import SyncSystem
 import Synchronization
 
 /// SIGINT and SIGTERM as a request to stop, SIGPIPE as nothing (F085).
@@ -73,13 +74,13 @@ enum StopSignals {
 
     private static func listen(_ received: @escaping @Sendable (Int32) -> Void) {
         var ends: [Int32] = [-1, -1]
-        // Without descriptors the default actions stay: the process still ends when asked to.
+        // Without descriptors or a thread the default actions stay: the process still ends when asked to.
         guard pipe(&ends) == 0 else { return }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         pipeEnd.store(ends[1], ordering: .releasing)
         let readEnd = ends[0]
 
-        Thread.detachNewThread {
+        let listener = try? WorkerThread(name: "signals") {
             unblock(stopSignals)
             var number: UInt8 = 0
             while true {
@@ -87,6 +88,7 @@ enum StopSignals {
                 if count == 1 { received(Int32(number)) } else if count == 0 || errno != EINTR { return }
             }
         }
+        guard listener != nil else { return }
         for number in stopSignals {
             install(number) { number in
                 let saved = errno

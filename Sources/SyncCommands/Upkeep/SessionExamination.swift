@@ -24,7 +24,7 @@ extension Examination {
         let path = escaped(session.destination)
         var status = stat()
         guard stat(session.destination, &status) == 0 else {
-            let reason = String(cString: strerror(errno))
+            let reason = errnoText
             return findings.problem(
                 subject,
                 "cannot look at its destination \(path): \(reason)",

@@ -1,5 +1,6 @@
 import SyncPlanner
 import SyncPlugins
+import SyncSystem
 import SyncUnpack
 
 /// Runs the spans of one plan through a transport, all at once; the transport queues them.

@@ -1,5 +1,5 @@
 import SyncPlugins
-import SyncUnpack
+import SyncSystem
 
 extension Transport {
     /// Runs one transfer to its end; blocks the calling thread. A stop request cancels it.

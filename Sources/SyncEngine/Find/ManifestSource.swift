@@ -150,7 +150,7 @@ struct ManifestSource: Sendable {
                 case EPERM where error.remark != nil: .noInput  // It is no file.
                 default: .ioError
                 }
-            let reason = error.remark ?? String(cString: strerror(error.code))
+            let reason = error.reason
             throw EngineError(status, "cannot read the manifest \(escaped(path)): \(reason)")
         }
         let manifest = try decode(

@@ -58,10 +58,7 @@ struct PartCache: Sendable {
     }
 
     private func names(ending: String) -> [String] {
-        let raw = sa_openat(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY, 0)
-        guard raw >= 0 else { return [] }
-        let opened = Descriptor(owning: raw)
-        return directoryEntries(opened.raw).filter { $0.hasSuffix(ending) }
+        (directoryEntries(directory) ?? []).filter { $0.hasSuffix(ending) }
     }
 
     private static func read(_ path: String) -> [UInt8]? {

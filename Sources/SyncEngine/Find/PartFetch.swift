@@ -2,6 +2,7 @@ import SyncManifest
 import SyncModel
 import SyncPlanner
 import SyncPlugins
+import SyncSystem
 import SyncUnpack
 import Synchronization
 

@@ -148,9 +148,8 @@ final class BegunBlobs: Sendable {
         }
         if let known { return ftruncate(known.descriptor.raw, 0) == 0 ? known : nil }
         let file = staging.newFile(lane: lane, begunOf: manifest.packs[place.pack].sha256)
-        let raw = staging.create(file, executable: false)
-        guard raw >= 0 else { return nil }
-        let begun = Begun(Descriptor(owning: raw), file, place, count: 0)
+        guard let made = staging.create(file, executable: false) else { return nil }
+        let begun = Begun(made, file, place, count: 0)
         state.withLock {
             $0.open[part] = begun
             $0.files.append(file)

@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncModel
 import SyncSystem
@@ -26,16 +25,13 @@ struct IndexCheck: Sendable {
                 return false
             }
             let isSame = index.withPath(position) { path in
-                let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
-                let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
-                guard let directory = try? directories.descriptor(parent, create: false),  // Then it changed.
-                    let base = path.baseAddress
-                else { return false }
-                let leaf = UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self)
-                guard case .success(let found?) = status(directory, leaf) else { return false }
-                return record.matches(found)
+                // What cannot be entered has changed.
+                try? directories.withLeaf(of: path) { directory, leaf in
+                    guard case .success(let found?) = status(directory, leaf) else { return false }
+                    return record.matches(found)
+                }
             }
-            guard isSame else {
+            guard isSame == true else {
                 failed.raise()
                 return false
             }

@@ -47,23 +47,15 @@ struct PlaceCheck {
     ///   - known: The index's record for the same path, where it has one.
     func verdict(row: Int, known: IndexRecord?, directories: Directories) -> Verdict {
         files.withPath(row) { path in
-            let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
-            let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
             do throws(FileError) {
-                guard let directory = try directories.descriptor(parent, create: false) else {
-                    return .absent
-                }
-                guard let base = path.baseAddress else { return .absent }
-                // The arena keeps a NUL behind each path.
-                let found = (base + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) {
-                    status(directory, $0)
-                }
-                switch found {
-                case .failure(let code):
-                    return .obstructed(FileError(step: "look at", path: files.path(row), code: code.errno))
-                case .success(nil): return .absent
-                case .success(let status?): return judge(row, status, known)
-                }
+                return try directories.withLeaf(of: path) { directory, leaf in
+                    switch status(directory, leaf) {
+                    case .failure(let code):
+                        .obstructed(FileError(step: "look at", path: files.path(row), code: code.errno))
+                    case .success(nil): .absent
+                    case .success(let status?): judge(row, status, known)
+                    }
+                } ?? .absent
             } catch {
                 // A file or a link where a directory must be: the commit finds out whether it is ours.
                 return error.code == ENOTDIR || error.code == ELOOP ? .absent : .obstructed(error)

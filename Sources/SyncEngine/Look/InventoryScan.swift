@@ -2,6 +2,7 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 import SyncUnpack
 import Synchronization
 

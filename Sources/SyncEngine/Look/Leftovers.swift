@@ -72,9 +72,10 @@ extension Staging {
         var rows: [Directory: [String: Int]] = [:]
         for row in wanted where manifest.files.kind(row) != .link && manifest.files.size(row) > 0 {
             manifest.files.withPath(row) { path in
-                guard let slash = path.lastIndex(of: 0x2F) else { return }
-                let leaf = String(decoding: path[(slash + 1)...], as: UTF8.self)
-                rows[Directory(path: UnsafeBufferPointer(rebasing: path[..<slash])), default: [:]][leaf] = row
+                let parent = path.parentPath
+                guard !parent.isEmpty else { return }
+                let leaf = String(decoding: path[(parent.count + 1)...], as: UTF8.self)
+                rows[Directory(path: parent), default: [:]][leaf] = row
             }
         }
         takeApart { directory, leaf in rows[directory]?[leaf].map { manifest.files.digest($0) } }

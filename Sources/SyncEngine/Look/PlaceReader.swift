@@ -28,31 +28,20 @@ struct PlaceReader: ~Copyable {
     mutating func verify(_ row: Int, of manifest: Manifest, installed: Bool) -> IndexRecord? {
         let files = manifest.files
         return files.withPath(row) { path in
-            let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
-            let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
-            guard let directory = try? directories.descriptor(parent, create: false),  // Unreadable: wanted.
-                let base = path.baseAddress
-            else { return nil }
-            return (base + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) { leaf in
+            let found = try? directories.withLeaf(of: path) { directory, leaf in  // Unreadable: wanted.
                 files.kind(row) == .link
                     ? verifyLink(directory, leaf, target: files.linkTarget(row) ?? "", installed: installed)
                     : verifyFile(directory, leaf, row, files, installed: installed)
             }
+            return found ?? nil
         }
     }
 
     /// The record of what an interrupted run logged, if that is what stands there; `nil` otherwise.
     mutating func verify(_ entry: IndexLog.Entry) -> IndexRecord? {
         guard !entry.path.isEmpty, !entry.path.contains(0) else { return nil }
-        return (entry.path + [0]).withUnsafeBufferPointer { path in
-            let name = entry.path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
-            let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
-            // What cannot be reached is not ours.
-            guard let directory = try? directories.descriptor(parent, create: false),
-                let base = path.baseAddress
-            else { return nil }
-            return verify(entry, directory, UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self))
-        }
+        // What cannot be reached is not ours.
+        return (try? directories.withLeaf(of: entry.path) { verify(entry, $0, $1) }) ?? nil
     }
 
     private mutating func verify(
@@ -62,14 +51,11 @@ struct PlaceReader: ~Copyable {
     ) -> IndexRecord? {
         if entry.kind == .link {
             guard case .success(let found?) = status(directory, leaf), found.kind == .link,
-                let target = linkTarget(directory, leaf), (try? sha256(target)) == entry.digest
+                let target = target(directory, leaf), (try? sha256(target)) == entry.digest
             else { return nil }
             return IndexRecord(status: found, digest: entry.digest, kind: .link, installed: true)
         }
-        let raw = sa_openat(directory, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
-        guard raw >= 0 else { return nil }
-        let file = Descriptor(owning: raw)
-        guard let before = status(file.raw), before.kind == .file,
+        guard let file = openToRead(directory, leaf), let before = status(file.raw), before.kind == .file,
             before.isExecutable == (entry.kind == .executable),
             digest(of: file.raw, size: before.size) == entry.digest, status(file.raw) == before
         else { return nil }
@@ -79,18 +65,12 @@ struct PlaceReader: ~Copyable {
     /// What is wrong with a row's place, in words for people; `nil` when nothing is. Changes nothing.
     mutating func inspect(_ row: Int, of manifest: Manifest) -> String? {
         let files = manifest.files
-        return files.withPath(row) { path in
-            let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
-            let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
-            do throws(FileError) {
-                guard let directory = try directories.descriptor(parent, create: false),
-                    let base = path.baseAddress
-                else { return "missing" }
-                let leaf = UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self)
-                return inspect(row, files, directory, leaf)
-            } catch {
-                return error.remark ?? "cannot be reached"
+        do throws(FileError) {
+            return try files.withPath(row) { path throws(FileError) in
+                try directories.withLeaf(of: path) { inspect(row, files, $0, $1) } ?? "missing"
             }
+        } catch {
+            return error.remark ?? "cannot be reached"
         }
     }
 
@@ -103,19 +83,17 @@ struct PlaceReader: ~Copyable {
         let found: FileStatus
         switch status(directory, leaf) {
         case .success(nil): return "missing"
-        case .failure(let code): return "cannot be read: \(String(cString: strerror(code.errno)))"
+        case .failure(let code): return "cannot be read: \(errorText(code.errno))"
         case .success(let status?): found = status
         }
         if files.kind(row) == .link {
             guard found.kind == .link else { return "is not a link" }
-            let target = linkTarget(directory, leaf)
+            let target = target(directory, leaf)
             return target == files.linkTarget(row) ? nil : "links to \(escaped(target ?? "?"))"
         }
         guard found.kind == .file else { return "is not a file" }
         guard found.size == files.size(row) else { return "has \(found.size) bytes, not \(files.size(row))" }
-        let raw = sa_openat(directory, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
-        guard raw >= 0 else { return "cannot be read: \(String(cString: strerror(sa_errno())))" }
-        let file = Descriptor(owning: raw)
+        guard let file = openToRead(directory, leaf) else { return "cannot be read: \(errnoText)" }
         guard let digest = digest(of: file.raw, size: found.size) else { return "cannot be read to its end" }
         guard digest == files.digest(row) else { return "differs" }
         let executable = files.kind(row) == .executable
@@ -132,10 +110,8 @@ struct PlaceReader: ~Copyable {
         _ files: FileTable,
         installed: Bool
     ) -> IndexRecord? {
-        let raw = sa_openat(directory, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
-        guard raw >= 0 else { return nil }
-        let file = Descriptor(owning: raw)
-        guard var before = status(file.raw), before.kind == .file, before.size == files.size(row),
+        guard let file = openToRead(directory, leaf), var before = status(file.raw), before.kind == .file,
+            before.size == files.size(row),
             digest(of: file.raw, size: before.size) == files.digest(row)
         else { return nil }
         let executable = files.kind(row) == .executable
@@ -162,16 +138,13 @@ struct PlaceReader: ~Copyable {
         installed: Bool
     ) -> IndexRecord? {
         guard case .success(let found?) = status(directory, leaf), found.kind == .link,
-            linkTarget(directory, leaf) == target, let digest = try? sha256(target)  // No memory: made anew.
+            self.target(directory, leaf) == target, let digest = try? sha256(target)  // No memory: made anew.
         else { return nil }
         return IndexRecord(status: found, digest: digest, kind: .link, installed: installed)
     }
 
-    private func linkTarget(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> String? {
-        guard let text = buffer.baseAddress?.assumingMemoryBound(to: CChar.self) else { return nil }
-        let count = readlinkat(directory, leaf, text, Int(PATH_MAX))
-        guard count >= 0 else { return nil }
-        return String(decoding: buffer[..<count], as: UTF8.self)
+    private func target(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> String? {
+        readLink(directory, leaf).map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// The SHA-256 of an open file of this many **bytes**; `nil` when it cannot be read or has another length.

@@ -52,17 +52,14 @@ struct UpwardLinks {
     /// Whether a link of the index is still there, and leads out.
     private func leadsOut(_ position: Int) -> Bool {
         index.withPath(position) { path in
-            let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
-            let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
             // What cannot be entered is not there.
-            guard let directory = try? directories.descriptor(parent, create: false),
-                let base = path.baseAddress
-            else { return false }
-            let leaf = UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self)
-            guard case .success(let found?) = status(directory, leaf),
-                index.record(position)?.matches(found) == true,  // Otherwise it is somebody else's.
-                let target = linkTarget(directory, leaf)
-            else { return false }
+            let found = try? directories.withLeaf(of: path) { directory, leaf -> [UInt8]? in
+                guard case .success(let found?) = status(directory, leaf),
+                    index.record(position)?.matches(found) == true  // Otherwise it is somebody else's.
+                else { return nil }
+                return readLink(directory, leaf)
+            }
+            guard let found, let target = found, !target.isEmpty else { return false }
             return target.withUnsafeBufferPointer {
                 leadsOut($0, at: path) { isLink($0) || isReachedThroughLink($0) }
             }
@@ -113,17 +110,6 @@ struct UpwardLinks {
                 return error.code == ELOOP || error.code == ENOTDIR
             }
         }
-    }
-
-    /// readlinkat(2).
-    private func linkTarget(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> [UInt8]? {
-        let text = [UInt8](unsafeUninitializedCapacity: Int(PATH_MAX)) { buffer, count in
-            let read = buffer.withMemoryRebound(to: CChar.self) { text in
-                text.baseAddress.map { readlinkat(directory, leaf, $0, text.count) } ?? -1
-            }
-            count = max(0, read)
-        }
-        return text.isEmpty ? nil : text
     }
 }
 

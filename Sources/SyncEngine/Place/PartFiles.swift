@@ -135,9 +135,10 @@ final class PartFiles: Sendable {
 
     private func make(_ row: Int, whole: Bool) throws(FileError) -> PartFile {
         let file = staging.newFile(lane: lane, digest: manifest.files.digest(row), isPart: true)
-        let raw = staging.create(file, executable: manifest.files.kind(row) == .executable)
-        guard raw >= 0 else { throw .last("create", staging.shown(file)) }
-        let descriptor = Descriptor(owning: raw)
+        guard let descriptor = staging.create(file, executable: manifest.files.kind(row) == .executable)
+        else {
+            throw .last("create", staging.shown(file))
+        }
         // Its full length at once, all of it a hole; where that fails, zeros are written like other bytes.
         var isSparse = false
         if !whole, manifest.files.blobs(row).count > 1, let length = off_t(exactly: manifest.files.size(row))

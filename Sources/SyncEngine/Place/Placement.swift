@@ -125,12 +125,13 @@ final class Placement {
     /// - Returns: Whether the directory is in its place; what stands there already is left as it is.
     private func move(_ whole: WholeDirectories.Whole) -> Bool {
         manifest.files.withPath(whole.firstRow) { path in
-            guard let end = path.lastIndex(of: 0x2F) else { return false }
-            let own = UnsafeBufferPointer(rebasing: path[..<end])
-            let name = own.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
-            let above = UnsafeBufferPointer(rebasing: own[..<max(0, name - 1)])
-            guard let parent = try? directories.descriptor(above, create: true) else { return false }
-            return staging.place(whole.staged, as: own[name...], in: parent) == 0
+            let own = path.parentPath
+            let above = own.parentPath
+            guard !own.isEmpty, let parent = try? directories.descriptor(above, create: true) else {
+                return false
+            }
+            let name = own[(above.isEmpty ? 0 : above.count + 1)...]
+            return staging.place(whole.staged, as: name, in: parent) == 0
         }
     }
 
@@ -173,34 +174,29 @@ final class Placement {
         rename: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Int32
     ) -> Bool {
         let files = manifest.files
-        let placed: Swift.Result<IndexRecord, FileError> = files.withPath(row) { path in
-            do throws(FileError) {
-                let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
-                let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
-                guard let directory = try directories.descriptor(parent, create: true),
-                    let leaf = path.baseAddress
-                else { throw FileError(step: "enter", path: files.path(row), code: ENOENT) }
-                if let keeper {
-                    let name = UnsafeRawPointer(leaf + name).assumingMemoryBound(to: CChar.self)
-                    try keeper.keep(name, in: directory, path: path)
-                }
-                // The arena keeps a NUL behind each path, so the tail is a C string.
-                return (leaf + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) {
-                    let placed = record(of: row, digest, known, $0, directory, code: rename($0, directory))
-                    if case .failure(let error) = placed, error.code == ESTALE {
-                        staging.takeBack(file, from: $0, in: directory)
+        do throws(FileError) {
+            let placed = try files.withPath(row) { path throws(FileError) in
+                try directories.withLeaf(of: path, create: true) { directory, leaf throws(FileError) in
+                    try keeper?.keep(leaf, in: directory, path: path)
+                    do throws(FileError) {
+                        return try record(
+                            of: row,
+                            digest,
+                            known,
+                            leaf,
+                            directory,
+                            code: rename(leaf, directory)
+                        )
+                    } catch {
+                        if error.code == ESTALE { staging.takeBack(file, from: leaf, in: directory) }
+                        throw error
                     }
-                    return placed
                 }
-            } catch {
-                return .failure(error)
             }
-        }
-        switch placed {
-        case .success(let record):
-            result.records.append((row, record))
+            guard let placed else { throw FileError(step: "enter", path: files.path(row), code: ENOENT) }
+            result.records.append((row, placed))
             return true
-        case .failure(let error):
+        } catch {
             result.failures.append((row, error))
             return false
         }
@@ -214,36 +210,36 @@ final class Placement {
         _ name: UnsafePointer<CChar>,
         _ directory: Int32,
         code: Int32
-    ) -> Swift.Result<IndexRecord, FileError> {
+    ) throws(FileError) -> IndexRecord {
         let files = manifest.files
-        func failed(_ step: String, _ code: Int32) -> Swift.Result<IndexRecord, FileError> {
+        func failed(_ step: String, _ code: Int32) -> FileError {
             let remark: String? =
                 switch code {
                 case EISDIR, ENOTEMPTY, EEXIST: "a directory is in the way; move it away"
                 case ESTALE: "somebody changed it in staging after it was verified"
                 default: nil
                 }
-            return .failure(FileError(step: step, path: files.path(row), code: code, remark: remark))
+            return FileError(step: step, path: files.path(row), code: code, remark: remark)
         }
-        guard code == 0 else { return failed("put in place", code) }
+        guard code == 0 else { throw failed("put in place", code) }
         switch status(directory, name) {
         case .success(let found?):
             let kind = files.indexKind(row)
-            guard found.isSame(as: known, kind) else {
-                // It counts only by its bytes; those of a second delivery may be as good. Without memory to hash it
-                // does not count.
-                guard var reader = try? PlaceReader(destination, isStopped: { false }),
-                    let record = reader.verify(row, of: manifest, installed: true)
-                else {
-                    // No path shows bytes that were not verified.
-                    _ = unlinkat(directory, name, 0)
-                    return failed("put in place", ESTALE)
-                }
-                return .success(record)
+            if found.isSame(as: known, kind) {
+                return IndexRecord(status: found, digest: digest, kind: kind, installed: true)
             }
-            return .success(IndexRecord(status: found, digest: digest, kind: kind, installed: true))
-        case .success(nil): return failed("find again", ENOENT)
-        case .failure(let code): return failed("look at", code.errno)
+            // It counts only by its bytes; those of a second delivery may be as good. Without memory to hash it does
+            // not count.
+            guard var reader = try? PlaceReader(destination, isStopped: { false }),
+                let record = reader.verify(row, of: manifest, installed: true)
+            else {
+                // No path shows bytes that were not verified.
+                _ = unlinkat(directory, name, 0)
+                throw failed("put in place", ESTALE)
+            }
+            return record
+        case .success(nil): throw failed("find again", ENOENT)
+        case .failure(let code): throw failed("look at", code.errno)
         }
     }
 }

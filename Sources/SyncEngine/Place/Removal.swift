@@ -30,33 +30,28 @@ struct Removal: Sendable {
         for position in positions {
             guard let record = index.record(position) else { continue }
             index.withPath(position) { path in
-                let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
-                let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
-                guard let base = path.baseAddress else { return }
-                guard let directory = try? directories.descriptor(parent, create: false) else {
-                    // Not there, or no longer a directory: nothing of ours to remove.
-                    return result.gone.append(position)
+                let entered: Void? = try? directories.withLeaf(of: path) { directory, leaf in
+                    switch status(directory, leaf) {
+                    case .success(nil): result.gone.append(position)
+                    case .success(let found?) where record.matches(found):
+                        do throws(FileError) {
+                            try keeper?.keep(leaf, in: directory, path: path)
+                        } catch {
+                            return result.failures.append((position, error))
+                        }
+                        // Where there are no hard links, the backup is the file itself.
+                        guard unlinkat(directory, leaf, 0) == 0 || (keeper != nil && sa_errno() == ENOENT)
+                        else { return }
+                        result.gone.append(position)
+                        result.removed += 1
+                        if emptied.last.map({ !$0.elementsEqual(path.parentPath) }) ?? true {
+                            emptied.append(Array(path.parentPath))
+                        }
+                    case .success, .failure: return  // Changed by somebody since: theirs now.
+                    }
                 }
-                let leaf = UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self)
-                switch status(directory, leaf) {
-                case .success(nil): result.gone.append(position)
-                case .success(let found?) where record.matches(found):
-                    do throws(FileError) {
-                        try keeper?.keep(leaf, in: directory, path: path)
-                    } catch {
-                        return result.failures.append((position, error))
-                    }
-                    // Where there are no hard links, the backup is the file itself.
-                    guard unlinkat(directory, leaf, 0) == 0 || (keeper != nil && sa_errno() == ENOENT) else {
-                        return
-                    }
-                    result.gone.append(position)
-                    result.removed += 1
-                    if emptied.last.map({ !$0.elementsEqual(parent) }) ?? true {
-                        emptied.append(Array(parent))
-                    }
-                case .success, .failure: return  // Changed by somebody since: theirs now.
-                }
+                // Not there, or no longer a directory: nothing of ours to remove.
+                if entered == nil { result.gone.append(position) }
             }
         }
         directories.closeAll()
@@ -66,22 +61,13 @@ struct Removal: Sendable {
 
     /// rmdir(2) upwards, as long as directories are empty.
     private func removeEmpty(_ path: [UInt8]) {
-        var rest = path[...]
+        var rest = path
         let directories = Directories(destination, capacity: 1)
         while !rest.isEmpty {
-            let name = rest.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
-            let parent = Array(rest[..<max(0, name - 1)])
-            let leaf = Array(rest[name...]) + [0]
-            let isRemoved = parent.withUnsafeBufferPointer { parent in
-                guard let above = try? directories.descriptor(parent, create: false) else { return false }
-                return leaf.withUnsafeBufferPointer {
-                    $0.withMemoryRebound(to: CChar.self) { leaf in
-                        leaf.baseAddress.map { unlinkat(above, $0, AT_REMOVEDIR) == 0 } ?? false
-                    }
-                }
-            }
-            guard isRemoved else { return }
-            rest = parent[...]
+            // What cannot be entered has something in it.
+            let code = try? directories.withLeaf(of: rest) { unlinkat($0, $1, AT_REMOVEDIR) }
+            guard code == 0 else { return }
+            rest.removeSubrange((rest.lastIndex(of: 0x2F) ?? 0)...)
         }
     }
 }

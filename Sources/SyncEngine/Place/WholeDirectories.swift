@@ -110,10 +110,10 @@ final class WholeDirectories: Sendable {
 
     private static func isMissing(_ row: Int, _ files: FileTable, _ directories: Directories) -> Bool {
         files.withPath(row) { path in
-            guard let slash = path.lastIndex(of: 0x2F) else { return false }
-            let parent = UnsafeBufferPointer(rebasing: path[..<slash])
-            // A link or a file in the way: what fails there fails with its own words.
-            do throws(FileError) { return try directories.descriptor(parent, create: false) == nil } catch {
+            // The destination itself is there. A link or a file in the way: what fails there fails with its own words.
+            do throws(FileError) {
+                return try directories.descriptor(path.parentPath, create: false) == nil
+            } catch {
                 return false
             }
         }
@@ -142,17 +142,14 @@ final class WholeDirectories: Sendable {
     ) throws(FileError) -> Committer.Staged? {
         guard let number = number(of: row) else { return nil }
         let directory = self[number].staged
-        let made: Result<FileStatus, FileError>? = files.withPath(row) { path in
+        let made = try files.withPath(row) { path throws(FileError) -> FileStatus? in
             guard let slash = path.lastIndex(of: 0x2F), let start = path.baseAddress else { return nil }
             // The arena keeps a NUL behind each path, so the tail is a C string.
-            return (start + slash + 1).withMemoryRebound(to: CChar.self, capacity: path.count - slash) {
-                leaf in
-                do throws(FileError) { return .success(try make(leaf, directory)) } catch {
-                    return .failure(error)
-                }
-            }
+            return try make(
+                UnsafeRawPointer(start + slash + 1).assumingMemoryBound(to: CChar.self),
+                directory
+            )
         }
-        guard let made else { return nil }
-        return Committer.Staged(row: row, memberOf: number, try made.get(), digest: digest)
+        return made.map { Committer.Staged(row: row, memberOf: number, $0, digest: digest) }
     }
 }

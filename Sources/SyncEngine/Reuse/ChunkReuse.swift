@@ -2,7 +2,7 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncPlanner
-import SyncUnpack
+import SyncSystem
 
 /// Fetches what is not here while chunks that are here are copied; what turns out wrong is fetched afterwards.
 struct ChunkReuse {

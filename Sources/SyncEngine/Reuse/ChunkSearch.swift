@@ -68,16 +68,16 @@ struct ChunkSearch: ~Copyable {
             files.withPath(row) { path in
                 let entry = index.lowerBound(path)
                 let isIndexed = entry < index.count && index.withPath(entry) { $0.elementsEqual(path) }
-                let raw = openFile(path, through: directories)
-                guard raw >= 0 else { return }
-                let file = Descriptor(owning: raw)
-                guard let status = status(file.raw), status.kind == .file, status.size > 0 else { return }
+                guard let file = Descriptor(opened: openFile(path, through: directories)),
+                    let status = status(file.raw),
+                    status.kind == .file, status.size > 0
+                else { return }
                 if isIndexed, let record = index.record(entry), isMapped.contains(record.digest.firstWord),
                     record.matches(status), index.trusts(record)
                 {
                     return
                 }
-                origins.append(isIndexed ? .indexed(entry) : .named(Array(path) + [0]))
+                origins.append(isIndexed ? .indexed(entry) : .named(Array(path)))
             }
         }
         return origins

@@ -25,7 +25,7 @@ struct ChunkSources: Sendable {
     enum Origin: Sendable {
         /// Position in the index.
         case indexed(Int)
-        /// A path of the manifest, in a destination that was filled by other means: its bytes, and a NUL behind.
+        /// A path of the manifest, in a destination that was filled by other means.
         case named([UInt8])
         case staged(Staging.File)
     }
@@ -221,42 +221,28 @@ final class ChunkFile: Sendable {
 }
 
 extension ChunkSources.Origin {
-    /// Opens its file to read; `nil` when that cannot be.
+    /// Opens its file to read, never through a link; `nil` when that cannot be.
     func open(_ index: StatIndex, _ staging: Staging?, _ directories: Directories) -> Descriptor? {
-        let raw: Int32
         switch self {
-        case .indexed(let entry): raw = index.open(entry, through: directories)
-        case .named(let path): raw = openFile(path, through: directories)
-        case .staged(let file):
-            guard let staging else { return nil }
-            return staging.open(file)
+        case .indexed(let entry): index.open(entry, through: directories)
+        case .named(let path): Descriptor(opened: (try? directories.withLeaf(of: path, openRaw)) ?? -1)
+        case .staged(let file): staging?.open(file)
         }
-        return raw >= 0 ? Descriptor(owning: raw) : nil
     }
 }
 
 extension StatIndex {
-    /// Opens an entry's file to read, never through a link; -1 when that cannot be.
-    func open(_ entry: Int, through directories: Directories) -> Int32 {
-        withPath(entry) { openFile($0, through: directories) }
-    }
-}
-
-/// Opens a path that ends with a NUL.
-func openFile(_ path: [UInt8], through directories: Directories) -> Int32 {
-    path.withUnsafeBufferPointer {
-        openFile(UnsafeBufferPointer(rebasing: $0.dropLast()), through: directories)
+    /// Opens an entry's file to read, never through a link; `nil` when that cannot be.
+    func open(_ entry: Int, through directories: Directories) -> Descriptor? {
+        Descriptor(opened: withPath(entry) { openFile($0, through: directories) })
     }
 }
 
 /// Opens a file below a destination to read, never through a link; -1 when that cannot be. A NUL follows the path.
 func openFile(_ path: UnsafeBufferPointer<UInt8>, through directories: Directories) -> Int32 {
-    let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
-    let parent = UnsafeBufferPointer(rebasing: path[..<max(0, name - 1)])
-    guard let directory = try? directories.descriptor(parent, create: false),  // Gone: fetched.
-        let base = path.baseAddress
-    else { return -1 }
-    return (base + name).withMemoryRebound(to: CChar.self, capacity: path.count - name + 1) {
-        sa_openat(directory, $0, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
-    }
+    (try? directories.withLeaf(of: path, openRaw)) ?? -1  // Gone: fetched.
+}
+
+private func openRaw(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> Int32 {
+    sa_openat(directory, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
 }

@@ -124,14 +124,11 @@ private final class LocalCopier {
         size: UInt64,
         executable: Bool
     ) -> (file: Staging.File, status: FileStatus)? {
-        let source = index.open(entry, through: directories)
-        guard source >= 0 else { return nil }
-        let reading = Descriptor(owning: source)
-        guard let status = status(reading.raw), status.kind == .file, status.size == size else { return nil }
+        guard let reading = index.open(entry, through: directories),
+            let status = status(reading.raw), status.kind == .file, status.size == size
+        else { return nil }
         let file = staging.newFile(lane: lane, digest: digest)
-        let target = staging.create(file, executable: executable)
-        guard target >= 0 else { return nil }
-        let writing = Descriptor(owning: target)
+        guard let writing = staging.create(file, executable: executable) else { return nil }
         let isCloned = sa_clone_file(writing.raw, reading.raw) == 0
         // A clone has the bytes that are read here when its source has not changed since.
         guard transfer(from: reading.raw, to: isCloned ? nil : writing.raw, size: size) == digest,

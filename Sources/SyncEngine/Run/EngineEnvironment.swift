@@ -4,7 +4,6 @@ package import SyncModel
 package import SyncPlugins
 package import SyncStore
 import SyncSystem
-import SyncUnpack
 
 /// What the engine is given from outside: how to move bytes, what time it is, who listens.
 package struct EngineEnvironment: Sendable {

@@ -2,6 +2,7 @@ import SyncFiles
 import SyncManifest
 package import SyncModel
 import SyncPlugins
+import SyncSystem
 import SyncUnpack
 
 /// What hashing every file again has shown.

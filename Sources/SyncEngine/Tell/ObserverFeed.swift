@@ -1,6 +1,6 @@
 import SyncModel
 package import SyncPlugins
-import SyncUnpack
+import SyncSystem
 
 /// Hands events to an observer on a thread of its own. Nobody waits for it: what does not fit into the queue is dropped,
 /// and how much that was is told with the next events.

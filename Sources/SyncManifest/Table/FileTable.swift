@@ -163,9 +163,6 @@ package struct FileTable: Sendable {
         kinds[index] == .link ? [] : texts(of: index).map(string)
     }
 
-    /// Whether the file has URLs of its own.
-    package func hasURLs(_ index: Int) -> Bool { kinds[index] != .link && !texts(of: index).isEmpty }
-
     /// Where a link points, as written.
     package func linkTarget(_ index: Int) -> String? {
         kinds[index] == .link ? texts(of: index).first.map(string) : nil
@@ -235,8 +232,11 @@ package struct FileTable: Sendable {
     }
 
     /// The path's bytes, valid during `body`; a NUL stands directly behind them.
-    package func withPath<R>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
-        arena.withUnsafeBufferPointer { body(path(index, in: $0)) }
+    package func withPath<R, Failure: Error>(
+        _ index: Int,
+        _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> R
+    ) throws(Failure) -> R {
+        try arena.withUnsafeBufferPointer { arena throws(Failure) in try body(path(index, in: arena)) }
     }
 
     /// The path's bytes in the arena, for loops that hold the arena open.

@@ -34,7 +34,7 @@ final class PrivateDirectory: Sendable {
             // mkdtemp(3) makes it with mode 0700.
             var template = Array("\(parent)/syncagent-plugin-XXXXXX".utf8CString)
             guard mkdtemp(&template) != nil else {
-                let why = String(cString: strerror(sa_errno()))
+                let why = errnoText
                 return .failure(
                     client.failure(.unavailable, "cannot make a directory in '\(escaped(parent))': \(why)")
                 )
@@ -70,7 +70,7 @@ final class PrivateDirectory: Sendable {
     func fifo(for client: PluginClient) throws(PluginError) -> String {
         let path = try newPath(for: client)
         guard mkfifo(path, 0o600) == 0 else {
-            let why = String(cString: strerror(sa_errno()))
+            let why = errnoText
             throw client.failure(.unavailable, "cannot make the pipe '\(escaped(path))': \(why)")
         }
         return path

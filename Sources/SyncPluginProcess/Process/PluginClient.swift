@@ -1,6 +1,8 @@
+import CPosix
 import Dispatch
 package import SyncModel
 package import SyncPlugins
+import SyncSystem
 import Synchronization
 
 /// A plugin that is a program of its own, for any thread.
@@ -133,12 +135,13 @@ package final class PluginClient: Sendable {
 
     private func startWorker() -> Bool {
         ended.enter()
-        let isStarted = startThread("plugin-\(name)") { [configuration, inbox, ended] in
+        let started = try? WorkerThread(name: "plugin-\(name)") { [configuration, inbox, ended] in
+            sa_block_pipe_signal()
             PluginWorker(configuration, inbox: inbox).run()
             ended.leave()
         }
-        if !isStarted { ended.leave() }
-        return isStarted
+        if started == nil { ended.leave() }
+        return started != nil
     }
 }
 

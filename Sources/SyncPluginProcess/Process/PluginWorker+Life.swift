@@ -2,6 +2,7 @@ import CPosix
 import SyncHooks
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 extension PluginWorker {
     // MARK: Start
@@ -126,7 +127,7 @@ extension PluginWorker {
         guard let child else { return }
         if case .ending(.killed) = phase { return }
         if let reason { endReason = reason }
-        child.signalGroup(SIGKILL)
+        child.program.signalGroup(SIGKILL)
         enter(.ending(.killed), for: nil)
     }
 
@@ -138,11 +139,11 @@ extension PluginWorker {
             enter(.ending(.inputClosed), for: limits.shutdown)
         case .inputClosed:
             tell(.warning, "it did not end by itself when it was asked to shut down")
-            child.signalGroup(SIGTERM)
+            child.program.signalGroup(SIGTERM)
             enter(.ending(.terminated), for: limits.shutdown)
         case .terminated:
             tell(.warning, "it did not end with SIGTERM either, and was killed")
-            child.signalGroup(SIGKILL)
+            child.program.signalGroup(SIGKILL)
             enter(.ending(.killed), for: nil)
         case .killed: phaseDue = nil
         }
@@ -153,7 +154,7 @@ extension PluginWorker {
 
     /// Takes the plugin's end when it has come.
     func lookForEnd(_ isTold: Bool) {
-        guard let child, isTold || child.ended < 0 || broken != nil, child.hasEnded else {
+        guard let child, isTold || child.program.ended < 0 || broken != nil, child.program.hasEnded else {
             // Whoever ends closes everything first: its end says more than its pipes.
             if let broken, broken.since + Self.lastMoment <= now { breakOff(broken.reason) }
             return

@@ -2,6 +2,7 @@ import CPosix
 import SyncHooks
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// Lives with one plugin: starts it, writes requests, reads answers, keeps deadlines, ends it, starts it again.
 ///
@@ -198,7 +199,7 @@ final class PluginWorker {
             pollfd(fd: hasInput ? child?.input ?? -1 : -1, events: Int16(POLLOUT), revents: 0),
             pollfd(fd: child?.output ?? -1, events: Int16(POLLIN), revents: 0),
             pollfd(fd: child?.error ?? -1, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: child?.ended ?? -1, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: child?.program.ended ?? -1, events: Int16(POLLIN), revents: 0),
         ]
         if errorIsClosed { entries[3].fd = -1 }
         if outputIsClosed { entries[2].fd = -1 }
@@ -218,7 +219,7 @@ final class PluginWorker {
         if child == nil, requests.count > 0 { due.append(restart.notBefore) }
         if let since = unansweredSince { due.append(since + limits.grace) }
         // Without pidfd_open(2), or when it cannot be talked to, its end is looked for.
-        if let child, child.ended < 0 || broken != nil { due.append(now + .milliseconds(20)) }
+        if let child, child.program.ended < 0 || broken != nil { due.append(now + .milliseconds(20)) }
         guard let first = due.min() else { return -1 }
         return first <= now ? 0 : (first - now).pollMilliseconds
     }

@@ -1,6 +1,7 @@
 import CPosix
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// A FIFO whose reading end is ours. mkfifo(3), fifo(7).
 final class BodyPipe {
@@ -19,7 +20,7 @@ final class BodyPipe {
         guard reader >= 0 else {
             let code = sa_errno()
             unlink(path)
-            throw client.failure(.unavailable, "cannot open a pipe: \(String(cString: strerror(code)))")
+            throw client.failure(.unavailable, "cannot open a pipe: \(errorText(code))")
         }
         sa_set_pipe_size(reader, Self.capacity)
     }

@@ -1,5 +1,7 @@
+import CPosix
 import Dispatch
 package import SyncPlugins
+import SyncSystem
 import Synchronization
 
 /// Brings bytes through a plugin: method `transport.fetch`.
@@ -85,12 +87,14 @@ package final class PluginTransport: Transport {
 
     private func startPump() -> Bool {
         ended.enter()
-        let isStarted = startThread("pump-\(client.name)") { [client, inbox, retries, events, ended] in
+        let started = try? WorkerThread(name: "pump-\(client.name)") {
+            [client, inbox, retries, events, ended] in
+            sa_block_pipe_signal()
             TransferPump(client, inbox: inbox, retries: retries, events: events).run()
             ended.leave()
         }
-        if !isStarted { ended.leave() }
-        return isStarted
+        if started == nil { ended.leave() }
+        return started != nil
     }
 }
 

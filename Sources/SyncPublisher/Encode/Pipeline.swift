@@ -1,8 +1,10 @@
+import SyncSystem
+
 /// Jobs go in in order, workers finish them in any order, results come out in order.
 ///
 /// At most ``window`` jobs are between `submit` and `collect`; that bounds every buffer behind them, and makes
 /// a slow disk slow down the reader.
-final class Pipeline: @unchecked Sendable {  // Safe: every stored property is touched under `monitor` only.
+final class Pipeline: Sendable {
     private enum Slot {
         case empty
         case waiting(Job)
@@ -10,92 +12,84 @@ final class Pipeline: @unchecked Sendable {  // Safe: every stored property is t
         case done(JobResult)
     }
 
+    private struct State {
+        var slots: [Slot]
+        var submitted = 0
+        var taken = 0
+        var collected = 0
+        var closed = false
+        var failure: PublishError?
+    }
+
     private static let room = 0
     private static let work = 1
     private static let ready = 2
 
-    private let monitor = Monitor(conditions: 3)
-    private var slots: [Slot]
-    private var submitted = 0
-    private var taken = 0
-    private var collected = 0
-    private var closed = false
-    private var failure: PublishError?
+    private let state: Monitor<State>
 
     let window: Int
 
     init(window: Int) {
         self.window = window
-        slots = Array(repeating: .empty, count: window)
+        state = Monitor(State(slots: Array(repeating: .empty, count: window)), conditions: 3)
     }
 
     /// Adds a job; waits while the window is full.
     ///
     /// - Returns: `false` when the run has failed and there is no more to do.
     func submit(_ job: Job) -> Bool {
-        monitor.locked {
-            while submitted - collected >= window, failure == nil { monitor.wait(Self.room) }
-            guard failure == nil else { return false }
-            slots[submitted % window] = .waiting(job)
-            submitted += 1
-            monitor.signal(Self.work)
+        let isOpen = state.wait(for: Self.room) { state -> Bool? in
+            guard state.failure == nil else { return false }
+            guard state.submitted - state.collected < window else { return nil }
+            state.slots[state.submitted % window] = .waiting(job)
+            state.submitted += 1
             return true
         }
+        state.signal(Self.work)
+        return isOpen
     }
 
     /// No more jobs come.
-    func close() {
-        monitor.locked {
-            closed = true
-            monitor.broadcast()
-        }
-    }
+    func close() { state.change { $0.closed = true } }
 
     /// The next job for a worker, with its number; waits for one. `nil` at the end.
     func take() -> (number: Int, job: Job)? {
-        monitor.locked {
-            while taken == submitted, !closed, failure == nil { monitor.wait(Self.work) }
-            guard failure == nil, taken < submitted else { return nil }
-            let number = taken
-            guard case .waiting(let job) = slots[number % window] else { return nil }
-            slots[number % window] = .running
-            taken += 1
+        state.wait(for: Self.work) { state -> (number: Int, job: Job)?? in
+            if state.failure == nil, state.taken == state.submitted, !state.closed { return nil }
+            let number = state.taken
+            guard state.failure == nil, number < state.submitted,
+                case .waiting(let job) = state.slots[number % window]
+            else { return .some(nil) }
+            state.slots[number % window] = .running
+            state.taken += 1
             return (number, job)
         }
     }
 
     /// Hands in a job's result.
     func finish(_ number: Int, _ result: JobResult) {
-        monitor.locked {
-            slots[number % window] = .done(result)
-            if number == collected { monitor.signal(Self.ready) }
+        let isNext = state.withLock { state in
+            state.slots[number % window] = .done(result)
+            return number == state.collected
         }
+        if isNext { state.signal(Self.ready) }
     }
 
     /// Ends the run early; the first failure is the one reported.
-    func fail(_ error: PublishError) {
-        monitor.locked {
-            failure = failure ?? error
-            monitor.broadcast()
-        }
-    }
+    func fail(_ error: PublishError) { state.change { $0.failure = $0.failure ?? error } }
 
     /// The next result in order; waits for it. `nil` after the last.
     func collect() throws(PublishError) -> JobResult? {
-        let (result, failure): (JobResult?, PublishError?) = monitor.locked {
-            while self.failure == nil {
-                if case .done(let result) = slots[collected % window] {
-                    slots[collected % window] = .empty
-                    collected += 1
-                    monitor.signal(Self.room)
-                    return (result, nil)
-                }
-                if closed, collected == submitted { return (nil, nil) }
-                monitor.wait(Self.ready)
+        let result = state.wait(for: Self.ready) { state -> Result<JobResult?, PublishError>? in
+            if let failure = state.failure { return .failure(failure) }
+            if case .done(let result) = state.slots[state.collected % window] {
+                state.slots[state.collected % window] = .empty
+                state.collected += 1
+                return .success(result)
             }
-            return (nil, self.failure)
+            return state.closed && state.collected == state.submitted ? .success(nil) : nil
         }
-        if let failure { throw failure }
-        return result
+        state.signal(Self.room)
+        return try result.get()
     }
 }

@@ -3,6 +3,8 @@ import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
+import Synchronization
 
 /// Makes deltas: new blobs once more, as zstd frames behind bytes of the file's former version, in packs of their own.
 ///
@@ -122,39 +124,42 @@ struct DeltaMaker {
         _ encoders: [DeltaEncoder]
     ) throws(PublishError) -> [DeltaEncoder.Made?] {
         let results = Results(count: batch.count)
-        let threads = WorkThreads()
         let maker = Shared(self)
-        for encoder in encoders.prefix(batch.count) {
-            threads.start { maker.value.work(batch, regions, encoder, results) }
+        _ = concurrently(min(encoders.count, batch.count), name: "delta") { number in
+            maker.value.work(batch, regions, encoders[number], results)
         }
-        threads.join()
         return try results.finish()
     }
 
     /// What the threads of a batch share.
-    private final class Results: @unchecked Sendable {  // Safe: everything is touched under `monitor` only.
-        private let monitor = Monitor(conditions: 1)
-        private var next = 0
-        private var made: [DeltaEncoder.Made?]
-        private var failure: PublishError?
+    private final class Results: Sendable {
+        private struct State {
+            var next = 0
+            var made: [DeltaEncoder.Made?]
+            var failure: PublishError?
+        }
 
-        init(count: Int) { made = Array(repeating: nil, count: count) }
+        private let state: Mutex<State>
+
+        init(count: Int) { state = Mutex(State(made: Array(repeating: nil, count: count))) }
 
         func take() -> Int? {
-            monitor.locked {
-                guard next < made.count, failure == nil else { return nil }
-                next += 1
-                return next - 1
+            state.withLock { state in
+                guard state.next < state.made.count, state.failure == nil else { return nil }
+                state.next += 1
+                return state.next - 1
             }
         }
 
-        func put(_ result: DeltaEncoder.Made?, at index: Int) { monitor.locked { made[index] = result } }
+        func put(_ result: DeltaEncoder.Made?, at index: Int) { state.withLock { $0.made[index] = result } }
 
-        func fail(_ error: PublishError) { monitor.locked { failure = failure ?? error } }
+        func fail(_ error: PublishError) { state.withLock { $0.failure = $0.failure ?? error } }
 
         func finish() throws(PublishError) -> [DeltaEncoder.Made?] {
-            if let failure { throw failure }
-            return made
+            try state.withLock { state throws(PublishError) in
+                if let failure = state.failure { throw failure }
+                return state.made
+            }
         }
     }
 

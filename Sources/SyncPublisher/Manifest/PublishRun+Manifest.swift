@@ -1,6 +1,7 @@
 import CPosix
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// The last step of a publish: the manifest, and what the next publish wants to know.
 extension PublishRun {
@@ -115,7 +116,7 @@ extension PublishRun {
         guard let path = options.stampCache, let now = options.now else { return }
         let code = StampCache.write(entries.tree, to: path, now: now) { entries.digest(of: $0) }
         guard code != 0 else { return }
-        let reason = String(cString: strerror(code))
+        let reason = errorText(code)
         report.warnings.append(
             "cannot write \(shown(path)): \(reason); the next publish reads every file again"
         )

@@ -22,7 +22,7 @@ final class OutputDirectory {
     init(_ path: String) throws(PublishError) {
         self.path = path
         try Self.makeDirectories(path)
-        top = try Self.openDirectory(AT_FDCWD, path, path)
+        top = try Self.open(path, path)
         // Held until the descriptor closes. flock(2).
         // A file system without locks gives none; a lock of another is the only thing that stops us.
         guard flock(top.raw, LOCK_EX | LOCK_NB) == 0 || sa_errno() != EWOULDBLOCK else {
@@ -35,11 +35,11 @@ final class OutputDirectory {
         if mkdirat(top.raw, "packs", 0o777) != 0, sa_errno() != EEXIST {
             throw PublishError(
                 .cannotCreate,
-                "cannot create \(shown(path))/packs: \(String(cString: strerror(sa_errno())))",
+                "cannot create \(shown(path))/packs: \(errnoText)",
                 remedy: "make the output directory writable"
             )
         }
-        packs = try Self.openDirectory(top.raw, "packs", path + "/packs")
+        packs = try Self.open("packs", in: top.raw, path + "/packs")
         removeTemporaries(top.raw)
         removeTemporaries(packs.raw)
     }
@@ -203,34 +203,28 @@ final class OutputDirectory {
         }
     }
 
-    private static func openDirectory(
-        _ parent: Int32,
+    private static func open(
         _ name: String,
+        in parent: Int32 = AT_FDCWD,
         _ shownPath: String
     ) throws(PublishError) -> Descriptor {
-        let raw = sa_openat(parent, name, O_RDONLY | O_DIRECTORY, 0)
-        guard raw >= 0 else {
-            throw PublishError(
-                .cannotCreate,
-                "cannot open the output directory \(shown(shownPath)): \(String(cString: strerror(sa_errno())))",
-                remedy: "name a directory that this user may write to"
-            )
-        }
-        return Descriptor(owning: raw)
+        if let directory = openDirectory(name, in: parent) { return directory }
+        throw PublishError(
+            .cannotCreate,
+            "cannot open the output directory \(shown(shownPath)): \(errnoText)",
+            remedy: "name a directory that this user may write to"
+        )
     }
 
     private static func makeDirectories(_ path: String) throws(PublishError) {
-        var made = path.hasPrefix("/") ? "/" : ""
-        for component in path.split(separator: "/") {
-            made += component
-            if mkdir(made, 0o777) != 0, sa_errno() != EEXIST, sa_errno() != EISDIR {
-                throw PublishError(
-                    .cannotCreate,
-                    "cannot create \(shown(made)): \(String(cString: strerror(sa_errno())))",
-                    remedy: "name a directory that this user may write to"
-                )
-            }
-            made += "/"
+        do throws(FileError) {
+            try SyncSystem.makeDirectories(path)
+        } catch {
+            throw PublishError(
+                .cannotCreate,
+                "cannot create \(shown(error.path)): \(error.reason)",
+                remedy: "name a directory that this user may write to"
+            )
         }
     }
 }

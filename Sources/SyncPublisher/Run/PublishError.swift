@@ -1,5 +1,6 @@
 import CPosix
 package import SyncModel
+import SyncSystem
 
 /// Why nothing was published: what happened, to what, and what to do. The old manifest is still in place.
 package struct PublishError: Error, Sendable, Equatable {
@@ -75,7 +76,7 @@ extension PublishError {
     static func reading(_ path: String, _ attempt: String, code: Int32) -> PublishError {
         PublishError(
             .cannotRead,
-            "cannot \(attempt) \(escaped(path)): \(systemText(code))",
+            "cannot \(attempt) \(escaped(path)): \(errorText(code))",
             remedy: code == EACCES
                 ? "give this user the right to read it, or publish as its owner"
                 : "check the source disk; the published set is unchanged"
@@ -87,7 +88,7 @@ extension PublishError {
         let full = code == ENOSPC || code == EDQUOT
         return PublishError(
             .cannotWrite,
-            "cannot \(attempt) \(escaped(path)): \(systemText(code))",
+            "cannot \(attempt) \(escaped(path)): \(errorText(code))",
             remedy: full
                 ? "free space in the output directory; the published set is unchanged"
                 : "check the output directory; the published set is unchanged"
@@ -130,5 +131,3 @@ extension PublishError {
         )
     }
 }
-
-private func systemText(_ code: Int32) -> String { String(cString: strerror(code)) }

@@ -69,12 +69,6 @@ package struct PublishReport: Sendable, Equatable {
 
     package init() {}
 
-    /// Share of named packs' bytes that no file needs, 0...1.
-    package var deadShare: Double {
-        let total = storedBytes + deadBytes
-        return total == 0 ? 0 : Double(deadBytes) / Double(total)
-    }
-
     /// The last JSON line of `publish --json`.
     ///
     /// - Parameters:

@@ -1,6 +1,7 @@
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// One publish: what the steps hand to each other.
 struct PublishRun {
@@ -144,11 +145,17 @@ struct PublishRun {
             options: options,
             dictionary: dictionary
         )
-        let threads = WorkThreads()
-        threads.start { SourceReader.run(source) }
-        for _ in 0..<options.jobs { threads.start { Worker.run(source) } }
-        if threads.count < 2 { source.pipeline.fail(.noThreads) }
-        defer { threads.join() }
+        var threads: [WorkerThread] = []
+        defer { for thread in threads { thread.join() } }
+        do throws(ThreadError) {
+            threads.append(try WorkerThread(name: "read") { SourceReader.run(source) })
+            for number in 0..<options.jobs {
+                threads.append(try WorkerThread(name: "encode-\(number)") { Worker.run(source) })
+            }
+        } catch {
+            // With one to read and one to encode it goes on, only slower (F095).
+            if threads.count < 2 { source.pipeline.fail(.noThreads) }
+        }
         do throws(PublishError) {
             while let result = try source.pipeline.collect() {
                 try collector.take(result)

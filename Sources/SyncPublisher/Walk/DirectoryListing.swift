@@ -81,7 +81,7 @@ struct DirectoryListing {
         }
         var entry = Entry(nameStart: names.count, nameLength: length, status: status)
         if status.kind == .link {
-            guard let target = Self.readLink(descriptor, name) else {
+            guard let target = readLink(descriptor, name) else {
                 throw .reading("\(path)/\(String(cString: name))", "read the link", code: sa_errno())
             }
             entry.linkTarget = target
@@ -90,16 +90,6 @@ struct DirectoryListing {
         }
         names.append(contentsOf: UnsafeRawBufferPointer(start: name, count: length))
         entries.append(entry)
-    }
-
-    /// readlinkat(2); `nil` with errno set. Targets are shorter than `PATH_MAX`.
-    private static func readLink(_ directory: Int32, _ name: UnsafePointer<CChar>) -> [UInt8]? {
-        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 4_096) { buffer in
-            guard let start = buffer.baseAddress else { return nil }
-            let length = readlinkat(directory, name, start, buffer.count)
-            guard length >= 0 else { return nil }
-            return buffer[..<length].map { UInt8(bitPattern: $0) }
-        }
     }
 
     private static func specialKind(_ directory: Int32, _ name: UnsafePointer<CChar>) -> String {

@@ -118,6 +118,11 @@ struct TreeWalk: ~Copyable {
             case .sameLetters(let a, let b): notes.warnCase(path, a, b)
             }
         }
+        for index in 0..<listing.count {
+            listing.withName(index) { name in
+                if let problem = windowsProblem(name) { notes.warnWindows(path, shown(name), problem) }
+            }
+        }
         levels.append(Level(listing: listing, pathLength: length, entriesBefore: tree.count))
     }
 

@@ -20,6 +20,8 @@ struct WalkNotes: Sendable {
     private(set) var refusedCount = 0
     private(set) var caseWarnings: [String] = []
     private(set) var caseWarningCount = 0
+    private var windowsNames: [String] = []
+    private var windowsCount = 0
 
     mutating func refuse(_ path: [UInt8], _ reason: String) {
         refusedCount += 1
@@ -34,18 +36,24 @@ struct WalkNotes: Sendable {
 
     mutating func refuse(_ directory: [UInt8], inDirectory name: String, _ reason: String) {
         refusedCount += 1
-        guard refused.count < Self.named else { return }
-        let place = directory.isEmpty ? "" : shown(directory) + "/"
-        refused.append("\(place)\(name): \(reason)")
+        if refused.count < Self.named { refused.append("\(Self.place(directory))\(name): \(reason)") }
     }
 
     mutating func warnCase(_ directory: [UInt8], _ a: String, _ b: String) {
         caseWarningCount += 1
         guard caseWarnings.count < Self.casePairs else { return }
-        let place = directory.isEmpty ? "" : shown(directory) + "/"
         caseWarnings.append(
-            "\(place)\(a) and \(b) differ only in case; a destination that ignores case cannot have both"
+            "\(Self.place(directory))\(a) and \(b) differ only in case; a destination that ignores case cannot have both"
         )
+    }
+
+    mutating func warnWindows(_ directory: [UInt8], _ name: String, _ reason: String) {
+        windowsCount += 1
+        if windowsNames.count < 3 { windowsNames.append("\(Self.place(directory))\(name) (\(reason))") }
+    }
+
+    private static func place(_ directory: [UInt8]) -> String {
+        directory.isEmpty ? "" : shown(directory) + "/"
     }
 
     /// The error that names what was refused, if anything was.
@@ -68,6 +76,12 @@ struct WalkNotes: Sendable {
         let more = caseWarningCount - caseWarnings.count
         var lines = caseWarnings
         if more > 0 { lines.append("\(more) more pairs of names differ only in case") }
+        if windowsCount > 0 {
+            let more =
+                windowsCount > windowsNames.count ? ", and \(windowsCount - windowsNames.count) more" : ""
+            let what = windowsCount == 1 ? "1 name" : "\(windowsCount) names"
+            lines.append("\(what) that Windows cannot hold: \(windowsNames.joined(separator: ", "))\(more)")
+        }
         if unsafeLinks > 0 {
             let one = unsafeLinks == 1
             lines.append(

@@ -1,5 +1,6 @@
 import Glibc
 import SyncPlugins
+import SyncSystem
 
 extension TransportConfiguration {
     /// Refuses what would be ignored or would fail later (S83, F057).
@@ -29,7 +30,7 @@ extension TransportConfiguration {
     private func checkReadable(_ path: String?, _ what: String) throws(TransferError) {
         guard let path else { return }
         guard access(path, R_OK) == 0 else {
-            let reason = String(cString: strerror(errno))
+            let reason = errnoText
             throw TransferError(code: .misuse, url: "", detail: "\(what), \(path): \(reason)")
         }
     }

@@ -2,6 +2,7 @@ import CPosix
 import Glibc
 import SyncModel
 package import SyncPlugins
+import SyncSystem
 import Synchronization
 
 /// Brings bytes of `file:` URLs: packs that lie beside a local manifest. Sends no requests.
@@ -66,11 +67,11 @@ package final class FileTransport: Transport {
         let raw = (name.map(CChar.init(bitPattern:)) + [0]).withUnsafeBufferPointer {
             sa_openat(AT_FDCWD, $0.baseAddress, O_RDONLY | O_NONBLOCK, 0)
         }
-        guard raw >= 0 else { return failed(.badStatus(404), String(cString: strerror(sa_errno()))) }
+        guard raw >= 0 else { return failed(.badStatus(404), errnoText) }
         defer { close(raw) }
         var status = stat()
         guard fstat(raw, &status) == 0, let size = UInt64(exactly: status.st_size) else {
-            return failed(.badAnswer, String(cString: strerror(sa_errno())))
+            return failed(.badAnswer, errnoText)
         }
         guard status.st_mode & S_IFMT == S_IFREG else { return failed(.badAnswer, "not a regular file") }
         if let expected = request.objectSize, expected != size {

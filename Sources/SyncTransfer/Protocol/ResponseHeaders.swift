@@ -1,3 +1,5 @@
+import SyncModel
+
 /// What one answer said before its body, as far as it matters here.
 struct ResponseHeaders: Equatable {
     var status = 0
@@ -31,8 +33,8 @@ struct ResponseHeaders: Equatable {
     /// than `Date`. RFC 9110 §8.8.2.2 and §13.1.5.
     var ifRange: String? {
         if etag != nil { return strongETag }
-        guard let lastModified, let date, let modified = httpDate(lastModified), let sent = httpDate(date),
-            sent - modified >= 1
+        guard let lastModified, let modified = HTTPDate(lastModified), let sent = date.flatMap(HTTPDate.init),
+            sent > modified
         else { return nil }
         return lastModified
     }

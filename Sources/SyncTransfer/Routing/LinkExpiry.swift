@@ -1,3 +1,5 @@
+import SyncModel
+
 /// When a URL or a redirect stops being good.
 package enum LinkExpiry {
     /// The end of a signed URL's life by its own parameters.
@@ -47,8 +49,7 @@ package enum LinkExpiry {
         }
         guard let expires else { return fallback }
         // RFC 9111 §5.3: an invalid date is in the past.
-        guard let date = httpDate(expires) else { return 0 }
-        return max(0, date - now)
+        return HTTPDate(expires).map { max(0, $0.seconds - now) } ?? 0
     }
 
     /// `20261120T020000Z`, or `2026-11-20T02:00:00Z` with the colons as such or as `%3A`.
@@ -64,6 +65,6 @@ package enum LinkExpiry {
         let (year, month, day) = (Int64(date / 10_000), Int64(date / 100 % 100), Int64(date % 100))
         guard (1...12).contains(month), (1...31).contains(day) else { return nil }
         let seconds = Int64(time / 10_000) * 3600 + Int64(time / 100 % 100) * 60 + Int64(time % 100)
-        return daysSince1970(year: year, month: month, day: day) * 86_400 + seconds
+        return CivilDay(year: year, month: month, day: day).number * 86_400 + seconds
     }
 }

@@ -1,6 +1,6 @@
 import CCurl
-import Glibc
 package import SyncPlugins
+import SyncSystem
 import Synchronization
 
 /// Brings bytes for URLs with libcurl: queueing, redirects, retries and resume included.
@@ -10,7 +10,7 @@ import Synchronization
 package final class CurlTransport: Transport {
     private let inbox: Inbox
     private let counters: Counters
-    private let thread: Mutex<pthread_t?>
+    private let thread: Mutex<WorkerThread?>
 
     /// Checks libcurl and the configuration, and starts the thread.
     ///
@@ -26,8 +26,8 @@ package final class CurlTransport: Transport {
         let counters = Counters()
         self.inbox = inbox
         self.counters = counters
-        guard
-            let started = startThread({
+        do throws(ThreadError) {
+            let started = try WorkerThread(name: "curl") {
                 let worker = CurlWorker(
                     multi: multi.raw,
                     configuration: configuration,
@@ -35,13 +35,13 @@ package final class CurlTransport: Transport {
                     counters: counters
                 )
                 worker.run()
-            })
-        else {
+            }
+            thread = Mutex(started)
+        } catch {
             curl_multi_cleanup(multi.raw)
             thread = Mutex(nil)
-            throw TransferError(code: .misuse, url: "", detail: "pthread_create: no thread for transfers")
+            throw TransferError(code: .misuse, url: "", detail: "\(error)")
         }
-        thread = Mutex(started)
     }
 
     deinit { shutdown() }
@@ -80,12 +80,7 @@ package final class CurlTransport: Transport {
             defer { thread = nil }
             return thread
         }
-        guard let ended else { return }
-        if pthread_equal(ended, pthread_self()) != 0 {
-            pthread_detach(ended)
-        } else {
-            pthread_join(ended, nil)
-        }
+        if let ended, !ended.isCurrent { ended.join() }
     }
 }
 

@@ -1,4 +1,5 @@
 import SyncPlugins
+import SyncSystem
 
 /// What to show to one origin.
 struct HostCredential {
@@ -74,7 +75,8 @@ extension CurlWorker {
             Timer(at: now + configuration.pluginDeadline, action: .credentialDeadline(origin, number))
         )
         let asked = providers.filter { $0.scope.covers(origin) }
-        PluginThreads.async { [inbox] in
+        // Without a thread nobody is asked: the deadline comes.
+        _ = try? WorkerThread(name: "credentials") { [inbox] in
             inbox.post(.provided(origin, number, asked.credential(for: request)))
         }
     }

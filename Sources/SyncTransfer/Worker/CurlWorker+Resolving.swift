@@ -1,4 +1,5 @@
 import SyncPlugins
+import SyncSystem
 
 /// Requests that wait for a resolver's word.
 struct Resolving {
@@ -116,7 +117,8 @@ extension CurlWorker {
             let number = resolving.number()
             resolving.batches[number] = Resolving.Batch(entries: entries, requests: requests)
             timers.insert(Timer(at: now + configuration.pluginDeadline, action: .resolverDeadline(number)))
-            PluginThreads.async { [resolvers, inbox, requests] in
+            // Without a thread nobody is asked: the deadline comes.
+            _ = try? WorkerThread(name: "resolve") { [resolvers, inbox, requests] in
                 let answer = resolvers.resolve(requests)
                 inbox.post(.resolved(number, answer.resolved, answer.failures))
             }

@@ -102,7 +102,6 @@ final class Piece {
     var failures = 0
     /// Refusals in a row by what a redirect led to.
     var refusals = 0
-    var connectivityFailures = 0
     var positionAtFailure: UInt64 = 0
     /// For `If-Range`.
     var ifRange: String?

@@ -64,13 +64,13 @@ package enum Weekday: String, Sendable, CaseIterable, Codable {
 }
 
 /// Division that rounds down, so that times before 1970 come out right.
-func floorDivision(_ a: Int64, _ b: Int64) -> (quotient: Int64, remainder: Int64) {
+package func floorDivision(_ a: Int64, _ b: Int64) -> (quotient: Int64, remainder: Int64) {
     let (quotient, remainder) = a.quotientAndRemainder(dividingBy: b)
     return remainder < 0 ? (quotient - 1, remainder + b) : (quotient, remainder)
 }
 
 /// A number with leading zeros.
-func padded(_ number: some BinaryInteger, _ width: Int) -> String {
+package func padded(_ number: some BinaryInteger, _ width: Int) -> String {
     let text = String(number)
     return String(repeating: "0", count: max(0, width - text.utf8.count)) + text
 }

@@ -1,0 +1,214 @@
+package import CPosix
+
+/// A program that is to be started, as the leader of a session and a process group of its own: signal handlers and mask
+/// at their defaults, no descriptor but the three that it is given.
+package struct ProgramStart: Sendable {
+    /// Resource limits of setrlimit(2); 0 leaves one as it is.
+    package struct Limits: Sendable {
+        /// **Bytes**, RLIMIT_AS.
+        let addressSpace: UInt64
+        /// **Bytes** of heap and private mappings, RLIMIT_DATA.
+        let data: UInt64
+        /// **Seconds**, RLIMIT_CPU.
+        let processorTime: UInt64
+        /// RLIMIT_NOFILE.
+        let descriptors: UInt64
+
+        package init(addressSpace: UInt64, data: UInt64, processorTime: UInt64, descriptors: UInt64) {
+            self.addressSpace = addressSpace
+            self.data = data
+            self.processorTime = processorTime
+            self.descriptors = descriptors
+        }
+    }
+
+    /// Its absolute path.
+    package var program: String
+    /// argv, its own name first.
+    package var arguments: [String]
+    /// `NAME=value`, environ(7): all that it gets.
+    package var variables: [String]
+    /// An open directory to work in; `nil` for the root directory.
+    package var directory: Int32?
+    /// Standard input; `nil` for nothing to read.
+    package var input: Int32?
+    /// Standard output; `nil` for nowhere.
+    package var output: Int32?
+    /// Standard error; `nil` for where standard output goes, so that their order is kept.
+    package var error: Int32?
+    package var mask: mode_t = 0o022
+    package var limits: Limits?
+
+    /// - Parameter arguments: The program's absolute path first.
+    package init(_ arguments: [String], variables: [String]) {
+        program = arguments.first ?? ""
+        self.arguments = arguments
+        self.variables = variables
+    }
+
+    /// Starts it. A program that was just written can be busy for a moment, while another fork holds its descriptor.
+    ///
+    /// - Throws: ``FileError``; with a remark for a text that no system call takes. Nothing is left running then.
+    package func start() throws(FileError) -> StartedProgram {
+        for text in [program] + arguments + variables where text.utf8.contains(0) {
+            throw FileError(
+                step: "run",
+                path: text,
+                code: EINVAL,
+                remark: "A program's argument has a NUL in it."
+            )
+        }
+        // Above 2, where no dup2 onto 0, 1 or 2 can hit them.
+        func above2(_ descriptor: Int32) throws(FileError) -> Descriptor {
+            guard let high = Descriptor(opened: sa_duplicate_above2(descriptor)) else {
+                throw .last("run", program)
+            }
+            return high
+        }
+        guard let root = openDirectory("/"),
+            let null = Descriptor(opened: sa_openat(AT_FDCWD, "/dev/null", O_RDWR, 0))
+        else { throw .last("run", program) }
+        let directory = try above2(self.directory ?? root.raw)
+        let input = try above2(self.input ?? null.raw)
+        let output = try above2(self.output ?? null.raw)
+        let error = try above2(self.error ?? output.raw)
+        var argv = arguments.map { strdup($0) } + [nil]
+        var envp = variables.map { strdup($0) } + [nil]
+        defer { for text in argv + envp { free(text) } }
+        func spawn(_ limits: UnsafePointer<sa_limits>?) -> pid_t {
+            sa_spawn_limited(
+                program,
+                &argv,
+                &envp,
+                directory.raw,
+                input.raw,
+                output.raw,
+                error.raw,
+                mask,
+                limits
+            )
+        }
+        var bounds = sa_limits()
+        if let limits {
+            bounds.address_space = limits.addressSpace
+            bounds.data = limits.data
+            bounds.cpu = limits.processorTime
+            bounds.descriptors = limits.descriptors
+        }
+        var child: pid_t = -1
+        for _ in 0..<20 {
+            child = limits == nil ? spawn(nil) : spawn(&bounds)
+            if child > 0 || sa_errno() != ETXTBSY { break }
+            usleep(10_000)
+        }
+        guard child > 0 else { throw .last("run", program) }
+        return StartedProgram(identifier: child)
+    }
+}
+
+/// A program that has been started.
+package struct StartedProgram: Sendable {
+    /// How it ended.
+    package enum End: Sendable, Equatable {
+        case exited(Int32)
+        /// Ended by a signal.
+        case signalled(Int32)
+        /// Another part of this process took its end.
+        case unknown
+    }
+
+    /// Process and process group; only used for signals while it, or its group, cannot be someone else's.
+    package let identifier: pid_t
+    private let descriptor: SharedDescriptor?
+
+    fileprivate init(identifier: pid_t) {
+        self.identifier = identifier
+        descriptor = SharedDescriptor(Descriptor(opened: sa_process_descriptor(identifier)))
+    }
+
+    /// Readable when it has ended, pidfd_open(2); -1 where the system has none.
+    package var ended: Int32 { descriptor?.raw ?? -1 }
+
+    /// Sends a signal to every process of its group.
+    package func signalGroup(_ number: Int32) {
+        _ = kill(-identifier, number)
+        // A stopped process takes SIGTERM only when it continues.
+        if number == SIGTERM { _ = kill(-identifier, SIGCONT) }
+    }
+
+    /// Whether any process, a zombie too, is left in its group. kill(2), signal 0.
+    ///
+    /// Asked right after it was reaped: while a member is left, the number is not given to another.
+    package var groupIsEmpty: Bool { kill(-identifier, 0) != 0 && sa_errno() == ESRCH }
+
+    /// Whether it has ended; its end is left to be taken.
+    package var hasEnded: Bool { sa_has_ended(identifier) != 0 }
+
+    /// Takes its end; `nil` while it runs.
+    package func reap() -> End? {
+        var value: Int32 = 0
+        return switch sa_reap(identifier, &value) {
+        case 0: nil
+        case 1: .exited(value)
+        case 2: .signalled(value)
+        default: .unknown
+        }
+    }
+
+    /// Waits for its end, and takes it.
+    ///
+    /// - Parameter deadline: `nil` for however long it takes.
+    /// - Returns: `nil` when it has not ended in time.
+    @discardableResult
+    package func wait(until deadline: ContinuousClock.Instant? = nil) -> End? {
+        while true {
+            if let end = reap() { return end }
+            let left = deadline.map { $0 - .now }
+            if let left, left <= .zero { return nil }
+            // Without a descriptor it is looked at again and again.
+            waitToRead(ended, atMost: ended < 0 ? min(left ?? .seconds(1), .milliseconds(2)) : left)
+        }
+    }
+}
+
+/// Waits until a descriptor can be read, or its other end is closed. poll(2); one that is negative never can.
+///
+/// - Parameter time: `nil` for however long it takes.
+/// - Returns: Whether it can.
+@discardableResult
+package func waitToRead(_ descriptor: Int32, atMost time: Duration?) -> Bool {
+    var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    // One more, because milliseconds are rounded down.
+    return poll(&entry, 1, time.map { Int32(clamping: $0.milliseconds + 1) } ?? -1) > 0
+}
+
+extension Duration {
+    /// Whole **milliseconds**, rounded down.
+    package var milliseconds: Int64 {
+        components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000
+    }
+}
+
+/// A pipe, both ends close-on-exec and numbered above 2; the reader does not wait. pipe(2)
+package struct Pipe: Sendable {
+    package let reader: SharedDescriptor
+    package let writer: SharedDescriptor
+
+    /// - Returns: `nil` when there is none to be had; errno(3) says why.
+    package init?() {
+        var ends: [Int32] = [-1, -1]
+        guard sa_pipe(&ends) == 0 else { return nil }
+        reader = SharedDescriptor(Descriptor(owning: ends[0]))
+        writer = SharedDescriptor(Descriptor(owning: ends[1]))
+    }
+}
+
+/// A file without a name that holds `bytes`, at its beginning. memfd_create(2)
+///
+/// - Throws: ``FileError`` with the step "keep".
+package func unnamedFile(_ name: String, holding bytes: [UInt8] = []) throws(FileError) -> Descriptor {
+    guard let file = Descriptor(opened: sa_unnamed_file(name)) else { throw .last("keep", name) }
+    let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
+    guard code == 0 else { throw FileError(step: "keep", path: name, code: code) }
+    return file
+}

@@ -1,0 +1,50 @@
+import Glibc
+import SyncSystem
+import SyncTestKit
+import Testing
+
+@Suite("What is below a directory is opened without links", .timeLimit(.minutes(1)))
+struct OpenBeneathTests {
+    private let root: TemporaryRoot
+
+    init() throws {
+        root = try TemporaryRoot()
+        try root.write("x", to: "a/b/c")
+        try root.link("a/l", to: "b")
+    }
+
+    private func opened(_ path: String) throws -> SharedDescriptor {
+        guard let directory = openDirectory(path) else { throw FileError.last("open", path) }
+        return SharedDescriptor(directory)
+    }
+
+    @Test("A link anywhere on the way is refused, the rest is opened")
+    func links() throws {
+        let top = try opened(root.path)
+        let file = openBeneath(top.raw, "a/b/c", O_RDONLY)
+        #expect(file >= 0)
+        close(file)
+        for path in ["a/l/c", "a/l"] {
+            #expect(openBeneath(top.raw, path, O_RDONLY) == -1)
+            #expect([ELOOP, ENOTDIR].contains(errno))
+        }
+        #expect(openBeneath(top.raw, "a/none/c", O_RDONLY) == -1)
+        #expect(errno == ENOENT)
+    }
+
+    @Test("A link tells where it leads, another file does not")
+    func targets() throws {
+        let directory = try opened(root.path + "/a")
+        #expect(readLink(directory.raw, "l") == Array("b".utf8))
+        #expect(readLink(directory.raw, "b") == nil)
+    }
+
+    @Test("A directory is in itself and in those above it, in no other")
+    func inside() throws {
+        let top = try opened(root.path)
+        let deep = try opened(root.path + "/a/b")
+        let (topStatus, deepStatus) = (try #require(status(top.raw)), try #require(status(deep.raw)))
+        #expect(isInside(deep.raw, topStatus) && isInside(deep.raw, deepStatus))
+        #expect(!isInside(top.raw, deepStatus))
+    }
+}

@@ -1,0 +1,83 @@
+import Glibc
+import SyncSystem
+import Testing
+
+@Suite("Programs are started in one way", .timeLimit(.minutes(1)))
+struct ProgramStartTests {
+    private func run(_ script: String, _ change: (inout ProgramStart) -> Void = { _ in }) throws -> (
+        end: StartedProgram.End?, output: String
+    ) {
+        let output = SharedDescriptor(try unnamedFile("output"))
+        var start = ProgramStart(["/bin/sh", "-c", script], variables: ["A=1"])
+        start.output = output.raw
+        change(&start)
+        let end = try start.start().wait()
+        let bytes = try readFile(output.raw, limit: 1 << 20, shown: "output")
+        return (end, String(decoding: bytes, as: UTF8.self))
+    }
+
+    @Test(
+        "It gets what it is given and nothing else: variables, umask, directory, descriptors, a session of its own"
+    )
+    func surroundings() throws {
+        let leaked = open("/dev/null", O_RDONLY)
+        defer { close(leaked) }
+        let (end, output) = try run(
+            "echo $A $(umask) $PWD; cat; ls /proc/self/fd | wc -l; ps -o pid=,sid= -p $$; exit 3"
+        ) { $0.mask = 0o077 }
+        let lines = output.split(separator: "\n").map(String.init)
+        #expect(end == .exited(3))
+        #expect(lines.first == "1 0077 /")
+        // 0, 1, 2, and the one that ls reads the directory by.
+        #expect(lines[1].trimmed == "4")
+        let ids = lines[2].split(separator: " ")
+        #expect(ids.count == 2 && ids[0] == ids[1])
+    }
+
+    @Test("Standard error goes where output goes, or elsewhere")
+    func errors() throws {
+        let errors = SharedDescriptor(try unnamedFile("errors"))
+        #expect(try run("echo a; echo b >&2; echo c").output == "a\nb\nc\n")
+        #expect(try run("echo a; echo b >&2") { $0.error = errors.raw }.output == "a\n")
+        #expect(try readFile(errors.raw, limit: 10, shown: "errors") == Array("b\n".utf8))
+    }
+
+    @Test("What it reads is there from the first byte")
+    func input() throws {
+        let input = SharedDescriptor(try unnamedFile("input", holding: Array("hello".utf8)))
+        #expect(try run("cat") { $0.input = input.raw }.output == "hello")
+    }
+
+    @Test("A program that is not there, is none, or gets a NUL is an error, and nothing runs")
+    func failures() throws {
+        func code(_ arguments: [String]) -> Int32? {
+            do throws(FileError) {
+                _ = try ProgramStart(arguments, variables: []).start()
+                return nil
+            } catch {
+                return error.code
+            }
+        }
+        #expect(code(["/nowhere/at/all"]) == ENOENT)
+        #expect(code(["/etc/passwd"]) == EACCES)
+        #expect(code(["/bin/sh", "a\0b"]) == EINVAL)
+        #expect(code([]) == ENOENT)
+    }
+
+    @Test("Its end is waited for as long as wanted, and a signal reaches its whole group")
+    func ending() throws {
+        let program = try ProgramStart(["/bin/sh", "-c", "sleep 60 & sleep 60"], variables: []).start()
+        #expect(program.wait(until: .now + .milliseconds(50)) == nil)
+        #expect(!program.hasEnded && !program.groupIsEmpty)
+        program.signalGroup(SIGTERM)
+        #expect(program.wait() == .signalled(SIGTERM))
+        // The rest of the group is init's to bury.
+        let limit = ContinuousClock.now + .seconds(10)
+        while !program.groupIsEmpty, ContinuousClock.now < limit { usleep(5_000) }
+        #expect(program.groupIsEmpty)
+    }
+}
+
+extension String {
+    fileprivate var trimmed: String { filter { $0 != " " } }
+}

@@ -1,0 +1,73 @@
+import Glibc
+import SyncSystem
+import Synchronization
+import Testing
+
+@Suite("Threads and waiting", .timeLimit(.minutes(1)))
+struct ThreadTests {
+    @Test("Without a thread to be had there is an error, and the work is not begun (F095)")
+    func exhausted() {
+        let isBegun = Atomic(false)
+        // No address space has room for such a stack.
+        #expect(throws: ThreadError.self) {
+            try WorkerThread(name: "none", stackSize: 1 << 50) { isBegun.store(true, ordering: .relaxed) }
+        }
+        let wasBegun = isBegun.load(ordering: .relaxed)
+        #expect(!wasBegun)
+        #expect("\(ThreadError(code: EAGAIN))".contains("raise the limit on processes or memory"))
+    }
+
+    @Test("A thread knows itself, and its work is over when it has been joined")
+    func joined() throws {
+        let own = Mutex<WorkerThread?>(nil)
+        let box = Box(own)
+        let isCurrent = Atomic(false)
+        let isThere = Monitor(false)
+        let thread = try WorkerThread(name: "a name of more than fifteen bytes") {
+            isThere.wait { $0 ? true : nil }
+            isCurrent.store(box.value.withLock { $0?.isCurrent } == true, ordering: .relaxed)
+        }
+        box.value.withLock { $0 = thread }
+        isThere.change { $0 = true }
+        thread.join()
+        let knewItself = isCurrent.load(ordering: .relaxed)
+        #expect(knewItself && !thread.isCurrent)
+    }
+
+    private final class Box: Sendable {
+        let value: Mutex<WorkerThread?>
+        init(_ value: consuming Mutex<WorkerThread?>) { self.value = value }
+    }
+
+    @Test("Work on another thread gives its result, its error, and is told when nobody wants it any more")
+    func onAnotherThread() async throws {
+        #expect(try await onThread("sum") { 1 + 1 } == 2)
+        await #expect(throws: FileError.self) {
+            try await onThread("fail") { _ in throw FileError(step: "a", path: "b", code: 0) }
+        }
+        let isBegun = Monitor(false)
+        let task = Task {
+            try await onThread("wait") { flag in
+                isBegun.change { $0 = true }
+                while !flag.isSet { usleep(1_000) }
+                return flag.isSet
+            }
+        }
+        while !isBegun.withLock({ $0 }) { await Task.yield() }
+        task.cancel()
+        #expect(try await task.value)
+    }
+
+    @Test("A signal wakes whoever waits for that condition")
+    func conditions() throws {
+        let count = Monitor(0, conditions: 2)
+        let thread = try WorkerThread(name: "waiter") {
+            count.wait(for: 1) { $0 == 1 ? true : nil }
+            count.change { $0 = 2 }
+        }
+        count.withLock { $0 = 1 }
+        count.signal(1)
+        count.wait { $0 == 2 ? true : nil }
+        thread.join()
+    }
+}
