@@ -93,8 +93,10 @@ let package = Package(
         tests("SyncFilesTests", [
             "SyncFiles", "SyncSystem", "SyncDigest", "SyncModel", "SyncUnpack", "SyncTestKit",
         ]),
-        library("SyncUnpack", ["SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix"]),
-        tests("SyncUnpackTests", ["SyncUnpack", "SyncPlanner", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+        library("SyncUnpack", [
+            "SyncModel", "SyncSystem", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "CPosix",
+        ]),
+        tests("SyncUnpackTests", ["SyncUnpack", "SyncSystem", "SyncPlanner", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncStore", ["SyncModel", "SyncSystem", "CPosix", "CSQLite", database]),
         // What sessions did, for people, programs and Prometheus.
         library("SyncReport", ["SyncModel", "SyncStore"]),
@@ -151,7 +153,7 @@ let package = Package(
         ]),
         // The process that works on runs nobody waits for.
         library("SyncDaemon", [
-            "SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncReport",
+            "SyncModel", "SyncSystem", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncReport",
             "SyncSchedule",
         ]),
         tests("SyncDaemonTests", [

@@ -36,7 +36,7 @@ package final class WorkerPool: Sendable {
         self.count = max(1, count)
         var threads: [WorkerThread] = []
         for number in 0..<self.count {
-            do throws(ThreadError) {
+            do {
                 threads.append(
                     try start("unpack-\(number)") { [state] in Self.loop(number, state, makeWorker) }
                 )

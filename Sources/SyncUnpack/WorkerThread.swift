@@ -1,16 +1,4 @@
-import CPosix
-
-/// The system has no thread for us. pthread_create(3).
-package struct ThreadError: Error, CustomStringConvertible {
-    /// An errno value.
-    package let code: Int32
-
-    package init(code: Int32) { self.code = code }
-
-    package var description: String {
-        "cannot start a thread: \(String(cString: strerror(code))); raise the limit on processes or memory"
-    }
-}
+package import SyncSystem
 
 /// A thread of our own: workers block in system calls, which Swift's shared executor must not.
 package final class WorkerThread: Sendable {
@@ -31,43 +19,12 @@ package final class WorkerThread: Sendable {
     package init(name: String, body: @escaping @Sendable () -> Void) throws(ThreadError) {
         let ended = Monitor(false)
         thread = ended
-        let box = Unmanaged.passRetained(Start(name: name, body: body, ended: ended))
-        var attributes = pthread_attr_t()
-        pthread_attr_init(&attributes)
-        pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
-        pthread_attr_setstacksize(&attributes, 1 << 20)
-        var identifier = pthread_t()
-        let code = pthread_create(
-            &identifier,
-            &attributes,
-            { context in
-                guard let context else { return nil }
-                let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
-                sa_name_thread(start.name)
-                start.body()
-                start.ended.change { $0 = true }
-                return nil
-            },
-            box.toOpaque()
-        )
-        pthread_attr_destroy(&attributes)
-        guard code != 0 else { return }
-        box.release()
-        throw ThreadError(code: code)
+        try detachThread(name, stackSize: 1 << 20) {
+            body()
+            ended.change { $0 = true }
+        }
     }
 
     /// Waits for the thread's end.
     package func join() { thread.wait { $0 ? true : nil } }
-
-    private final class Start: Sendable {
-        let name: String
-        let body: @Sendable () -> Void
-        let ended: Monitor<Bool>
-
-        init(name: String, body: @escaping @Sendable () -> Void, ended: Monitor<Bool>) {
-            self.name = String(name.prefix(15))  // prctl(2), PR_SET_NAME: 16 bytes with the NUL.
-            self.body = body
-            self.ended = ended
-        }
-    }
 }

@@ -46,11 +46,11 @@ private let allowedImports: [String: Set<String>] = [
     "SyncConditions": [
         "SyncModel", "SyncPlugins", "SyncSchedule", "SyncSystem", "CPosix", "Dispatch", "Foundation",
     ],
-    // Threads are Foundation's.
+    // Waiting for a thread is Dispatch's.
     "SyncDaemon": [
-        "SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncReport",
-        "SyncSchedule",
-        "Foundation",
+        "SyncModel", "SyncSystem", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore",
+        "SyncReport", "SyncSchedule",
+        "Dispatch", "Foundation",
     ],
     // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.
     "SyncControlServer": [

@@ -1,4 +1,5 @@
 import Foundation
+import SyncSystem
 import SyncUnpack
 import Synchronization
 import Testing

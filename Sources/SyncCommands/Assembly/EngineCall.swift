@@ -2,6 +2,7 @@ import Foundation
 import SyncEngine
 import SyncModel
 import SyncStore
+import SyncSystem
 import Synchronization
 
 /// The one place where commands meet the engine: transports, clocks and hooks are put together here.
@@ -96,10 +97,15 @@ struct EngineCall: Sendable {
         let parts = try assembly.parts(stop: stop)
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
-                Thread.detachNewThread {
-                    let result = Result { try work(parts.engine, stop) }
+                do throws(ThreadError) {
+                    try detachThread("engine") {
+                        let result = Result { try work(parts.engine, stop) }
+                        assembly.end(parts)
+                        continuation.resume(with: result.mapError(Self.failure))
+                    }
+                } catch {
                     assembly.end(parts)
-                    continuation.resume(with: result.mapError(Self.failure))
+                    continuation.resume(throwing: CommandFailure(.ioError, "\(error)"))
                 }
             }
         } onCancel: {

@@ -1,5 +1,6 @@
 import Foundation
 import SyncModel
+import SyncSystem
 import Synchronization
 
 /// SIGINT and SIGTERM as a request to stop, SIGPIPE as nothing (F085).
@@ -76,17 +77,22 @@ enum StopSignals {
         // Without descriptors the default actions stay: the process still ends when asked to.
         guard pipe(&ends) == 0 else { return }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-        pipeEnd.store(ends[1], ordering: .releasing)
         let readEnd = ends[0]
-
-        Thread.detachNewThread {
-            unblock(stopSignals)
-            var number: UInt8 = 0
-            while true {
-                let count = read(readEnd, &number, 1)
-                if count == 1 { received(Int32(number)) } else if count == 0 || errno != EINTR { return }
+        do throws(ThreadError) {
+            try detachThread("signals") {
+                unblock(stopSignals)
+                var number: UInt8 = 0
+                while true {
+                    let count = read(readEnd, &number, 1)
+                    if count == 1 { received(Int32(number)) } else if count == 0 || errno != EINTR { return }
+                }
             }
+        } catch {
+            // As without descriptors.
+            for end in ends { _ = close(end) }
+            return
         }
+        pipeEnd.store(ends[1], ordering: .releasing)
         for number in stopSignals {
             install(number) { number in
                 let saved = errno

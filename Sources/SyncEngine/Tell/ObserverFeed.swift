@@ -1,5 +1,6 @@
 import SyncModel
 package import SyncPlugins
+import SyncSystem
 import SyncUnpack
 
 /// Hands events to an observer on a thread of its own. Nobody waits for it: what does not fit into the queue is dropped,
