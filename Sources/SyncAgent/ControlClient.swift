@@ -1,7 +1,7 @@
 @_exported public import SyncControl
 import SyncModel
 
-/// Asks an agent: each method is one request of the control API, `Manifests/CONTROL-API.md`.
+/// Asks an agent: each method is one request of the control API, `Documentation/CONTROL-API.md`.
 ///
 /// A value without state: it may be copied and used from any task. Nothing is sent before a method is called, no
 /// redirect is followed and no proxy is used.

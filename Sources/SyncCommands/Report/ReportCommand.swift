@@ -12,7 +12,7 @@ struct ReportCommand: AsyncParsableCommand {
         discussion: """
             Tells of all sessions, or of one, since the same time yesterday or since --since. Needs no agent and \
             starts none. The HTML page is one file with charts of up to 30 nights; it loads nothing from anywhere. \
-            Manifests/REPORT.md describes the JSON.
+            Documentation/REPORT.md describes the JSON.
             """
     )
 
