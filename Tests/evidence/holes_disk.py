@@ -177,7 +177,7 @@ for planted_name, magic in (("index", b"SAINDEX1"), ("index.log", b"SAIL"), ("ch
     attack("4", f"a sparse .syncagent/{planted_name} of 1 TiB")(monster(planted_name, magic))
 
 
-@attack("4", "a sparse index of 200 MiB")
+@attack("4", "a sparse .syncagent/index of 4 GiB")
 def middling(place):
     place.publish(FILES)
     place.own("x")

@@ -33,7 +33,7 @@ def longer_port(place):
     return "the other port was told the token" if was_told else None if done.status == 0 else str(done)
 
 
-@attack("7", "a credential for a host whose name begins another one's: 127.0.0.1 and 127.0.0.1.sslip.invalid")
+@attack("7", "a credential for a host whose name begins another one's: assets.example and assets.example.evil.invalid")
 def longer_host(place):
     # The name is the proxy's to know.
     proxy = place.server(lambda handler: handler.answer(404))

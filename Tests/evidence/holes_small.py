@@ -14,7 +14,7 @@ from holes_place import STRANGER, NotShown, attack, needs_root, until
 
 @attack("small", "few threads are to be had (RLIMIT_NPROC): errors, no hang")
 def threads(place):
-    # With less than these the Swift runtime's own dispatcher waits for one, a second at a time, before our code runs.
+    # With fewer than seven the Swift runtime's own dispatcher waits for one, a second at a time, before our code runs.
     needs_root()
     place.publish({f"d/{number}": bytes([number]) * 3_000 for number in range(20)})
     for base in (os.path.dirname(place.root), place.root):
@@ -24,7 +24,7 @@ def threads(place):
     for name in ("his", "his-tree"):
         os.makedirs(place.path(name), exist_ok=True)
         os.chown(place.path(name), STRANGER, STRANGER)
-    for most in range(6, 16):
+    for most in range(7, 16):
         done = place.run("pull", "site/manifest.json", "--into", "his-tree/dest", "--deadline", "5s", user=STRANGER,
                          home=home, wrap=("prlimit", f"--nproc={most}"), seconds=10)
         if done.status is None or done.status < 0:
