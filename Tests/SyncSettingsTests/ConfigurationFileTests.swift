@@ -222,7 +222,7 @@ struct ConfigurationFileTests {
     ]
 
     @Test(
-        "Refused, with the line, the key and what to do; no value that may be a secret is shown [S83]",
+        "Refused, with the line, the key and what to do; no value that may be a secret is shown [S83 F114]",
         arguments: refusals
     )
     func refused(text: String, message: String) {
