@@ -51,7 +51,7 @@ public struct ControlClient: Sendable {
         try await post("/v1/sessions/\(Self.encoded(session))/resume")
     }
 
-    /// Gives the open run up. Nothing that is installed goes.
+    /// Gives the open run up. Installed files stay.
     public func cancel(_ session: String) async throws -> SessionStatus {
         try await post("/v1/sessions/\(Self.encoded(session))/cancel")
     }

@@ -193,7 +193,7 @@ struct ReportTextTests {
     }
 
     @Test(
-        "Who has stopped it, and what to do, is said",
+        "The report says who has stopped it, and what to do",
         arguments: [
             ("user_stop", Verdict.attention, "paused", FailureKind.stoppedByPerson),
             ("quarantined", .attention, "put aside", .lostWorker),
