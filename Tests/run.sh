@@ -22,6 +22,8 @@ failed() { failures="$failures $1"; printf 'FAILED: %s\n' "$1"; }
 build_packages="git libcurl4-openssl-dev libssl-dev libzstd-dev libsqlite3-dev pkg-config"
 # Tests use these where they find them.
 test_packages="nginx python3 python3-venv python3-jsonschema tinyproxy squid strace rsync curl jq zstd systemd cron iproute2"
+# Readers of the manual page and of the completions.
+test_packages="$test_packages man-db groff-base mandoc zsh fish"
 # A bus of their own, with services that are made up.
 test_packages="$test_packages dbus python3-dbus python3-gi python3-fusepy"
 
@@ -114,6 +116,13 @@ if command -v python3 >/dev/null; then
     for check in rules events links; do python3 "Tests/$check.py" || failed "$check"; done
 else
     skipped "documentation: no python3"
+fi
+
+title "Manual page and completions (Tests/packaging.sh)"
+if command -v python3 >/dev/null; then
+    Tests/packaging.sh .build/debug/syncagent || failed "packaging"
+else
+    skipped "manual page and completions: no python3"
 fi
 
 title "Numbered rules and their tests (Tests/coverage.sh prints the table)"

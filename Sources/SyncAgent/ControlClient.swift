@@ -1,7 +1,7 @@
 @_exported public import SyncControl
 import SyncModel
 
-/// Asks an agent: each method is one request of the control API, `Manifests/CONTROL-API.md`.
+/// Asks an agent: each method is one request of the control API, `Documentation/CONTROL-API.md`.
 ///
 /// A value without state: it may be copied and used from any task. Nothing is sent before a method is called, no
 /// redirect is followed and no proxy is used.
@@ -51,7 +51,7 @@ public struct ControlClient: Sendable {
         try await post("/v1/sessions/\(Self.encoded(session))/resume")
     }
 
-    /// Gives the open run up. Nothing that is installed goes.
+    /// Gives the open run up. Installed files stay.
     public func cancel(_ session: String) async throws -> SessionStatus {
         try await post("/v1/sessions/\(Self.encoded(session))/cancel")
     }

@@ -102,7 +102,7 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Flag(
         name: .customLong("no-deltas"),
-        help: "Do not store changed blobs a second time as deltas for who has the base."
+        help: "Do not also store changed blobs as deltas for whoever has the base."
     )
     var withoutDeltas = false
 
@@ -131,8 +131,8 @@ struct PublishCommand: AsyncParsableCommand {
         if repack, withoutBase {
             throw ValidationError("--repack rewrites packs of a base; --no-base has none.")
         }
-        if directory.isEmpty { throw ValidationError("DIRECTORY wants a path, not an empty text.") }
-        if output.isEmpty { throw ValidationError("--to wants a directory, not an empty text.") }
+        if directory.isEmpty { throw ValidationError("DIRECTORY wants a path, not an empty string.") }
+        if output.isEmpty { throw ValidationError("--to wants a directory, not an empty string.") }
         _ = try declaredGroups()
     }
 

@@ -16,7 +16,7 @@ struct PullCommand: AsyncParsableCommand {
             stopped, and every night to stay up to date: a run that finds nothing new costs one request.
 
             The first SIGINT or SIGTERM stops the work and keeps what has been fetched (exit 130 or 143); \
-            a second SIGINT ends the process at once.
+            a second one ends the process at once.
             """
     )
 

@@ -35,7 +35,7 @@ struct ServeCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "How long a client may take nothing of its answer, or not send its request.  (default: 60s)",
+            "Drop a client that takes nothing of its answer, or sends no request, for this long.  (default: 60s)",
             valueName: "time"
         ),
         transform: duration
@@ -55,7 +55,7 @@ struct ServeCommand: AsyncParsableCommand {
         guard maxPerAddress > 0 else {
             throw ValidationError("--max-per-address takes at least 1, not \(maxPerAddress).")
         }
-        if bind.isEmpty { throw ValidationError("--bind wants an address, not an empty text.") }
+        if bind.isEmpty { throw ValidationError("--bind wants an address, not an empty string.") }
     }
 
     func run() async throws {

@@ -17,7 +17,7 @@ public protocol AgentControl: Sendable {
 
     func resume(_ session: String) async throws(ControlError) -> SessionStatus
 
-    /// Gives the open run up. Nothing that is installed goes.
+    /// Gives the open run up. Installed files stay.
     func cancel(_ session: String) async throws(ControlError) -> SessionStatus
 
     /// Wants these paths of the open run before all others (S89, S162).

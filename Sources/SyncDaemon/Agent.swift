@@ -204,7 +204,7 @@ extension Agent {
             do throws(ThreadError) {
                 self.ended(job, try await onThread("run") { work.run() })
             } catch {
-                self.ended(job, .notYet(reason: "error", error: "\(error)"))
+                self.ended(job, .notYet(reason: .error, error: "\(error)"))
             }
         }
         guard run?.conditions != nil else { return }

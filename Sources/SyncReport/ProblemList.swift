@@ -44,7 +44,7 @@ struct ProblemList {
             return problem
         }
         switch (run.state, run.reason) {
-        case (.paused, .quarantined): return made(.lostWorker, "its process was lost again and again")
+        case (.paused, .quarantined): return made(.lostWorker, "its process was lost repeatedly")
         case (.paused, .userStop): return made(.stoppedByPerson, "somebody has paused it")
         default: break
         }

@@ -2,7 +2,7 @@ package import SyncModel
 
 /// A report as one JSON object: what `report --json` prints and what a webhook is sent.
 ///
-/// It is described in Manifests/REPORT.md. Nothing that a hook wrote is in it, and no argument of one: secrets could be.
+/// It is described in Documentation/REPORT.md. Nothing that a hook wrote is in it, and no argument of one: secrets could be.
 package enum ReportPayload {
     /// `application/json`.
     package static let contentType = "application/json"

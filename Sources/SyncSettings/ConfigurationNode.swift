@@ -26,14 +26,14 @@ package struct ConfigurationNode: Sendable, Equatable {
     package let line: Int
     package let value: Value
 
-    /// For messages: the kind, and the value itself where it is short and no text. Texts may be secrets.
+    /// For messages: the kind, and the value itself where it is short and no string. Strings may be secrets.
     package var kind: String {
         switch value {
         case .null: "null"
         case .boolean(let value): value ? "true" : "false"
         case .integer(let value): "\(value)"
         case .number(let value): "\(value)"
-        case .text(let text): text.isEmpty ? "an empty text" : "a text"
+        case .text(let text): text.isEmpty ? "an empty string" : "a string"
         case .list(let list): list.isEmpty ? "an empty list" : "a list"
         case .object: "an object"
         }

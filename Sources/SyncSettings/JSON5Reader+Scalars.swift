@@ -1,7 +1,7 @@
 extension JSON5Reader {
     /// A text in single or double quotes.
     mutating func text() throws(SettingsError) -> String {
-        let open = fault("a text without its end")
+        let open = fault("a string without its end")
         let quote = next
         advance()
         var result: [UInt8] = []
@@ -23,7 +23,7 @@ extension JSON5Reader {
     }
 
     private mutating func escape(into result: inout [UInt8]) throws(SettingsError) {
-        guard let byte = next else { throw fault("a text without its end") }
+        guard let byte = next else { throw fault("a string without its end") }
         let start = fault("this escape is none that JSON5 knows")
         advance()
         switch byte {

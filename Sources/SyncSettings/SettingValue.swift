@@ -116,7 +116,7 @@ package struct PathBase: Sendable, Equatable {
     /// A path made absolute: `~/` is the home directory, a relative one is below ``directory``.
     package func absolute(_ text: String) throws(SettingsError) -> String {
         guard !text.isEmpty, !text.contains("\0") else {
-            throw SettingsError("a path is wanted, not an empty text")
+            throw SettingsError("a path is wanted, not an empty string")
         }
         if text.hasPrefix("/") { return text }
         if text.hasPrefix("~/"), let home { return home + text.dropFirst() }

@@ -113,11 +113,11 @@ struct StrictObject {
     /// A list of texts that may be empty ones; an empty list when the key is not there.
     func anyTexts(_ key: String) throws(SettingsError) -> [String] {
         guard let node = members[key] else { return [] }
-        guard case .list(let list) = node.value else { throw wants("a list of texts", node, key) }
+        guard case .list(let list) = node.value else { throw wants("a list of strings", node, key) }
         var texts: [String] = []
         for (index, element) in list.enumerated() {
             guard case .text(let text) = element.value, !text.contains("\0") else {
-                throw wants("a text", element, "\(key)[\(index)]")
+                throw wants("a string", element, "\(key)[\(index)]")
             }
             texts.append(text)
         }

@@ -19,7 +19,7 @@ package func concurrently<Result: Sendable>(
     var threads: [WorkerThread] = []
     var rest: [Int] = []
     for index in 0..<count {
-        do throws(ThreadError) {
+        do {
             threads.append(try start("\(name)-\(index)") { work(index) })
         } catch {
             rest.append(index)

@@ -181,6 +181,22 @@ struct ExhaustionTests {
         #expect(end.time < .seconds(1))
     }
 
+    @Test("SIGTERM ends a pull soon while many thousand links are made, and the next one goes on")
+    func stopLinking() throws {
+        let links = (0..<200_000).map { "{\"path\":\"d/\($0)\",\"link\":\"x\"}" }.joined(separator: ",")
+        let path = try scratch.write(document("\"files\":[\(links)]"), to: "m.json").path
+        let end = try stop(["pull", path, "--into", "out"]) { _ in
+            FileManager.default.fileExists(atPath: scratch.path + "/out/d")
+        }
+        #expect(end.status == 143)
+        // What is staged is put in its place first: at most some ten thousand.
+        #expect(end.time < .seconds(2))
+        let made = try scratch.contents(of: "out/d").count
+        #expect(made > 0 && made < 200_000)
+        let plan = try run(["pull", path, "--into", "out", "--dry-run"])
+        #expect(plan.status == 0, "\(plan.error)")
+    }
+
     @Test("SIGTERM ends a pull within a second while a long file is hashed")
     func stopHashing() throws {
         let size = 1 << 40

@@ -1,4 +1,5 @@
 import Foundation
+import SyncTestKit
 import Testing
 
 private let examples = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -13,6 +14,11 @@ extension Scratch {
     fileprivate func plugin(_ name: String, _ text: String, mode: Int = 0o755) throws {
         let file = try write(Data(text.utf8), to: Self.plugins + name)
         try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: file.path)
+    }
+
+    /// What a file says; `nil` where there is none.
+    fileprivate func text(_ name: String) -> String? {
+        FileManager.default.contents(atPath: "\(path)/\(name)").map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// Puts an example into the plugin directory.
@@ -134,35 +140,57 @@ struct PluginsCommandTests {
     }
 
     @Test(
-        "A pull through plugins of every kind brings the same files",
+        "A pull through plugins of every kind: each is asked about what is its own, and for nothing else",
         .enabled(if: hasPython, "there is no /usr/bin/python3")
     )
     func pull() throws {
-        let set = try PublishedSet([
-            "a.txt": Data("one".utf8), "b.json": Data("{}".utf8), "c.json": Data("{".utf8),
-        ])
+        let set = try ScriptedSet(files: ["b.json": Data("{}".utf8), "c.json": Data("{".utf8)])
         for name in ["http-python", "file-structure", "sqlite-index", "lan-mirror", "token"] {
             try set.scratch.example(name)
         }
-        try set.scratch.write(Data("s3cret\n".utf8), to: "token")
-        let origin = set.url.split(separator: "/").prefix(2).joined(separator: "//")
-        let configuration = """
+        try set.secret("s3cret\n", to: "token")
+        let origin = set.server.url("")
+        // A file that only the resolver's mirror has, in a manifest that only whoever has the token gets.
+        let digest = "8b5b9db0c13db24256c829aa364aa90c6d2eba318b9232a4ab9313b954d3555f"
+        let entry =
+            "{\"path\":\"d.txt\",\"size\":5,\"sha256\":\"\(digest)\",\"urls\":[\"http://nowhere.invalid/d.txt\"]},"
+        let text = try String(contentsOfFile: set.scratch.path + "/site/manifest.json", encoding: .utf8)
+        let edited = text.replacing("\"files\":[", with: "\"files\":[" + entry)
+        try #require(edited != text)
+        let manifest = ServedObject(Array(edited.utf8))
+        set.server.respond(to: "/site/manifest.json") {
+            $0.header("authorization") == "Bearer s3cret" ? .object(manifest) : .status(401)
+        }
+        set.server.respond(to: "/site/manifest.json.zst") { _ in .status(404) }
+        set.server.serve(ServedObject(Array("three".utf8)), at: "/mirror/d.txt")
+        try set.secret(
+            """
             { plugins: { use: [
-                { plugin: "http-python", point: "transport", for: ["http://"] },
+                { plugin: "http-python", point: "transport", for: ["\(origin)/site/packs/"],
+                  settings: { user_agent: "the plugin" } },
                 { plugin: "file-structure", point: "verifier", include: ["**/*.json", "*.json"] },
                 { plugin: "sqlite-index", point: "hook", settings: { database: "\(set.scratch.path)/index.sqlite" } },
-                { plugin: "lan-mirror", point: "resolver", settings: { from: "https://none/", to: "\(origin)/" } },
-                { plugin: "token", point: "credential",
+                { plugin: "lan-mirror", point: "resolver",
+                  settings: { from: "http://nowhere.invalid/", to: "\(origin)/mirror/" } },
+                { plugin: "token", point: "credential", for: ["\(origin)"],
                   settings: { origin: "\(origin)", file: "\(set.scratch.path)/token" } },
             ] } }
-            """
-        let file = try set.scratch.write(Data(configuration.utf8), to: ".config/syncagent/config.json")
-        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
-        let outcome = try set.pull("--hook", "plugin:sqlite-index", "--json")
+            """,
+            to: ".config/syncagent/config.json"
+        )
+        let outcome = try set.pull([set.manifest, "--hook", "plugin:sqlite-index"])
         #expect(outcome.status == 2, "the broken file is not installed: \(outcome.output)\(outcome.error)")
-        #expect(try set.text("tower/a.txt") == "one")
-        #expect(try set.text("tower/b.json") == "{}")
-        #expect(!FileManager.default.fileExists(atPath: "\(set.scratch.path)/tower/c.json"))
+        for (path, text) in [("a.txt", "one"), ("b.json", "{}"), ("d.txt", "three")] {
+            #expect(set.scratch.text("tower/\(path)") == text)
+        }
+        #expect(set.scratch.text("tower/c.json") == nil)
+        #expect(FileManager.default.fileExists(atPath: set.scratch.path + "/index.sqlite"))
+        for entry in set.server.log.entries {
+            let isPack = entry.request.path.hasPrefix("/site/packs/")
+            #expect((entry.request.header("user-agent") == "the plugin") == isPack, "\(entry.request.path)")
+        }
+        #expect(set.server.log.entries.contains { $0.request.path.hasPrefix("/site/packs/") })
+        #expect(set.server.log.requests(to: "/mirror/d.txt").count == 1)
     }
 
     @Test(

@@ -73,6 +73,23 @@ struct ScriptedSet {
 @Suite("Transfers as they are configured", .timeLimit(.minutes(2)))
 struct TransferTests {
     @Test(
+        "By a clock that is behind, certificates begin later: refused until it is right, and then good [F101]"
+    )
+    func earlyCertificate() throws {
+        let authority = try TestAuthority()
+        var options = FaultServer.Options()
+        options.tls = ServerTLS(try authority.issue(.notYetValid))
+        let set = try ScriptedSet(options)
+        try set.scratch.write(Data(authority.certificate.utf8), to: "ca.pem")
+        let refused = try set.pull([set.manifest, "--cacert", "ca.pem", "--deadline", "20s"])
+        #expect(refused.status == 69 && !set.isPulled(), "\(refused.error)")
+        #expect(refused.error.contains("not yet valid"), "\(refused.error)")
+        try set.server.changeTLS(ServerTLS(try authority.issue()))
+        let outcome = try set.pull([set.manifest, "--cacert", "ca.pem"])
+        #expect(outcome.status == 0 && set.isPulled(), "\(outcome.error)")
+    }
+
+    @Test(
         "Nothing is trusted but what is said: a private authority by option, file and environment; a client certificate [F055]"
     )
     func privateAuthority() throws {

@@ -1,4 +1,5 @@
 import Foundation
+import SyncTestKit
 import Testing
 
 /// A published set and the agent of its user, which is stopped at the end.
@@ -236,12 +237,39 @@ struct BackgroundTests {
         #expect(outcome.error.contains("--background"), "\(outcome.error)")
     }
 
-    @Test("Without --into the files go where a pull in the foreground puts them; settings go along [S21]")
+    @Test(
+        "What the command said about transfers counts in the agent: --max-redirects [S21]",
+        arguments: [0, 1]
+    )
+    func settings(limit: Int) throws {
+        let background = try BackgroundSet()
+        let server = try FaultServer()
+        let site = background.published.scratch.url.appendingPathComponent("site")
+        for path in try background.published.scratch.contents(of: "site") {
+            guard let data = FileManager.default.contents(atPath: site.appendingPathComponent(path).path)
+            else {
+                continue
+            }
+            server.serve(ServedObject(Array(data)), at: (path.hasPrefix("packs/") ? "/moved/" : "/") + path)
+        }
+        server.respondToOthers {
+            $0.path.hasPrefix("/packs/") ? .redirect(to: "/moved\($0.path)") : .status(404)
+        }
+        let outcome = try background.tool.run([
+            "pull", server.url("/manifest.json"), "--background", "--into", "tower", "--max-redirects",
+            "\(limit)",
+        ])
+        #expect(outcome.status == 0, "\(outcome.error)")
+        let wait = try background.tool.run(["wait"])
+        #expect((wait.status == 0) == (limit == 1), "\(wait.output)\(wait.error)")
+        let file = background.published.scratch.path + "/tower/a.txt"
+        #expect(FileManager.default.fileExists(atPath: file) == (limit == 1))
+    }
+
+    @Test("Without --into the files go where a pull in the foreground puts them [S21]")
     func project() throws {
         let background = try BackgroundSet()
-        let outcome = try background.tool.run([
-            "pull", background.published.url, "--background", "--connections", "2", "--max-redirects", "3",
-        ])
+        let outcome = try background.tool.run(["pull", background.published.url, "--background"])
         #expect(outcome.status == 0, "\(outcome.error)")
         #expect(try background.tool.run(["wait"]).status == 0)
         #expect(try background.published.text("com.example.tower/a.txt") == "one")

@@ -62,7 +62,7 @@ struct ConditionRunTests {
     }
 
     @Test(
-        "The network becomes metered in the middle: it waits, says why, and fetches nothing again [S49 S52 S53 S133]"
+        "The network becomes metered in the middle: it waits, says why, and fetches nothing again [S49 S52 S53 S133 F053]"
     )
     func metered() throws {
         defer { _ = try? run("agent", "stop") }

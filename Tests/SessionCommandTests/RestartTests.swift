@@ -37,7 +37,9 @@ struct RestartTests {
         #expect(found == expected)
     }
 
-    @Test("With nothing but 'agent run' everything goes on; what was paused stays so [S19 S23 S24 S26 F089]")
+    @Test(
+        "With nothing but 'agent run' everything goes on; what was paused stays so [S19 S23 S24 S26 S150 F089]"
+    )
     func restart() async throws {
         let set = try PublishedSet()
         try set.script(

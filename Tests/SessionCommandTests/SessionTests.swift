@@ -113,6 +113,29 @@ struct SessionTests {
         #expect(try set.tool.run(["doctor", "--strict"]).output.contains("another directory"))
     }
 
+    @Test("gc beside a pull takes nothing that it has on its way [F124]")
+    func collectDuringPull() throws {
+        let bytes = Data((0..<900_000).map { _ in UInt8.random(in: .min ... .max) })
+        let set = try PublishedSet(["a.bin": bytes])
+        let staging = set.scratch.path + "/tower/.syncagent/staging"
+        let pull = set.tool.process(["pull", set.url, "--into", "tower", "--limit-rate", "300K", "--quiet"])
+        try pull.run()
+        func staged() -> [String] {
+            (FileManager.default.enumerator(atPath: staging)?.allObjects as? [String] ?? []).filter {
+                $0.contains("/")
+            }
+        }
+        for _ in 0..<1_000 where staged().isEmpty && pull.isRunning { usleep(5_000) }
+        let before = staged()
+        #expect(!before.isEmpty && pull.isRunning)
+        let gone = try set.tool.run(["gc"])
+        #expect(gone.status == 0 && !gone.output.contains("unfinished files"), "\(gone.output)\(gone.error)")
+        #expect(pull.isRunning && staged() == before)
+        pull.waitUntilExit()
+        #expect(pull.terminationStatus == 0)
+        #expect(FileManager.default.contents(atPath: set.scratch.path + "/tower/a.bin") == bytes)
+    }
+
     @Test("gc keeps what is needed and gives back what is not; --dry-run only says so")
     func collect() throws {
         let set = try PublishedSet()

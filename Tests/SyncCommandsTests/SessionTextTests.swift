@@ -83,9 +83,9 @@ struct SessionTextTests {
             ),
             (
                 session(.paused, reason: .quarantined),
-                "its process was lost again and again; 'syncagent resume tower' lets it go on"
+                "its process was lost repeatedly; 'syncagent resume tower' lets it go on"
             ),
-            (session(.running), "nobody works on it any more; the next agent goes on"),
+            (session(.running), "its process is gone; the next agent goes on with it"),
             (session(.running, holder: 42), nil),
             (session(.finished), nil),
         ] as [(SessionStatus, String?)]

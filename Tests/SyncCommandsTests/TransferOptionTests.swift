@@ -79,7 +79,7 @@ struct TransferOptionTests {
             (["--idle-timeout", "soon"], "--idle-timeout"),
             (["--speed-limit", "slow"], "--speed-limit"), (["--speed-time", "0"], "--speed-time"),
             (["--config", "c", "--no-config"], "--config and --no-config exclude each other."),
-            (["--credentials", ""], "--credentials: a path is wanted, not an empty text."),
+            (["--credentials", ""], "--credentials: a path is wanted, not an empty string."),
         ]
     )
     func refused(arguments: [String], message: String) {

@@ -4,14 +4,14 @@ import Testing
 
 @testable import SyncControlServer
 
-/// `Manifests/CONTROL-API.md` says what the code does.
+/// `Documentation/CONTROL-API.md` says what the code does.
 @Suite(.timeLimit(.minutes(3)))
 struct DocumentTests {
     static func text() throws -> String {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
         return try String(
-            contentsOf: root.appendingPathComponent("Manifests/CONTROL-API.md"),
+            contentsOf: root.appendingPathComponent("Documentation/CONTROL-API.md"),
             encoding: .utf8
         )
     }

@@ -94,7 +94,7 @@ struct SocketTests {
 @Suite(.timeLimit(.minutes(3)))
 struct PeerTests {
     @Test(
-        "The same user and root are answered, nobody else [V49 V58]",
+        "The same user and root are answered, nobody else [V18 V49 V58]",
         arguments: [
             (1000, 1000, true), (0, 1000, true), (1001, 1000, false), (UInt32.max, 1000, false),
             (1000, 0, false),

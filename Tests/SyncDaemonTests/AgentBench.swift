@@ -109,7 +109,8 @@ final class AgentBench: Sendable {
     /// Where packs are served.
     var packPaths: [String] { objects.keys.sorted() }
 
-    private var objects: [String: ServedObject] {
+    /// What is served there.
+    var objects: [String: ServedObject] {
         var builder = ManifestBuilder(tree)
         builder.packSize = 8_000
         builder.looseAbove = 100_000

@@ -86,7 +86,7 @@ struct AgentScheduleTests {
         #expect(bench.tree.problems(in: bench.destination) == [])
     }
 
-    @Test("A night that begins while the last run is still open goes on with it: never two [S132]")
+    @Test("A night that begins while the last run is still open goes on with it: never two [S132 F103]")
     func overlap() async throws {
         let bench = try AgentBench()
         bench.stall()

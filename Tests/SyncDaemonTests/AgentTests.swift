@@ -215,7 +215,7 @@ struct AgentTests {
         #expect(try bench.store.findings() == [])
     }
 
-    @Test("A run is not begun before its time, however clocks jump [S46 F099]")
+    @Test("A run is not begun before its time, however clocks jump [S44 S46 F099]")
     func notBefore() async throws {
         let bench = try AgentBench()
         let agent = bench.agent()
@@ -236,7 +236,7 @@ struct AgentTests {
         }
     }
 
-    @Test("What hooks ask for waits 60, 120, 240 s; a person resets it [S59 S60 S62]")
+    @Test("What hooks ask for waits 60, 120, 240 s; a person resets it [S59 S60 F123]")
     func limiter() async throws {
         let bench = try AgentBench()
         let hook = try bench.hook("exit 0")
@@ -265,7 +265,7 @@ struct AgentTests {
     }
 
     @Test(
-        "Readers get every event once, in order, from where they were; the follower is woken by new ones [S8 S36]"
+        "Readers get every event once, in order, from where they were; the follower is woken by new ones [S8 S36 S163]"
     )
     func following() async throws {
         let bench = try AgentBench()

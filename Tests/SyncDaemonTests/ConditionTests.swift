@@ -49,7 +49,9 @@ struct ConditionTests {
         return request
     }
 
-    @Test("Blocked, nothing is asked for, and status says by what, why, since when and until when [S49 S53]")
+    @Test(
+        "Blocked, nothing is asked for, and status says by what, why, since when and until when [S44 S49 S53]"
+    )
     func blockedAtStart() async throws {
         let bench = try AgentBench()
         let until = bench.now() + 3_600_000

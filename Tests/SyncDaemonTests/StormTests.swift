@@ -1,3 +1,4 @@
+import Foundation
 import SyncControl
 import SyncDaemon
 import SyncModel
@@ -9,7 +10,7 @@ import Testing
 struct StormTests {
     private let session = "com.example.tower"
 
-    @Test("Every command is answered, every state is legal, and the next run ends well [S104 S105 S106]")
+    @Test("Every command is answered, every state is legal, and the next run ends well [S104 S105 S106 F119]")
     func storm() async throws {
         let bench = try AgentBench()
         bench.stall()
@@ -36,6 +37,32 @@ struct StormTests {
         }
         #expect(bench.tree.problems(in: bench.destination) == [])
         #expect(try bench.disorder() == [])
+    }
+
+    @Test("Cancelled just as it ends, a run is finished or cancelled, and never half of both [F120]")
+    func race() async throws {
+        let bench = try AgentBench()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            for turn in 0..<24 {
+                try? FileManager.default.removeItem(atPath: bench.destination)
+                _ = try await agent.enqueue(bench.request())
+                try await Task.sleep(for: .milliseconds(turn * 6))
+                // What is over is not cancelled any more, and says so.
+                _ = try? await agent.cancel(session)
+                for _ in 0..<2_000 where try latest(bench)?.isOpen != false {
+                    try await Task.sleep(for: .milliseconds(5))
+                }
+                let end = try latest(bench)
+                #expect(end == .finished || end == .cancelled)
+                if end == .finished { #expect(bench.tree.problems(in: bench.destination) == []) }
+                #expect(try bench.disorder() == [])
+            }
+        }
+    }
+
+    private func latest(_ bench: AgentBench) throws -> RunState? {
+        try bench.store.runs(session: session, limit: 1).first?.state
     }
 
     private func command(_ dice: Int, _ agent: Agent, _ bench: AgentBench) async throws {

@@ -48,7 +48,7 @@ struct ChunkReuseTests {
     private static let old: [UInt64] = Array(1...20)
     private static let edited: [UInt64] = [1, 2, 77] + Array(4...20)
 
-    @Test("Only the chunks that changed are fetched [S70]")
+    @Test("Only the chunks that changed are fetched")
     func changed() throws {
         let next = Self.tree(["big": Self.edited])
         try update(Self.tree(["big": Self.old]), to: next)

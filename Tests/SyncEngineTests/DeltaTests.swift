@@ -45,7 +45,7 @@ struct DeltaTests {
         return (next, UInt64(try publish(next, after: Self.tree(), revision: 2).manifest.count))
     }
 
-    @Test("Who has the former version fetches the deltas, and nobody else does [S71]")
+    @Test("Whoever has the former version fetches the deltas, and nobody else does")
     func fetched() throws {
         let (next, manifest) = try prepare()
         let plan = try scene.engine().plan(scene.options())

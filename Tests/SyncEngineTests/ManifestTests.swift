@@ -93,7 +93,7 @@ struct ManifestTests {
         #expect(try scene.pull().status == .cannotCreate)
     }
 
-    @Test("A destination that another pull has is 75 [S3 F116]")
+    @Test("A destination that another pull has is 75 [S3 F116 F117]")
     func busy() throws {
         let tree = Self.tree()
         try scene.publish(tree)

@@ -52,7 +52,7 @@ struct DestinationTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: root.path("outside")) == ["file"])
     }
 
-    @Test("Only one opener has the lock, and it goes with the opener [S3 F116]")
+    @Test("Only one opener has the lock, and it goes with the opener [S3 F116 F118]")
     func lock() throws {
         let first = try Destination.open(path: root.path("dest"), create: true)
         let second = try Destination.open(path: root.path("dest"), create: true)

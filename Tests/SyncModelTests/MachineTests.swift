@@ -80,7 +80,7 @@ struct MachineTests {
         ).check { (state: RunState, input: RunInput) in state.after(input) }
     }
 
-    @Test("Whatever leads somewhere, done twice, changes nothing more [S105 S106]")
+    @Test("Whatever leads somewhere, done twice, changes nothing more [S106]")
     func repeatedInputs() {
         for state in RunState.allCases {
             for input in [RunInput.released, .paused, .resumed, .cancelled, .superseded, .finished] {

@@ -71,7 +71,7 @@ struct DeltaTests {
         return count
     }
 
-    @Test("Scattered small edits cost little for who has the base", arguments: [0, 3_000])
+    @Test("Scattered small edits cost little for whoever has the base", arguments: [0, 3_000])
     func scattered(inserted: Int) throws {
         let next = Self.tree(edits: Self.edits, inserted: inserted)
         let (set, report) = try published(next)

@@ -102,7 +102,7 @@ struct PartTests {
         #expect(try set.unpacked().nodes == tree.nodes)
     }
 
-    @Test("A part that changed is there once more, as a delta for who has the former one")
+    @Test("A part that changed is there once more, as a delta for whoever has the former one")
     func deltas() throws {
         let set = try Self.published(Self.tree())
         let before = try set.manifest()

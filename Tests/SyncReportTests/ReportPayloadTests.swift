@@ -57,7 +57,7 @@ struct ReportPayloadTests {
     /// Keys in `code` at the beginning of rows of the document's tables, by the heading above them.
     private func documented() throws -> [String: Set<String>] {
         let text = try String(
-            contentsOf: repository.appendingPathComponent("Manifests/REPORT.md"),
+            contentsOf: repository.appendingPathComponent("Documentation/REPORT.md"),
             encoding: .utf8
         )
         var keys: [String: Set<String>] = [:]
@@ -74,7 +74,7 @@ struct ReportPayloadTests {
         return keys
     }
 
-    @Test("Every key is described in Manifests/REPORT.md, and nothing else is")
+    @Test("Every key is described in Documentation/REPORT.md, and nothing else is")
     func document() throws {
         var found: [String: Set<String>] = [:]
         func walk(_ value: Any, _ name: String) {

@@ -193,7 +193,7 @@ struct ReportTextTests {
     }
 
     @Test(
-        "Who has stopped it, and what to do, is said",
+        "The report says who has stopped it, and what to do",
         arguments: [
             (RestReason.userStop, Verdict.attention, "paused", FailureCause.stoppedByPerson),
             (.quarantined, .attention, "put aside", .lostWorker),

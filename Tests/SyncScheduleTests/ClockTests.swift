@@ -64,7 +64,7 @@ struct ClockTests {
     }
 
     @Test(
-        "A time that summer time leaves out is the first moment after it; one that comes twice is the first [S132]",
+        "A time that summer time leaves out is the first moment after it; one that comes twice is the first [S132 F100]",
         arguments: [
             ("Europe/Berlin", (2027, 3, 28), "02:30", "2027-03-28 01:00"),
             ("Europe/Berlin", (2026, 10, 25), "02:30", "2026-10-25 00:30"),
@@ -176,7 +176,7 @@ struct ClockTests {
         #expect(machine.fired.map(\.night.day.description) == ["2099-05-06", "2026-11-22"])
     }
 
-    @Test("After a week off, one night is caught up; none when its window is over [S132]")
+    @Test("After a week off, one night is caught up; none when its window is over [S132 F102]")
     func missedRuns() throws {
         let utc = try zone("UTC")
         func wake(_ clock: String, window: Int?) -> Machine {

@@ -91,7 +91,7 @@ struct ConfigurationFileTests {
             "{connections: 4, connections: 5}",
             "c.json:1:18: this key comes twice in one object; keep one of them"
         ),
-        ("{deadline: \"6h\n}", "c.json:1:12: a text without its end"),
+        ("{deadline: \"6h\n}", "c.json:1:12: a string without its end"),
         ("{deadline: 'a\\q1'}\u{0}", "c.json:1:19: more after the end of the value"),
         ("{deadline: '\\u12'}", "c.json:1:14: this escape is none that JSON5 knows"),
         ("/* {}", "c.json:1:1: a comment without its end, */"),
@@ -110,7 +110,7 @@ struct ConfigurationFileTests {
         ),
         (
             "{connections: 'many'}",
-            "c.json:1: connections: a text was found; a whole number from 1 to 256 is wanted"
+            "c.json:1: connections: a string was found; a whole number from 1 to 256 is wanted"
         ),
         ("{connections: 0}", "c.json:1: connections: 0 was found; a whole number from 1 to 256 is wanted"),
         (
@@ -140,7 +140,7 @@ struct ConfigurationFileTests {
         ),
         (
             "{rewrite: 'a b'}",
-            "c.json:1: rewrite: a text was found; a list of rules \"PREFIX REPLACEMENT\" is wanted"
+            "c.json:1: rewrite: a string was found; a list of rules \"PREFIX REPLACEMENT\" is wanted"
         ),
         (
             "{rewrite: ['a b',\n 'a']}",
@@ -183,12 +183,12 @@ struct ConfigurationFileTests {
         ("{tls: {key: 'f'}}", "c.json:1: tls.key: there is no tls.certificate it could be for"),
         (
             "{tls: {minimum_version: '1.1'}}",
-            "c.json:1: tls.minimum_version: a text was found; \"1.2\" or \"1.3\" is wanted"
+            "c.json:1: tls.minimum_version: a string was found; \"1.2\" or \"1.3\" is wanted"
         ),
         ("{http2: true}", "c.json:1: http2: true was found; \"never\" or \"whole\" or \"always\" is wanted"),
         (
             "{redirects: {allow_private: 'any'}}",
-            "c.json:1: redirects.allow_private: a text was found; a list of host names, or \"all\" is wanted"
+            "c.json:1: redirects.allow_private: a string was found; a list of host names, or \"all\" is wanted"
         ),
         (
             "{redirects: {allow_downgrade: ['http://h']}}",
@@ -197,7 +197,7 @@ struct ConfigurationFileTests {
         ),
         (
             "{hooks: {reindex: '/bin/x'}}",
-            "c.json:1: hooks.reindex: a text was found; an object { … } is wanted"
+            "c.json:1: hooks.reindex: a string was found; an object { … } is wanted"
         ),
         (
             "{hooks: {reindex: {}}}",
@@ -222,7 +222,7 @@ struct ConfigurationFileTests {
     ]
 
     @Test(
-        "Refused, with the line, the key and what to do; no value that may be a secret is shown [S83]",
+        "Refused, with the line, the key and what to do; no value that may be a secret is shown [S83 F114]",
         arguments: refusals
     )
     func refused(text: String, message: String) {

@@ -62,7 +62,7 @@ struct PluginSettingsTests {
                 "{ plugin: 'a', point: 'credential', for: ['https://u:canary@a/'] }",
                 "for[0]: https://a/ is not an origin"
             ),
-            ("{ plugin: 'a', point: 'credential', for: [''] }", "for[0]: an empty text was found"),
+            ("{ plugin: 'a', point: 'credential', for: [''] }", "for[0]: an empty string was found"),
             ("{ plugin: 'a', point: 'hook', settings: [] }", "settings: an object"),
             ("{ plugin: 'a', point: 'hook', settings: { a: Infinity } }", "what JSON has"),
             ("{ plugin: 'a', point: 'hook', setting: {} }", "did you mean “settings”?"),

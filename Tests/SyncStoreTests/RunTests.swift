@@ -36,7 +36,7 @@ struct RunTests {
         #expect(try store.sessions().count == 1)
     }
 
-    @Test("Another directory is told; the same directory under another name is not another [S1]")
+    @Test("Another directory is told; the same directory under another name is not another [S1 F113]")
     func moved() throws {
         let store = try SyncStore.inMemory()
         try store.begin(towerRun("r1"), now: 1)

@@ -102,15 +102,20 @@ struct SchedulingScenarioTests {
 
     @Test("A server that says 'too many' is asked by fewer at a time [F028]")
     func tooMany() async throws {
-        let bench = try Bench { $0.connectionsPerHost = 16 }
-        let open = Mutex(0)
-        let object = object
-        bench.server.respond(to: "/a") { request in
-            request.ordinalAtPath % 3 == 1 && request.ordinalAtPath < 20 ? .unavailable(429) : .object(object)
+        let bench = try Bench {
+            $0.connectionsPerHost = 16
+            $0.initialConnections = 8
         }
+        bench.server.script("/refused", .unavailable(429), .object(object))
+        bench.server.script("/a", .object(object).delayed(by: .milliseconds(10)))
+        try await runAll(bench, [bench.server.url("/refused")])
+        #expect(bench.server.log.requests(to: "/refused").map(\.status) == [429, 200])
+        // For two seconds from the refusal on there are no more than these.
         try await runAll(bench, Array(repeating: bench.server.url("/a"), count: 40))
-        #expect(open.withLock { $0 } == 0)
-        #expect(bench.transport.hostRecords.allSatisfy { ($0.score.connections ?? 1) <= 4 })
+        #expect((2...4).contains(bench.server.log.maximumConcurrentRequests))
+        bench.transport.shutdown()
+        let connections = try #require(bench.transport.hostRecords.first?.score.connections)
+        #expect((1...4).contains(connections))
     }
 
     @Test("What was learnt about a host can be given to the next transport")

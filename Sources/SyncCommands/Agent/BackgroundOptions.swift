@@ -59,19 +59,19 @@ struct HookOptions: ParsableArguments {
     @Option(
         name: .customLong("file-hook"),
         help: ArgumentHelp(
-            "A program that gets the files that changed, some of them a call; may be given more than once.",
+            "A program that is given the files that changed, a batch at a time; may be given more than once.",
             valueName: "program"
         ),
         completion: .file()
     )
     var fileHooks: [String] = []
 
-    @Option(help: ArgumentHelp("Most files a call of a file hook.  (default: 100)", valueName: "number"))
+    @Option(help: ArgumentHelp("Most files in one call of a file hook.  (default: 100)", valueName: "number"))
     var fileHookBatch: Int?
 
     @Option(
         help: ArgumentHelp(
-            "The results hooks are wanted for.  (default: ok,partial,failed)",
+            "Results after which hooks run.  (default: ok,partial,failed)",
             valueName: "results"
         ),
         transform: hookResults
@@ -90,7 +90,7 @@ struct HookOptions: ParsableArguments {
     /// Most **seconds** a hook may run.
     var timeout: Int { hookTimeout.map { Int($0 / .seconds(1)) } ?? 600 }
 
-    /// Most files a call of a file hook.
+    /// Most files in one call of a file hook.
     var batch: Int { fileHookBatch ?? 100 }
 
     /// - Throws: `ValidationError` when something is said about hooks and there are none.

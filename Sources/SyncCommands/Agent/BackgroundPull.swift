@@ -35,7 +35,7 @@ struct BackgroundPull: Sendable {
         if reply.state == .paused { words += "; 'syncagent resume \(name)' starts it" }
         output.message(words + ". 'syncagent status' and 'syncagent attach' show it.")
         if !conditions.words.isEmpty {
-            output.message("It is worked on only \(conditions.words.joined(separator: ", ")).")
+            output.message("It runs only \(conditions.words.joined(separator: ", ")).")
         }
         if !reply.superseded.isEmpty {
             output.message("It takes the place of \(reply.superseded.joined(separator: ", ")).")

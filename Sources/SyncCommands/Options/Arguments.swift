@@ -50,18 +50,18 @@ struct TargetOptions: ParsableArguments {
 
     func validate() throws {
         try validateManifest()
-        if destination == "" { throw ValidationError("--into wants a directory, not an empty text.") }
+        if destination == "" { throw ValidationError("--into wants a directory, not an empty string.") }
         if let session, !Self.isIdentifier(session) {
             throw ValidationError(
                 "--session takes 1 to 255 letters, digits, '.', '_' and '-', no '.' or '-' first; "
                     + "not '\(escaped(session))'."
             )
         }
-        if groups.contains("") { throw ValidationError("--group wants a name, not an empty text.") }
+        if groups.contains("") { throw ValidationError("--group wants a name, not an empty string.") }
     }
 
     private func validateManifest() throws {
-        if manifest.isEmpty { throw ValidationError("MANIFEST wants a path or a URL, not an empty text.") }
+        if manifest.isEmpty { throw ValidationError("MANIFEST wants a path or a URL, not an empty string.") }
         guard let colon = manifest.range(of: "://") else { return }
         let scheme = manifest[..<colon.lowerBound].lowercased()
         // A colon can stand in a path; a scheme cannot hold a slash. RFC 3986 §3.1.

@@ -40,7 +40,7 @@ struct PruneOptions: ParsableArguments {
             throw ValidationError("--max-delete takes 0 or more, not \(maximumRemovals).")
         }
         if let backupDirectory, backupDirectory.isEmpty {
-            throw ValidationError("--backup-dir wants a directory, not an empty text.")
+            throw ValidationError("--backup-dir wants a directory, not an empty string.")
         }
     }
 

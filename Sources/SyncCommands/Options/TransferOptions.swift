@@ -119,7 +119,7 @@ struct TransferOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Ask again what comes slower than so many bytes a second, such as 4K; 0 for never.  (default: 1K)",
+            "Ask again for what comes slower than this many bytes a second, such as 4K; 0 for never.  (default: 1K)",
             valueName: "rate"
         ),
         transform: byteCount
@@ -174,7 +174,7 @@ struct TransferOptions: ParsableArguments {
             throw ValidationError("--config and --no-config exclude each other.")
         }
         if certificateKey != nil, certificate == nil {
-            throw ValidationError("--key is for --cert; without it there is nothing to prove.")
+            throw ValidationError("--key is for --cert; give the certificate as well.")
         }
         if let redirectLimit, !(0...50).contains(redirectLimit) {
             throw ValidationError("--max-redirects takes 0 to 50, not \(redirectLimit).")

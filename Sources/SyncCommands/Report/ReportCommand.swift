@@ -11,9 +11,9 @@ struct ReportCommand: AsyncParsableCommand {
         commandName: "report",
         abstract: "Say what came, from where, how long it took, what failed and what to do about it.",
         discussion: """
-            Tells of all sessions, or of one, since the same time yesterday or since --since. Needs no agent and \
+            Covers all sessions, or one, since the same time yesterday or since --since. Needs no agent and \
             starts none. The HTML page is one file with charts of up to 30 nights; it loads nothing from anywhere. \
-            Manifests/REPORT.md describes the JSON.
+            Documentation/REPORT.md describes the JSON.
             """
     )
 
@@ -51,11 +51,11 @@ struct ReportCommand: AsyncParsableCommand {
     func validate() throws {
         if post != nil, json || html || output != nil {
             throw ValidationError(
-                "--post sends JSON and prints nothing; without --json, --html and --output."
+                "--post sends JSON and prints nothing; leave out --json, --html and --output."
             )
         }
         if json, html { throw ValidationError("--json and --html do not go together.") }
-        if output == "" { throw ValidationError("--output wants a file, not an empty text.") }
+        if output == "" { throw ValidationError("--output wants a file, not an empty string.") }
         _ = try start(now: EngineAssembly.milliseconds())
     }
 
@@ -124,7 +124,7 @@ struct ReportSession: ParsableArguments {
     var session: String?
 
     func validate() throws {
-        if session == "" { throw ValidationError("SESSION wants a name, not an empty text.") }
+        if session == "" { throw ValidationError("SESSION wants a name, not an empty string.") }
     }
 }
 

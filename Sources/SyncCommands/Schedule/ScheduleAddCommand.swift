@@ -14,7 +14,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
             Options about what is pulled, how and with which hooks are as with 'syncagent pull'. A schedule of the same \
             name is replaced.
 
-            The night begins at --nightly, on the clock on the wall: where summer time leaves that time out, at the \
+            The night begins at --nightly, by the wall clock: where summer time leaves that time out, at the \
             first moment after it; where it comes twice, the first time. A machine that was off catches up one night, \
             if its window is still open. At the window's end work stops at a checkpoint, and the next night goes on.
             """

@@ -26,7 +26,7 @@ struct ScheduleOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Begin up to so much later, each machine by a delay of its own: 30m.  (default: none)",
+            "Begin up to this much later; each machine has a delay of its own: 30m.  (default: none)",
             valueName: "time"
         ),
         transform: duration
@@ -41,7 +41,10 @@ struct ScheduleOptions: ParsableArguments {
     var days: Set<Weekday> = []
 
     @Option(
-        help: ArgumentHelp("Whose clock counts: Europe/Berlin.  (default: the machine's)", valueName: "zone")
+        help: ArgumentHelp(
+            "The time zone of these times, such as Europe/Berlin.  (default: the machine's)",
+            valueName: "zone"
+        )
     )
     var timeZone: String?
 
@@ -56,7 +59,7 @@ struct ScheduleOptions: ParsableArguments {
     @Option(help: ArgumentHelp("What starts it: auto, systemd, cron or agent.", valueName: "what"))
     var backend: BackendChoice.Wish = .auto
 
-    @Flag(help: "For the machine rather than for the user; for root.")
+    @Flag(help: "Install it for the machine instead of the user; needs root.")
     var system = false
 
     func validate() throws {

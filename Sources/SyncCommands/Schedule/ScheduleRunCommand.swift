@@ -17,7 +17,7 @@ struct ScheduleRunCommand: AsyncParsableCommand {
 
             Exit status: 0 every file is in place, or there was nothing to do; 2 the run ended incomplete; 5 files are \
             in place and a hook failed; 75 the night is over and work is left, with which the next night goes on; 130 or \
-            143 by a signal. Where the manifest cannot be had it is asked for again until the night is over, then 69.
+            143 by a signal. A manifest that cannot be fetched is asked for again until the night is over, then 69.
             """
     )
 

@@ -10,8 +10,8 @@ struct AttachCommand: AsyncParsableCommand {
         commandName: "attach",
         abstract: "Show the progress of a session's run until it ends; ^C leaves the run going.",
         discussion: """
-            Starts an agent when none runs. With --json the session's events as they come, to the last one of the run, \
-            progress among them. With --since N every event after N, also those from before: a program that keeps the \
+            Starts an agent when none runs. With --json it prints the session's events as they come, up to the last one \
+            of the run, with progress in between; with --since N it begins after event N, with those from before: a program that keeps the \
             last `seq` it has dealt with misses nothing and sees nothing twice. Exit status: that of 'syncagent \
             wait'; 130 or 143 when it was detached, and the run goes on.
             """

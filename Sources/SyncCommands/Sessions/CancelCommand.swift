@@ -5,7 +5,7 @@ import SyncAgent
 struct CancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
-        abstract: "Give a session's run up; nothing that is installed goes.",
+        abstract: "Give up a session's run; installed files stay.",
         discussion: "Hooks of groups that are complete already still run."
     )
 

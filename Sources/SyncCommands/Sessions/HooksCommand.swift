@@ -78,8 +78,8 @@ struct HooksReplayCommand: AsyncParsableCommand {
         commandName: "replay",
         abstract: "Run a hook that has ended once more, with the next attempt's number.",
         discussion: """
-            It is called although it has left a receipt. A hook that looks for its receipt by itself finds it, and \
-            does nothing: remove DEST/.syncagent/receipts/RUN_ID.GROUP first.
+            It is called even if it has left a receipt. A hook that checks for its receipt finds it and does \
+            nothing: remove DEST/.syncagent/receipts/RUN_ID.GROUP first.
             """
     )
 

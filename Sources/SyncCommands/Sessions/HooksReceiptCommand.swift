@@ -40,7 +40,7 @@ struct HooksReceiptCommand: AsyncParsableCommand {
     var check = false
 
     func validate() throws {
-        if run.isEmpty { throw ValidationError("RUN-ID wants an identifier, not an empty text.") }
+        if run.isEmpty { throw ValidationError("RUN-ID wants an identifier, not an empty string.") }
     }
 
     func run() async throws {

@@ -21,7 +21,7 @@ struct RemoveCommand: AsyncParsableCommand {
     @Flag(help: "Remove installed files that nobody has changed.")
     var files = false
 
-    @Flag(help: "Also when a run is under way.")
+    @Flag(help: "Remove it even if a run is under way.")
     var force = false
 
     func run() async throws {

@@ -7,7 +7,7 @@ struct SessionArgument: ParsableArguments {
     var session: String?
 
     func validate() throws {
-        if session == "" { throw ValidationError("SESSION wants a name, not an empty text.") }
+        if session == "" { throw ValidationError("SESSION wants a name, not an empty string.") }
     }
 }
 

@@ -112,7 +112,7 @@ struct SessionText: Sendable {
             let error = session.run?.error.map { " (\(escaped($0)))" } ?? ""
             return (reason ?? "waits for its turn") + until + error
         case .running:
-            if session.holder == nil { return "nobody works on it any more; the next agent goes on" }
+            if session.holder == nil { return "its process is gone; the next agent goes on with it" }
             return session.run?.waits.first.map { escaped($0) }
         case .idle:
             guard session.owedHooks > 0 else { return nil }
@@ -132,7 +132,7 @@ struct SessionText: Sendable {
         switch reason {
         case nil: "not started yet, as it was asked for"
         case .userStop: "stopped by you"
-        case .quarantined: "its process was lost again and again"
+        case .quarantined: "its process was lost repeatedly"
         case let reason?: "stopped (\(escaped(reason.rawValue)))"
         }
     }

@@ -77,7 +77,6 @@ enum StopSignals {
         // Without descriptors or a thread the default actions stay: the process still ends when asked to.
         guard pipe(&ends) == 0 else { return }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-        pipeEnd.store(ends[1], ordering: .releasing)
         let readEnd = ends[0]
 
         let listener = try? WorkerThread(name: "signals") {
@@ -88,7 +87,11 @@ enum StopSignals {
                 if count == 1 { received(Int32(number)) } else if count == 0 || errno != EINTR { return }
             }
         }
-        guard listener != nil else { return }
+        guard listener != nil else {
+            for end in ends { _ = close(end) }
+            return
+        }
+        pipeEnd.store(ends[1], ordering: .releasing)
         for number in stopSignals {
             install(number) { number in
                 let saved = errno

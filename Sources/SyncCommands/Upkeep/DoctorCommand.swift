@@ -7,7 +7,7 @@ struct DoctorCommand: AsyncParsableCommand {
         commandName: "doctor",
         abstract: "Look for what is wrong with the state, the sessions, the agent and this machine.",
         discussion: """
-            One line for each finding, with what to do about it; notes are about what is so and need nothing. Starts \
+            One line for each finding, with what to do about it; notes say how things are and need nothing. Starts \
             no agent and changes nothing, except that a damaged state is set aside, as every command does. Exit \
             status: 0; with --strict 2 when there is a finding.
             """

@@ -13,13 +13,13 @@ struct GCCommand: AsyncParsableCommand {
         commandName: "gc",
         abstract: "Drop old history, cached manifests and unfinished files that nobody needs any more.",
         discussion: """
-            Kept are: open runs and what they need, the latest 50 runs and 16 MiB of events of each session, and the \
-            manifest of each session's latest run. Unfinished files go where no run is open, receipts of hooks after 90 \
-            days. Installed files are never touched. Needs no agent, and does no harm beside one.
+            It keeps open runs and what they need, the latest 50 runs and 16 MiB of events of each session, and the \
+            manifest of each session's latest run. Unfinished files are removed where no run is open, \
+            receipts of hooks after 90 days. Installed files are never touched. Needs no agent, and is safe beside one.
             """
     )
 
-    @Flag(help: "Say what would go; remove nothing.")
+    @Flag(help: "Say what would be removed; remove nothing.")
     var dryRun = false
 
     func run() async throws {

@@ -5,7 +5,7 @@ import SyncPlugins
 import Synchronization
 
 /// A dictionary that was asked for before it is known whether it is needed: while a manifest is read and looked at, its
-/// round trips cost no time. Who has it here asks for nothing.
+/// round trips cost no time. Whoever has it here asks for nothing.
 final class DictionaryAhead: Sendable {
     private let fetch = Mutex<(digest: SHA256Digest, fetch: PartFetch)?>(nil)
 
@@ -29,7 +29,7 @@ final class DictionaryAhead: Sendable {
     }
 }
 
-/// Gets a manifest's dictionary for who needs it first: from the cache, else out of its pack. Then it stays in memory.
+/// Gets a manifest's dictionary for whoever needs it first: from the cache, else out of its pack. Then it stays in memory.
 final class ManifestDictionary: Sendable {
     /// Why there is none.
     struct Failure: Error {

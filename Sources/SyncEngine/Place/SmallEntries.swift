@@ -10,14 +10,16 @@ struct SmallEntries: Sendable {
     let staging: Staging
     let committer: Committer
     let wholes: WholeDirectories
+    let isStopped: @Sendable () -> Bool
 
-    /// Stages every link and empty file among `rows`.
+    /// Stages every link and empty file among `rows`, until somebody asks to stop; what is left then is no failure.
     ///
     /// - Parameter lane: A staging lane that nobody else writes to meanwhile.
     /// - Returns: The rows that could not be made.
     func stage(_ rows: [Int], lane: Int) -> [FetchRounds.Failure] {
         var failures: [FetchRounds.Failure] = []
         for row in rows where manifest.files.kind(row) == .link || manifest.files.size(row) == 0 {
+            if isStopped() { break }
             do throws(FileError) {
                 committer.add(try stage(row, lane: lane))
             } catch {

@@ -36,7 +36,7 @@ extension PullEngine {
             let rows = try presentRows(hook, run, manifest, in: destination)
             return report.input(manifest, rows, size: size)
         } catch {
-            return HookInput(obstacle: "the files are not known any more: \(error.message)")
+            return HookInput(obstacle: "the files are no longer known: \(error.message)")
         }
     }
 

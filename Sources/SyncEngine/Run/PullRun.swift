@@ -326,7 +326,8 @@ struct PullRun {
                 manifest: manifest,
                 staging: staging,
                 committer: committer,
-                wholes: wholes
+                wholes: wholes,
+                isStopped: { [stop = environment.stop] in stop.isStopped }
             )
             // Tens of thousands of links take a second of system calls: nobody waits for them.
             let lane = environment.workers + 1

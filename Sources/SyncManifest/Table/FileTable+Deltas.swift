@@ -1,6 +1,6 @@
 package import SyncModel
 
-/// A blob in another form, for who has a former version of the file: one zstd frame made with some of that
+/// A blob in another form, for whoever has a former version of the file: one zstd frame made with some of that
 /// version's bytes as prefix. An addition that readers may ignore; `x-deltas` in `Manifests/FORMAT.md`.
 package struct Delta: Sendable, Equatable {
     /// Position of the blob in its file.

@@ -85,7 +85,7 @@ package struct Manifest: Sendable {
         package var digest: SHA256Digest
         /// How many entries it has, at least 1.
         package var files: Int
-        /// The text in another form, for who has the one that it replaces.
+        /// The text in another form, for whoever has the one that it replaces.
         package var delta: PartDelta?
 
         package init(blob: Blob, digest: SHA256Digest, files: Int, delta: PartDelta? = nil) {

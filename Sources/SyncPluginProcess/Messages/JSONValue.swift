@@ -30,7 +30,7 @@ package enum JSONValue: Sendable, Equatable {
         case .null: "null"
         case .bool: "true or false"
         case .integer, .number: "a number"
-        case .string: "a text"
+        case .string: "a string"
         case .array: "a list"
         case .object: "an object"
         }

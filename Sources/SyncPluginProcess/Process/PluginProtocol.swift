@@ -1,7 +1,7 @@
 import SyncModel
 package import SyncPlugins
 
-/// What host and plugin agree on; `Manifests/PLUGIN-PROTOCOL.md`.
+/// What host and plugin agree on; `Documentation/PLUGIN-PROTOCOL.md`.
 package enum PluginProtocol {
     /// The one version that is spoken.
     package static let version = 1

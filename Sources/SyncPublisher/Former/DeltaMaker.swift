@@ -8,7 +8,7 @@ import Synchronization
 
 /// Makes deltas: new blobs once more, as zstd frames behind bytes of the file's former version, in packs of their own.
 ///
-/// Who has the former version fetches the delta, everybody else the blob.
+/// Whoever has the former version fetches the delta, everybody else the blob.
 struct DeltaMaker {
     private let root: SharedRoot
     private let tree: SourceTree

@@ -123,7 +123,7 @@ struct PartMaker: ~Copyable {
         return made
     }
 
-    /// Writes what a part needs of its text for who has the base's part in its place; `nil` when that saves little.
+    /// Writes what a part needs of its text for whoever has the base's part in its place; `nil` when that saves little.
     private mutating func delta(
         of draft: Draft,
         _ part: Manifest.Part,

@@ -79,7 +79,7 @@ extension PublishRun {
         guard !overflow, next <= PublishOptions.lastRevision else {
             throw PublishError(
                 .invalidBase,
-                "the base has the last revision there can be",
+                "the base has the highest possible revision",
                 remedy: "publish under another project name"
             )
         }

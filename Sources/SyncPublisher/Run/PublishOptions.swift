@@ -39,7 +39,7 @@ package struct PublishOptions: Sendable {
     /// Rewrite packs that are mostly dead, and join small ones.
     package var repack = false
 
-    /// Make deltas for who has the base: changed blobs once more, against the former version of their file.
+    /// Make deltas for whoever has the base: changed blobs once more, against the former version of their file.
     package var deltas = true
 
     /// Whether blobs are made with a dictionary.

@@ -304,7 +304,7 @@ final class Exchange {
 
     /// Gives every piece its share of a chunk.
     ///
-    /// - Returns: `false` when a sink asked for a pause; the chunk comes again, and who has its share gets it not twice.
+    /// - Returns: `false` when a sink asked for a pause; the chunk comes again, and a sink that has had its share of it does not get that twice.
     private func deliver(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let (chunkEnd, overflow) = offset.addingReportingOverflow(UInt64(bytes.count))
         guard !overflow else {

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Writes the manual page syncagent.1 from the commands of the program itself.
+
+usage: man.py PROGRAM >syncagent.1
+
+Commands and options come from `PROGRAM --experimental-dump-help`, exit statuses from Documentation/Commands.md; what is
+said here are files, environment and examples. SOURCE_DATE_EPOCH fixes the date. man(7) has the macros.
+
+Exit status: 0 written, 1 a command or an option that is shown has no help text; it is named.
+"""
+
+import datetime
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FILES = [
+    ("~/.config/syncagent/config.json", "The configuration file; Documentation/Configuration.md has its keys."),
+    ("~/.config/syncagent/plugins/syncagent-plugin-*", "Plugins; they are used when the configuration names them."),
+    ("~/.config/syncagent/schedules/", "Schedules, one file each."),
+    ("~/.local/state/syncagent/", "Sessions, runs, hooks and events, and manifests as they were received."),
+    ("$XDG_RUNTIME_DIR/syncagent/agent.sock", "The agent's socket; in the state directory where there is no XDG_RUNTIME_DIR."),
+    ("DESTINATION/.syncagent/", "An index of what has been verified, and files on their way."),
+]
+ENVIRONMENT = [
+    ("HOME, XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR", "Where configuration, state and socket are."),
+    ("http_proxy, https_proxy, all_proxy, no_proxy", "Proxies, as curl(1) reads them. http_proxy counts in lower case only."),
+    ("SSL_CERT_FILE", "Authorities to trust in place of the system's, PEM."),
+    ("TERM", "Progress is drawn on a terminal that can move its cursor; dumb is none."),
+    ("SOURCE_DATE_EPOCH", "The time that publish writes into a manifest, so that equal input gives equal output."),
+]
+EXAMPLES = [
+    ("Publish a directory, and serve it for a trial:",
+     ["syncagent publish tower --to site", "syncagent serve site"]),
+    ("Bring it here, and call a program when everything is in place:",
+     ["syncagent pull http://127.0.0.1:8080/manifest.json \\", "    --into /srv/tower --hook ./reindex"]),
+    ("The same every night at two o'clock, for four hours at most:",
+     ["syncagent schedule add https://cdn.example.com/tower/manifest.json \\",
+      "    --into /srv/tower --nightly 02:00 --window 4h"]),
+    ("See what came, and what to do about what did not:",
+     ["syncagent report"]),
+]
+
+
+def escaped(text):
+    """Text as roff takes it literally."""
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("^", "\\(ha").replace("~", "\\(ti").replace("`", "\\(ga")
+    text = text.replace("…", "...").replace("“", "\\(lq").replace("”", "\\(rq").replace("'", "\\(aq")
+    return re.sub(r"(?m)^(?=[.])", "\\\\&", text)
+
+
+def prose(text):
+    """Escaped text in lines of at most 78 bytes."""
+    lines = textwrap.wrap(escaped(re.sub(r"\s+", " ", text)), 78, break_long_words=False, break_on_hyphens=False)
+    return [re.sub(r"^(?=[.])", "\\\\&", line) for line in lines]
+
+
+def paragraphs(text):
+    """A discussion: paragraphs, and what is indented as it stands."""
+    lines = []
+    for number, paragraph in enumerate(re.split(r"\n\s*\n", text.strip("\n"))):
+        if number:
+            lines.append(".PP")
+        if all(line.startswith("  ") for line in paragraph.splitlines()):
+            lines += [".RS 4", ".nf", escaped(paragraph), ".fi", ".RE"]
+        else:
+            lines += prose(paragraph)
+    return lines
+
+
+def names(argument):
+    """How an argument is written: with all its names, and its value."""
+    value = f"\\fI{escaped(argument['valueName'])}\\fR" if argument.get("valueName") else ""
+    if argument["kind"] == "positional":
+        return value
+    written = ", ".join("\\fB" + escaped(("--" if name["kind"] == "long" else "-") + name["name"]) + "\\fR"
+                        for name in argument["names"])
+    return written if argument["kind"] == "flag" else f"{written} {value}"
+
+
+def visible(command):
+    """Its arguments that are shown, without those that every command has."""
+    return [argument for argument in command.get("arguments", ()) if argument["shouldDisplay"]
+            and not {name["name"] for name in argument.get("names", ())} & {"help", "version"}]
+
+
+def commands(command, path=()):
+    """Every command that does something, with its words."""
+    for child in command.get("subcommands", ()):
+        if not child["shouldDisplay"] or child["commandName"] == "help":
+            continue
+        words = (*path, child["commandName"])
+        if child.get("subcommands"):
+            yield from commands(child, words)
+        else:
+            yield words, child
+
+
+def synopsis(words, command):
+    arguments = visible(command)
+    parts = ["\\fBsyncagent " + escaped(" ".join(words)) + "\\fR"]
+    if any(argument["kind"] != "positional" and argument["isOptional"] for argument in arguments):
+        parts.append("[\\fIoptions\\fR]")
+    for argument in arguments:
+        if argument["kind"] == "positional" or not argument["isOptional"]:
+            text = names(argument) + (" ..." if argument["isRepeating"] else "")
+            parts.append(f"[{text}]" if argument["isOptional"] else text)
+    return " ".join(parts)
+
+
+def options(command):
+    lines = []
+    for argument in visible(command):
+        text = argument["abstract"]
+        if argument.get("allValues") and not any(value in text for value in argument["allValues"]):
+            text += f" (values: {', '.join(argument['allValues'])})"
+        default = argument.get("defaultValue")
+        if default and "(default" not in text:
+            text += f" (default: {default})"
+        lines += [".TP", names(argument), *prose(text)]
+    return lines
+
+
+def statuses():
+    """The table of exit statuses in Documentation/Commands.md."""
+    text = (ROOT / "Documentation/Commands.md").read_text(encoding="utf-8")
+    table = text.split("## Exit statuses", 1)[1].split("\n## ", 1)[0]
+    rows = re.findall(r"^\| ([0-9, ]+) \| (.+) \|$", table, re.MULTILINE)
+    if len(rows) < 10:
+        raise SystemExit("man.py: Documentation/Commands.md has no table of exit statuses")
+    return [(status, meaning.replace("`", "")) for status, meaning in rows]
+
+
+def complaints(command, path=("syncagent",)):
+    """What is shown and says nothing of itself."""
+    found = [] if command.get("abstract") else [f"{' '.join(path)}: no abstract"]
+    for argument in visible(command):
+        if not argument.get("abstract"):
+            named = argument.get("preferredName", {}).get("name") or argument.get("valueName")
+            found.append(f"{' '.join(path)}: no help for {named}")
+    for child in command.get("subcommands", ()):
+        if child["shouldDisplay"] and child["commandName"] != "help":
+            found += complaints(child, (*path, child["commandName"]))
+    return found
+
+
+def page(root, version):
+    seconds = int(os.environ.get("SOURCE_DATE_EPOCH") or datetime.datetime.now().timestamp())
+    date = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).date().isoformat()
+    lines = ['.\\" Made by Packaging/man.py from the program itself. Do not edit.',
+             f'.TH SYNCAGENT 1 "{date}" "syncagent {escaped(version)}" "User Commands"',
+             ".SH NAME", *prose("syncagent - " + root["abstract"][:1].lower() + root["abstract"].rstrip(".")[1:]),
+             ".SH SYNOPSIS", "\\fBsyncagent\\fR \\fIcommand\\fR [\\fIoptions\\fR] [\\fIarguments\\fR]",
+             ".SH DESCRIPTION", *paragraphs(root.get("discussion", "").partition("Exit status")[0]),
+             ".PP", escaped("Every command takes --help and -h."), ".SH COMMANDS"]
+    for words, command in commands(root):
+        lines += [".SS " + escaped(" ".join(words)), synopsis(words, command), ".PP", *prose(command["abstract"])]
+        if command.get("discussion"):
+            lines += [".PP", *paragraphs(command["discussion"])]
+        lines += options(command)
+    lines.append(".SH EXIT STATUS")
+    for status, meaning in statuses():
+        lines += [".TP", f"\\fB{escaped(status)}\\fR", *prose(meaning)]
+    for title, entries in (("FILES", FILES), ("ENVIRONMENT", ENVIRONMENT)):
+        lines.append(f".SH {title}")
+        for name, meaning in entries:
+            lines += [".TP", f"\\fI{escaped(name)}\\fR", *prose(meaning)]
+    lines.append(".SH EXAMPLES")
+    for number, (words, text) in enumerate(EXAMPLES):
+        lines += [*([".PP"] if number else []), escaped(words), ".PP", ".RS 4", ".nf", *map(escaped, text), ".fi", ".RE"]
+    lines += [".SH SEE ALSO", ".BR curl (1),", ".BR rsync (1),", ".BR systemd.timer (5),", ".BR crontab (5),",
+              ".BR sysexits (3)"]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments):
+    if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
+        print(__doc__.strip(), file=sys.stderr)
+        return 64
+
+    def said(*words):
+        return subprocess.run([os.path.abspath(arguments[0]), *words], check=True, capture_output=True, text=True).stdout
+
+    root = json.loads(said("--experimental-dump-help"))["command"]
+    found = complaints(root)
+    for complaint in found:
+        print(f"man.py: {complaint}", file=sys.stderr)
+    if not found:
+        sys.stdout.write(page(root, said("--version").strip()))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
