@@ -49,7 +49,7 @@ private let allowedImports: [String: Set<String>] = [
     // Threads are Foundation's.
     "SyncDaemon": [
         "SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncReport",
-        "SyncSchedule",
+        "SyncSchedule", "SyncSystem",
         "Foundation",
     ],
     // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.
