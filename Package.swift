@@ -88,27 +88,15 @@ let package = Package(
         library("SyncCompression", ["SyncModel", "CZstd"]),
         library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "CCurl", "CPosix"]),
         library("SyncSettings", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncTransfer"]),
-        tests(
-            "SyncSettingsTests",
-            ["SyncSettings", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]
-        ),
+        tests("SyncSettingsTests", ["SyncSettings", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncFiles", ["SyncModel", "SyncSystem", "SyncDigest", "CPosix"]),
-        tests(
-            "SyncFilesTests",
-            [
-                "SyncFiles", "SyncSystem", "SyncDigest", "SyncModel", "SyncUnpack", "SyncTestKit",
-            ]
-        ),
-        library(
-            "SyncUnpack",
-            [
-                "SyncModel", "SyncSystem", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression",
-            ]
-        ),
-        tests(
-            "SyncUnpackTests",
-            ["SyncUnpack", "SyncSystem", "SyncPlanner", "SyncPlugins", "SyncModel", "SyncTestKit"]
-        ),
+        tests("SyncFilesTests", [
+            "SyncFiles", "SyncSystem", "SyncDigest", "SyncModel", "SyncUnpack", "SyncTestKit",
+        ]),
+        library("SyncUnpack", [
+            "SyncModel", "SyncSystem", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression",
+        ]),
+        tests("SyncUnpackTests", ["SyncUnpack", "SyncSystem", "SyncPlanner", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncStore", ["SyncModel", "SyncSystem", "CPosix", "CSQLite", database]),
         // What sessions did, for people, programs and Prometheus.
         library("SyncReport", ["SyncModel", "SyncStore"]),
@@ -118,64 +106,40 @@ let package = Package(
         library("SyncPluginProcess", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncHooks", "CPosix"]),
         // What every plugin must do, for people who write one and for tests.
         library("SyncPluginChecks", ["SyncPlugins", "SyncPluginProcess", "SyncModel"]),
-        tests(
-            "SyncPluginProcessTests",
-            [
-                "SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncTestKit",
-            ]
-        ),
-        tests(
-            "PluginContractTests",
-            [
-                "SyncPluginChecks", "SyncTransfer", "SyncConditions", "SyncHooks", "SyncPlugins", "SyncModel",
-                "SyncTestKit",
-            ]
-        ),
-        library(
-            "SyncPublisher",
-            [
-                "SyncModel", "SyncSystem", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles",
-                "CPosix",
-            ]
-        ),
-        tests(
-            "SyncPublisherTests",
-            [
-                "SyncPublisher", "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncTestKit",
-            ]
-        ),
+        tests("SyncPluginProcessTests", [
+            "SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncTestKit",
+        ]),
+        tests("PluginContractTests", [
+            "SyncPluginChecks", "SyncTransfer", "SyncConditions", "SyncHooks", "SyncPlugins", "SyncModel", "SyncTestKit",
+        ]),
+        library("SyncPublisher", [
+            "SyncModel", "SyncSystem", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
+        ]),
+        tests("SyncPublisherTests", [
+            "SyncPublisher", "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncTestKit",
+        ]),
 
         // The order of the steps.
-        library(
-            "SyncEngine",
-            [
-                "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
-                "SyncUnpack", "SyncSystem", "SyncFiles", "SyncStore", "CPosix",
-            ]
-        ),
-        tests(
-            "SyncEngineTests",
-            [
-                "SyncEngine", "SyncSystem", "SyncPlugins", "SyncModel", "SyncManifest", "SyncDigest",
-                "SyncUnpack", "SyncFiles",
-                "SyncStore", "SyncTestKit", database,
-            ]
-        ),
+        library("SyncEngine", [
+            "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
+            "SyncUnpack", "SyncSystem", "SyncFiles", "SyncStore", "CPosix",
+        ]),
+        tests("SyncEngineTests", [
+            "SyncEngine", "SyncSystem", "SyncPlugins", "SyncModel", "SyncManifest", "SyncDigest", "SyncUnpack", "SyncFiles",
+            "SyncStore", "SyncTestKit", database,
+        ]),
 
         // What people and programs reach.
-        library(
-            "SyncServer",
-            [
-                "SyncModel", logging,
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
-                .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-            ]
-        ),
+        library("SyncServer", [
+            "SyncModel", logging,
+            .product(name: "Hummingbird", package: "hummingbird"),
+            .product(name: "HummingbirdCore", package: "hummingbird"),
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+            .product(name: "NIOCore", package: "swift-nio"),
+            .product(name: "NIOPosix", package: "swift-nio"),
+            .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
+            .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        ]),
         tests("SyncServerTests", ["SyncServer", .product(name: "HTTPTypes", package: "swift-http-types")]),
         // The control API of the agent: what is said on the socket.
         library("SyncControl", ["SyncModel"]),
@@ -184,43 +148,29 @@ let package = Package(
         tests("SyncScheduleTests", ["SyncSchedule", "SyncModel"]),
         // Whether a run may go on now: what the machine says of power, network, load, people, space and time.
         library("SyncConditions", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncSchedule", "CPosix"]),
-        tests(
-            "SyncConditionsTests",
-            [
-                "SyncConditions", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit",
-            ]
-        ),
+        tests("SyncConditionsTests", [
+            "SyncConditions", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit",
+        ]),
         // The process that works on runs nobody waits for.
-        library(
-            "SyncDaemon",
-            [
-                "SyncModel", "SyncSystem", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine",
-                "SyncStore",
-                "SyncReport", "SyncSchedule",
-            ]
-        ),
-        tests(
-            "SyncDaemonTests",
-            [
-                "SyncDaemon", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks",
-                "SyncTransfer",
-                "SyncPlugins", "SyncReport",
-                "SyncModel", "SyncSchedule", "SyncTestKit", database,
-            ]
-        ),
-        library(
-            "SyncControlServer",
-            [
-                "SyncControl", "SyncModel", "SyncSystem", "CPosix", logging,
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
-                .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-            ]
-        ),
+        library("SyncDaemon", [
+            "SyncModel", "SyncSystem", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore",
+            "SyncReport", "SyncSchedule",
+        ]),
+        tests("SyncDaemonTests", [
+            "SyncDaemon", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks", "SyncTransfer",
+            "SyncPlugins", "SyncReport",
+            "SyncModel", "SyncSchedule", "SyncTestKit", database,
+        ]),
+        library("SyncControlServer", [
+            "SyncControl", "SyncModel", "SyncSystem", "CPosix", logging,
+            .product(name: "Hummingbird", package: "hummingbird"),
+            .product(name: "HummingbirdCore", package: "hummingbird"),
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+            .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
+            .product(name: "NIOCore", package: "swift-nio"),
+            .product(name: "NIOPosix", package: "swift-nio"),
+            .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        ]),
         // An agent in memory and a server in front of it, for the tests of both ends; never shipped.
         .target(
             name: "SyncControlFixture",
@@ -228,35 +178,20 @@ let package = Package(
             path: "Tests/SyncControlFixture",
             swiftSettings: strict
         ),
-        tests(
-            "SyncControlServerTests",
-            ["SyncControlServer", "SyncControl", "SyncControlFixture", "SyncModel"]
-        ),
+        tests("SyncControlServerTests", ["SyncControlServer", "SyncControl", "SyncControlFixture", "SyncModel"]),
         library("SyncAgent", ["SyncControl", "SyncModel", "SyncSystem", "CPosix", "CCurl"]),
-        tests(
-            "SyncAgentTests",
-            ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]
-        ),
-        library(
-            "SyncCommands",
-            [
-                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine",
-                "SyncTransfer", "SyncSettings",
-                "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer",
-                "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles",
-                "SyncDigest", "CPosix",
-                "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport",
-                argumentParser, logging,
-            ]
-        ),
-        tests(
-            "SyncCommandsTests",
-            [
-                "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher",
-                "SyncSettings",
-                "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", argumentParser,
-            ]
-        ),
+        tests("SyncAgentTests", ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]),
+        library("SyncCommands", [
+            "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncSettings",
+            "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer",
+            "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles", "SyncDigest", "CPosix",
+            "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport",
+            argumentParser, logging,
+        ]),
+        tests("SyncCommandsTests", [
+            "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", "SyncSettings",
+            "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", argumentParser,
+        ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         tests("CommandTests", ["syncagent", "SyncTestKit"]),
         // A target of its own, so that its processes and those of CommandTests do not starve each other.
@@ -264,16 +199,11 @@ let package = Package(
         tests("SoundnessTests", []),
 
         // The inner pieces one by one: times, and counts with limits; never shipped. See Tests/run.sh.
-        .target(
-            name: "SyncBenchmarkAllocations",
-            path: "Tests/SyncBenchmarks/Allocations",
-            publicHeadersPath: "include"
-        ),
+        .target(name: "SyncBenchmarkAllocations", path: "Tests/SyncBenchmarks/Allocations", publicHeadersPath: "include"),
         .executableTarget(
             name: "syncagent-benchmarks",
             dependencies: [
-                "SyncBenchmarkAllocations", "SyncCompression", "SyncDigest", "SyncEngine", "SyncFiles",
-                "SyncManifest",
+                "SyncBenchmarkAllocations", "SyncCompression", "SyncDigest", "SyncEngine", "SyncFiles", "SyncManifest",
                 "SyncModel", "SyncPlanner", "SyncPlugins", "SyncSystem", "SyncUnpack", "CPosix",
             ],
             path: "Tests/SyncBenchmarks/Program",
@@ -282,13 +212,9 @@ let package = Package(
 
         // For tests here and of plugins elsewhere.
         library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL"]),
-        tests(
-            "FaultMatrixTests",
-            [
-                "syncagent", "SyncTestKit", "SyncPlugins", "SyncTransfer", "SyncEngine", "SyncStore",
-                "SyncModel",
-            ]
-        ),
+        tests("FaultMatrixTests", [
+            "syncagent", "SyncTestKit", "SyncPlugins", "SyncTransfer", "SyncEngine", "SyncStore", "SyncModel",
+        ]),
         tests("SyncTestKitTests", ["SyncTestKit", "SyncPlugins"]),
         tests("SyncTransferTests", ["SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         // Lives in a store until SyncStoreTests kills it; never shipped.

@@ -1,4 +1,3 @@
-import CPosix
 package import SyncPlugins
 import SyncSystem
 

@@ -4,11 +4,14 @@ import GRDB
 package struct HostMemory: Sendable, Equatable {
     /// Connections that gave the best rate.
     package var connections: Int
+    /// From request to first byte, in **microseconds**.
+    package var firstByte: Int64
     /// Of one connection, in **bytes** a second.
     package var rate: Int64
 
-    package init(connections: Int, rate: Int64) {
+    package init(connections: Int, firstByte: Int64, rate: Int64) {
         self.connections = connections
+        self.firstByte = firstByte
         self.rate = rate
     }
 }
@@ -39,7 +42,11 @@ extension SyncStore {
             let pairs = rows.map { row in
                 (
                     row["origin"] as String,
-                    HostMemory(connections: row["connections"], rate: row["rate"])
+                    HostMemory(
+                        connections: row["connections"],
+                        firstByte: row["first_byte_us"],
+                        rate: row["rate"]
+                    )
                 )
             }
             return Dictionary(pairs) { first, _ in first }
@@ -51,8 +58,8 @@ extension SyncStore {
         try write(.eventual) { db in
             try db.execute(
                 sql:
-                    "INSERT OR REPLACE INTO hosts (origin, connections, first_byte_us, rate, updated) VALUES (?, ?, 0, ?, ?)",
-                arguments: [origin, memory.connections, memory.rate, now]
+                    "INSERT OR REPLACE INTO hosts (origin, connections, first_byte_us, rate, updated) VALUES (?, ?, ?, ?, ?)",
+                arguments: [origin, memory.connections, memory.firstByte, memory.rate, now]
             )
         }
     }

@@ -14,7 +14,7 @@ private let allowedImports: [String: Set<String>] = [
     "SyncSettings": ["SyncModel", "SyncSystem", "SyncPlugins", "SyncTransfer", "Foundation"],
     "SyncFiles": ["SyncModel", "SyncDigest", "SyncSystem", "CPosix"],
     "SyncUnpack": [
-        "SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "SyncSystem", "CPosix",
+        "SyncModel", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression", "SyncSystem",
     ],
     // GRDB takes and gives bytes as Foundation's Data.
     "SyncStore": ["SyncModel", "GRDB", "SyncSystem", "CPosix", "CSQLite", "Foundation"],
@@ -46,11 +46,9 @@ private let allowedImports: [String: Set<String>] = [
     "SyncConditions": [
         "SyncModel", "SyncPlugins", "SyncSchedule", "SyncSystem", "CPosix", "Dispatch", "Foundation",
     ],
-    // Threads are Foundation's.
     "SyncDaemon": [
         "SyncModel", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncReport",
-        "SyncSchedule",
-        "Foundation",
+        "SyncSchedule", "SyncSystem",
     ],
     // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.
     "SyncControlServer": [

@@ -134,6 +134,7 @@ struct EngineAssembly: Sendable {
         for record in parts.web.hostRecords {
             let memory = HostMemory(
                 connections: record.score.connections ?? 0,
+                firstByte: 0,
                 rate: Int64(clamping: UInt64(max(0, record.score.rate ?? 0)))
             )
             guard memory.connections > 0 || memory.rate > 0 else { continue }

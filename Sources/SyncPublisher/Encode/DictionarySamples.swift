@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
