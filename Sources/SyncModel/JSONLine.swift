@@ -55,7 +55,9 @@ public struct JSONLine: Sendable {
     }
 
     /// Adds a key with the word for a state, a result, a reason.
-    public mutating func field(_ name: String, _ word: some RawRepresentable<String>) { field(name, word.rawValue) }
+    public mutating func field(_ name: String, _ word: some RawRepresentable<String>) {
+        field(name, word.rawValue)
+    }
 
     /// Adds a key with such a word, unless it is missing.
     public mutating func field(_ name: String, optional word: (some RawRepresentable<String>)?) {

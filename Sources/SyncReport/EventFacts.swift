@@ -191,7 +191,16 @@ struct EventFacts {
         }
         guard waits.count < Self.limit else { return }
         open[cause] = (waits.count, run)
-        waits.append(Wait(cause: RestReason(rawValue: cause), detail: detail, from: time, to: nil, count: 1, elapsed: 0))
+        waits.append(
+            Wait(
+                cause: RestReason(rawValue: cause),
+                detail: detail,
+                from: time,
+                to: nil,
+                count: 1,
+                elapsed: 0
+            )
+        )
     }
 
     private mutating func cleared(_ fields: EventFields, _ time: Int64) {

@@ -199,7 +199,8 @@ package struct ReportText: Sendable {
             default:
                 let time =
                     wait.to.map { clock.span(wait.from, $0) } ?? "since \(clock.moment(wait.from)), still"
-                text = "for \(escaped(wait.cause.rawValue)), \(Figures.period(wait.elapsed)), \(time)\(detail)"
+                text =
+                    "for \(escaped(wait.cause.rawValue)), \(Figures.period(wait.elapsed)), \(time)\(detail)"
             }
             lines.append(row(lines.isEmpty ? "waited" : "", text))
         }

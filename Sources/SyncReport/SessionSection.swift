@@ -162,7 +162,10 @@ struct SessionSection {
 
     private var groups: HTML? {
         let rows: [[HTML]] = session.groups.prefix(12).map {
-            ["<bdi>\($0.name)</bdi>", "\($0.result?.rawValue ?? "not complete")", "\(Figures.grouped($0.changed))"]
+            [
+                "<bdi>\($0.name)</bdi>", "\($0.result?.rawValue ?? "not complete")",
+                "\(Figures.grouped($0.changed))",
+            ]
         }
         return table("Groups", ["Group", "Result", "Files changed"], numbers: 1, rows)
     }

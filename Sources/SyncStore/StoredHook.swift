@@ -51,7 +51,9 @@ package struct StoredHook: Sendable, Equatable {
         arguments = try JSONList.strings(row["arguments"], db)
         timeout = row["timeout"]
         results = Set(
-            try JSONList.strings(row["results"], db).compactMap { try RunResult(stored: $0, of: "a hook's results") }
+            try JSONList.strings(row["results"], db).compactMap {
+                try RunResult(stored: $0, of: "a hook's results")
+            }
         )
         batch = row["batch"]
         guard let state = HookRunState(rawValue: row["state"]) else {

@@ -263,7 +263,8 @@ extension SyncStore {
                     """,
                 arguments: [
                     number, hook.group, JSONList.text(hook.arguments), hook.timeout,
-                    JSONList.text(hook.results.map(\.rawValue).sorted()), HookRunState.waiting.rawValue, hook.batch,
+                    JSONList.text(hook.results.map(\.rawValue).sorted()), HookRunState.waiting.rawValue,
+                    hook.batch,
                 ]
             )
         }

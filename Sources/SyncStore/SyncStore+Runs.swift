@@ -152,7 +152,8 @@ extension SyncStore {
     ///
     /// - Returns: Whether it changed.
     @discardableResult
-    static func move(_ run: StoredRun, _ input: RunInput, reason: RestReason?, _ db: Database) throws -> Bool {
+    static func move(_ run: StoredRun, _ input: RunInput, reason: RestReason?, _ db: Database) throws -> Bool
+    {
         switch run.state.after(input) {
         case .stays: return false
         case .refused:

@@ -1,8 +1,8 @@
 import Foundation
 import SyncAgent
 import SyncControlFixture
-import SyncModel
 import SyncControlServer
+import SyncModel
 import Synchronization
 import Testing
 

@@ -80,7 +80,8 @@ package actor FakeAgent: AgentControl {
         return try known(identifier)
     }
 
-    private func known(_ identifier: String, state: SessionState = .running) throws(ControlError) -> SessionStatus
+    private func known(_ identifier: String, state: SessionState = .running) throws(ControlError)
+        -> SessionStatus
     {
         guard identifier == Self.session.session else {
             throw ControlError(

@@ -46,7 +46,11 @@ enum Trouble: String, CaseIterable, CustomTestStringConvertible {
     }
 }
 
-@Suite("Whatever a run is at, giving it up and stopping the agent work at once", .serialized, .timeLimit(.minutes(5)))
+@Suite(
+    "Whatever a run is at, giving it up and stopping the agent work at once",
+    .serialized,
+    .timeLimit(.minutes(5))
+)
 struct StopAnywhereTests {
     private let session = "com.example.tower"
     /// For a machine with two builds beside this; a run that did not listen would take minutes.
@@ -60,9 +64,13 @@ struct StopAnywhereTests {
         let run = try await agent.enqueue(bench.request(hook: trouble == .deafHook ? hook : nil)).run
         try await bench.until(.running)
         if trouble == .deafHook {
-            while !FileManager.default.fileExists(atPath: called) { try await Task.sleep(for: .milliseconds(5)) }
+            while !FileManager.default.fileExists(atPath: called) {
+                try await Task.sleep(for: .milliseconds(5))
+            }
         } else {
-            while bench.server.log.entries.dropFirst(requests).allSatisfy({ !$0.request.path.contains("pack") }) {
+            while bench.server.log.entries.dropFirst(requests).allSatisfy({
+                !$0.request.path.contains("pack")
+            }) {
                 try await Task.sleep(for: .milliseconds(5))
             }
             try await Task.sleep(for: .milliseconds(100))
@@ -91,7 +99,10 @@ struct StopAnywhereTests {
         #expect(try bench.disorder() == [])
     }
 
-    @Test("A stopped agent is gone, and keeps the run for the next one [S22 S24]", arguments: Trouble.allCases)
+    @Test(
+        "A stopped agent is gone, and keeps the run for the next one [S22 S24]",
+        arguments: Trouble.allCases
+    )
     func stopped(trouble: Trouble) async throws {
         for mode in [AgentStop.release, .pause] {
             let bench = try AgentBench()

@@ -52,7 +52,9 @@ struct ThreeNightsTests {
         for _ in 0..<4_000 where try bench.store.run(run).reason != .condition("window") {
             try await Task.sleep(for: .milliseconds(2))
         }
-        #expect(try bench.store.run(run).state == .waiting && bench.store.run(run).reason == .condition("window"))
+        #expect(
+            try bench.store.run(run).state == .waiting && bench.store.run(run).reason == .condition("window")
+        )
     }
 
     @Test("What is needed comes once, whatever the nights are like [S134 S135]")

@@ -78,7 +78,10 @@ struct FoldedNameTests {
 
     @Test(
         "A real filesystem is found out",
-        .enabled(if: FoldingMount.isPossible, "needs root and a filesystem that folds case, by loop mount or FUSE")
+        .enabled(
+            if: FoldingMount.isPossible,
+            "needs root and a filesystem that folds case, by loop mount or FUSE"
+        )
     )
     func real() throws {
         let mount = try #require(FoldingMount(in: scene.root))
@@ -115,7 +118,9 @@ private final class FoldingMount {
 
     init?(in root: TemporaryRoot) {
         path = root.path("mounted")
-        guard (try? root.write("", to: "mounted/.keep")) != nil, unlink(path + "/.keep") == 0 else { return nil }
+        guard (try? root.write("", to: "mounted/.keep")) != nil, unlink(path + "/.keep") == 0 else {
+            return nil
+        }
         if !mountImage(in: root), !mountServed(in: root) { return nil }
     }
 

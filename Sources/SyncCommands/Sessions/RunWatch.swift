@@ -39,8 +39,15 @@ struct RunWatch: Sendable {
         case (.finished, let result):
             let error = run.error.map { ": \(escaped($0))" } ?? ""
             let status = run.exitStatus.flatMap(ExitStatus.init) ?? .incomplete
-            return .over(status == .done ? .incomplete : status, (result?.rawValue ?? "without a result") + error)
-        default: return .over(.incomplete, run.state.rawValue + (run.reason.map { " (\(escaped($0.rawValue)))" } ?? ""))
+            return .over(
+                status == .done ? .incomplete : status,
+                (result?.rawValue ?? "without a result") + error
+            )
+        default:
+            return .over(
+                .incomplete,
+                run.state.rawValue + (run.reason.map { " (\(escaped($0.rawValue)))" } ?? "")
+            )
         }
     }
 }

@@ -49,7 +49,10 @@ struct SessionText: Sendable {
         var rows = [
             ["run", run.run],
             ["manifest", escaped(run.manifest)],
-            ["run's state", [run.state.rawValue, run.result?.rawValue].compactMap(\.self).joined(separator: ", ")],
+            [
+                "run's state",
+                [run.state.rawValue, run.result?.rawValue].compactMap(\.self).joined(separator: ", "),
+            ],
             ["files", files(run) + counts(run)],
             [
                 "bytes",

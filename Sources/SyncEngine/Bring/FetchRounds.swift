@@ -145,7 +145,8 @@ struct FetchRounds: Sendable {
                     continue
                 }
                 let hasURLs = !manifest.files.urls(failure.row).isEmpty
-                let retries = !failure.shown.cause.isOfDisk && (attempt == 0 && failure.isWrongBytes || hasURLs)
+                let retries =
+                    !failure.shown.cause.isOfDisk && (attempt == 0 && failure.isWrongBytes || hasURLs)
                 if last || !retries { failures.append(failure.shown) } else { again.append(failure.row) }
             }
             guard !again.isEmpty else { break }
@@ -308,7 +309,9 @@ struct FetchRounds: Sendable {
                     )
                 )
             case .wrongBytes(let reason):
-                if let known = failures[trouble.row], known.shown.cause.isOfDisk || trouble.span == nil { continue }
+                if let known = failures[trouble.row], known.shown.cause.isOfDisk || trouble.span == nil {
+                    continue
+                }
                 let end = trouble.span.map { ends[$0] }
                 let place = end.map { ", from \(redacted(url: $0.url))" } ?? ""
                 let shown = Failure(row: trouble.row, reason: reason + place, cause: .wrongBytes)

@@ -60,5 +60,6 @@ extension Inventory {
 
 /// - Parameter directory: Empty for the destination itself.
 private func isDirectory(_ directory: [UInt8], above path: UnsafeBufferPointer<UInt8>) -> Bool {
-    directory.isEmpty || path.count > directory.count && path[directory.count] == 0x2F && path.starts(with: directory)
+    directory.isEmpty
+        || path.count > directory.count && path[directory.count] == 0x2F && path.starts(with: directory)
 }

@@ -369,7 +369,13 @@ struct PullRun {
         }
     }
 
-    private func fail(_ row: Int, _ reason: String, _ cause: FailureCause, _ states: inout RowStates, _ manifest: Manifest) {
+    private func fail(
+        _ row: Int,
+        _ reason: String,
+        _ cause: FailureCause,
+        _ states: inout RowStates,
+        _ manifest: Manifest
+    ) {
         states.fail(row, reason)
         journal.failed(manifest.files.path(row), reason: reason, cause)
     }

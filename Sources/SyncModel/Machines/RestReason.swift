@@ -68,7 +68,8 @@ public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStr
     case condition(String)
 
     private static let known: [RestReason] = [
-        .userStop, .userCancel, .agentRestart, .quarantined, .superseded, .policy, .notBefore, .queue, .connectivity,
+        .userStop, .userCancel, .agentRestart, .quarantined, .superseded, .policy, .notBefore, .queue,
+        .connectivity,
         .retry, .sessionBusy, .destinationBusy, .resources, .state, .error,
     ]
 
@@ -77,6 +78,7 @@ public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStr
         self = Self.known.first { $0.rawValue == rawValue } ?? .condition(rawValue)
     }
 
+    /// As the store and the control API have it.
     public var rawValue: String {
         switch self {
         case .userStop: "user_stop"
@@ -98,5 +100,6 @@ public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStr
         }
     }
 
+    /// The raw value.
     public var description: String { rawValue }
 }
