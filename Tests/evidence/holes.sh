@@ -22,6 +22,8 @@ esac
 SYNCAGENT=$1
 shift
 need python3=python3 openssl=openssl unshare=util-linux setpriv=util-linux ip=iproute2
+# A file system that does not tell upper from lower case, where the kernel has none: item 18.
+[ "$(id -u)" != 0 ] || need lowntfs-3g=ntfs-3g
 find_binary
 make_work
 
