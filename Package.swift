@@ -85,7 +85,7 @@ let package = Package(
 
         // One step of the flow each.
         library("SyncDigest", ["SyncModel", "COpenSSL"]),
-        library("SyncCompression", ["SyncModel", "CZstd"]),
+        library("SyncCompression", ["CZstd"]),
         library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "CCurl", "CPosix"]),
         library("SyncSettings", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncTransfer"]),
         tests("SyncSettingsTests", ["SyncSettings", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
@@ -182,7 +182,7 @@ let package = Package(
         library("SyncAgent", ["SyncControl", "SyncModel", "SyncSystem", "CPosix", "CCurl"]),
         tests("SyncAgentTests", ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]),
         library("SyncCommands", [
-            "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncEngine", "SyncTransfer", "SyncSettings",
+            "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncEngine", "SyncTransfer", "SyncSettings",
             "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer",
             "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles", "SyncDigest", "CPosix",
             "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport",

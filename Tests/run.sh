@@ -111,9 +111,9 @@ else
     skipped "manifest schema: no Python module jsonschema"
 fi
 
-title "Documentation: rules, events, links"
+title "Documentation: house, rules, events, links"
 if command -v python3 >/dev/null; then
-    for check in rules events links; do python3 "Tests/$check.py" || failed "$check"; done
+    for check in house rules events links; do python3 "Tests/$check.py" || failed "$check"; done
 else
     skipped "documentation: no python3"
 fi

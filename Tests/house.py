@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Checks the shape of the sources against Package.swift, and shows it.
+
+    Tests/house.py            checks; exit status 1 with a line for each thing that is wrong
+    Tests/house.py --table    also prints modules by floors, with their files, lines and what they import
+
+What is checked comes from `swift package dump-package`, so that it cannot drift:
+
+ 1. a module imports what its target declares, and nothing that happens to be built as well;
+ 2. what a target declares is imported: an arrow that nobody walks goes;
+ 3. some arrows must never be drawn (FORBIDDEN), and Foundation and Dispatch stay where they are needed (SYSTEM);
+ 4. a folder has at most 25 files.
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MOST_FILES = 25
+# Parts of the language and of the system that every module may use.
+EVERYWHERE = {"Swift", "Synchronization", "Glibc", "Musl", "Darwin"}
+# Who may use what is neither the language nor in Package.swift, and for what.
+SYSTEM = {
+    "Foundation": {
+        "SyncSettings": "JSON", "SyncStore": "GRDB takes and gives bytes as Data", "SyncReport": "JSON of events",
+        "SyncControl": "JSON", "SyncAgent": "JSON", "SyncSchedule": "time zones", "SyncConditions": "time zones",
+        "SyncCommands": "JSON, dates for people", "SyncTestKit": "temporary files",
+        "SyncControlFixture": "processes",
+        "syncagent-benchmarks": "processes",
+    },
+    "Dispatch": {
+        "SyncTransfer": "sources", "SyncPluginProcess": "waiting with a deadline", "SyncPluginChecks": "the same",
+        "SyncConditions": "the same",
+    },
+}
+# From, to, why not.
+FORBIDDEN = [
+    ("SyncEngine", "SyncTransfer", "transports come as plugins, so the engine is tested without libcurl"),
+    ("SyncEngine", "SyncHooks", "hooks come as plugins"),
+    ("SyncControlServer", "SyncEngine", "HTTP in front of whatever implements AgentControl"),
+    ("SyncControlServer", "SyncStore", "the same"),
+    ("SyncAgent", "SyncEngine", "the client library knows the socket, nothing behind it"),
+    ("SyncAgent", "SyncStore", "the same"),
+    ("SyncPlanner", "SyncSystem", "a plan is a pure value"),
+    ("SyncManifest", "SyncSystem", "the format is read from bytes, not from files"),
+]
+IMPORT = re.compile(
+    r"^\s*(?:@\w+(?:\([^)]*\))?\s+)*(?:(?:public|package|internal|fileprivate|private)\s+)?import\s+"
+    r"(?:(?:struct|class|enum|protocol|func|var|let|typealias)\s+)?(\w+)",
+    re.MULTILINE,
+)
+COMMENT = re.compile(r'"""(?s:.*?)"""|/\*(?s:.*?)\*/|//[^\n]*')
+
+
+def package():
+    """Targets by name, from Package.swift."""
+    with tempfile.TemporaryDirectory() as scratch:
+        # A scratch directory of its own: the other one is locked while something is built.
+        dumped = subprocess.run(
+            ["swift", "package", "--scratch-path", scratch, "dump-package"],
+            cwd=ROOT, check=True, capture_output=True, text=True,
+        )
+    return {target["name"]: target for target in json.loads(dumped.stdout)["targets"]}
+
+
+def names(target):
+    """What a target declares that it imports."""
+    found = set()
+    for dependency in target["dependencies"]:
+        (kind, values), = dependency.items()
+        found.add(values[0] if kind in ("byName", "target", "product") else "")
+    return found - {""}
+
+
+def imports(text):
+    return set(IMPORT.findall(COMMENT.sub("", text)))
+
+
+class Module:
+    def __init__(self, name, target):
+        self.name = name
+        self.declared = names(target)
+        self.directory = ROOT / (target.get("path") or f"Sources/{name}")
+        self.files = sorted(self.directory.rglob("*.swift"))
+        self.texts = {path: path.read_text(encoding="utf-8") for path in self.files}
+        self.lines = sum(text.count("\n") for text in self.texts.values())
+
+    @property
+    def imported(self):
+        return set().union(*(imports(text) for text in self.texts.values())) if self.texts else set()
+
+    def problems(self):
+        for path, text in self.texts.items():
+            for name in sorted(imports(text) - self.declared - EVERYWHERE):
+                if self.name not in SYSTEM.get(name, {}):
+                    yield f"{path.relative_to(ROOT)}: {self.name} does not declare {name}, and imports it"
+        for name in sorted(self.declared - self.imported):
+            yield f"Package.swift: {self.name} declares {name}, and no file of it imports that"
+        for source, to, why in FORBIDDEN:
+            if source == self.name and to in self.declared | self.imported:
+                yield f"Package.swift: {source} must not know {to}: {why}"
+        folders = {}
+        for path in self.files:
+            folders[path.parent] = folders.get(path.parent, 0) + 1
+        for folder, count in sorted(folders.items()):
+            if count > MOST_FILES:
+                yield f"{folder.relative_to(ROOT)}: {count} files, more than {MOST_FILES}"
+
+    def largest_folder(self):
+        counts = {}
+        for path in self.files:
+            counts[path.parent] = counts.get(path.parent, 0) + 1
+        return max(counts.values(), default=0)
+
+
+def floor(name, modules, known):
+    """How many stories are below a module."""
+    if name not in known:
+        below = [floor(other, modules, known) for other in modules[name].declared if other in modules]
+        known[name] = 1 + max(below, default=-1)
+    return known[name]
+
+
+def table(modules):
+    floors = {}
+    for name in modules:
+        floor(name, modules, floors)
+    for level in sorted(set(floors.values()), reverse=True):
+        print(f"floor {level}")
+        for module in sorted((modules[name] for name in modules if floors[name] == level), key=lambda one: one.name):
+            inner = sorted(module.declared & modules.keys())
+            print(
+                f"  {module.name:22} {module.lines:6} lines {len(module.files):3} files"
+                f"  largest folder {module.largest_folder():2}  {' '.join(inner)}"
+            )
+    print(f"{sum(module.lines for module in modules.values())} lines in {len(modules)} modules")
+
+
+def main():
+    targets = package()
+    shipped = {
+        name: Module(name, target) for name, target in targets.items()
+        if target["type"] in ("regular", "executable") and (ROOT / (target.get("path") or f"Sources/{name}")).is_dir()
+        and any((ROOT / (target.get("path") or f"Sources/{name}")).rglob("*.swift"))
+    }
+    if len(shipped) < 20:
+        sys.exit(f"{len(shipped)} modules: the sources are not where this looks for them")
+    if "--table" in sys.argv[1:]:
+        table({name: module for name, module in shipped.items() if "Tests" not in str(module.directory.relative_to(ROOT))})
+    problems = [problem for module in shipped.values() for problem in module.problems()]
+    for problem in problems:
+        print(problem)
+    if not problems:
+        print(f"{len(shipped)} modules, every import declared, every arrow walked")
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()
