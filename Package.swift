@@ -35,12 +35,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
-        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
-        // What Hummingbird's interface is made of; versions as it asks for.
-        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
-        .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
-        .package(url: "https://github.com/apple/swift-nio-extras", from: "1.34.1"),
-        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
         // C libraries, as module maps over the system's packages.
@@ -68,6 +62,11 @@ let package = Package(
             name: "CSQLite",
             pkgConfig: "sqlite3",
             providers: [.apt(["libsqlite3-dev"]), .brew(["sqlite"])]
+        ),
+        .systemLibrary(
+            name: "CMicroHTTPD",
+            pkgConfig: "libmicrohttpd",
+            providers: [.apt(["libmicrohttpd-dev"]), .brew(["libmicrohttpd"])]
         ),
         .systemLibrary(name: "CPosix"),
 
@@ -128,17 +127,11 @@ let package = Package(
         ]),
 
         // What people and programs reach.
-        library("SyncServer", [
-            "SyncModel", logging,
-            .product(name: "Hummingbird", package: "hummingbird"),
-            .product(name: "HummingbirdCore", package: "hummingbird"),
-            .product(name: "HTTPTypes", package: "swift-http-types"),
-            .product(name: "NIOCore", package: "swift-nio"),
-            .product(name: "NIOPosix", package: "swift-nio"),
-            .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
-            .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-        ]),
-        tests("SyncServerTests", ["SyncServer", .product(name: "HTTPTypes", package: "swift-http-types")]),
+        // HTTP/1.1 on a port or a Unix socket: who may connect, for how long, and what goes out.
+        library("SyncHTTPServer", ["SyncSystem", "CMicroHTTPD", "CPosix"]),
+        tests("SyncHTTPServerTests", ["SyncHTTPServer"]),
+        library("SyncServer", ["SyncModel", "SyncHTTPServer"]),
+        tests("SyncServerTests", ["SyncServer", "SyncHTTPServer"]),
         // The control API of the agent: what is said on the socket.
         library("SyncControl", ["SyncModel"]),
         // When to pull: calendars, systemd's timers, cron, the agent's own clock.
@@ -159,16 +152,7 @@ let package = Package(
             "SyncPlugins", "SyncReport",
             "SyncModel", "SyncSchedule", "SyncTestKit", database,
         ]),
-        library("SyncControlServer", [
-            "SyncControl", "SyncModel", "SyncSystem", "CPosix", logging,
-            .product(name: "Hummingbird", package: "hummingbird"),
-            .product(name: "HummingbirdCore", package: "hummingbird"),
-            .product(name: "HTTPTypes", package: "swift-http-types"),
-            .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
-            .product(name: "NIOCore", package: "swift-nio"),
-            .product(name: "NIOPosix", package: "swift-nio"),
-            .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-        ]),
+        library("SyncControlServer", ["SyncControl", "SyncHTTPServer", "SyncModel", "SyncSystem", "CPosix", logging]),
         // An agent in memory and a server in front of it, for the tests of both ends; never shipped.
         .target(
             name: "SyncControlFixture",

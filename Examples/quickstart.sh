@@ -46,7 +46,7 @@ number() { sed -n '$p' "$1" | grep -o "\"$2\":[0-9]*" | head -n 1 | cut -d : -f 
 build() {
     title "What a build needs"
     missing=""
-    for package in git libcurl4-openssl-dev libssl-dev libzstd-dev libsqlite3-dev pkg-config; do
+    for package in git libcurl4-openssl-dev libssl-dev libzstd-dev libsqlite3-dev libmicrohttpd-dev pkg-config; do
         dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
     done
     if [ -n "$missing" ]; then

@@ -1,8 +1,6 @@
-import HTTPTypes
-import Hummingbird
 import Logging
-import NIOCore
 import SyncControl
+import SyncHTTPServer
 import SyncModel
 
 #if canImport(Glibc)
@@ -23,12 +21,12 @@ struct ControlResponder: Sendable {
     /// Most **bytes** of a request's body.
     static let bodyLimit = 1 << 20
 
-    func respond(to request: Request, on channel: any Channel) async -> Response {
-        var response: Response
+    func respond(to request: HTTPRequest) async -> HTTPResponse {
+        var response: HTTPResponse
         do throws(ControlError) {
-            response = try await answer(request, channel)
+            response = try await answer(request)
         } catch {
-            logger.debug("\(request.method.rawValue) \(redacted(url: request.uri.path)): \(error.message)")
+            logger.debug("\(escaped(request.method)) \(redacted(url: request.path)): \(error.message)")
             response = Self.response(error)
         }
         response.headers[Self.versionHeader] = version
@@ -37,8 +35,8 @@ struct ControlResponder: Sendable {
         return response
     }
 
-    private func answer(_ request: Request, _ channel: any Channel) async throws(ControlError) -> Response {
-        guard let peer = await PeerCredentials.of(channel), peer.mayAsk(agentOf: geteuid()) else {
+    private func answer(_ request: HTTPRequest) async throws(ControlError) -> HTTPResponse {
+        guard let user = request.peerUser, PeerCredentials(user: user).mayAsk(agentOf: geteuid()) else {
             logger.warning("refused a connection of another user")
             return Self.response(
                 ControlError(
@@ -46,37 +44,33 @@ struct ControlResponder: Sendable {
                     "This agent belongs to another user.",
                     exitStatus: .refused
                 ),
-                status: .forbidden
+                status: 403
             )
         }
         let route: Route
         do throws(Route.Refusal) {
-            route = try Route(method: request.method.rawValue, target: request.uri.string)
+            route = try Route(method: request.method, target: request.target)
         } catch {
             return Self.response(error, request)
         }
-        return try await answer(route, request, channel)
+        return try await answer(route, request)
     }
 
-    private func answer(
-        _ route: Route,
-        _ request: Request,
-        _ channel: any Channel
-    ) async throws(ControlError) -> Response {
+    private func answer(_ route: Route, _ request: HTTPRequest) async throws(ControlError) -> HTTPResponse {
         switch route {
         case .agent:
             return try Self.json(await control.status())
         case .stopAgent:
-            let command = try await body(StopCommand.self, of: request)
+            let command = try body(StopCommand.self, of: request)
             await control.stop(command.mode)
-            return Response(status: .accepted)
+            return HTTPResponse(status: 202)
         case .sessions:
             return try Self.json(SessionsAnswer(await control.sessions()))
         case .session(let name):
             return try Self.json(await control.session(name))
         case .enqueue:
             let reply = try await control.enqueue(body(EnqueueRequest.self, of: request))
-            return try Self.json(reply, status: reply.isNew ? .created : .ok)
+            return try Self.json(reply, status: reply.isNew ? 201 : 200)
         case .pause(let name):
             return try Self.json(await control.pause(name))
         case .resume(let name):
@@ -84,55 +78,48 @@ struct ControlResponder: Sendable {
         case .cancel(let name):
             return try Self.json(await control.cancel(name))
         case .prioritize(let name):
-            let command = try await body(PriorityCommand.self, of: request)
+            let command = try body(PriorityCommand.self, of: request)
             return try Self.json(await control.prioritize(name, paths: command.paths))
         case .remove(let name, let files):
             try await control.remove(name, files: files)
-            return Response(status: .noContent)
+            return HTTPResponse(status: 204)
         case .hooks(let session):
             return try Self.json(HooksAnswer(await control.hooks(session: session)))
         case .replay(let number):
             return try Self.json(await control.replay(hook: number))
         case .metrics:
             let text = try await control.metrics()
-            return Response(
-                status: .ok,
+            return HTTPResponse(
+                status: 200,
                 headers: [.contentType: "text/plain; version=0.0.4; charset=utf-8"],
-                body: ResponseBody(byteBuffer: ByteBuffer(string: text))
+                body: .bytes(Array(text.utf8))
             )
         case .events(let name, let since, let follow, let progress):
             let lines = try await control.events(of: name, since: since, follow: follow, progress: progress)
-            let buffer = try streams.open()
-            return Response(
-                status: .ok,
+            return HTTPResponse(
+                status: 200,
                 headers: [.contentType: "application/x-ndjson"],
-                body: streams.body(lines, through: buffer, on: channel)
+                body: try streams.body(lines)
             )
         }
     }
 
     private func body<Value: ControlRequest>(
         _ type: Value.Type,
-        of request: Request
-    ) async throws(ControlError) -> Value {
-        let bytes: [UInt8]
-        do {
-            bytes = Array(buffer: try await request.body.collect(upTo: Self.bodyLimit))
-        } catch {
-            throw ControlError(
-                .invalid,
-                "The request's body is longer than 1 MiB, or was cut off.",
-                exitStatus: .usage
-            )
+        of request: HTTPRequest
+    ) throws(ControlError) -> Value {
+        switch request.body {
+        case .bytes(let bytes): return try ControlJSON.decodeRequest(type, from: bytes)
+        case .tooLong:
+            throw ControlError(.invalid, "The request's body is longer than 1 MiB.", exitStatus: .usage)
         }
-        return try ControlJSON.decodeRequest(type, from: bytes)
     }
 }
 
 // MARK: Answers
 
 extension ControlResponder {
-    private static let versionHeader = HTTPField.Name("Syncagent-Version") ?? .server
+    private static let versionHeader = HTTPFields.Name("Syncagent-Version")
 
     /// `Sun, 06 Nov 1994 08:49:37 GMT`, RFC 9110 §5.6.7; `nil` for a time that has no such form.
     private static func date(_ seconds: Int64) -> String? {
@@ -147,51 +134,51 @@ extension ControlResponder {
 
     private static func json(
         _ value: some Encodable,
-        status: HTTPResponse.Status = .ok
-    ) throws(ControlError) -> Response {
+        status: Int = 200
+    ) throws(ControlError) -> HTTPResponse {
         var bytes = try ControlJSON.encode(value)
         bytes.append(0x0A)
-        return Response(
+        return HTTPResponse(
             status: status,
             headers: [.contentType: "application/json"],
-            body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes))
+            body: .bytes(bytes)
         )
     }
 
     /// An error as an answer; with the status that its code means, unless another is given.
-    private static func response(_ error: ControlError, status: HTTPResponse.Status? = nil) -> Response {
+    private static func response(_ error: ControlError, status: Int? = nil) -> HTTPResponse {
         // Codable structs of text and one number: encoding them does not fail.
         (try? json(ErrorAnswer(error), status: status ?? self.status(of: error.code)))
-            ?? Response(status: .internalServerError)
+            ?? HTTPResponse(status: 500)
     }
 
-    private static func response(_ refusal: Route.Refusal, _ request: Request) -> Response {
+    private static func response(_ refusal: Route.Refusal, _ request: HTTPRequest) -> HTTPResponse {
         switch refusal {
         case .notFound:
-            let what = "There is no \(redacted(url: request.uri.path)) here."
+            let what = "There is no \(redacted(url: request.path)) here."
             return response(ControlError(.notFound, what, exitStatus: .noInput))
         case .badQuery(let message):
             return response(ControlError(.invalid, message, exitStatus: .usage))
         case .methodNotAllowed(let allowed):
-            let what = "\(escaped(request.method.rawValue)) is not for this; \(allowed) is."
+            let what = "\(escaped(request.method)) is not for this; \(allowed) is."
             var answer = response(
                 ControlError(.invalid, what, exitStatus: .usage),
-                status: .methodNotAllowed
+                status: 405
             )
             answer.headers[.allow] = allowed
             return answer
         }
     }
 
-    private static func status(of code: ControlError.Code) -> HTTPResponse.Status {
+    private static func status(of code: ControlError.Code) -> Int {
         switch code {
-        case .unknownSession, .notFound: .notFound
-        case .busy, .refused: .conflict
-        case .invalid: .badRequest
-        case .stopping: .serviceUnavailable
-        case .unreachable: .badGateway
-        case .failed: .unprocessableContent
-        case .internal: .internalServerError
+        case .unknownSession, .notFound: 404
+        case .busy, .refused: 409
+        case .invalid: 400
+        case .stopping: 503
+        case .unreachable: 502
+        case .failed: 422
+        case .internal: 500
         }
     }
 }

@@ -1,16 +1,7 @@
-import Hummingbird
-import HummingbirdCore
 package import Logging
-import NIOCore
-import ServiceLifecycle
 package import SyncControl
+import SyncHTTPServer
 import SyncModel
-
-#if canImport(Glibc)
-    import Glibc
-#else
-    import Darwin
-#endif
 
 /// The agent's control API: HTTP/1.1 with JSON bodies on a Unix socket.
 ///
@@ -74,7 +65,6 @@ package struct ControlServer: Sendable {
         defer { place.remove() }
 
         let streams = EventStreams(limit: options.maximumStreams)
-        let quiet = Logger(label: "control") { _ in SwiftLogNoOpLogHandler() }
         let responder = ControlResponder(
             control: control,
             version: options.version,
@@ -82,59 +72,35 @@ package struct ControlServer: Sendable {
             streams: streams,
             logger: logger
         )
-        let connections = Connections(limit: options.maximumClients)
-        let timeout = TimeAmount(options.clientTimeout)
-        // Not Hummingbird's Application: its clock for the Date field wakes the process every second, for ever.
-        let listener = try HTTPServerBuilder.http1(
-            configuration: .init(
-                additionalChannelHandlers: [RequestDeadlines(connections, timeout: timeout)],
-                idleTimeout: .seconds(options.idleTimeout)
-            )
-        ).buildServer(
-            configuration: ServerConfiguration(
-                address: .unixDomainSocket(path: options.socketPath),
-                availableConnectionsDelegate: MaximumAvailableConnections(options.maximumClients)
-            ),
-            eventLoopGroup: EventLoopGroupProvider.singleton.eventLoopGroup,
-            logger: quiet,
-            responder: { request, writer, channel in
-                let response = await responder.respond(to: request, on: channel)
-                try await writer.write(response: response.head, body: response.body)
-            },
-            onServerRunning: { _ in
-                place.protect()
-                await listening()
-            }
+        var limits = HTTPServer.Limits(
+            maximumConnections: options.maximumClients,
+            idleTimeout: .seconds(options.idleTimeout),
+            requestTimeout: options.clientTimeout,
+            bodyLength: ControlResponder.bodyLimit,
+            stopTimeout: options.stopTimeout,
+            threads: 1
         )
-        let watch = StopWatch(streams: streams, stop: stop)
-        var configuration = ServiceGroupConfiguration(
-            services: [
-                .init(service: listener),
-                .init(service: watch, successTerminationBehavior: .gracefullyShutdownGroup),
-            ],
-            logger: quiet
+        limits.makesRoom = true
+        limits.answerTimeout = options.clientTimeout
+        let server = HTTPServer(
+            at: .unix(path: options.socketPath),
+            limits,
+            .later { await responder.respond(to: $0) }
         )
-        configuration.maximumGracefulShutdownDuration = options.stopTimeout
-        do {
-            try await ServiceGroup(configuration: configuration).run()
-        } catch let error as IOError {
-            throw ControlServerError.cannotListen(
-                path: options.socketPath,
-                reason: String(cString: strerror(error.errnoCode))
+        do throws(HTTPServerError) {
+            try await server.run(
+                listening: { _ in
+                    place.protect()
+                    await listening()
+                },
+                until: {
+                    await stop()
+                    // First: they never end by themselves.
+                    streams.endAll()
+                }
             )
-        } catch let error as ServiceGroupError {
-            logger.debug("control API stopped late: \(error)")
+        } catch {
+            throw ControlServerError.cannotListen(path: options.socketPath, reason: error.reason)
         }
-    }
-}
-
-/// Ends the group it runs in when it is told to; streams first, since they never end by themselves.
-private struct StopWatch: Service {
-    let streams: EventStreams
-    let stop: @Sendable () async -> Void
-
-    func run() async {
-        await stop()
-        streams.endAll()
     }
 }

@@ -1,14 +1,12 @@
-import HTTPTypes
-import Hummingbird
-import NIOCore
 import SyncControl
+import SyncHTTPServer
 import SyncModel
 import Synchronization
 
 /// The event streams that are open: counted, and ended together when the server stops.
 final class EventStreams: Sendable {
     private struct State {
-        var open: [ObjectIdentifier: LineBuffer] = [:]
+        var open: [ObjectIdentifier: BodyStream] = [:]
         var isStopping = false
     }
 
@@ -22,22 +20,22 @@ final class EventStreams: Sendable {
 
     /// Ends every stream, and those that come later at once.
     func endAll() {
-        let open = state.withLock { state in
+        let open = state.withLock { state -> [BodyStream] in
             state.isStopping = true
             return Array(state.open.values)
         }
-        for buffer in open { buffer.end() }
+        for stream in open { stream.end() }
     }
 
-    /// A place for one more stream.
+    /// The lines as a body that goes as fast as its client reads, and ends when the client goes.
     ///
-    /// - Throws: ``ControlError`` with code `busy` when all are taken.
-    func open() throws(ControlError) -> LineBuffer {
-        let buffer = LineBuffer(capacity: Self.capacity)
+    /// - Throws: ``ControlError`` with code `busy` when every place is taken.
+    func body(_ lines: AsyncThrowingStream<String, any Error>) throws(ControlError) -> HTTPResponse.Body {
+        let stream = BodyStream(capacity: Self.capacity)
         let isPlaced = state.withLock { state in
             guard state.open.count < limit else { return false }
-            state.open[ObjectIdentifier(buffer)] = buffer
-            if state.isStopping { buffer.end() }
+            state.open[ObjectIdentifier(stream)] = stream
+            if state.isStopping { stream.end() }
             return true
         }
         guard isPlaced else {
@@ -47,50 +45,27 @@ final class EventStreams: Sendable {
                 exitStatus: .busy
             )
         }
-        return buffer
-    }
-
-    /// The answer's body: the stream's lines, as fast as the client reads; ends when the client goes away.
-    func body(
-        _ lines: AsyncThrowingStream<String, any Error>,
-        through buffer: LineBuffer,
-        on channel: any Channel
-    ) -> ResponseBody {
-        // A client that has gone says so here only, as long as there is nothing to write.
-        channel.closeFuture.whenComplete { _ in
-            buffer.end()
-            self.close(buffer)
-        }
-        return ResponseBody { writer in
-            defer {
-                buffer.end()
-                self.close(buffer)
-            }
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask {
-                    do {
-                        for try await line in lines where await !buffer.put(line) { break }
-                        buffer.end()
-                    } catch {
-                        buffer.end(error)
-                    }
-                }
-                do {
-                    while let bytes = try await buffer.take() {
-                        try await writer.write(ByteBuffer(bytes: bytes))
-                    }
-                } catch let error as ControlError {
-                    // The head has gone out: the reader learns of it as a last line.
-                    let line = try ControlJSON.encode(ErrorAnswer(error))
-                    try await writer.write(ByteBuffer(bytes: line + [0x0A]))
-                }
+        return .stream(stream) { stream in
+            await withDiscardingTaskGroup { group in
+                group.addTask { await Self.tell(lines, to: stream) }
+                await stream.left()
                 group.cancelAll()
             }
-            try await writer.finish(nil)
+            self.state.withLock { _ = $0.open.removeValue(forKey: ObjectIdentifier(stream)) }
         }
     }
 
-    private func close(_ buffer: LineBuffer) {
-        state.withLock { _ = $0.open.removeValue(forKey: ObjectIdentifier(buffer)) }
+    private static func tell(_ lines: AsyncThrowingStream<String, any Error>, to stream: BodyStream) async {
+        do {
+            for try await line in lines where await !stream.write(line.utf8 + [0x0A]) { break }
+        } catch let error as ControlError {
+            // The head has gone out: the reader learns of it as a last line. Text and one number: it encodes.
+            if let line = try? ControlJSON.encode(ErrorAnswer(error)) {
+                _ = await stream.write(line + [0x0A])
+            }
+        } catch {
+            // Cancelled: nobody reads any more.
+        }
+        stream.end()
     }
 }

@@ -1,4 +1,4 @@
-import HTTPTypes
+import SyncHTTPServer
 
 /// Which version of a file is there: what validators are made of.
 struct FileVersion: Equatable, Sendable {

@@ -1,3 +1,5 @@
+import SyncHTTPServer
+
 #if canImport(Glibc)
     import Glibc
 #else
@@ -86,34 +88,17 @@ final class ServedTree: Sendable {
     }
 }
 
-/// An open regular file, closed with its last reference.
-final class ServedFile: Sendable {
+/// An open regular file, and which version of it was opened.
+struct ServedFile: Sendable {
     let version: FileVersion
-    private let descriptor: Int32
+    let content: OpenFile
 
     /// Takes the descriptor over; `nil`, with the descriptor closed, when it is no regular file.
     init?(owning descriptor: Int32) {
-        self.descriptor = descriptor
+        content = OpenFile(owning: descriptor)
         var attributes = stat()
-        guard fstat(descriptor, &attributes) == 0, attributes.st_mode & S_IFMT == S_IFREG else {
-            // A failing initializer runs no deinit.
-            close(descriptor)
-            return nil
-        }
+        guard fstat(descriptor, &attributes) == 0, attributes.st_mode & S_IFMT == S_IFREG else { return nil }
         version = FileVersion(attributes)
-    }
-
-    deinit { close(descriptor) }
-
-    /// Reads up to `buffer.count` **bytes** at `offset`. pread(2), begun again after a signal.
-    ///
-    /// - Returns: The number of **bytes**, 0 at the end of the file, or -1.
-    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) -> Int {
-        guard let position = off_t(exactly: offset) else { return -1 }
-        while true {
-            let count = pread(descriptor, buffer.baseAddress, buffer.count, position)
-            if count >= 0 || errno != EINTR { return count }
-        }
     }
 }
 

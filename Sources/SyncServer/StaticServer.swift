@@ -1,9 +1,4 @@
-import Hummingbird
-import HummingbirdCore
-import Logging
-import NIOCore
-import NIOPosix
-import ServiceLifecycle
+import SyncHTTPServer
 
 #if canImport(Glibc)
     import Glibc
@@ -69,7 +64,7 @@ package struct StaticServer: Sendable {
     ) throws(ServerError) {
         self.options = options
         self.log = log
-        load = ServerLoad(perAddress: options.maximumPerAddress, idle: idle)
+        load = ServerLoad(idle: idle)
         tree = try ServedTree(path: options.directory)
     }
 
@@ -86,61 +81,31 @@ package struct StaticServer: Sendable {
         listening: @escaping @Sendable (Int) -> Void,
         until stop: @escaping @Sendable () async -> Void
     ) async throws {
-        // The groups' own words add nothing to what is thrown.
-        let logger = Logger(label: "server") { _ in SwiftLogNoOpLogHandler() }
-        let timeout = TimeAmount(options.timeout)
-        let application = Application(
-            responder: StaticFileResponder(
-                tree: tree,
-                threads: .singleton,
-                load: load,
-                timeout: timeout,
-                log: log
-            ),
-            server: .http1(
-                configuration: .init(
-                    additionalChannelHandlers: [AddressGate(load)],
-                    idleTimeout: timeout,
-                    // A request has a line and some headers: every connection may hold so much.
-                    httpDecoderConfiguration: .init(
-                        maxHeaderFieldSize: 16 << 10,
-                        maxHeaderListSize: 32 << 10,
-                        maxHeaderFieldCount: 100
-                    )
-                )
-            ),
-            configuration: ApplicationConfiguration(
-                address: .hostname(options.address, port: options.port),
-                availableConnectionsDelegate: MaximumAvailableConnections(options.maximumConnections)
-            ),
-            onServerRunning: { channel in listening(channel.localAddress?.port ?? options.port) },
-            logger: logger
+        var limits = HTTPServer.Limits(
+            maximumConnections: options.maximumConnections,
+            idleTimeout: options.timeout,
+            requestTimeout: options.timeout,
+            // A request for a file has none; one that has is answered all the same.
+            bodyLength: 0,
+            stopTimeout: options.stopTimeout,
+            // Each may wait for a disk; a client waits only for those that its thread has.
+            threads: max(4, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         )
-        var configuration = ServiceGroupConfiguration(
-            services: [
-                .init(service: application),
-                .init(service: StopWatch(stop: stop), successTerminationBehavior: .gracefullyShutdownGroup),
-            ],
-            logger: logger
+        limits.maximumPerAddress = options.maximumPerAddress
+        limits.stallTimeout = options.timeout
+        let responder = StaticFileResponder(tree: tree, load: load, log: log)
+        let server = HTTPServer(
+            at: .tcp(address: options.address, port: options.port),
+            limits,
+            .atOnce { responder.respond(to: $0) }
         )
-        configuration.maximumGracefulShutdownDuration = options.stopTimeout
-        do {
-            try await ServiceGroup(configuration: configuration).run()
-        } catch let error as IOError {
-            throw cannotListen(String(cString: strerror(error.errnoCode)))
-        } catch let error as SocketAddressError {
-            throw cannotListen("\(error)")
+        do throws(HTTPServerError) {
+            try await server.run(
+                listening: { [options] port in listening(port ?? options.port) },
+                until: stop
+            )
+        } catch {
+            throw ServerError.cannotListen(address: options.address, port: options.port, reason: error.reason)
         }
     }
-
-    private func cannotListen(_ reason: String) -> ServerError {
-        .cannotListen(address: options.address, port: options.port, reason: reason)
-    }
-}
-
-/// Ends the group it runs in when it is told to.
-private struct StopWatch: Service {
-    let stop: @Sendable () async -> Void
-
-    func run() async { await stop() }
 }

@@ -98,6 +98,8 @@ struct ServeTests {
             #expect(again.status == 304)
             #expect(again.body.isEmpty)
             #expect(again.headers["etag"] == etag)
+            // RFC 9110 §8.6: that of 200, or none.
+            #expect([nil, "2"].contains(again.headers["content-length"]))
         }
         try scratch.write(Data("[]".utf8), to: "site/manifest.json")
         let changed = try server.client.send("GET", "/manifest.json", ["If-None-Match": etag])

@@ -33,11 +33,9 @@ private let allowedImports: [String: Set<String>] = [
         "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
         "SyncUnpack", "SyncFiles", "SyncStore", "SyncSystem", "CPosix",
     ],
-    "SyncServer": [
-        "SyncModel", "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "NIOHTTPTypes",
-        "Logging",
-        "ServiceLifecycle",
-    ],
+    // libmicrohttpd is named here and nowhere else.
+    "SyncHTTPServer": ["SyncSystem", "CMicroHTTPD", "CPosix"],
+    "SyncServer": ["SyncModel", "SyncHTTPServer"],
     // JSON on the socket is Foundation's.
     "SyncControl": ["SyncModel", "Foundation"],
     // Time zones are Foundation's: their data and its forms are the system's matter.
@@ -53,10 +51,7 @@ private let allowedImports: [String: Set<String>] = [
         "Foundation",
     ],
     // HTTP in front of whatever implements AgentControl: it knows neither the engine nor the store.
-    "SyncControlServer": [
-        "SyncModel", "SyncControl", "SyncSystem", "CPosix", "Hummingbird", "HummingbirdCore", "HTTPTypes",
-        "NIOCore", "NIOHTTPTypes", "NIOPosix", "Logging", "ServiceLifecycle",
-    ],
+    "SyncControlServer": ["SyncModel", "SyncControl", "SyncHTTPServer", "SyncSystem", "CPosix", "Logging"],
     // For programs: the control API and libcurl, nothing of the agent itself. JSON and threads are Foundation's.
     "SyncAgent": ["SyncModel", "SyncControl", "SyncSystem", "CPosix", "CCurl", "Foundation"],
     // The one composition root.

@@ -41,7 +41,11 @@ package struct Curl: Sendable {
             process.terminationHandler = { continuation.resume(returning: $0.terminationStatus) }
             do { try process.run() } catch { continuation.resume(throwing: error) }
         }
-        let text = try String(contentsOfFile: output, encoding: .utf8)
+        var text = try String(contentsOfFile: output, encoding: .utf8)
+        // Interim answers come before the answer. RFC 9110 §15.2.
+        while text.hasPrefix("HTTP/1.1 1"), let end = text.range(of: "\r\n\r\n") {
+            text.removeSubrange(..<end.upperBound)
+        }
         let head = text.range(of: "\r\n\r\n").map { text[..<$0.lowerBound] } ?? ""
         let body = text.range(of: "\r\n\r\n").map { text[$0.upperBound...] } ?? ""
         var lines = head.components(separatedBy: "\r\n")

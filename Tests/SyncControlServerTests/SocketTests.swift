@@ -102,7 +102,7 @@ struct PeerTests {
             as [(UInt32, UInt32, Bool)]
     )
     func users(peer: UInt32, owner: UInt32, isAnswered: Bool) {
-        #expect(PeerCredentials(process: 1, user: peer, group: peer).mayAsk(agentOf: owner) == isAnswered)
+        #expect(PeerCredentials(user: peer).mayAsk(agentOf: owner) == isAnswered)
     }
 
     @Test("A peer that the kernel does not name is nobody")

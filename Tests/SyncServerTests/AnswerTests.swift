@@ -1,4 +1,4 @@
-import HTTPTypes
+import SyncHTTPServer
 import Testing
 
 @testable import SyncServer

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CPosix
 import Foundation
 import SyncAgent
 import SyncFiles

@@ -1,0 +1,57 @@
+#ifndef SYNCAGENT_CPOSIX_TASKS_H
+#define SYNCAGENT_CPOSIX_TASKS_H
+
+/* Where Swift's tasks run. The runtime asks swift_task_enqueueGlobal_hook, where that is set, instead of libdispatch:
+   include/swift/Runtime/Concurrency.h of Swift. */
+
+#if defined(__linux__) && __has_attribute(swiftcall)
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+/* Defined by whoever includes this and calls sa_take_tasks_over(). */
+extern void sa_take_job(void *job);
+
+__attribute__((swiftcall)) static void sa_enqueue_job(void *job, void *original) {
+    (void)original;
+    sa_take_job(job);
+}
+
+/* Whether every task of this process goes to sa_take_job() from here on. To be called once, from the main thread, before
+   the first task. 0 where the runtime has no such hook, or somebody has it already. */
+static inline int sa_take_tasks_over(void) {
+    void *program = dlopen(NULL, RTLD_NOW);
+    if (program == NULL) return 0;
+    void **hook = (void **)dlsym(program, "swift_task_enqueueGlobal_hook");
+    void *expected = NULL;
+    if (hook == NULL) return 0;
+    return __atomic_compare_exchange_n(hook, &expected, (void *)sa_enqueue_job, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+/* pthread_cond_timedwait(3), for a condition of sa_cond_init_monotonic(). */
+static inline int sa_cond_wait_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t nanoseconds) {
+    struct timespec deadline = {
+        .tv_sec = (time_t)(nanoseconds / 1000000000), .tv_nsec = (long)(nanoseconds % 1000000000)};
+    return pthread_cond_timedwait(condition, mutex, &deadline);
+}
+
+/* CLOCK_MONOTONIC in nanoseconds. clock_gettime(2) */
+static inline int64_t sa_monotonic(void) {
+    struct timespec now;
+    return clock_gettime(CLOCK_MONOTONIC, &now) == 0 ? (int64_t)now.tv_sec * 1000000000 + now.tv_nsec : 0;
+}
+
+/* A condition whose deadlines are on CLOCK_MONOTONIC. pthread_condattr_setclock(3) */
+static inline int sa_cond_init_monotonic(pthread_cond_t *condition) {
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0) return -1;
+    int code = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    if (code == 0) code = pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return code;
+}
+#endif
+
+#endif

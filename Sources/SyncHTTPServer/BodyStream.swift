@@ -1,0 +1,137 @@
+import CMicroHTTPD
+import Synchronization
+
+/// A connection as libmicrohttpd has it. Only what it allows to any thread is done through it.
+struct ConnectionHandle: @unchecked Sendable {  // Safe: libmicrohttpd locks.
+    let raw: OpaquePointer
+}
+
+/// The body of an answer that comes bit by bit: at most so many **bytes** wait, then the writer waits.
+///
+/// One task writes. The server reads, on its thread; while there is nothing to read the connection sleeps.
+package final class BodyStream: Sendable {
+    private struct State {
+        var bytes: [UInt8] = []
+        /// So many of them are read.
+        var read = 0
+        /// Whether no more come.
+        var isEnded = false
+        /// Whether nobody reads any more.
+        var isLeft = false
+        var writer: CheckedContinuation<Void, Never>?
+        var leaver: CheckedContinuation<Void, Never>?
+        var connection: ConnectionHandle?
+        /// Whether the connection sleeps until bytes come.
+        var isAsleep = false
+
+        var waiting: Int { bytes.count - read }
+
+        mutating func wake() {
+            guard isAsleep, let connection else { return }
+            isAsleep = false
+            MHD_resume_connection(connection.raw)
+        }
+    }
+
+    private let state = Mutex(State())
+    private let capacity: Int
+
+    package init(capacity: Int) { self.capacity = capacity }
+
+    /// Adds bytes when there is room; returns whether there is still a reader.
+    package func write(_ bytes: [UInt8]) async -> Bool {
+        await withCheckedContinuation { continuation in
+            let isFree = state.withLock { state in
+                if state.isEnded || state.waiting < capacity { return true }
+                state.writer = continuation
+                return false
+            }
+            if isFree { continuation.resume() }
+        }
+        return state.withLock { state in
+            guard !state.isEnded else { return false }
+            state.bytes.append(contentsOf: bytes)
+            state.wake()
+            return true
+        }
+    }
+
+    /// Ends it. What waits is still read.
+    package func end() {
+        let writer = state.withLock { state in
+            state.isEnded = true
+            state.wake()
+            return state.writer.take()
+        }
+        writer?.resume()
+    }
+
+    /// Waits until nobody reads any more: the client has everything, or has gone, or the server has stopped. Once.
+    package func left() async {
+        await withCheckedContinuation { continuation in
+            let isLeft = state.withLock { state in
+                if !state.isLeft { state.leaver = continuation }
+                return state.isLeft
+            }
+            if isLeft { continuation.resume() }
+        }
+    }
+}
+
+// MARK: The server's side
+
+extension BodyStream {
+    /// The connection that reads from here on.
+    func attach(_ connection: ConnectionHandle) { state.withLock { $0.connection = connection } }
+
+    /// Reads what is there; puts the connection to sleep where nothing is.
+    ///
+    /// - Returns: **Bytes** read, 0 for none yet, -1 at the end.
+    func read(into target: UnsafeMutableRawBufferPointer) -> Int {
+        let (count, writer) = state.withLock { state -> (Int, CheckedContinuation<Void, Never>?) in
+            let count = min(state.waiting, target.count)
+            guard count > 0 else {
+                guard !state.isEnded, let connection = state.connection else { return (-1, nil) }
+                state.isAsleep = true
+                MHD_suspend_connection(connection.raw)
+                return (0, nil)
+            }
+            target.copyBytes(from: state.bytes[state.read..<(state.read + count)])
+            state.read += count
+            if state.waiting == 0 {
+                state.bytes.removeAll(keepingCapacity: true)
+                state.read = 0
+            }
+            return (count, state.waiting < capacity ? state.writer.take() : nil)
+        }
+        writer?.resume()
+        return count
+    }
+
+    /// Nobody reads from here on.
+    func leave() {
+        let (writer, leaver) = state.withLock { state in
+            state.isEnded = true
+            state.isLeft = true
+            state.wake()
+            state.connection = nil
+            return (state.writer.take(), state.leaver.take())
+        }
+        writer?.resume()
+        leaver?.resume()
+    }
+
+    /// The client has gone, or the server stops: what waits is not sent any more.
+    func cutOff() {
+        let (writer, leaver) = state.withLock { state in
+            state.isEnded = true
+            state.isLeft = true
+            state.bytes = []
+            state.read = 0
+            state.wake()
+            return (state.writer.take(), state.leaver.take())
+        }
+        writer?.resume()
+        leaver?.resume()
+    }
+}

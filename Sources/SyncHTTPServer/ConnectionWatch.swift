@@ -1,0 +1,243 @@
+import CMicroHTTPD
+import CPosix
+import SyncSystem
+import Synchronization
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+/// The thread that accepts connections, waits for their first bytes, and lets those go that take too long.
+///
+/// It sleeps in poll(2) until something comes or a deadline is due: a server that nobody asks does not wake.
+final class ConnectionWatch: Sendable {
+    private struct State: ~Copyable {
+        var listener: ListeningSocket?
+        var isStopping = false
+        var hasEnded = false
+        var waiters: [CheckedContinuation<Void, Never>] = []
+    }
+
+    let port: Int?
+    private let state: Mutex<State>
+    private let listener: Int32
+    private let isUnix: Bool
+    private let limits: HTTPServer.Limits
+    private let bell: Bell
+    private let table: ConnectionTable
+    private let service: Service
+    private let daemon: Daemon
+
+    /// Bytes of an answer that the kernel may hold unsent.
+    private static let unsent: Int32 = 128 << 10
+    /// How long nobody is accepted after the process ran out of descriptors or memory.
+    private static let pause = Duration.milliseconds(100)
+
+    init(
+        _ place: HTTPServer.Place,
+        _ limits: HTTPServer.Limits,
+        _ answering: HTTPServer.Answering,
+        start: @escaping @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
+    ) throws(HTTPServerError) {
+        let socket = try ListeningSocket(place)
+        listener = socket.raw
+        port = socket.port
+        isUnix = socket.port == nil
+        state = Mutex(State(listener: consume socket))
+        self.limits = limits
+        guard let bell = Bell() else { throw HTTPServerError(reason: errnoText) }
+        self.bell = bell
+        table = ConnectionTable(limits) { bell.ring() }
+        service = Service(table: table, answering: answering, limits: limits, start: start)
+        guard let daemon = Daemon.start(for: service, limits) else {
+            throw HTTPServerError(reason: errnoText)
+        }
+        self.daemon = daemon
+    }
+
+    /// Starts the thread.
+    func start() throws(HTTPServerError) {
+        guard startThread({ self.run() }) else {
+            daemon.stop()
+            throw HTTPServerError(reason: "no thread can be started")
+        }
+    }
+
+    /// Has everything end, and waits for it.
+    func stop() async {
+        state.withLock { $0.isStopping = true }
+        bell.ring()
+        await withCheckedContinuation { continuation in
+            let hasEnded = state.withLock { state in
+                if !state.hasEnded { state.waiters.append(continuation) }
+                return state.hasEnded
+            }
+            if hasEnded { continuation.resume() }
+        }
+    }
+
+    private func run() {
+        serve()
+        // Closes the port.
+        state.withLock { $0.listener = nil }
+        table.stop()
+        finish()
+        for connection in table.cutAll() {
+            connection.cutOff()
+            // libmicrohttpd does not know of it.
+            if table.lookUp(connection.descriptor)?.isSilent == true { close(connection) }
+        }
+        daemon.stop()
+        let waiters = state.withLock { state in
+            state.hasEnded = true
+            return state.waiters
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    /// Until a stop is asked for.
+    private func serve() {
+        var resumesAt: ContinuousClock.Instant?
+        while !state.withLock({ $0.isStopping }) {
+            let watch = table.watch
+            if let time = resumesAt, time <= .now { resumesAt = nil }
+            let accepts = watch.hasRoom && resumesAt == nil
+            let deadline = [watch.deadline, resumesAt].compactMap(\.self).min()
+            let isKnocked = wait(watch.descriptors, accepts ? listener : nil, until: deadline)
+            table.expire()
+            if isKnocked, !acceptAll() { resumesAt = .now + Self.pause }
+        }
+    }
+
+    /// Answers under way end, as long as they may.
+    private func finish() {
+        let end = ContinuousClock.now + limits.stopTimeout
+        while ContinuousClock.now < end {
+            let watch = table.watch
+            guard !watch.isEmpty else { return }
+            _ = wait(watch.descriptors, nil, until: watch.deadline.map { min($0, end) } ?? end)
+            table.expire()
+        }
+    }
+
+    /// Sleeps until something comes, then sees to the connections it has come on.
+    ///
+    /// - Returns: Whether there is a connection to accept.
+    private func wait(_ watched: [Int32], _ listener: Int32?, until deadline: ContinuousClock.Instant?)
+        -> Bool
+    {
+        var polls = [pollfd(fd: bell.descriptor, events: Int16(POLLIN), revents: 0)]
+        polls.append(pollfd(fd: listener ?? -1, events: Int16(POLLIN), revents: 0))
+        for descriptor in watched {
+            // Where a client may go, bytes it sends do not matter.
+            let isSilent = table.lookUp(descriptor)?.isSilent ?? false
+            polls.append(pollfd(fd: descriptor, events: isSilent ? Int16(POLLIN) : SA_POLL_GONE, revents: 0))
+        }
+        var timeout: Int32 = -1
+        if let deadline {
+            let left = max(.zero, deadline - .now)
+            timeout =
+                Int32(clamping: left.components.seconds) > 3_600
+                ? 3_600_000 : Int32(left / .milliseconds(1)) + 1
+        }
+        guard poll(&polls, nfds_t(polls.count), timeout) > 0 else { return false }
+        if polls[0].revents != 0 { bell.silence() }
+        for found in polls.dropFirst(2) where found.revents != 0 { see(found.fd) }
+        return polls[1].revents != 0
+    }
+
+    /// Something has come on a connection, or its client has gone.
+    private func see(_ descriptor: Int32) {
+        guard let (connection, isSilent) = table.lookUp(descriptor) else { return }
+        guard isSilent else {
+            table.stopWatching(connection)
+            connection.exchange?.clientIsGone()
+            return
+        }
+        handOver(connection)
+    }
+
+    /// Gives a connection to libmicrohttpd, as soon as something is to be read there.
+    private func handOver(_ connection: Connection) {
+        var byte: UInt8 = 0
+        let count = recv(connection.descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT))
+        if count < 0, [EAGAIN, EINTR].contains(sa_errno()) { return }
+        let address = SocketAddress.filled { getpeername(connection.descriptor, $0, $1) == 0 }
+        guard count > 0, let address else {
+            return close(connection)
+        }
+        var end = pollfd(fd: connection.descriptor, events: SA_POLL_GONE, revents: 0)
+        table.beginsToAsk(connection, isAllThere: poll(&end, 1, 0) > 0)
+        // Where that fails the descriptor is closed already.
+        if !daemon.add(connection.descriptor, from: address) { table.remove(connection) }
+    }
+
+    private func close(_ connection: Connection) {
+        table.remove(connection)
+        CPosix.close(connection.descriptor)
+    }
+
+    /// Accepts everybody who waits, while there is room.
+    ///
+    /// - Returns: `false` when the process has no descriptors or memory for another.
+    private func acceptAll() -> Bool {
+        repeat {
+            var client = "-"
+            var descriptor: Int32 = -1
+            let address = SocketAddress.filled { pointer, length in
+                descriptor = sa_http_accept(listener, pointer, length)
+                return descriptor >= 0
+            }
+            guard let address else {
+                return ![EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(sa_errno())
+            }
+            if let host = address.host {
+                client = host
+                sa_http_bound_unsent(descriptor, Self.unsent)
+            }
+            let peer = isUnix ? peerUser(of: descriptor) : nil
+            let connection = Connection(descriptor: descriptor, client: client, peerUser: peer)
+            guard table.add(connection) else {
+                CPosix.close(descriptor)
+                continue
+            }
+            handOver(connection)
+        } while table.hasRoom
+        return true
+    }
+}
+
+/// Wakes a thread out of poll(2): a pipe with at most one byte in it.
+private final class Bell: Sendable {
+    let descriptor: Int32
+    private let writing: Int32
+    private let hasRung = Atomic<Bool>(false)
+
+    /// `nil` with errno set where there are no descriptors.
+    init?() {
+        var ends: [Int32] = [-1, -1]
+        guard sa_pipe(&ends) == 0 else { return nil }
+        descriptor = ends[0]
+        writing = ends[1]
+    }
+
+    deinit {
+        CPosix.close(descriptor)
+        CPosix.close(writing)
+    }
+
+    func ring() {
+        guard !hasRung.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        var byte: UInt8 = 0
+        _ = retryingOnInterrupt { write(writing, &byte, 1) }
+    }
+
+    func silence() {
+        // First: whoever rings from here on is heard, now or at the next wait.
+        hasRung.store(false, ordering: .sequentiallyConsistent)
+        var bytes: (UInt64, UInt64) = (0, 0)
+        _ = withUnsafeMutableBytes(of: &bytes) { read(descriptor, $0.baseAddress, $0.count) }
+    }
+}

@@ -1,0 +1,74 @@
+/// The header fields of a message, in their order. RFC 9110 §5.
+package struct HTTPFields: Sendable, Equatable, ExpressibleByDictionaryLiteral {
+    /// A field's name; spelled as it is written, compared without regard to case. RFC 9110 §5.1.
+    package struct Name: Sendable, Equatable {
+        package let text: String
+
+        package init(_ text: String) { self.text = text }
+
+        package static func == (a: Name, b: Name) -> Bool {
+            let (left, right) = (a.text.utf8, b.text.utf8)
+            return left.count == right.count
+                && zip(left, right).allSatisfy { lowercased($0) == lowercased($1) }
+        }
+
+        private static func lowercased(_ byte: UInt8) -> UInt8 {
+            (0x41...0x5A).contains(byte) ? byte | 0x20 : byte
+        }
+    }
+
+    private struct Line: Sendable, Equatable {
+        let name: Name
+        var value: String
+    }
+
+    private var lines: [Line] = []
+
+    package init() {}
+
+    package init(dictionaryLiteral elements: (Name, String)...) {
+        lines = elements.map { Line(name: $0.0, value: $0.1) }
+    }
+
+    /// Adds a line, also where the name is there already.
+    mutating func append(_ name: Name, _ value: String) { lines.append(Line(name: name, value: value)) }
+
+    /// The value of a field; of several lines with this name their values, joined as RFC 9110 §5.3 has it.
+    ///
+    /// Setting replaces them all, `nil` takes them away.
+    package subscript(name: Name) -> String? {
+        get {
+            let values = lines.lazy.filter { $0.name == name }.map(\.value)
+            guard let first = values.first else { return nil }
+            return values.dropFirst().isEmpty ? first : values.joined(separator: ", ")
+        }
+        set {
+            lines.removeAll { $0.name == name }
+            if let newValue { lines.append(Line(name: name, value: newValue)) }
+        }
+    }
+
+    /// Every line.
+    func forEach(_ body: (_ name: String, _ value: String) -> Void) {
+        for line in lines { body(line.name.text, line.value) }
+    }
+}
+
+extension HTTPFields.Name {
+    package static let acceptRanges = Self("Accept-Ranges")
+    package static let allow = Self("Allow")
+    package static let cacheControl = Self("Cache-Control")
+    package static let contentRange = Self("Content-Range")
+    package static let contentType = Self("Content-Type")
+    package static let date = Self("Date")
+    package static let eTag = Self("ETag")
+    package static let ifMatch = Self("If-Match")
+    package static let ifModifiedSince = Self("If-Modified-Since")
+    package static let ifNoneMatch = Self("If-None-Match")
+    package static let ifRange = Self("If-Range")
+    package static let ifUnmodifiedSince = Self("If-Unmodified-Since")
+    package static let lastModified = Self("Last-Modified")
+    package static let range = Self("Range")
+    package static let retryAfter = Self("Retry-After")
+    package static let xContentTypeOptions = Self("X-Content-Type-Options")
+}

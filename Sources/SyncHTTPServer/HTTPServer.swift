@@ -1,0 +1,125 @@
+import Synchronization
+
+/// An HTTP/1.1 server on a TCP port or a Unix socket: libmicrohttpd reads requests and sends answers, this module says
+/// who may connect, for how long, and what is answered.
+///
+/// 1. One thread of its own accepts connections, keeps each until its first bytes come, and watches every deadline
+///    (``ConnectionWatch``); then libmicrohttpd's threads have it.
+/// 2. What a client has begun it must end in time, whatever single bytes it sends meanwhile (``ConnectionTable``).
+/// 3. Answers are bytes, a range of a file, which the kernel sends by itself (sendfile(2)), or a stream
+///    (``BodyStream``). While a task thinks of one, or a stream has nothing to say, the connection sleeps.
+package struct HTTPServer: Sendable {
+    /// Where to listen.
+    package enum Place: Sendable {
+        /// An IP address or a name of this host; port 0 takes any that is free.
+        case tcp(address: String, port: Int)
+        /// A path with no file; the caller removes the socket.
+        case unix(path: String)
+    }
+
+    /// How requests become answers.
+    package enum Answering: Sendable {
+        /// On one of the server's threads: may wait for a disk, for nothing else.
+        case atOnce(@Sendable (HTTPRequest) -> HTTPResponse)
+        /// In a task; the connection sleeps meanwhile.
+        case later(@Sendable (HTTPRequest) async -> HTTPResponse)
+    }
+
+    /// Who may connect, and for how long.
+    package struct Limits: Sendable {
+        /// Most connections at a time; others wait in the kernel's queue.
+        package var maximumConnections: Int
+        /// Most connections of one address at a time; others are closed at once. `nil` for no limit.
+        package var maximumPerAddress: Int?
+        /// Whether the connection that has waited longest for its client is closed before there are too many.
+        package var makesRoom = false
+        /// A connection on which nothing is asked is closed after so long; the next request on a connection must have
+        /// its head within this time.
+        package var idleTimeout: Duration
+        /// Longest time from the first byte of a request to its last.
+        package var requestTimeout: Duration
+        /// Longest time for an answer that is no stream; `nil` for no limit.
+        package var answerTimeout: Duration?
+        /// A client that takes nothing of its answer for so long is let go; in whole **seconds**. `nil` for no limit.
+        package var stallTimeout: Duration?
+        /// Most **bytes** of a request's body.
+        package var bodyLength: Int
+        /// How long answers under way may take after a stop.
+        package var stopTimeout: Duration
+        /// Threads that read, answer and write.
+        package var threads: Int
+
+        package init(
+            maximumConnections: Int,
+            idleTimeout: Duration,
+            requestTimeout: Duration,
+            bodyLength: Int,
+            stopTimeout: Duration,
+            threads: Int
+        ) {
+            self.maximumConnections = maximumConnections
+            self.idleTimeout = idleTimeout
+            self.requestTimeout = requestTimeout
+            self.bodyLength = bodyLength
+            self.stopTimeout = stopTimeout
+            self.threads = threads
+        }
+    }
+
+    private let place: Place
+    private let limits: Limits
+    private let answering: Answering
+
+    package init(at place: Place, _ limits: Limits, _ answering: Answering) {
+        self.place = place
+        self.limits = limits
+        self.answering = answering
+    }
+
+    /// Serves until `stop` returns or the task is cancelled; then accepts nobody, lets answers under way end within
+    /// ``Limits/stopTimeout``, and returns when every thread has ended.
+    ///
+    /// - Parameters:
+    ///   - listening: Called once, with the port of a TCP server, when connections are accepted.
+    ///   - stop: Returns when the server is to stop.
+    package func run(
+        listening: @Sendable (_ port: Int?) async -> Void,
+        until stop: @escaping @Sendable () async -> Void
+    ) async throws(HTTPServerError) {
+        let (works, start) = AsyncStream.makeStream(of: Work.self)
+        let watch = try ConnectionWatch(place, limits, answering) { start.yield(.answer($0)) }
+        try watch.start()
+        await listening(watch.port)
+        await withDiscardingTaskGroup { group in
+            group.addTask {
+                await stop()
+                start.yield(.stop)
+            }
+            // Ends as well when the task is cancelled.
+            for await work in works {
+                switch work {
+                case .answer(let answer): group.addTask { await answer() }
+                case .stop:
+                    group.addTask {
+                        await watch.stop()
+                        start.finish()
+                    }
+                }
+            }
+            await watch.stop()
+            group.cancelAll()
+        }
+    }
+
+    /// What there is to do in tasks.
+    private enum Work: Sendable {
+        case answer(@Sendable () async -> Void)
+        case stop
+    }
+}
+
+/// Why a server does not come up.
+package struct HTTPServerError: Error, Sendable, Equatable {
+    /// In the system's words, without a full stop.
+    package let reason: String
+}
