@@ -160,18 +160,10 @@ extension ConnectionTable {
     }
 
     /// The first bytes have come: libmicrohttpd gets it.
-    ///
-    /// - Parameter isAllThere: Whether the client has said that no more come. With epoll(7) libmicrohttpd does not see an
-    ///   end that came together with bytes, so what is no whole request in a moment will be none.
-    func beginsToAsk(_ connection: Connection, isAllThere: Bool) {
+    func beginsToAsk(_ connection: Connection) {
         change(connection) { entry, state in
             entry.phase = .asking
-            entry.isWatched = false
-            arm(
-                &entry,
-                isAllThere ? min(.seconds(1), limits.requestTimeout) : limits.requestTimeout,
-                in: &state
-            )
+            arm(&entry, limits.requestTimeout, in: &state)
         }
     }
 
@@ -180,9 +172,15 @@ extension ConnectionTable {
         state.withLock { state in state.entries[descriptor].map { ($0.connection, $0.phase == .silent) } }
     }
 
-    /// The client is no longer looked for: it has gone.
+    /// The client has gone, or says that no more comes: it is no longer looked for.
+    ///
+    /// With epoll(7) libmicrohttpd does not see an end that came together with bytes; what is no whole request in a moment
+    /// will be none.
     func stopWatching(_ connection: Connection) {
-        change(connection) { entry, _ in entry.isWatched = false }
+        change(connection) { entry, state in
+            entry.isWatched = false
+            if entry.phase == .asking { arm(&entry, min(.seconds(1), limits.requestTimeout), in: &state) }
+        }
     }
 
     /// Cuts off whoever is over its time.
@@ -251,6 +249,7 @@ extension ConnectionTable {
     func isAtWork(_ connection: Connection) {
         change(connection) { entry, _ in
             entry.phase = .atWork
+            entry.isWatched = false
             entry.deadline = nil
             entry.waitsSince = nil
         }

@@ -168,8 +168,7 @@ final class ConnectionWatch: Sendable {
         guard count > 0, let address else {
             return close(connection)
         }
-        var end = pollfd(fd: connection.descriptor, events: SA_POLL_GONE, revents: 0)
-        table.beginsToAsk(connection, isAllThere: poll(&end, 1, 0) > 0)
+        table.beginsToAsk(connection)
         // Where that fails the descriptor is closed already.
         if !daemon.add(connection.descriptor, from: address) { table.remove(connection) }
     }
@@ -235,9 +234,9 @@ private final class Bell: Sendable {
     }
 
     func silence() {
-        // First: whoever rings from here on is heard, now or at the next wait.
-        hasRung.store(false, ordering: .sequentiallyConsistent)
         var bytes: (UInt64, UInt64) = (0, 0)
         _ = withUnsafeMutableBytes(of: &bytes) { read(descriptor, $0.baseAddress, $0.count) }
+        // Last: a byte that comes after it stays. Whoever rang before has changed what is looked at next.
+        hasRung.store(false, ordering: .sequentiallyConsistent)
     }
 }

@@ -73,7 +73,7 @@ struct EventStreamTests {
             #expect(try await Curl(socket).run([], "/v1/agent").status == 200)
         }
         let read = await agent.linesRead
-        // 64 KiB here, the socket's buffers, NIO's, curl's and the pipe's, and what is on its way to a loop that gets no
+        // 64 KiB here, the socket's buffers, the server's, curl's and the pipe's, and what is on its way to a loop that gets no
         // processor: far from the 20 MB there are.
         #expect(read < 5_000, "\(read) lines of 1 kB were taken")
     }
