@@ -14,6 +14,7 @@ package func runSyncagent() -> Never {
     StopSignals.ignoreBrokenPipes()
     boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)
     do {
+        try VerbCheck.check(arguments())
         var command = try SyncagentCommand.parseAsRoot(arguments())
         guard let asynchronous = command as? any AsyncParsableCommand else {
             try command.run()
@@ -57,6 +58,8 @@ private func exit(because error: any Error) -> Never {
         exit(ExitStatus.ioError.rawValue)
     default:
         // Wrong arguments, and --help and --version, which end a parse by throwing.
+        let words = arguments()
+        if words.first == "pull", words.contains("--json") { PullEnd().tell(error, on: Output()) }
         SyncagentCommand.exit(withError: error)
     }
 }

@@ -86,11 +86,20 @@ struct PullCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let output = reporting.output()
+        let (output, end) = (reporting.output(), PullEnd())
+        do {
+            try await pull(output, end)
+        } catch {
+            if reporting.json { end.tell(error, on: output) }
+            throw error
+        }
+    }
+
+    private func pull(_ output: Output, _ end: PullEnd) async throws {
         let settings = try settings(environment: .ofProcess)
         let options = try pullOptions(environment: .ofProcess, settings)
         let tuning = EngineTuning(settings, home: target.home)
-        let engine = EngineCall(reporting, on: output, tuning: tuning)
+        let engine = EngineCall(reporting, on: output, tuning: tuning, end: end)
         if dryRun { return try await engine.plan(options) }
 
         for program in options.hooks.compactMap(\.arguments.first)

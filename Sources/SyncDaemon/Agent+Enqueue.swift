@@ -20,10 +20,10 @@ extension Agent {
         let handle = try environment.engine(needs).get()
         var reply: Result<EnqueueReply, ControlError>
         do throws(EngineError) {
-            let prepared = try await onEngineThread { () throws(EngineError) in
+            var prepared = try await onEngineThread { () throws(EngineError) in
                 try handle.engine.prepare(options)
             }
-            await enter(prepared.session)
+            try await enter(&prepared, options, handle)
             reply = await record(prepared, request, handle)
             leave(prepared.session)
             if !prepared.warnings.isEmpty { reply = reply.map { warned($0, prepared.warnings) } }
@@ -37,6 +37,28 @@ extension Agent {
         await end(handle)
         wake()
         return try reply.get()
+    }
+
+    /// Waits for the session's turn. Its name is looked at again then: a request for another destination of the project may
+    /// have taken it meanwhile.
+    private func enter(
+        _ prepared: inout PreparedRun,
+        _ options: PullOptions,
+        _ handle: EngineHandle
+    ) async throws(EngineError) {
+        await enter(prepared.session)
+        do throws(EngineError) {
+            while case let name = try handle.engine.sessionName(of: prepared, asked: options),
+                name != prepared.session
+            {
+                leave(prepared.session)
+                prepared.options.session = name
+                await enter(name)
+            }
+        } catch {
+            leave(prepared.session)
+            throw error
+        }
     }
 
     /// Ends an engine, which may block; where there is no other thread, on this one.

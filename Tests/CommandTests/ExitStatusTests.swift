@@ -39,6 +39,42 @@ struct ExitStatusTests {
         #expect(try scratch.contents(of: ".").allSatisfy { !$0.hasPrefix("tower") })
     }
 
+    @Test(
+        "However early it ends, the last line of pull --json is pull.finished with the exit status and a message"
+    )
+    func lastLine() throws {
+        let set = try PublishedSet()
+        try set.scratch.write(Data(), to: "file")
+        try set.scratch.write(Data("{".utf8), to: "broken.json")
+        let cases: [([String], Int32)] = [
+            (["pull", "--json"], 64),
+            (["pull", set.url, "--json", "--connections", "65"], 64),
+            (["pull", "broken.json", "--json"], 65),
+            (["pull", "no-such.json", "--json"], 66),
+            (["pull", "http://127.0.0.1:1/manifest.json", "--json", "--deadline", "1s"], 69),
+            (["pull", set.url, "--json", "--into", "file/tower"], 73),
+            (["pull", set.url, "--json", "--config", "no-such-config.json"], 78),
+        ]
+        for (arguments, status) in cases {
+            let outcome = try set.tool.run(arguments)
+            #expect(outcome.status == status, "\(arguments): \(outcome.error)")
+            let line = outcome.output.split(separator: "\n").last.map { Data($0.utf8) } ?? Data()
+            let event = try JSONSerialization.jsonObject(with: line) as? [String: Any]
+            #expect(event?["event"] as? String == "pull.finished" && event?["result"] as? String == "failed")
+            let error = event?["error"] as? [String: Any]
+            #expect(error?["status"] as? Int == Int(status), "\(arguments)")
+            #expect((error?["message"] as? String)?.isEmpty == false, "\(arguments)")
+            #expect((event?["files"] as? [String: Any])?["installed"] as? Int == 0)
+        }
+        let whole = try set.tool.run(["pull", set.url, "--json", "--into", "whole"])
+        #expect(whole.status == 0)
+        let ends = whole.output.split(separator: "\n").filter { $0.contains("\"pull.finished\"") }
+        #expect(ends.count == 1 && ends.first?.contains("\"error\"") == false)
+        #expect(
+            try set.tool.run(["pull", "--json", "--help"]).output.contains("pull.finished\",\"time") == false
+        )
+    }
+
     @Test("A destination that cannot be made ends with 73")
     func destination() throws {
         let set = try PublishedSet()

@@ -67,6 +67,7 @@ struct EnqueueReplyTests {
         await agent.stop(.release)
         #expect(await reply.value?.code == .stopping)
         await running.value
-        #expect(ContinuousClock.now - start < .seconds(5))
+        // Beside all other tests of this target it has taken 14 s; what stalls here never ends by itself.
+        #expect(ContinuousClock.now - start < .seconds(50))
     }
 }

@@ -10,9 +10,16 @@ struct EngineCall: Sendable {
     let display: ProgressDisplay
     let json: Bool
     let tuning: EngineTuning
+    let end: PullEnd
     private let notes = NotesOnce()
 
-    init(_ reporting: ReportingOptions, on output: Output, tuning: EngineTuning = EngineTuning()) {
+    init(
+        _ reporting: ReportingOptions,
+        on output: Output,
+        tuning: EngineTuning = EngineTuning(),
+        end: PullEnd = PullEnd()
+    ) {
+        self.end = end
         self.output = output
         display = reporting.display(on: output)
         json = reporting.json
@@ -94,6 +101,7 @@ struct EngineCall: Sendable {
             progress: { [display] in display.report(ProgressSnapshot($0)) }
         )
         let parts = try assembly.parts(stop: stop)
+        end.count(parts.transport)
         do {
             return try await onThread("engine", onCancel: { stop.stop(.user) }) { _ in
                 defer { assembly.end(parts) }
@@ -120,6 +128,7 @@ struct EngineCall: Sendable {
     }
 
     private func observe(_ event: SyncEvent) {
+        end.note(event)
         if json { output.event(event.json) } else if let note = event.note { notes.tell(note, on: output) }
     }
 

@@ -38,7 +38,10 @@ struct TargetOptions: ParsableArguments {
     var destination: String?
 
     @Option(
-        help: ArgumentHelp("The session's identifier.  (default: the manifest's project)", valueName: "id")
+        help: ArgumentHelp(
+            "The session's identifier.  (default: the manifest's project, or PROJECT:NAME for another destination)",
+            valueName: "id"
+        )
     )
     var session: String?
 
@@ -53,7 +56,7 @@ struct TargetOptions: ParsableArguments {
         if destination == "" { throw ValidationError("--into wants a directory, not an empty string.") }
         if let session, !Self.isIdentifier(session) {
             throw ValidationError(
-                "--session takes 1 to 255 letters, digits, '.', '_' and '-', no '.' or '-' first; "
+                "--session takes 1 to 255 letters, digits, '.', '_', '-' and ':', none of '.-:' first; "
                     + "not '\(escaped(session))'."
             )
         }
@@ -88,7 +91,9 @@ struct TargetOptions: ParsableArguments {
         else {
             return false
         }
-        return text.utf8.allSatisfy { isAlphanumeric($0) || $0 == 0x2E || $0 == 0x5F || $0 == 0x2D }
+        return text.utf8.allSatisfy {
+            isAlphanumeric($0) || $0 == 0x2E || $0 == 0x5F || $0 == 0x2D || $0 == 0x3A
+        }
     }
 }
 

@@ -33,8 +33,9 @@ extension PullEngine {
         }
         let manifest = try found.decode()
         try PullRun.requireGroups(options.groups, in: manifest)
-        try checkRevision(manifest, options)
         var options = options
+        options.session = try sessionName(options, project: found.project)
+        try checkRevision(manifest, options)
         options.revision = manifest.revision
         let named = NamedHooks(manifest, options)
         options.hooks += named.specifications

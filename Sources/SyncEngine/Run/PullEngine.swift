@@ -35,7 +35,8 @@ package struct PullEngine: Sendable {
         // After a crash these hooks get every file of it.
         let wantsFiles = (options.hooks + options.namedHooks.values).contains { $0.batch != nil }
         if wantsFiles { source.keep(options.manifest, found.digest) }
-        let lease = try RunRecord.lease(options.session ?? found.project, environment)
+        var options = options
+        let lease = try lease(&options, project: found.project)
         let report = try work(on: found, options, started: started)
         _ = consume lease
         return report

@@ -81,11 +81,22 @@ package struct PullReport: Sendable {
     /// Files that changed: what hooks see as `SYNCAGENT_CHANGED`.
     package var changed: Int { files.installed + files.reused + files.removed }
 
+    /// Why ``status`` is not ``ExitStatus/done``, where nothing more is known.
+    var shortfall: String {
+        switch status {
+        case .incomplete, .ioError, .refused, .unavailable:
+            files.failed == 1 ? "1 file could not be brought" : "\(files.failed) files could not be brought"
+        case .hookFailed: "the files are in place, and a hook failed"
+        default: "it has ended with exit status \(status.rawValue)"
+        }
+    }
+
     /// The fields of `pull.finished`, in the contract's order.
     package func write(to line: inout JSONLine) {
         line.field("result", result.rawValue)
-        line.field("session", session)
-        line.field("run", run)
+        // Nobody knows them where it ended before its manifest came.
+        if !session.isEmpty { line.field("session", session) }
+        if !run.isEmpty { line.field("run", run) }
         line.key("files")
         line.object {
             $0.field("total", files.total)

@@ -238,7 +238,13 @@ struct RunJournal: Sendable {
     private func last(_ report: PullReport, error: String?, stopped: StopReason? = nil) -> SyncEvent {
         SyncEvent("pull.finished", time: environment.now()) {
             report.write(to: &$0)
-            $0.field("error", optional: error)
+            if report.status != .done, stopped == nil || error != nil {
+                $0.key("error")
+                $0.object {
+                    $0.field("status", report.status.rawValue)
+                    $0.field("message", error ?? report.shortfall)
+                }
+            }
             $0.field("stopped", optional: stopped?.rawValue)
         }
     }

@@ -1,0 +1,71 @@
+import SyncFiles
+import SyncModel
+import SyncStore
+
+extension PullEngine {
+    /// The session that a pull belongs to: a session is one project in one destination (S1).
+    ///
+    /// It is the one that was asked for, or has the project's name. Where that name is another destination's, it is
+    /// `PROJECT:NAME` after the last component of this one, with a number behind it where that is taken, too.
+    ///
+    /// - Throws: ``EngineError`` with status 64 when the session that was asked for has another destination.
+    func sessionName(_ options: PullOptions, project: String) throws(EngineError) -> String {
+        let path = Self.destinationPath(options, project: project)
+        // What cannot be opened is complained of by whoever has to write there.
+        let place = try? Self.openIfPresent(path, usesState: false)
+        func isElsewhere(_ name: String) throws(EngineError) -> StoredSession? {
+            let found = try recording { () throws(StoreError) in try environment.store.session(name) }
+            // A name that is another project's is refused where the run is entered.
+            guard let found, found.project == project, found.destination != path else { return nil }
+            if let place, found.destination == place.path { return nil }
+            // A directory that was renamed is still the same one.
+            if let place, found.device == place.device, found.inode == place.inode { return nil }
+            return found
+        }
+        if let name = options.session {
+            guard let found = try isElsewhere(name) else { return name }
+            throw EngineError(
+                .usage,
+                "session '\(escaped(name))' syncs into \(escaped(found.destination)), not into \(escaped(path)); leave "
+                    + "--session out, choose another name, or forget it first: syncagent rm \(escaped(name))"
+            )
+        }
+        let last = path.split(separator: "/").last.map(String.init) ?? "root"
+        for number in 0...999 {
+            let name =
+                switch number {
+                case 0: project
+                case 1: "\(project):\(last)"
+                default: "\(project):\(last)\(number)"
+                }
+            if try isElsewhere(name) == nil { return name }
+        }
+        throw EngineError(
+            .usage,
+            "\(escaped(project)) has a thousand destinations called \(escaped(last)); name a session with --session"
+        )
+    }
+
+    /// Takes the session of a pull for this process, and enters its name into the options. The name is looked at once
+    /// more when it is taken: another pull may have come first.
+    func lease(_ options: inout PullOptions, project: String) throws(EngineError) -> SessionLease {
+        var name = try sessionName(options, project: project)
+        while true {
+            let lease = try RunRecord.lease(name, environment)
+            let again = try sessionName(options, project: project)
+            if again == name {
+                options.session = name
+                return lease
+            }
+            name = again
+        }
+    }
+
+    /// The name of a run's session at this moment; another run may have been recorded since it was prepared.
+    package func sessionName(
+        of prepared: PreparedRun,
+        asked options: PullOptions
+    ) throws(EngineError) -> String {
+        try sessionName(options, project: prepared.found.project)
+    }
+}
