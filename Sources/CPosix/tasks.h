@@ -5,7 +5,6 @@
    include/swift/Runtime/Concurrency.h of Swift. */
 
 #if defined(__linux__) && __has_attribute(swiftcall)
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +12,10 @@
 
 /* Defined by whoever includes this and calls sa_take_tasks_over(). */
 extern void sa_take_job(void *job);
+
+/* The runtime's own variable, by name and not by dlsym(3): a program linked with the runtime inside exports no symbols.
+   Weak: a runtime without it leaves the address NULL. */
+extern void *swift_task_enqueueGlobal_hook __attribute__((weak));
 
 __attribute__((swiftcall)) static void sa_enqueue_job(void *job, void *original) {
     (void)original;
@@ -22,9 +25,7 @@ __attribute__((swiftcall)) static void sa_enqueue_job(void *job, void *original)
 /* Whether every task of this process goes to sa_take_job() from here on. To be called once, from the main thread, before
    the first task. 0 where the runtime has no such hook, or somebody has it already. */
 static inline int sa_take_tasks_over(void) {
-    void *program = dlopen(NULL, RTLD_NOW);
-    if (program == NULL) return 0;
-    void **hook = (void **)dlsym(program, "swift_task_enqueueGlobal_hook");
+    void **hook = &swift_task_enqueueGlobal_hook;
     void *expected = NULL;
     if (hook == NULL) return 0;
     return __atomic_compare_exchange_n(hook, &expected, (void *)sa_enqueue_job, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
