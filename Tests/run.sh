@@ -25,6 +25,8 @@ test_packages="nginx python3 python3-venv python3-jsonschema tinyproxy squid str
 # Readers of the manual page and of the completions.
 test_packages="$test_packages man-db groff-base mandoc zsh fish"
 # A bus of their own, with services that are made up.
+# What a transport plugin of Examples speaks to.
+test_packages="$test_packages rclone"
 test_packages="$test_packages dbus python3-dbus python3-gi python3-fusepy"
 
 install_packages() {

@@ -49,7 +49,7 @@ struct PlanCommand: AsyncParsableCommand {
         options.dryRun = true
         options.allowOlder = allowOlder
         options.connections = settings.effective.plannedConnections
-        let tuning = EngineTuning(settings, home: target.home)
+        let tuning = try EngineTuning(settings, for: target)
         try await EngineCall(reporting, on: output, tuning: tuning).plan(options, explains: explain)
     }
 }

@@ -55,7 +55,7 @@ struct PlannedRoute: Sendable {
     }
 
     let source: PlanReport.Source
-    /// `nil` for local files.
+    /// `nil` for local files, and for what a transport plugin asks for.
     let explanation: RouteExplanation?
     var hops: [Hop] = []
     /// `nil` when nobody was asked.
@@ -71,7 +71,11 @@ struct PlannedRoute: Sendable {
             lines.append("  " + word + String(repeating: " ", count: max(1, 9 - word.count)) + text)
         }
         guard let explanation else {
-            add("local", "files are read, nobody is asked")
+            if urlScheme(of: source.prefix) == "file" {
+                add("local", "files are read, nobody is asked")
+            } else {
+                add("plugin", "a transport plugin asks")
+            }
             return lines
         }
         if let rule = explanation.rule {
@@ -114,7 +118,9 @@ struct PlannedRoute: Sendable {
             line.field("prefix", redacted(url: source.prefix))
             line.field("objects", source.objects)
             line.field("requests", source.requests)
-            guard let explanation else { return line.field("local", true) }
+            guard let explanation else {
+                return line.field(urlScheme(of: source.prefix) == "file" ? "local" : "plugin", true)
+            }
             line.field("asked", explanation.asked)
             if let rule = explanation.rule { line.field("rule", rule.place) }
             if let credentials = explanation.credentials { line.field("credentials", credentials) }

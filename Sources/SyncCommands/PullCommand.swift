@@ -98,7 +98,7 @@ struct PullCommand: AsyncParsableCommand {
     private func pull(_ output: Output, _ end: PullEnd) async throws {
         let settings = try settings(environment: .ofProcess)
         let options = try pullOptions(environment: .ofProcess, settings)
-        let tuning = EngineTuning(settings, home: target.home)
+        let tuning = try EngineTuning(settings, for: target)
         let engine = EngineCall(reporting, on: output, tuning: tuning, end: end)
         if dryRun { return try await engine.plan(options) }
 

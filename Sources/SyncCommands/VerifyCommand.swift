@@ -38,7 +38,7 @@ struct VerifyCommand: AsyncParsableCommand {
         options.session = target.session
         options.groups = target.groups
         options.connections = settings.effective.plannedConnections
-        let tuning = EngineTuning(settings, home: target.home)
+        let tuning = try EngineTuning(settings, for: target)
         try await EngineCall(reporting, on: output, tuning: tuning).verify(options)
     }
 }

@@ -42,6 +42,11 @@ package struct PluginSettings: Sendable, Equatable {
     /// None.
     package init() {}
 
+    /// What a URL may begin with on this machine: http and https, and what a transport is for.
+    package var schemes: Set<String> {
+        uses(of: .transport).reduce(into: webSchemes) { $0.formUnion($1.scope.schemes) }
+    }
+
     /// The uses of one point.
     package func uses(of point: PluginPoint) -> [Use] { uses.filter { $0.point == point } }
 }

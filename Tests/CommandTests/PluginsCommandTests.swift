@@ -28,6 +28,35 @@ extension Scratch {
     }
 }
 
+/// A transport that reads `store:///PATH` below its setting `root`.
+private let storePlugin = """
+    #!/usr/bin/python3
+    import json, os, sys, urllib.parse
+    def send(message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message["method"] == "initialize":
+            settings = message["params"].get("settings") or {}
+            send({"id": message["id"], "result": {"protocol": 1, "name": "store", "version": "1", "points": ["transport"]}})
+        elif message["method"] == "transport.fetch":
+            wanted = message["params"]
+            try:
+                data = open(settings["root"] + urllib.parse.urlsplit(wanted["url"]).path, "rb").read()
+            except OSError as error:
+                send({"id": message["id"], "error": {"code": 1, "message": error.strerror,
+                                                     "data": {"code": "status-404", "requests": 1}}})
+                continue
+            span = wanted.get("range")
+            head = {"id": message["id"], "status": 206 if span else 200, "object_size": len(data)}
+            if span: head["offset"] = span[0]
+            send({"method": "transport.head", "params": head})
+            with open(wanted["into"], "wb") as pipe: pipe.write(data[span[0]:span[1]] if span else data)
+            send({"id": message["id"], "result": {"requests": 1}})
+        elif message["method"] == "shutdown":
+            send({"id": message["id"], "result": None})
+            break
+    """
+
 @Suite(.timeLimit(.minutes(5)))
 struct PluginsCommandTests {
     @Test("Without programs, plugins list has the built-ins of every point that has one")
@@ -191,6 +220,34 @@ struct PluginsCommandTests {
         }
         #expect(set.server.log.entries.contains { $0.request.path.hasPrefix("/site/packs/") })
         #expect(set.server.log.requests(to: "/mirror/d.txt").count == 1)
+    }
+
+    @Test(
+        "A transport brings a manifest and its packs by a scheme of its own; without one that scheme is refused [S80]",
+        .enabled(if: hasPython, "there is no /usr/bin/python3")
+    )
+    func scheme() throws {
+        let set = try PublishedSet()
+        let url = "store:///site/manifest.json"
+        for verb in ["pull", "plan", "verify"] {
+            let refused = try set.tool.run([verb, url, "--into", "tower"])
+            #expect(refused.status == 64 && refused.error.contains("is for store:"), "\(refused.error)")
+        }
+        try set.scratch.plugin("store", storePlugin)
+        let configuration = """
+            { plugins: { use: [ { plugin: "store", point: "transport", for: ["STORE:"],
+                settings: { root: "\(set.scratch.path)" } } ] } }
+            """
+        try set.scratch.write(Data(configuration.utf8), to: ".config/syncagent/config.json")
+        let pulled = try set.tool.run(["pull", url, "--into", "tower", "--json"])
+        #expect(pulled.status == 0, "\(pulled.output)\(pulled.error)")
+        #expect(try set.text("tower/sheets/b.txt") == "two")
+        #expect(try pulled.objects().last?["requests"] as? Int == 2, "the manifest, and a pack")
+        let again = try set.tool.run(["pull", url, "--into", "tower"])
+        #expect(again.status == 0 && again.error.contains("2 unchanged"), "\(again.error)")
+        let routes = try set.tool.run(["plan", url, "--into", "elsewhere", "--explain"])
+        #expect(routes.output.contains("a transport plugin asks"), "\(routes.output)\(routes.error)")
+        #expect(try set.tool.run(["verify", url, "--into", "tower"]).status == 0)
     }
 
     @Test(

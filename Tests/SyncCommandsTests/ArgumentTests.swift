@@ -19,7 +19,7 @@ struct ArgumentTests {
             ["pull", "m", "--deadline", "soon"], ["pull", "m", "--force"],
             ["pull", "m", "--max-delete", "5"], ["pull", "m", "--prune", "--max-delete=-1"],
             ["pull", "m", "--prune", "--max-delete", "x"], ["pull", "m", "--backup-dir", ""],
-            ["pull", "ftp://example.net/m.json"], ["pull", "file:///m.json"], ["pull", "http://"],
+            ["pull", "http://"],
             ["pull", "https:///m.json"], ["pull", "m", "--into", ""], ["pull", "m", "--group", ""],
             ["pull", "m", "--session", ""], ["pull", "m", "--session", "../x"],
             ["pull", "m", "--session", "a/b"], ["pull", "m", "--session", "-x"],

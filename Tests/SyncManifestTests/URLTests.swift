@@ -8,6 +8,14 @@ struct URLTests {
         .file("\"urls\":[\"ok\",\(ManifestFixture.quoted(url))]", ".urls[1]", reason)
     }
 
+    /// A manifest with one file that has one URL.
+    private static func document(_ url: String) -> String {
+        ManifestFixture.document(
+            files:
+                "{\"path\":\"a\",\"size\":1,\"sha256\":\"\(ManifestFixture.digest)\",\"urls\":[\"\(url)\"]}"
+        )
+    }
+
     @Test(
         "Only http, https and relative URLs that every parser reads alike [S80, V24, V27, V30]",
         arguments: [
@@ -60,6 +68,20 @@ struct URLTests {
         Self.url(scheme + "://host/path", "has the scheme “\(scheme.lowercased())”").check()
     }
 
+    @Test("A scheme that this machine has a transport for is let through, without a host too [S80]")
+    func served() throws {
+        var limits = ManifestLimits.standard
+        limits.schemes.insert("store")
+        for (url, isTaken) in [
+            ("store:///a/b", true), ("STORE://bucket/b", true), ("store:a", false),
+            ("store://me@bucket/b", false),
+            ("file:///etc/passwd", false),
+        ] {
+            let refusal = ManifestFixture.refusal(Self.document(url), limits: limits)
+            #expect((refusal == nil) == isTaken, "\(url)")
+        }
+    }
+
     @Test("No secret of a URL reaches the message [V64]")
     func secrets() throws {
         for url in [
@@ -80,10 +102,6 @@ struct URLTests {
         ]
     )
     func accepted(_ url: String) throws {
-        let text = ManifestFixture.document(
-            files:
-                "{\"path\":\"a\",\"size\":1,\"sha256\":\"\(ManifestFixture.digest)\",\"urls\":[\"\(url)\"]}"
-        )
-        #expect(try ManifestFixture.load(text).files.urls(0) == [url])
+        #expect(try ManifestFixture.load(Self.document(url)).files.urls(0) == [url])
     }
 }

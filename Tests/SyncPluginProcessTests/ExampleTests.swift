@@ -5,6 +5,10 @@ import SyncPlugins
 import SyncTestKit
 import Testing
 
+private let rclone = ["/usr/bin/rclone", "/usr/local/bin/rclone"].first {
+    FileManager.default.isExecutableFile(atPath: $0)
+}
+
 @Suite(.timeLimit(.minutes(3)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
 struct ExampleTests {
     private func client(
@@ -35,7 +39,8 @@ struct ExampleTests {
         let points: [String: PluginPoint] = [
             "chat": .observer, "file-structure": .verifier, "http-python": .transport,
             "interface-up": .condition,
-            "lan-mirror": .resolver, "sqlite-index": .hook, "token": .credential, "template-sh": .condition,
+            "lan-mirror": .resolver, "rclone": .transport, "sqlite-index": .hook, "token": .credential,
+            "template-sh": .condition,
             "template-python": .observer,
         ]
         let names = PluginProgram.all(in: PluginFixture.examples).map(\.name)
@@ -219,6 +224,36 @@ struct ExampleTests {
         }
         #expect(results.failures == [])
         #expect(results.count == 9)
+    }
+
+    @Test(
+        "rclone brings what any of its remotes has, as a transport should [S80]",
+        .enabled(if: rclone != nil, "SKIPPED: rclone is not installed")
+    )
+    func rcloneTransport() async throws {
+        let fixture = try PluginFixture()
+        let object = ServedObject.patterned(size: 400_000)
+        try fixture.root.write(object.bytes, to: "remote/a b.bin")
+        let remote = "[store]\ntype = alias\nremote = \(fixture.root.path)/remote\n"
+        try fixture.root.write(Array(remote.utf8), to: "rclone.conf")
+        let subject = TransportSubject(
+            url: "rclone://store/a%20b.bin",
+            bytes: object.bytes,
+            missing: "rclone://store/none"
+        )
+        let settings = #"{"program":"\#(rclone ?? "")","config":"\#(fixture.root.path)/rclone.conf"}"#
+        let program = try fixture.example("rclone")
+        let results = await blocking {
+            check(transport: subject, patience: .seconds(30)) {
+                PluginTransport(
+                    fixture.client(
+                        fixture.configuration(program, point: .transport) { $0.settings = settings }
+                    )
+                )
+            }
+        }
+        #expect(results.failures == [])
+        #expect(results.count >= 7)
     }
 
     @Test("Settings that are missing are refused with words that say what is missing")

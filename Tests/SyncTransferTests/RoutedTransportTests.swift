@@ -75,6 +75,58 @@ struct RoutedTransportTests {
         #expect(try await end(server.url("/"), []).get().sourceIndex == 1)
     }
 
+    @Test(
+        "A manifest names another scheme only where it came by that scheme, or where the configuration names the place [V29 S80]",
+        arguments: [
+            ("store:", "https://files.example/m.json", false), ("store:", "store://b/m.json", true),
+            ("store://a/", "https://files.example/m.json", true), ("store:", nil, true),
+        ]
+    )
+    func schemes(prefix: String, referrer: String?, isAsked: Bool) async throws {
+        let bench = try Bench()
+        let routed = RoutedTransport(
+            [(try URLScope.prefixes([prefix]), bench.transport)],
+            others: bench.transport
+        )
+        let request = TransferRequest(
+            id: TransferID(rawValue: 1),
+            urls: ["store://a/x"],
+            limit: 1,
+            referrer: referrer.map { .init(url: $0, isPublic: nil) }
+        )
+        guard
+            case .failure(let error) = try await TransferRun(request, on: routed, sink: CollectingSink())
+                .end()
+        else {
+            Issue.record("libcurl does not speak store:")
+            return
+        }
+        // Who is asked is libcurl here, which says that it does not speak this.
+        #expect(error.code == (isAsked ? .misuse : .refusedByPolicy))
+    }
+
+    @Test("What a plugin has brought opens no private place [V29]")
+    func privateFromPlugin() async throws {
+        let bench = try Bench()
+        let request = TransferRequest(
+            id: TransferID(rawValue: 1),
+            urls: [bench.server.url("/a")],
+            limit: 1,
+            referrer: .init(url: "store://a/manifest.json", isPublic: nil)
+        )
+        guard
+            case .failure(let error) = try await TransferRun(
+                request,
+                on: bench.transport,
+                sink: CollectingSink()
+            ).end()
+        else {
+            Issue.record("it was asked")
+            return
+        }
+        #expect(error.code == .refusedByPolicy && bench.server.log.requestCount == 0)
+    }
+
     @Test("A cancel reaches whoever has it, and nobody else is asked then")
     func cancels() async throws {
         let (near, far) = (try Bench(), try Bench())

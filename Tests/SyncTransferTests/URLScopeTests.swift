@@ -41,6 +41,11 @@ struct URLScopeTests {
             ("http:", "http://a.example/", true), ("HTTP://", "http://a.example/", true),
             ("http:", "https://a.example/", false), ("sftp:", "SFTP://a.example/x", true),
             ("sftp:", "sftps://a.example/x", false), ("sftp:", "sftp", false),
+            ("STORE://a/", "store://a/x", true), ("store://a", "Store://a/x?y", true),
+            ("store://a", "store://a", true),
+            ("store://a", "store://ab/x", false), ("store://a/b/", "store://a/b", false),
+            ("store://a/b/", "store://a/b/../c", false), ("store:///b/", "store:///b/c", true),
+            ("store://a/", "https://a/x", false),
         ]
     )
     func prefixes(text: String, url: String, isCovered: Bool) throws {
@@ -51,7 +56,7 @@ struct URLScopeTests {
         "What is neither is refused",
         arguments: [
             "", "a.example", "//a.example/", "https://", "https://a.example/?x", "https://a.example/#x",
-            "https://u:p@a.example/", "https://a b/", "ftp://a.example/", ":", "1a:", "https:/", "*",
+            "https://u:p@a.example/", "https://a b/", "ftp://a.example/?x", ":", "1a:", "https:/", "*",
         ]
     )
     func refused(text: String) {

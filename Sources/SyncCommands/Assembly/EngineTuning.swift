@@ -24,16 +24,27 @@ struct EngineTuning: Sendable {
     init() {}
 
     /// What a command of a person asks, whichever it is: settings and plugins from everywhere they are said.
-    init(_ settings: LoadedSettings, home: Origin?) {
+    ///
+    /// - Throws: ``CommandFailure`` with status 64 for a manifest that no transport is for.
+    init(_ settings: LoadedSettings, for target: TargetOptions) throws(CommandFailure) {
+        if let scheme = urlScheme(of: target.manifest), !settings.plugins.schemes.contains(scheme) {
+            throw CommandFailure(
+                .usage,
+                "MANIFEST is a path or an http(s) URL; no transport plugin of this machine is for \(escaped(scheme)): "
+                    + "(plugins.use in the configuration)"
+            )
+        }
         transfer = settings.effective
         plugins = settings.plugins
         metricsFile = settings.metricsFile
-        self.home = home
+        home = target.home
     }
 
     /// The most a manifest may hold.
     var manifestLimits: ManifestLimits {
-        transfer.manifestLimit.map { ManifestLimits(ownText: Int(clamping: $0)) } ?? .standard
+        var limits = transfer.manifestLimit.map { ManifestLimits(ownText: Int(clamping: $0)) } ?? .standard
+        limits.schemes = plugins.schemes
+        return limits
     }
 
     /// - Throws: ``CommandFailure`` with status 78 when a file the settings name cannot be used.

@@ -65,15 +65,7 @@ struct TargetOptions: ParsableArguments {
 
     private func validateManifest() throws {
         if manifest.isEmpty { throw ValidationError("MANIFEST wants a path or a URL, not an empty string.") }
-        guard let colon = manifest.range(of: "://") else { return }
-        let scheme = manifest[..<colon.lowerBound].lowercased()
-        // A colon can stand in a path; a scheme cannot hold a slash. RFC 3986 §3.1.
-        guard !scheme.contains("/"), !scheme.isEmpty else { return }
-        guard scheme == "http" || scheme == "https" else {
-            throw ValidationError(
-                "MANIFEST is a path or an http(s) URL; '\(escaped(scheme))' is not supported."
-            )
-        }
+        guard isWebURL(manifest), let colon = manifest.range(of: "://") else { return }
         guard manifest[colon.upperBound...].first.map({ $0 != "/" && $0 != "?" && $0 != "#" }) == true else {
             throw ValidationError("MANIFEST is a URL without a host: \(redacted(url: manifest))")
         }

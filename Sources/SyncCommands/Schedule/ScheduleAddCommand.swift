@@ -124,7 +124,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         let pull = try pull()
         let settings = try pull.settings(environment: environment)
         let options = try pull.pullOptions(environment: environment, settings)
-        let tuning = EngineTuning(settings, home: target.home)
+        let tuning = try EngineTuning(settings, for: target)
         var request = try await BackgroundPull(
             options: options,
             background: pull.later,

@@ -79,14 +79,14 @@ struct ManifestSource: Sendable {
     let ahead = DictionaryAhead()
 
     func find(_ location: String) throws(EngineError) -> FoundManifest {
-        if isWebURL(location) { return try fetch(location) }
-        if let scheme = location.firstIndex(of: ":"), location[scheme...].hasPrefix("://") {
+        guard let scheme = urlScheme(of: location) else { return try read(location) }
+        guard limits.schemes.contains(scheme) else {
             throw EngineError(
                 .usage,
-                "\(redacted(url: location)): a manifest is a path or an http(s) URL"
+                "\(redacted(url: location)): a manifest is a path or an http(s) URL; no transport plugin is for \(scheme):"
             )
         }
-        return try read(location)
+        return try fetch(location)
     }
 
     /// The manifest of a run that was recorded earlier: from the cache, else from where it came from.
@@ -101,7 +101,7 @@ struct ManifestSource: Sendable {
     ) throws(EngineError) -> FoundManifest {
         let baseURL = manifestURL(location)
         let referrer =
-            isWebURL(location) ? TransferRequest.Referrer(url: baseURL, isPublic: isPublic) : nil
+            urlScheme(of: location) != nil ? TransferRequest.Referrer(url: baseURL, isPublic: isPublic) : nil
         if let cache, let (body, isCompressed) = cache.body(digest),
             let manifest = try? decode(
                 body,
@@ -134,7 +134,7 @@ struct ManifestSource: Sendable {
     /// Keeps a manifest that came from a file, so that a run of it does not depend on the file (S13).
     func keep(_ path: String, _ digest: SHA256Digest) {
         // It was there a moment ago.
-        guard let cache, !isWebURL(path),
+        guard let cache, urlScheme(of: path) == nil,
             let body = try? readFile(path, trust: .input, limit: limits.ownTextBytes)
         else { return }
         cache.keep(body, digest, isCompressed: path.hasSuffix(".zst"))

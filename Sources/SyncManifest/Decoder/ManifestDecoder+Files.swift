@@ -190,7 +190,7 @@ extension ManifestDecoder {
             place.element += 1
             try check(place.element, below: limits.urlsPerFile, "URLs")
             let url = try reader.string()
-            try URLRules.check(url, limit: limits.urlBytes)
+            try URLRules.check(url, limit: limits.urlBytes, schemes: limits.schemes)
             files.texts.append(try store(url))
         }
     }

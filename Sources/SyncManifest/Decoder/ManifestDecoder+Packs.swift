@@ -63,7 +63,7 @@ extension ManifestDecoder {
 
     private mutating func readURL() throws(ManifestFault) -> String {
         let url = try reader.string()
-        try URLRules.check(url, limit: limits.urlBytes)
+        try URLRules.check(url, limit: limits.urlBytes, schemes: limits.schemes)
         return String(decoding: url, as: UTF8.self)
     }
 

@@ -1,3 +1,5 @@
+import SyncModel
+
 /// The most a manifest may hold. Each has a default that no honest set should meet; past it the manifest is
 /// refused and the message names the limit.
 package struct ManifestLimits: Sendable {
@@ -31,6 +33,8 @@ package struct ManifestLimits: Sendable {
     package var urlBytes = 8_192
     /// Paths, link targets and URLs together, in **bytes**.
     package var textBytes = 1 << 30
+    /// What URLs may begin with, in lower case: http and https, and what a transport plugin of this machine is for (S80).
+    package var schemes = webSchemes
     /// Nested arrays and objects (V48).
     package var depth = 64
     /// Members of one object under an `x-` key.

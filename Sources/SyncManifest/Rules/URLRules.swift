@@ -1,18 +1,28 @@
-/// What a URL in a manifest may look like: http, https, or relative to the manifest. RFC 3986.
+import SyncModel
+
+/// What a URL in a manifest may look like: http, https, a scheme that a plugin of this machine serves, or relative to the
+/// manifest. RFC 3986.
 ///
 /// Only what every URL parser reads alike is let through (V30); resolving and fetching are libcurl's work.
 enum URLRules {
-    static func check(_ url: UnsafeBufferPointer<UInt8>, limit: Int) throws(ManifestFault) {
+    static func check(
+        _ url: UnsafeBufferPointer<UInt8>,
+        limit: Int,
+        schemes: Set<String> = webSchemes
+    ) throws(ManifestFault) {
         guard !url.isEmpty else { throw ManifestFault("the URL is empty", "leave it out") }
         guard url.count <= limit else {
             throw ManifestFault("the URL has \(url.count) bytes, above \(limit)", "shorten it")
         }
         try checkCharacters(url)
         let colon = url.prefix { $0 != 0x2F && $0 != 0x3F }.firstIndex(of: 0x3A)
-        if let colon { try checkScheme(url, colon) }
+        let scheme = try colon.map { colon throws(ManifestFault) in try checkScheme(url, colon, schemes) }
         let rest = colon.map { url[($0 + 1)...] } ?? url[...]
         if rest.starts(with: [0x2F, 0x2F]) {
-            try checkAuthority(rest.dropFirst(2).prefix { $0 != 0x2F && $0 != 0x3F })
+            try checkAuthority(
+                rest.dropFirst(2).prefix { $0 != 0x2F && $0 != 0x3F },
+                isHostWanted: scheme.map(webSchemes.contains) ?? true
+            )
         } else if colon != nil {
             throw ManifestFault(
                 "the URL \(shown(url)) has no host",
@@ -56,17 +66,25 @@ enum URLRules {
         }
     }
 
-    private static func checkScheme(_ url: UnsafeBufferPointer<UInt8>, _ colon: Int) throws(ManifestFault) {
+    private static func checkScheme(
+        _ url: UnsafeBufferPointer<UInt8>,
+        _ colon: Int,
+        _ schemes: Set<String>
+    ) throws(ManifestFault) -> String {
         let scheme = String(decoding: url[..<colon], as: UTF8.self).lowercased()
-        guard scheme == "http" || scheme == "https" else {
+        guard schemes.contains(scheme) else {
             throw ManifestFault(
                 "the URL \(shown(url)) has the scheme \(quoted(scheme))",
-                "use http or https; write “./” before a relative name that has “:” in it"
+                "use http or https, or a transport plugin that is for it; write “./” before a relative name that has “:” in it"
             )
         }
+        return scheme
     }
 
-    private static func checkAuthority(_ authority: Slice<UnsafeBufferPointer<UInt8>>) throws(ManifestFault) {
+    private static func checkAuthority(
+        _ authority: Slice<UnsafeBufferPointer<UInt8>>,
+        isHostWanted: Bool
+    ) throws(ManifestFault) {
         if authority.contains(0x40) {
             throw ManifestFault(
                 "the URL carries a user name or password",
@@ -74,7 +92,9 @@ enum URLRules {
             )
         }
         let host = authority.first == 0x5B ? authority : authority.prefix { $0 != 0x3A }
-        guard !host.isEmpty else { throw ManifestFault("the URL has no host", "write https://host/path") }
+        guard !host.isEmpty || !isHostWanted else {
+            throw ManifestFault("the URL has no host", "write https://host/path")
+        }
         if authority.contains(0x25) {
             throw ManifestFault("the URL's host \(quoted(authority)) is percent-encoded", "write it plainly")
         }

@@ -1,3 +1,5 @@
+import SyncModel
+
 /// Which URLs a plugin is asked about: all, whole schemes, origins, or what lies below a path of an origin.
 ///
 /// Origins are compared as origins (RFC 6454) and never as text: `https://a.example` is not the beginning of
@@ -7,6 +9,9 @@ package struct URLScope: Sendable, Equatable {
     private enum Part: Sendable, Equatable {
         /// In lower case, without `:`.
         case scheme(String)
+        /// What begins so, in a scheme that libcurl is not asked for; the scheme in lower case, with a `/` at the end where
+        /// one was written.
+        case prefix(String)
         /// A path without its last `/`; empty for the whole origin.
         case below(Origin, path: String, isDirectory: Bool)
     }
@@ -34,8 +39,8 @@ package struct URLScope: Sendable, Equatable {
         return URLScope(parts: parts)
     }
 
-    /// URLs that lie below these: `https://assets.example.com/`, `https://assets.example.com/tower/`, or a scheme such
-    /// as `http:`, with `//` behind it or without. `https://host/tower` is that URL, and what lies below it. All for an
+    /// URLs that lie below these: `https://assets.example.com/`, `https://assets.example.com/tower/`, `store://tower/` in
+    /// a scheme of a plugin's own, or a scheme such as `http:`, with `//` behind it or without. `https://host/tower` is that URL, and what lies below it. All for an
     /// empty list.
     ///
     /// - Throws: ``URLError`` for text that is neither.
@@ -44,6 +49,12 @@ package struct URLScope: Sendable, Equatable {
         for text in texts {
             if let scheme = Self.scheme(text) {
                 parts.append(.scheme(scheme))
+                continue
+            }
+            if let scheme = urlScheme(of: text), !webSchemes.contains(scheme),
+                !text.contains(where: \.endsPath)
+            {
+                parts.append(.prefix(scheme + text.dropFirst(scheme.utf8.count)))
                 continue
             }
             guard let url = try? CurlURL(text), url.isBare(in: text) else {
@@ -64,10 +75,7 @@ package struct URLScope: Sendable, Equatable {
         guard let colon = text.firstIndex(of: ":"), ["", "//"].contains(text[text.index(after: colon)...])
         else { return nil }
         let scheme = text[..<colon].lowercased()
-        let isWhole = scheme.utf8.allSatisfy {
-            (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || [0x2B, 0x2D, 0x2E].contains($0)
-        }
-        return isWhole && scheme.utf8.first.map { (0x61...0x7A).contains($0) } == true ? scheme : nil
+        return isURLScheme(scheme) ? scheme : nil
     }
 
     /// Whether an absolute URL is among them. What is no http or https URL is in its scheme only.
@@ -75,7 +83,33 @@ package struct URLScope: Sendable, Equatable {
         guard !parts.isEmpty else { return true }
         if let url = try? CurlURL(text) { return covers(url) }
         let scheme = text.prefix { $0 != ":" }.lowercased()
-        return scheme.utf8.count < text.utf8.count && parts.contains(.scheme(scheme))
+        return scheme.utf8.count < text.utf8.count && (parts.contains(.scheme(scheme)) || names(text))
+    }
+
+    /// Whether a URL of a scheme that libcurl is not asked for lies below one that is named, not only in its scheme.
+    func names(_ text: String) -> Bool {
+        guard let scheme = urlScheme(of: text) else { return false }
+        let plain = scheme + text.dropFirst(scheme.utf8.count).prefix { !$0.endsPath }
+        // Where `..` leads is the plugin's to say.
+        guard !plain.split(separator: "/").contains(where: { $0 == ".." }) else { return false }
+        return parts.contains { part in
+            guard case .prefix(let prefix) = part, plain.hasPrefix(prefix) else { return false }
+            return prefix.hasSuffix("/") || plain.count == prefix.count
+                || plain.dropFirst(prefix.count).hasPrefix("/")
+        }
+    }
+
+    /// The schemes of what is among them, in lower case; empty for all URLs.
+    package var schemes: Set<String> {
+        Set(
+            parts.compactMap { part in
+                switch part {
+                case .scheme(let scheme): scheme
+                case .prefix(let prefix): urlScheme(of: prefix)
+                case .below(let origin, _, _): origin.scheme
+                }
+            }
+        )
     }
 
     /// Whether a URL is among them.
@@ -84,6 +118,7 @@ package struct URLScope: Sendable, Equatable {
             || parts.contains { part in
                 switch part {
                 case .scheme(let scheme): return scheme == url.origin.scheme
+                case .prefix: return false
                 case .below(let origin, let path, let isDirectory):
                     guard origin == url.origin, url.path.hasPrefix(path) else { return false }
                     let rest = url.path.dropFirst(path.count)
@@ -103,13 +138,19 @@ package struct URLScope: Sendable, Equatable {
             || parts.contains { part in
                 switch part {
                 case .scheme(let scheme): scheme == origin.scheme
+                case .prefix: false
                 case .below(let own, let path, _): own == origin && path.isEmpty
                 }
             }
     }
 }
 
+extension Character {
+    /// Whether a URL's path ends here.
+    fileprivate var endsPath: Bool { self == "?" || self == "#" }
+}
+
 extension CurlURL {
     /// Whether neither a query nor a fragment was written.
-    fileprivate func isBare(in text: String) -> Bool { !text.contains { $0 == "?" || $0 == "#" } }
+    fileprivate func isBare(in text: String) -> Bool { !text.contains(where: \.endsPath) }
 }

@@ -1,3 +1,6 @@
+import SyncModel
+import SyncPlugins
+
 /// What a redirect may do, and for which hosts more is allowed (S79).
 package struct RedirectPolicy: Sendable, Equatable {
     /// Hosts for which one rule is relaxed.
@@ -58,6 +61,14 @@ extension RedirectPolicy {
 }
 
 extension Origin {
+    /// Where a document came from that names URLs. What a plugin has brought is of no host: whatever is private is not its
+    /// own.
+    init(naming referrer: TransferRequest.Referrer) {
+        self =
+            (try? CurlURL(referrer.url))?.origin
+            ?? Origin(scheme: urlScheme(of: referrer.url) ?? "", host: "", port: 0)
+    }
+
     /// Whether the name says that it is this machine or a private address. RFC 6761 §6.3.
     var isLocalByName: Bool {
         let name = host.hasSuffix(".") ? String(host.dropLast()) : host

@@ -1,3 +1,4 @@
+import SyncModel
 package import SyncPlugins
 import Synchronization
 
@@ -35,11 +36,14 @@ package final class RoutedTransport: Transport {
 
     /// Why a route may not ask for a URL.
     private func refusal(of url: String, on route: Int, _ request: TransferRequest) -> Fault? {
-        guard route < routes.count, let referrer = request.referrer,
-            let (target, source) = (try? (CurlURL(url), CurlURL(referrer.url))).map({ ($0.origin, $1.origin) }
-            ),
-            !routes[route].scope.names(target)
-        else { return nil }
+        guard route < routes.count, let referrer = request.referrer else { return nil }
+        guard let target = (try? CurlURL(url))?.origin else {
+            let scheme = urlScheme(of: url) ?? ""
+            guard urlScheme(of: referrer.url) != scheme, !routes[route].scope.names(url) else { return nil }
+            return Fault(.policy, "the manifest did not come by \(scheme): and names \(redacted(url: url))")
+        }
+        guard !routes[route].scope.names(target) else { return nil }
+        let source = Origin(naming: referrer)
         let isFromPublic = target.host != source.host && referrer.isPublic ?? !source.isLocalByName
         return policy.refusal(of: target, namedBy: source, isFromPublic: isFromPublic)
     }

@@ -30,9 +30,7 @@ final class Transfer {
     ) {
         self.request = request
         self.deadline = deadline
-        referrer = request.referrer.flatMap { referrer in
-            (try? CurlURL(referrer.url)).map { ($0.origin, referrer.isPublic) }
-        }
+        referrer = request.referrer.map { (Origin(naming: $0), $0.isPublic) }
         self.completion = completion
     }
 
