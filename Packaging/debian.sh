@@ -1,0 +1,115 @@
+#!/bin/sh
+# Builds a Debian package, and a relocatable archive, from a built program.
+#
+# usage: Packaging/debian.sh PROGRAM OUT       writes OUT/syncagent_VERSION_ARCH.deb and OUT/syncagent-VERSION-ARCH.tar.gz
+#
+# Needs dpkg-dev, python3 and binutils. Nothing in the files depends on when or where they are made: SOURCE_DATE_EPOCH is
+# taken from the last commit where it is not set, and two builds of one program are the same byte by byte.
+# Environment: MAINTAINER, "Name <address>", who answers for the package; lintian wants one that is real.
+set -eu
+
+[ $# -eq 2 ] && [ -x "$1" ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 64; }
+root=$(cd "$(dirname "$0")/.." && pwd)
+program=$1 out=$2
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+: "${SOURCE_DATE_EPOCH:=$(git -C "$root" log -1 --format=%ct 2>/dev/null || date +%s)}"
+: "${MAINTAINER:=syncagent <root@localhost>}"
+export SOURCE_DATE_EPOCH
+version=$("$program" --version)
+architecture=$(dpkg --print-architecture)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+umask 022
+tree=$work/tree
+
+strip -o "$work/syncagent" "$program"
+DESTDIR=$tree "$root/Packaging/install.sh" "$work/syncagent" /usr >/dev/null
+
+# The archive: everything below one directory, to be unpacked anywhere.
+cp -R "$tree/usr" "$work/syncagent-$version"
+for file in README.md LICENSE CHANGELOG.md Documentation Examples; do cp -R "$root/$file" "$work/syncagent-$version/"; done
+tar --directory "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
+    --mode=go=rX,u+rw -cf - "syncagent-$version" | gzip -9n >"$out/syncagent-$version-$architecture.tar.gz"
+
+# zsh and the completions of others look elsewhere for what comes with the system.
+mkdir -p "$tree/usr/share/zsh/vendor-completions"
+mv "$tree/usr/share/zsh/site-functions/_syncagent" "$tree/usr/share/zsh/vendor-completions/"
+rmdir "$tree/usr/share/zsh/site-functions"
+gzip -9n "$tree/usr/share/man/man1/syncagent.1"
+
+# Units: the agent of a user, and pulls by name of the user syncagent. Neither is enabled: whoever wants them enables them.
+systemd=$root/Examples/systemd
+mkdir -p "$tree/usr/lib/systemd/user" "$tree/usr/lib/systemd/system" "$tree/usr/lib/sysusers.d" "$tree/usr/lib/tmpfiles.d"
+sed 's|/usr/local/bin/|/usr/bin/|' "$systemd/syncagent.service" | sed '2,/^\[Unit\]/{/^#     /d}' \
+    >"$tree/usr/lib/systemd/user/syncagent.service"
+for unit in syncagent-pull@.service syncagent-pull@.timer; do
+    sed 's|/usr/local/bin/|/usr/bin/|' "$systemd/$unit" | sed '/^# The files go to/,/^#     install/d' \
+        >"$tree/usr/lib/systemd/system/$unit"
+done
+echo 'u syncagent - "Pulls of asset sets" /var/lib/syncagent' >"$tree/usr/lib/sysusers.d/syncagent.conf"
+echo 'd /srv/syncagent 0755 syncagent syncagent' >"$tree/usr/lib/tmpfiles.d/syncagent.conf"
+
+documents=$tree/usr/share/doc/syncagent
+mkdir -p "$documents" "$tree/DEBIAN"
+cp "$root/README.md" "$documents/"
+cp -R "$root/Documentation" "$root/Examples" "$documents/"
+rm -rf "$documents/Examples/quickstart.sh" "$documents/Examples/systemd" "$documents/Examples/watch-session"
+gzip -9nc "$root/CHANGELOG.md" >"$documents/CHANGELOG.md.gz"
+printf 'syncagent (%s) stable; urgency=medium\n\n  * CHANGELOG.md.gz says what is new.\n\n -- %s  %s\n' "$version" "$MAINTAINER" \
+    "$(LC_ALL=C date --utc --date="@$SOURCE_DATE_EPOCH" '+%a, %d %b %Y %H:%M:%S +0000')" | gzip -9n >"$documents/changelog.gz"
+cat >"$documents/copyright" <<END
+Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: syncagent
+
+Files: *
+Copyright: 2026 the authors of syncagent
+License: Apache-2.0
+ Licensed under the Apache License, Version 2.0. On Debian systems its full text is in
+ /usr/share/common-licenses/Apache-2.0.
+END
+
+# Libraries by what the program is linked with, as dpkg-shlibdeps(1) knows them.
+mkdir -p "$work/debian"
+printf 'Source: syncagent\n\nPackage: syncagent\nArchitecture: any\n' >"$work/debian/control"
+libraries=$(cd "$work" && dpkg-shlibdeps -O "tree/usr/bin/syncagent" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
+[ -n "$libraries" ] || { echo "debian.sh: dpkg-shlibdeps found no libraries" >&2; exit 1; }
+cat >"$tree/DEBIAN/control" <<END
+Package: syncagent
+Version: $version
+Architecture: $architecture
+Maintainer: $MAINTAINER
+Installed-Size: $(du -k -s --apparent-size "$tree/usr" | cut -f1)
+Depends: $libraries, systemd | systemd-standalone-sysusers | systemd-sysusers
+Recommends: ca-certificates
+Suggests: rclone
+Section: net
+Priority: optional
+Description: verified copies of large sets of files, every night
+ A project has thousands of files: drawings, textures, models, map tiles,
+ weights. syncagent brings a machine to exactly the set that a manifest names,
+ in a handful of requests to any static web server, checks the SHA-256 of every
+ byte before it becomes visible, goes on where it was killed, and calls a hook
+ once everything is in place.
+END
+cat >"$tree/DEBIAN/postinst" <<'END'
+#!/bin/sh
+set -e
+if [ "$1" = configure ]; then
+    systemd-sysusers syncagent.conf
+    if command -v systemd-tmpfiles >/dev/null; then systemd-tmpfiles --create syncagent.conf || true; fi
+    if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
+fi
+END
+cat >"$tree/DEBIAN/postrm" <<'END'
+#!/bin/sh
+set -e
+# What was pulled stays, in /srv/syncagent: it is not this package's. State goes.
+if [ "$1" = purge ]; then rm -rf /var/lib/syncagent; fi
+if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
+END
+chmod 755 "$tree/DEBIAN/postinst" "$tree/DEBIAN/postrm"
+(cd "$tree" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$tree/DEBIAN/md5sums"
+find "$tree" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+dpkg-deb --root-owner-group -Zxz --build "$tree" "$out/syncagent_${version}_$architecture.deb" >/dev/null
+sha256sum "$out/syncagent_${version}_$architecture.deb" "$out/syncagent-$version-$architecture.tar.gz"
