@@ -31,6 +31,7 @@ struct RouteProbe: Sendable {
         }
         // One look each: what fails now is told, not waited for.
         configuration.retry.attempts = 1
+        configuration.patience = Patience(.zero)
         let transport = try EngineAssembly.transport(configuration)
         defer { transport.shutdown() }
 
@@ -50,7 +51,6 @@ struct RouteProbe: Sendable {
                 range: source.example.size > 0 ? 0..<1 : nil,
                 objectSize: source.example.size,
                 limit: 1,
-                patience: .zero,
                 referrer: referrer
             )
             transport.start(request, sink: FirstByte()) { result in

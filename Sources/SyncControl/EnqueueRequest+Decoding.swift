@@ -4,13 +4,14 @@ extension EnqueueRequest: ControlRequest {
     enum CodingKeys: String, CodingKey {
         case manifest, destination, session, groups, hooks, connections, limitRate, prune, force, allowOlder
         case maxDelete, backupDir, notBefore
-        case deadlineSeconds, paused, origin, settings, label, conditions
+        case deadlineSeconds, paused, origin, originRun, settings, label, conditions
     }
 
     package static let keys = ControlKeys(
         [
             "manifest", "destination", "session", "groups", "connections", "limit_rate", "prune", "force",
             "allow_older", "max_delete", "backup_dir", "not_before", "deadline_seconds", "paused", "origin",
+            "origin_run",
             "settings", "label",
         ],
         nested: [
@@ -46,6 +47,7 @@ extension EnqueueRequest: ControlRequest {
         deadlineSeconds = try values.decodeIfPresent(Int64.self, forKey: .deadlineSeconds)
         paused = try values.decodeIfPresent(Bool.self, forKey: .paused) ?? paused
         origin = try values.decodeIfPresent(Origin.self, forKey: .origin) ?? origin
+        originRun = try values.decodeIfPresent(String.self, forKey: .originRun)
         settings = try values.decodeIfPresent(String.self, forKey: .settings)
         label = try values.decodeIfPresent(String.self, forKey: .label)
         conditions = try values.decodeIfPresent(RunConditions.self, forKey: .conditions) ?? conditions

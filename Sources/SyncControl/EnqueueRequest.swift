@@ -71,6 +71,8 @@ public struct EnqueueRequest: Sendable, Equatable, Codable {
     public var paused: Bool = false
     /// Who asks.
     public var origin: Origin = .interactive
+    /// The run whose hook asks, where one does: its session's hooks are held back, too (S59).
+    public var originRun: String?
     /// How transfers are made: the client's transfer settings as JSON text. Paths of files with secrets, never secrets.
     public var settings: String?
     /// Free text for people, at most 4 KiB (S67).

@@ -84,8 +84,13 @@ extension Agent {
                 await job.untilEnd()
             }
             var limited = prepared
-            if request.origin == .hook, let start = limiterStart(prepared.session) {
-                limited.options.terms.notBefore = max(start, prepared.options.terms.notBefore ?? 0)
+            if request.origin == .hook {
+                // A hook may ask for another session, whose hook asks for this one again: both are held back.
+                let asking = request.originRun.flatMap { try? store.run($0).session }
+                let starts = Set([prepared.session] + [asking].compactMap(\.self)).compactMap(limiterStart)
+                if let start = starts.max() {
+                    limited.options.terms.notBefore = max(start, prepared.options.terms.notBefore ?? 0)
+                }
             }
             let begun = try handle.engine.enqueue(limited)
             return .success(reply(begun.run, isNew: !begun.isContinued, superseded: begun.superseded))

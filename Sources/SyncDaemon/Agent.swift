@@ -19,6 +19,8 @@ package actor Agent {
     var wishes: [String: [Wish]] = [:]
     /// When a command changed a session's run last, **milliseconds** since 1970.
     var changes: [String: Int64] = [:]
+    /// Of the runs under way, by session: what a person asked for weighs four times what a hook or a schedule did.
+    private var weights: [String: Double] = [:]
     /// Work under way, by session.
     var jobs: [String: Job] = [:]
     /// What ends the work that commands wait for, such as reading a manifest.
@@ -62,6 +64,7 @@ package actor Agent {
     package func run() async {
         countSchedules()
         let schedules = Task { await self.followSchedules() }
+        let bandwidth = Task { await self.shareBandwidth() }
         while stopMode == nil {
             pruneHistory()
             let due = startWhatMay()
@@ -70,6 +73,7 @@ package actor Agent {
         }
         // A night that is being asked for at this moment is not waited for: the next agent asks again.
         schedules.cancel()
+        bandwidth.cancel()
         board.close()
         for job in jobs.values { await job.untilEnd() }
     }
@@ -191,13 +195,23 @@ extension Agent {
     }
 
     private func begin(_ session: String, _ run: StoredRun?) {
-        guard jobs.count < environment.maximumRuns, stopMode == nil else { return }
+        // Hooks take no turn: two that run for an hour delay nobody.
+        let transferring = jobs.values.count { !$0.isCallingHooks }
+        guard stopMode == nil, run == nil || transferring < environment.maximumRuns,
+            jobs.count < environment.maximumRuns + AgentEnvironment.hookCap
+        else { return }
         let job = Job(session: session, run: run?.identifier)
         jobs[session] = job
+        weights[session] = run?.origin == EnqueueRequest.Origin.interactive.rawValue ? 4 : 1
+        // Until the next division it has its part of an even one.
+        if let total = environment.rateLimit, run != nil {
+            job.setShare(max(1, total / UInt64(transferring + 1)))
+        }
         board.set(job, for: session)
         let work = JobWork(
             environment: environment,
             job: job,
+            hooksChanged: { Task { await self.wake() } },
             isWatched: { [board] in board.isFollowed(session) }
         )
         Task {
@@ -209,6 +223,21 @@ extension Agent {
         }
         guard run?.conditions != nil else { return }
         Task { await self.watch(job) }
+    }
+
+    /// Divides the limit on the rate of all runs among those that transfer, once a second.
+    private func shareBandwidth() async {
+        guard let total = environment.rateLimit else { return }
+        var last = ContinuousClock.now
+        while (try? await environment.sleep(.seconds(1))) != nil {
+            let now = ContinuousClock.now
+            defer { last = now }
+            let claims = jobs.values.compactMap { job in
+                job.claim(weight: weights[job.session] ?? 1, after: now - last).map { (job, $0) }
+            }
+            let shares = BandwidthShares.divide(total, among: claims.map(\.1))
+            for ((job, _), share) in zip(claims, shares) { job.setShare(share) }
+        }
     }
 
     /// Looks every few seconds whether a run may still go on, and stops it at a checkpoint when it may not (S133).
@@ -224,6 +253,7 @@ extension Agent {
 
     private func ended(_ job: Job, _ end: JobWork.End) {
         jobs[job.session] = nil
+        weights[job.session] = nil
         board.set(nil, for: job.session)
         if let run = job.run {
             switch end {

@@ -17,6 +17,10 @@ package struct AgentEnvironment: Sendable {
     package var maximumRuns = 2
     /// Most connections of all runs together: more sessions get no more (S85).
     package static let connectionCap = 64
+    /// Most body **bytes** a second of all runs together; `nil` for no such limit. Their own limits hold under it.
+    package var rateLimit: UInt64?
+    /// Hooks that run at a time while nothing is transferred for their sessions; they take nobody's turn.
+    package static let hookCap = 64
     /// Whether a client started it: then it ends when there is nothing left to do.
     package var isOnDemand = false
     /// How long an agent that was started on demand waits for more work.

@@ -10,6 +10,13 @@ final class Job: Sendable {
         var waits: [String] = []
         var isOver = false
         var gate: RunGate?
+        var isCallingHooks: Bool
+        var hasCalledHooks = false
+        var handle: EngineHandle?
+        var ownLimit: UInt64?
+        var share: UInt64?
+        /// Body **bytes** received when the share was set last.
+        var received: UInt64 = 0
         var listeners: [CheckedContinuation<Void, Never>] = []
     }
 
@@ -17,7 +24,7 @@ final class Job: Sendable {
     /// `nil` when only owed hooks are to be run.
     let run: String?
     let stop = StopRequest()
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
     /// Lines about what transfers wait for that are kept.
     private static let waitLimit = 10
@@ -25,6 +32,57 @@ final class Job: Sendable {
     init(session: String, run: String?) {
         self.session = session
         self.run = run
+        state = Mutex(State(isCallingHooks: run == nil))
+    }
+
+    /// Whether a hook is being called: then it transfers nothing and takes nobody's turn.
+    var isCallingHooks: Bool { state.withLock(\.isCallingHooks) }
+    /// Whether a hook has been called.
+    var hasCalledHooks: Bool { state.withLock(\.hasCalledHooks) }
+
+    // MARK: Its rate
+
+    /// Work begins with this engine; `limit` is the run's own, in **bytes** a second.
+    func opened(_ handle: EngineHandle, limit: UInt64?) {
+        let isShared = state.withLock { state in
+            (state.handle, state.ownLimit, state.received) = (handle, limit, 0)
+            return state.share != nil
+        }
+        if isShared { applyLimits() }
+    }
+
+    /// The run's own limit is another now.
+    func setOwnLimit(_ limit: UInt64?) {
+        state.withLock { $0.ownLimit = limit }
+        applyLimits()
+    }
+
+    /// What it has a claim to, of a limit for all; `nil` while it transfers nothing.
+    ///
+    /// - Parameter time: Since it was asked last.
+    func claim(weight: Double, after time: Duration) -> BandwidthShares.Claim? {
+        guard let received = state.withLock(\.handle)?.received() else { return nil }
+        return state.withLock { state in
+            guard !state.isCallingHooks else { return nil }
+            var claim = BandwidthShares.Claim(weight: weight, limit: state.ownLimit, share: state.share)
+            let bytes = received - min(state.received, received)
+            claim.used = UInt64(Double(bytes) / max(time / .seconds(1), 0.001))
+            state.received = received
+            return claim
+        }
+    }
+
+    /// It may use so much of the limit for all.
+    func setShare(_ share: UInt64) {
+        state.withLock { $0.share = share }
+        applyLimits()
+    }
+
+    private func applyLimits() {
+        let (handle, limit) = state.withLock { state in
+            (state.handle, [state.ownLimit, state.share].compactMap(\.self).min())
+        }
+        handle?.setRateLimit(limit)
     }
 
     /// How far it is; `nil` before the plan.
@@ -59,6 +117,11 @@ final class Job: Sendable {
     }
 
     func note(_ event: SyncEvent) {
+        if event.name == "hook.started" {
+            state.withLock { ($0.isCallingHooks, $0.hasCalledHooks) = (true, true) }
+        } else if event.name == "hook.finished", run != nil {
+            state.withLock { $0.isCallingHooks = false }
+        }
         guard event.name == "transfer.waiting", let line = event.note else { return }
         state.withLock { state in
             guard !state.waits.contains(line) else { return }
@@ -70,6 +133,7 @@ final class Job: Sendable {
     func end() {
         let listeners = state.withLock { state in
             state.isOver = true
+            state.handle = nil
             defer { state.listeners = [] }
             return state.listeners
         }

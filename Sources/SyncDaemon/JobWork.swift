@@ -19,6 +19,8 @@ struct JobWork: Sendable {
 
     let environment: AgentEnvironment
     let job: Job
+    /// Told when a hook begins and when it ends: others may start, or may not.
+    let hooksChanged: @Sendable () -> Void
     /// Whether somebody follows the session.
     let isWatched: @Sendable () -> Bool
 
@@ -48,6 +50,8 @@ struct JobWork: Sendable {
             }
             try settle()
             guard let identifier = job.run, !job.stop.isStopped else { return .done }
+            // Its turn may have gone to another while hooks were called: it asks for one again.
+            if job.hasCalledHooks { return .done }
             return try work(identifier)
         } catch {
             return .notYet(reason: .error, error: error.message)
@@ -122,7 +126,10 @@ struct JobWork: Sendable {
         needs.connectionShare = share(for: needs.connections)
         let handle = try environment.engine(watched(needs)).get()
         defer { handle.end() }
-        job.gate?.opened(handle)
+        job.opened(handle, limit: needs.rateLimit)
+        var limited = handle
+        limited.setRateLimit = { [job] in job.setOwnLimit($0) }
+        job.gate?.opened(limited)
         do throws(EngineError) {
             let report = try handle.engine.work(on: run, stateDirectory: environment.stateDirectory)
             let end = job.stop.isStopped && report.result != .ok ? "stopped" : report.result.rawValue
@@ -185,6 +192,7 @@ struct JobWork: Sendable {
         needs.listener = { [job, self] event in
             job.note(event)
             if event.name == "hook.started", !isWatched() { raiseLimiter() }
+            if event.name == "hook.started" || event.name == "hook.finished" { hooksChanged() }
         }
         needs.progress = { [job] in job.note($0) }
         return needs

@@ -30,8 +30,6 @@ public struct TransferRequest: Sendable {
     public var priority: Int
     /// Asks caches on the way to look at the origin again (`Cache-Control: no-cache`): an earlier answer was wrong.
     public var reload: Bool
-    /// Longest time to wait while no source can be reached; `nil` to wait as long as the transport's own deadline.
-    public var patience: Duration?
     /// Who names ``urls``, when a server does and not the user: what a redirect from there might not do, they may not.
     public var referrer: Referrer?
 
@@ -60,7 +58,6 @@ public struct TransferRequest: Sendable {
         knownValidator: Validator? = nil,
         priority: Int = 0,
         reload: Bool = false,
-        patience: Duration? = nil,
         referrer: Referrer? = nil
     ) {
         self.id = id
@@ -72,7 +69,6 @@ public struct TransferRequest: Sendable {
         self.knownValidator = knownValidator
         self.priority = priority
         self.reload = reload
-        self.patience = patience
         self.referrer = referrer
     }
 }
@@ -222,8 +218,15 @@ public enum TransferEvent: Sendable {
     case retrying(TransferID, url: String, reason: String, attempt: Int, after: Duration)
     /// A source failed or lied and was set back.
     case sourceSetBack(TransferID, url: String, reason: String)
-    /// Nothing reaches the host; waiting for it, and trying it again after some time.
-    case waitingForConnectivity(TransferID, url: String, reason: String, after: Duration)
+    /// Nothing reaches the host; waiting for it, and trying it again after some time; `patience` is how long from now,
+    /// `nil` without end.
+    case waitingForConnectivity(
+        TransferID,
+        url: String,
+        reason: String,
+        after: Duration,
+        patience: Duration?
+    )
     /// A plugin could not answer; what happens then is the point's default.
     case pluginFailed(PluginPoint, PluginError)
 

@@ -20,6 +20,9 @@ package struct ConfigurationFile: Sendable, Equatable {
     /// Where what is removed or replaced is kept, absolute; `nil` for nowhere.
     package var backupDirectory: String?
 
+    /// Most **bytes** a second of all runs of an agent together; `nil` without such a limit.
+    package var agentRateLimit: UInt64?
+
     /// No file.
     package init() {}
 
@@ -34,8 +37,11 @@ package struct ConfigurationFile: Sendable, Equatable {
     private static let metricsKeys = ["textfile"]
     private static let maximumRemovalsKey = "max_delete"
     private static let backupKey = "backup_dir"
+    private static let agentRateLimitKey = "agent_limit_rate"
     /// At the top, besides those of transfers.
-    private static let ownKeys = [hooksKey, pluginsKey, metricsKey, maximumRemovalsKey, backupKey]
+    private static let ownKeys = [
+        hooksKey, pluginsKey, metricsKey, maximumRemovalsKey, backupKey, agentRateLimitKey,
+    ]
 
     /// Largest file, in **bytes**.
     package static let maximumSize = 1 << 20
@@ -97,6 +103,7 @@ package struct ConfigurationFile: Sendable, Equatable {
         file.transfer = try TransferKeys.read(root, base)
         file.maximumRemovals = try root.integer(maximumRemovalsKey, in: 0...Int(Int32.max))
         file.backupDirectory = try root.path(backupKey, base)
+        file.agentRateLimit = try root.byteCount(agentRateLimitKey)
         if let object = try root.object(pluginsKey, keys: PluginSettings.keys) {
             file.plugins = try PluginSettings.read(object, base)
         }

@@ -3,7 +3,8 @@ import SyncTransfer
 /// The keys of a configuration file about transfers.
 enum TransferKeys {
     static let all = [
-        "connections", "connections_per_host", "limit_rate", "max_manifest", "deadline", "connect_timeout",
+        "connections", "connections_per_host", "limit_rate", "max_manifest", "deadline", "patience",
+        "connect_timeout",
         "idle_timeout", "speed_limit", "speed_time", "rewrite", "credentials_file", "headers", "proxy", "tls",
         "http2", "redirects",
     ]
@@ -18,6 +19,7 @@ enum TransferKeys {
         settings.rateLimit = try root.byteCount("limit_rate")
         settings.manifestLimit = try root.byteCount("max_manifest")
         settings.deadline = try root.duration("deadline")
+        settings.patience = try root.duration("patience")
         settings.connectTimeout = try root.duration("connect_timeout")
         settings.idleTimeout = try root.duration("idle_timeout")
         settings.speedLimit = try root.byteCount("speed_limit", mayBeZero: true)

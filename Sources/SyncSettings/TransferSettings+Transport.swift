@@ -12,6 +12,15 @@ extension TransferSettings {
         if let deadline { configuration.resourceDeadline = deadline }
         if let connectTimeout { configuration.connectTimeout = connectTimeout }
         if let idleTimeout { configuration.idleTimeout = idleTimeout }
+        if let patience {
+            configuration.patience = Patience(patience)
+        } else if let idleTimeout, let usual = configuration.patience {
+            // Who lets a server be silent for long means it.
+            configuration.patience = Patience(
+                firstContact: max(usual.firstContact, idleTimeout),
+                silence: max(usual.silence, idleTimeout)
+            )
+        }
         if let speedLimit { configuration.speedLimit = speedLimit }
         // Who lets a server be silent for long does not mean it to be cut off earlier for being slow.
         configuration.speedTime = speedTime ?? max(configuration.speedTime, configuration.idleTimeout)

@@ -16,6 +16,8 @@ package struct TransferSettings: Sendable, Equatable {
     package var manifestLimit: UInt64?
     /// Longest time of a transfer, waiting included.
     package var deadline: Duration?
+    /// Longest time that servers give nothing of what they are asked for.
+    package var patience: Duration?
     /// Longest time for name, TCP and TLS together.
     package var connectTimeout: Duration?
     /// Longest time without a byte.
@@ -70,6 +72,7 @@ package struct TransferSettings: Sendable, Equatable {
         result.rateLimit = rateLimit ?? lower.rateLimit
         result.manifestLimit = manifestLimit ?? lower.manifestLimit
         result.deadline = deadline ?? lower.deadline
+        result.patience = patience ?? lower.patience
         result.connectTimeout = connectTimeout ?? lower.connectTimeout
         result.idleTimeout = idleTimeout ?? lower.idleTimeout
         result.speedLimit = speedLimit ?? lower.speedLimit
@@ -142,7 +145,8 @@ package struct ProxySettings: Sendable, Equatable, Codable {
 
 extension TransferSettings: Codable {
     private enum CodingKeys: String, CodingKey {
-        case connections, connectionsPerHost, rateLimit, manifestLimit, deadline, connectTimeout, idleTimeout
+        case connections, connectionsPerHost, rateLimit, manifestLimit, deadline, patience
+        case connectTimeout, idleTimeout
         case speedLimit, speedTime, rewrite
         case credentialsFile, headers, plainProxy, secureProxy, proxyExceptions, authorities, certificate
         case certificateKey, minimumTLS, http2, redirectLimit, downgrade, privateTargets
@@ -167,6 +171,7 @@ extension TransferSettings: Codable {
         try container.encodeIfPresent(rateLimit, forKey: .rateLimit)
         try container.encodeIfPresent(manifestLimit, forKey: .manifestLimit)
         try container.encodeIfPresent(deadline, forKey: .deadline)
+        try container.encodeIfPresent(patience, forKey: .patience)
         try container.encodeIfPresent(connectTimeout, forKey: .connectTimeout)
         try container.encodeIfPresent(idleTimeout, forKey: .idleTimeout)
         try container.encodeIfPresent(speedLimit, forKey: .speedLimit)

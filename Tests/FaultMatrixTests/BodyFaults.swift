@@ -1,5 +1,6 @@
 import SyncPlugins
 import SyncTestKit
+import SyncTransfer
 
 extension MatrixFault {
     /// Bodies and headers that are not what they should be.
@@ -26,11 +27,11 @@ extension MatrixFault {
             "A captive portal's page is not taken for the file [F030]",
             first: { _ in [.captivePortal(), .captivePortal()] }
         ),
-        MatrixFault(
-            "A captive portal that stays is named as such [F030]",
-            fails: [.badAnswer],
-            always: { _ in .captivePortal() }
-        ),
+        MatrixFault("A captive portal that stays is named as such [F030]") { fault in
+            fault.configure = { $0.patience = Patience(.milliseconds(500)) }
+            fault.answer = { _ in .captivePortal() }
+            fault.outcome = { _ in .fails([.badAnswer]) }
+        },
         MatrixFault(
             "A content coding that was not asked for is refused [F031]",
             fails: [.badAnswer],

@@ -30,6 +30,7 @@ struct TransferOptionTests {
             "b", "--allow-private-redirect", "all", "--connect-timeout", "5s", "--idle-timeout", "2m",
             "--speed-limit", "4K", "--speed-time", "30s",
             "--max-redirects", "0", "--connections", "8", "--limit-rate", "1K", "--deadline", "1h",
+            "--patience", "20s",
         ]).said
         var wanted = TransferSettings()
         wanted.rewrite = ["a b", "~c d"]
@@ -53,6 +54,7 @@ struct TransferOptionTests {
         wanted.connectionsPerHost = 8
         wanted.rateLimit = 1024
         wanted.deadline = .seconds(3600)
+        wanted.patience = .seconds(20)
         #expect(said == wanted)
     }
 

@@ -201,7 +201,6 @@ final class AgentBench: Sendable {
             )
             environment.isDurable = false
             environment.releasesMemory = false
-            environment.patience = needs.patience
             environment.hookRetryWait = { _ in .zero }
             var handle = EngineHandle(engine: PullEngine(environment)) { transport.shutdown() }
             handle.setRateLimit = { transport.setRateLimit($0) }

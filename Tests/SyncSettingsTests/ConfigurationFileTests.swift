@@ -19,6 +19,7 @@ struct ConfigurationFileTests {
             // JSON5: comments, trailing commas, keys without quotes, single quotes.
             {
               connections: 8, "connections_per_host": 4, limit_rate: "1.5MB", max_manifest: 200000000, deadline: "6h",
+              patience: "45s",
               connect_timeout: 10, idle_timeout: '90s', speed_limit: "2K", speed_time: 30,
               rewrite: ["https://a.example/ https://b.example/", "~^http://(.*)$ https://$1",],
               credentials_file: "credentials",
@@ -41,6 +42,7 @@ struct ConfigurationFileTests {
         #expect(settings.manifestLimit == 200_000_000)
         #expect(settings.rateLimit == 1_500_000)
         #expect(settings.deadline == .seconds(21_600))
+        #expect(settings.patience == .seconds(45))
         #expect(settings.connectTimeout == .seconds(10))
         #expect(settings.idleTimeout == .seconds(90))
         #expect(settings.speedLimit == 2048 && settings.speedTime == .seconds(30))

@@ -109,7 +109,7 @@ struct AnswerTests {
         arguments: [
             (Question(objectSize: 10, isElsewhere: true), "10", false),
             (Question(objectSize: 10), "11", true),
-            (Question(objectSize: 10, isElsewhere: true), nil, true), (Question(objectSize: 10), nil, false),
+            (Question(objectSize: 10, isElsewhere: true), nil, true), (Question(objectSize: 10), nil, true),
             (Question(isElsewhere: true), "11", true), (Question(), "11", false),
             (Question(isElsewhere: true, mayBeWebPage: true), "11", false),
         ] as [(Question, String?, Bool)]

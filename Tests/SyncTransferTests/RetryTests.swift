@@ -9,7 +9,8 @@ struct RetryTests {
         arguments: [
             (.unreachable, .waitForConnectivity), (.idle, .again), (.broken, .again), (.tls, .nextSource),
             (.proxyAuthentication, .fail), (.malformed, .once), (.unwantedForm, .nextSource),
-            (.wrongRange, .onceWithoutRange), (.otherSize, .onceUncached), (.captivePortal, .again),
+            (.wrongRange, .onceWithoutRange), (.otherSize, .onceUncached),
+            (.captivePortal, .waitForConnectivity),
             (.redirect, .nextSource), (.policy, .nextSource), (.tooLarge, .nextSource), (.rewound, .again),
             (.stopped, .fail), (.libcurl, .once), (.superseded, .joinOther), (.noRanges, .nextSource),
         ] as [(Fault.Kind, RetryTable.Remedy)]

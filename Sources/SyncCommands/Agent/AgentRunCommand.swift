@@ -28,6 +28,15 @@ struct AgentRunCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Runs at a time, 1 to 64.", valueName: "n"))
     var jobs = 2
 
+    @Option(
+        help: ArgumentHelp(
+            "Most bytes a second of all runs together, such as 10MB.  (default: agent_limit_rate)",
+            valueName: "rate"
+        ),
+        transform: positiveByteCount
+    )
+    var limitRate: ByteCount?
+
     @Flag(help: "Take over from an agent that is running, as an upgrade does.")
     var replace = false
 
@@ -44,7 +53,13 @@ struct AgentRunCommand: AsyncParsableCommand {
         var logger = Logger(label: "agent") { _ in AgentLog(output: output) }
         logger.logLevel = .info
 
-        let agent = try Self.agent(state, logger: logger, jobs: jobs, isOnDemand: onDemand)
+        let agent = try Self.agent(
+            state,
+            logger: logger,
+            jobs: jobs,
+            rateLimit: limitRate,
+            isOnDemand: onDemand
+        )
         try await Self.serve(agent, state, logger)
         withExtendedLifetime(lock) {}
     }
@@ -144,6 +159,7 @@ extension AgentRunCommand {
         _ state: StateAccess,
         logger: Logger,
         jobs: Int,
+        rateLimit: ByteCount?,
         isOnDemand: Bool
     ) throws(CommandFailure) -> Agent {
         let store = try EngineAssembly.openStore(state.place.stateDirectory) { logger.warning("\($0)") }
@@ -175,6 +191,8 @@ extension AgentRunCommand {
             }
         )
         environment.maximumRuns = jobs
+        environment.rateLimit = rateLimit?.bytes
+        if rateLimit == nil { environment.rateLimit = try BackgroundSettings.agentRateLimit(.ofProcess) }
         environment.nextRuns = { ReportSchedules(now: EngineAssembly.milliseconds()).next }
         environment.namedHooks = { settings in
             do throws(CommandFailure) {

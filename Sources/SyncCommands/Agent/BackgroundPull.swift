@@ -81,6 +81,7 @@ struct BackgroundPull: Sendable {
         request.paused = background.paused
         // Work that a hook asks for is held back when it asks again and again (S50).
         request.origin = background.origin(environment)
+        if request.origin == .hook { request.originRun = environment.hookRun() }
         request.conditions = conditions
         request.settings = text
         request.label = background.label

@@ -52,6 +52,15 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
         }
     }
 
+    /// Most **bytes** a second of all runs of the agent together, as its own configuration file says.
+    static func agentRateLimit(_ environment: EnvironmentPaths) throws(CommandFailure) -> UInt64? {
+        do throws(SettingsError) {
+            return try file(environment).agentRateLimit
+        } catch {
+            throw CommandFailure(.configuration, error.description)
+        }
+    }
+
     private static func decode(_ text: String?) throws(CommandFailure) -> BackgroundSettings? {
         guard let text else { return nil }
         do {
@@ -93,7 +102,7 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
         -> EngineTuning
     {
         var tuning = EngineTuning()
-        tuning.patience = needs.patience
+        tuning.patience = needs.patience.map { Patience($0) }
         let kept = try decode(needs.settings)
         tuning.transfer = kept?.transfer ?? TransferSettings()
         do throws(SettingsError) {
@@ -114,6 +123,8 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
                 throw CommandFailure(.configuration, error.description)
             }
         }
+        // What a person waits for says nothing about what nobody waits for: only what was said for this run counts.
+        tuning.transfer.patience = kept?.transfer.patience
         tuning.transfer.rateLimit = tuning.transfer.rateLimit ?? needs.rateLimit
         if tuning.transfer.connections == nil, let count = needs.connections {
             tuning.transfer.connections = count

@@ -30,6 +30,7 @@ struct EngineAssembly: Sendable {
         let web: CurlTransport
         let plugins: PluginAssembly
         let feeds: [ObserverFeed]
+        let stop: StopRequest
 
         /// Body **bytes** received so far.
         var received: UInt64 { transport.totals.bytesReceived }
@@ -94,7 +95,6 @@ struct EngineAssembly: Sendable {
             stop: stop
         )
         environment.isDurable = tuning.isDurable
-        environment.patience = tuning.patience
         environment.manifestLimits = tuning.manifestLimits
         environment.verifications = plugins.verifications
         return Parts(
@@ -102,7 +102,8 @@ struct EngineAssembly: Sendable {
             transport: transport,
             web: web,
             plugins: plugins,
-            feeds: feeds
+            feeds: feeds,
+            stop: stop
         )
     }
 
@@ -126,7 +127,9 @@ struct EngineAssembly: Sendable {
     /// kept is learnt again.
     func end(_ parts: Parts) {
         defer {
-            for feed in parts.feeds { feed.close(patience: .seconds(5)) }
+            // An observer that hears nothing keeps nobody who was asked to stop.
+            let patience = parts.stop.isStopped ? Duration.milliseconds(300) : .seconds(5)
+            for feed in parts.feeds { feed.close(patience: patience) }
             parts.transport.shutdown()
             parts.plugins.close()
         }

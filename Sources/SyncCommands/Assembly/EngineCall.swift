@@ -1,5 +1,7 @@
+import SyncControlServer
 import SyncEngine
 import SyncModel
+import SyncSettings
 import SyncStore
 import SyncSystem
 import Synchronization
@@ -34,6 +36,9 @@ struct EngineCall: Sendable {
                 let report = try engine.pull(options)
                 // What has been fetched is kept; the process still says that it was stopped.
                 if stop.isStopped, report.result != .ok { throw CancellationError() }
+                if stop.reason == .late, report.status == .hookFailed {
+                    output.message("The deadline has passed while a hook ran; the next pull calls it again.")
+                }
                 return report
             }
         }
@@ -92,6 +97,10 @@ struct EngineCall: Sendable {
     ) async throws -> R {
         let stop = StopRequest()
         var tuning = tuning
+        // Whatever it waits for then, and not each transfer for itself.
+        let deadline = tuning.transfer.deadline
+        tuning.transfer.deadline = nil
+        async let _: Void = pass(deadline, stop)
         if !keepsMetrics { tuning.metricsFile = nil }
         let assembly = EngineAssembly(
             store: store,
@@ -109,8 +118,14 @@ struct EngineCall: Sendable {
             }
         } catch {
             if error is ThreadError { assembly.end(parts) }
-            throw Self.failure(error)
+            throw Self.failure(error, after: stop.reason)
         }
+    }
+
+    /// Asks to stop when the time is up.
+    private func pass(_ deadline: Duration?, _ stop: StopRequest) async {
+        guard let deadline, (try? await TaskThreads.sleep(for: deadline)) != nil else { return }
+        stop.stop(.late)
     }
 
     /// As ``withEngine(_:store:_:)``, for a look around: nothing of it is kept, and the metrics of what is kept stay.
@@ -132,8 +147,8 @@ struct EngineCall: Sendable {
         if json { output.event(event.json) } else if let note = event.note { notes.tell(note, on: output) }
     }
 
-    private static func failure(_ error: any Error) -> any Error {
-        guard let error = error as? EngineError else { return error }
+    private static func failure(_ error: any Error, after reason: StopReason?) -> any Error {
+        guard let error = (error as? EngineError)?.after(reason) else { return error }
         return CommandFailure(error.status, error.message)
     }
 

@@ -7,8 +7,8 @@ import SyncTransfer
 struct EngineTuning: Sendable {
     /// Whether files are synced to the disk before they become visible.
     var isDurable = true
-    /// Longest time to wait for a server that cannot be reached; `nil` for as long as the deadline.
-    var patience: Duration? = .seconds(60)
+    /// How long to wait for servers that give nothing; `nil` for as long as the deadline.
+    var patience: Patience? = .ofPerson
     /// How to transfer.
     var transfer = TransferSettings()
     /// Most connections, whatever ``transfer`` says; `nil` without a cap.
@@ -50,6 +50,7 @@ struct EngineTuning: Sendable {
     /// - Throws: ``CommandFailure`` with status 78 when a file the settings name cannot be used.
     func apply(to configuration: inout TransportConfiguration) throws(CommandFailure) {
         configuration.homes = home.map { [$0] }
+        configuration.patience = patience
         do throws(SettingsError) {
             try transfer.apply(to: &configuration)
         } catch {

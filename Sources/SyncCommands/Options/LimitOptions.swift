@@ -28,6 +28,18 @@ struct LimitOptions: ParsableArguments {
     )
     var deadline: Duration?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            Give up when servers have given nothing for this time.  (default: 10s until something answers, then \
+            60s; with --background no end but --deadline)
+            """,
+            valueName: "time"
+        ),
+        transform: duration
+    )
+    var patience: Duration?
+
     func validate() throws {
         if let connections, !(1...64).contains(connections) {
             throw ValidationError("--connections takes 1 to 64, not \(connections).")
@@ -41,6 +53,7 @@ struct LimitOptions: ParsableArguments {
         settings.connectionsPerHost = connections
         settings.rateLimit = limitRate?.bytes
         settings.deadline = deadline
+        settings.patience = patience
         return settings
     }
 }

@@ -92,13 +92,16 @@ struct AttachCommand: AsyncParsableCommand {
                 return last
             }
             // The end is looked for in the store: it is there whoever worked on the run.
+            var care = RunCare(state)
             while true {
-                if case .over(let status, let words) = try watch.look() {
+                switch try watch.look() {
+                case .over(let status, let words):
                     group.cancelAll()
                     // What is still on its way is in the store.
                     let last = try await group.next() ?? start
                     if json { try printRest(after: last, watch, state) }
                     return try end(status, words, watch, state)
+                case .open(let status): try await care.look(at: status)
                 }
                 try await TaskThreads.sleep(for: .milliseconds(200))
             }

@@ -10,7 +10,8 @@ struct EventsCommand: AsyncParsableCommand {
         abstract: "Print the events of a session, from the first that is kept or from a number on.",
         discussion: """
             Every event has a number, `seq`; with --since N the next one is N + 1, so a program that keeps the last \
-            number it has dealt with misses nothing and sees nothing twice. Times are in UTC. Needs no agent.
+            number it has dealt with misses nothing and sees nothing twice. Times are in UTC. Needs no agent; with --follow one is \
+            started when there is work and nobody is at it.
             """
     )
 
@@ -32,18 +33,22 @@ struct EventsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = Output()
-        let store = try StateAccess(output: output).store()
+        let state = try StateAccess(output: output)
+        let store = try state.store()
         let name = try StateAccess.session(session.session, in: store)
         let start = EventFeed(store: store, session: name, after: since)
         let (json, follow) = (format.json, follow)
         do {
             try await StopSignals.cancelling(notice: {}, atOnce: {}) {
                 var feed = start
+                var care = RunCare(state)
+                let watch = RunWatch(store: store, session: name)
                 while true {
                     let lines = try feed.next()
                     for line in lines { output.line(json ? line.text : EventText.line(line)) }
                     guard lines.isEmpty else { continue }
                     guard follow else { return }
+                    if case .open(let status) = try watch.look() { try await care.look(at: status) }
                     try await TaskThreads.sleep(for: .milliseconds(200))
                 }
             }

@@ -1,6 +1,4 @@
 import ArgumentParser
-import Foundation
-import SyncAgent
 import SyncControl
 import SyncControlServer
 import SyncModel
@@ -13,8 +11,9 @@ struct WaitCommand: AsyncParsableCommand {
         discussion: """
             Exit status: that of the pull, as if it had run in the foreground: 0 every file is in place and every \
             hook has succeeded, 2 some are not, 5 files are in place and a hook failed, 65, 69, 74 … why it came to \
-            nothing; 2 also when it was given up, 75 when the time is over and the session still busy. \
-            Waiting changes nothing: ending it leaves the run as it is.
+            nothing; 2 also when it was given up; 75 when the time is over and the session still busy, and when it is \
+            paused or put aside, which only a person ends. An agent is started when there is work and nobody is at it. \
+            Ending the waiting leaves the run as it is.
             """
     )
 
@@ -48,7 +47,7 @@ struct WaitCommand: AsyncParsableCommand {
 
     private static func wait(_ watch: RunWatch, timeout: Duration?, _ state: StateAccess) async throws {
         let start = ContinuousClock.now
-        var said: SessionState?
+        var care = RunCare(state)
         while true {
             switch try watch.look() {
             case .over(let status, let words):
@@ -59,13 +58,11 @@ struct WaitCommand: AsyncParsableCommand {
                 if let timeout, ContinuousClock.now - start >= timeout {
                     throw CommandFailure(.busy, "\(escaped(watch.session)) is still \(status.state).")
                 }
-                // What keeps it is worth a line, once.
-                let hasAgent = status.holder != nil || access(state.place.socketPath, F_OK) == 0
-                let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: hasAgent)
-                if status.state != .running, let why = text.why(status), status.state != said {
-                    state.output.message("\(escaped(watch.session)): \(why)")
-                    said = status.state
+                if status.state == .paused {
+                    let why = care.why(status) ?? "paused"
+                    throw CommandFailure(.busy, "\(escaped(watch.session)): \(why).")
                 }
+                try await care.look(at: status)
                 try await TaskThreads.sleep(for: .milliseconds(200))
             }
         }

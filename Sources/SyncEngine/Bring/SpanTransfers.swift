@@ -74,7 +74,6 @@ struct SpanTransfers: Sendable {
             limit: planned.range.length,
             priority: plan.spans.count - span,
             reload: reload,
-            patience: environment.patience,
             referrer: referrer
         )
         transport.start(request, sink: sink) { result in

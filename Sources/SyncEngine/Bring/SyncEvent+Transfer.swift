@@ -1,5 +1,6 @@
 import SyncModel
 package import SyncPlugins
+import SyncSystem
 
 extension SyncEvent {
     /// What a transport tells, in the contract's words. URLs in it are redacted already.
@@ -51,13 +52,20 @@ extension SyncEvent {
                 $0.field("url", url)
                 $0.field("reason", reason)
             }
-        case .waitingForConnectivity(let transfer, let url, let reason, let wait):
+        case .waitingForConnectivity(let transfer, let url, let reason, let wait, let patience):
             let milliseconds = Int64(wait / .milliseconds(1))
-            self.init("transfer.waiting", time: time, note: "waiting for \(url): \(reason)") {
+            let until = patience.map {
+                time.addingReportingOverflow(Int64($0 / .milliseconds(1))).partialValue
+            }
+            // One line a server, not one a file.
+            var note = "waiting for \(OriginLedger.origin(url) ?? url): \(reason)"
+            if let until { note += "; trying until \(clockTime(milliseconds: until)), Ctrl-C stops" }
+            self.init("transfer.waiting", time: time, note: note) {
                 $0.field("transfer", transfer.rawValue)
                 $0.field("url", url)
                 $0.field("reason", reason)
                 $0.field("wait_ms", milliseconds)
+                if let until { $0.field("until", timestamp(milliseconds: until)) }
             }
         case .pluginFailed(let point, let error):
             self.init("plugin.failed", time: time, note: "\(error)") {

@@ -71,8 +71,6 @@ struct ManifestSource: Sendable {
     let parts: PartCache?
     let nextID: @Sendable () -> TransferID
     let stop: StopRequest
-    /// Longest time to wait for a server that cannot be reached.
-    let patience: Duration?
     /// The most a manifest may hold (V46, S15).
     var limits = ManifestLimits.standard
     let tally = ManifestTally()
@@ -187,11 +185,11 @@ struct ManifestSource: Sendable {
                 urls: [attempt.url],
                 limit: UInt64(limits.ownTextBytes),
                 knownValidator: usable?.validator,
-                priority: .max,
-                patience: patience
+                priority: .max
             )
             switch transport.run(request, sink: sink, stop: stop) {
             case .failure(let error):
+                if stop.reason == .late { throw .late("\(redacted(url: url)): \(error.detail)") }
                 if stop.isStopped { throw EngineError(.interrupted, "stopped while fetching the manifest") }
                 let isMissing = error.code.status.map { (400..<500).contains($0) } ?? false
                 if isMissing || error.code == .authentication, position + 1 < tries.count { continue }

@@ -169,7 +169,6 @@ final class PartFetch: Sendable {
             limit: range.length,
             priority: .max,
             reload: reload,
-            patience: source.patience,
             referrer: part.referrer
         )
         source.stop.onStop { transport.cancel(identifier) }

@@ -27,9 +27,6 @@ package struct EngineEnvironment: Sendable {
     /// Whether what a phase needed goes back to the kernel at its end. Every heap of the process is looked through
     /// and other threads are interrupted: not for many pulls at a time in one process.
     package var releasesMemory = true
-    /// Longest time to wait for a server that cannot be reached; then the pull ends with 69 or 2. `nil`: as long
-    /// as the transport's own deadline.
-    package var patience: Duration? = .seconds(60)
     /// The most a manifest may hold.
     package var manifestLimits = ManifestLimits.standard
     /// From an attempt of a hook that asks to be called again to the next one; attempts count from 1 (F093).
@@ -99,11 +96,13 @@ package enum StopReason: String, Sendable, Equatable {
     case policy
     /// The process that works on it ends: it goes on with the next one.
     case released = "agent_restart"
+    /// The time that a person gave it is up: it ends with what has come.
+    case late = "deadline"
     /// A person gives it up.
     case cancelled = "user_cancel"
 
     /// As the store and the control API have it.
-    package var rest: RestReason { RestReason(rawValue: rawValue) }
+    package var rest: RestReason { self == .late ? .agentRestart : RestReason(rawValue: rawValue) }
 }
 
 /// A request to stop that many may watch.

@@ -10,6 +10,16 @@ package struct EngineError: Error, Sendable, Equatable {
         self.status = status
         self.message = message
     }
+
+    /// The time that a person gave it is up; `where` says how far it came.
+    package static func late(_ where: String, _ status: ExitStatus = .unavailable) -> EngineError {
+        EngineError(status, "the deadline has passed; \(`where`)")
+    }
+
+    /// The same error, where somebody asked to stop because the time is up.
+    package func after(_ reason: StopReason?) -> EngineError {
+        reason == .late && status == .interrupted ? .late(message) : self
+    }
 }
 
 extension EngineError: CustomStringConvertible {

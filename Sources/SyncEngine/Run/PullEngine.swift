@@ -158,7 +158,6 @@ package struct PullEngine: Sendable {
             parts: cache?.parts ?? PartCache(stateDirectory: options.stateDirectory, isReadOnly: true),
             nextID: TransferNumbers.next,
             stop: environment.stop,
-            patience: environment.patience,
             limits: environment.manifestLimits
         )
     }

@@ -34,11 +34,13 @@ extension PullRun {
 
     /// A run that ended before its groups were complete: the error is on record, and its hooks are not owed.
     mutating func failed(_ error: EngineError, _ record: RunRecord) -> EngineError {
+        let error = error.after(environment.stop.reason)
         count()
-        report.result = .failed
+        let isHere = report.files.installed + report.files.reused + report.files.unchanged > 0
+        report.result = environment.stop.reason == .late && isHere ? .partial : .failed
         report.status = error.status
         do throws(EngineError) {
-            if let reason = environment.stop.reason {
+            if let reason = environment.stop.reason, reason != .late {
                 summarize(stopped: reason)
                 journal.stopped(report, error: error.message, reason)
                 try record.rest(reason, report)
@@ -93,6 +95,11 @@ extension PullRun {
         if report.files.failed + pending > 0 {
             report.result = report.files.total == report.files.failed + pending ? .failed : .partial
             if report.status == .done { report.status = .incomplete }
+        }
+        if environment.stop.reason == .late, pending > 0 {
+            let here = report.files.total - report.files.failed - pending
+            let what = "\(here) of \(report.files.total) files are in place; the next pull goes on from there"
+            throw .late(what, report.changed == 0 ? .unavailable : .incomplete)
         }
         if let reason = environment.stop.reason, pending > 0 {
             count()

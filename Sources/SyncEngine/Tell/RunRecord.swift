@@ -144,7 +144,7 @@ struct RunRecord {
             let input: RunInput =
                 switch reason {
                 case .user: .paused
-                case .policy, .released: .released
+                case .policy, .released, .late: .released
                 case .cancelled: .cancelled
                 }
             try store.apply(input, to: run, reason: reason.rest, now: environment.now())

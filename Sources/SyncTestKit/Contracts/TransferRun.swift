@@ -6,6 +6,8 @@ public final class TransferRun: Sendable {
     /// The sink it was started with.
     public let sink: CollectingSink
     private let results = Mutex<[Result<TransferReport, TransferError>]>([])
+    private let started = ContinuousClock.now
+    private let ended = Mutex<ContinuousClock.Instant?>(nil)
 
     /// Starts `request` on `transport`.
     public init(
@@ -16,6 +18,7 @@ public final class TransferRun: Sendable {
         self.sink = sink
         transport.start(request, sink: sink) { [self] result in
             sink.completed()
+            ended.withLock { $0 = .now }
             results.withLock { $0.append(result) }
         }
     }
@@ -25,6 +28,9 @@ public final class TransferRun: Sendable {
 
     /// How it ended, or `nil` while it runs.
     public var result: Result<TransferReport, TransferError>? { results.withLock { $0.first } }
+
+    /// From its start to its completion, on the transport's own thread: however busy those of the tests are.
+    public var elapsed: Duration? { ended.withLock { $0.map { $0 - started } } }
 
     /// Waits for the end.
     ///

@@ -27,6 +27,8 @@ package struct TransportConfiguration: Sendable {
     package var speedTime: Duration = .seconds(60)
     /// Longest time from the start of a transfer to its end, waiting included (S56).
     package var resourceDeadline: Duration = .seconds(7 * 86_400)
+    /// How long to wait for servers that give nothing; `nil` for as long as ``resourceDeadline``.
+    package var patience: Patience?
     /// Attempts and the waits between them.
     package var retry = RetryPolicy()
     /// How long a source that failed or lied is asked only after the others.

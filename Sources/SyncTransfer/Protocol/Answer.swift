@@ -55,7 +55,8 @@ func judge(_ answer: ResponseHeaders, to question: Question, now: Int64) -> Verd
 
 private func judgeWhole(_ answer: ResponseHeaders, length: UInt64?, to question: Question) -> Verdict {
     let isPage = answer.mediaType == "text/html" && !question.mayBeWebPage
-    let fits = length == nil || question.objectSize == nil || length == question.objectSize
+    // Pages that are made for each request seldom tell their length; files do.
+    let fits = question.objectSize == nil || length == question.objectSize
     if isPage, question.isElsewhere || !fits, question.objectSize == nil || length != question.objectSize {
         return .fault(Fault(.captivePortal, "a web page in place of the file; is there a network log-in?"))
     }

@@ -12,10 +12,16 @@ final class HostState {
     var gate: Duration?
     /// Connections that failed since one was made.
     var connectivityFailures = 0
-    /// Since when every connection has failed; `nil` when the last one was made.
-    var unreachableSince: Duration?
-    /// Why the last of them failed.
+    /// Why the last of them failed, or that a log-in page answers in its place.
     var lastFault: Fault?
+    /// Since when it has given nothing of what it is asked for; `nil` while it is asked for nothing.
+    var silentSince: Duration?
+    /// When the last exchange with it ended.
+    var endedAt: Duration = .zero
+    /// Whether a timer looks at ``silentSince``.
+    var isWatched = false
+    /// When those that have failed there ask again.
+    var backoff = HostBackoff()
     /// Whether it has answered from a public address.
     var isPublic = false
     /// Whether it has an entry among those that may start.
@@ -45,6 +51,9 @@ final class HostState {
     var hasDivisible = false
     /// Whether all connections were busy and more was waiting, the whole time since then.
     var wasSaturated = false
+
+    /// Whether nothing reaches it, or a log-in page stands before it.
+    var isOutOfReach: Bool { connectivityFailures > 0 || lastFault?.kind == .captivePortal }
 
     init(origin: Origin, adaptive: AdaptiveLimit) {
         self.origin = origin

@@ -48,7 +48,7 @@ package enum RetryTable {
         case .unwantedForm: .nextSource  // The server is set up that way (F031).
         case .wrongRange: .onceWithoutRange  // The object may be whole although ranges are not (R3, R6, R9).
         case .otherSize: .onceUncached  // A stale cache is the common cause (F041, F014).
-        case .captivePortal: .again  // Somebody will log in (F030).
+        case .captivePortal: .waitForConnectivity  // Somebody will log in (F030).
         case .redirect: .nextSource  // Configuration of the server (F022).
         case .policy: .nextSource  // Ours to refuse; a mirror may comply (F023, F024).
         case .tooLarge: .nextSource  // It is another object (F009).

@@ -53,6 +53,8 @@ extension CurlWorker {
     func noteLoad(after exchange: Exchange, _ fault: Fault?) {
         guard exchange.pieces.contains(where: { $0.failures == 0 }) else { return }
         let host = exchange.host
+        // Whoever names a time has said what helps: that is kept to (RFC 9110 section 10.2.3).
+        guard fault?.retryAfter == nil else { return }
         switch fault?.kind {
         case .status(429), .status(503), .idle, .slow, .broken:
             host.adaptive.penalise(now: now)

@@ -82,7 +82,8 @@ extension CurlWorker {
             cancelledEarly.insert(id)
             return
         }
-        abandon(transfer, code: .cancelled, detail: "cancelled")
+        let last = lastFault(of: transfer)?.detail
+        abandon(transfer, code: .cancelled, detail: last ?? "cancelled before there was an answer")
     }
 
     /// A source lied: others are asked first for a while.
@@ -94,9 +95,7 @@ extension CurlWorker {
 
     /// The time of a transfer is up.
     func passDeadline(of transfer: Transfer) {
-        let fault =
-            transfer.pieces.lazy.compactMap(\.lastFault).first
-            ?? transfer.pieces.first.flatMap { hosts[route(of: $0).current.origin]?.lastFault }
+        let fault = lastFault(of: transfer)
         abandon(
             transfer,
             code: fault.map(\.code) ?? .timedOut,

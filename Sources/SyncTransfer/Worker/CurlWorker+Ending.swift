@@ -11,7 +11,8 @@ extension CurlWorker {
         account(exchange)
         endWholeObject(of: exchange)
         let host = exchange.host
-        if exchange.isConnected { wasReached(host) }
+        if exchange.isConnected { wasReached(host, byAnswer: exchange.isAccepted) }
+        noteAnswer(of: exchange, fault)
         if fault == nil, exchange.verdict != .redirect {
             host.credential.refusals = 0
             noteRate(of: exchange)
@@ -37,10 +38,10 @@ extension CurlWorker {
         list(host)
     }
 
-    /// Something answers there: it may get more than one to find that out.
-    func wasReached(_ host: HostState) {
-        host.unreachableSince = nil
-        host.lastFault = nil
+    /// Something is there: it may get more than one to find that out. Where a log-in page stood it takes an answer.
+    func wasReached(_ host: HostState, byAnswer: Bool) {
+        if byAnswer { host.lastFault = nil }
+        guard host.lastFault?.kind != .captivePortal else { return }
         guard host.connectivityFailures > 0 else { return }
         host.connectivityFailures = 0
         list(host)
@@ -113,6 +114,7 @@ extension CurlWorker {
         guard running.removeValue(forKey: ObjectIdentifier(exchange)) != nil else { return }
         let host = exchange.host
         host.running -= 1
+        host.endedAt = now
         if exchange.plan.isSmall { host.runningSmall -= 1 }
         _ = curl_multi_remove_handle(multi, exchange.easy.raw)
         do {

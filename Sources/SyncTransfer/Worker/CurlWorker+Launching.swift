@@ -10,6 +10,8 @@ extension CurlWorker {
         transfer.lastURL = chain.current.text
         transfer.lastSource = piece.sourceIndex
         leaveAhead(&transfer.sources[piece.sourceIndex])
+        transfer.sources[piece.sourceIndex].asked = host.origin
+        watchSilence(of: host)
         piece.shownCredential = host.credential.version
 
         let source = transfer.sources[piece.sourceIndex]

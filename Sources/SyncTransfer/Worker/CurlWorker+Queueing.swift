@@ -59,7 +59,7 @@ extension CurlWorker {
         guard sources.count > 1 else { return }
         let candidates = sources.indices.filter { !sources[$0].isSpent }.map { index in
             let url = sources[index].url
-            return (index: index, url: url, isOutOfReach: (hosts[url.origin]?.connectivityFailures ?? 0) > 0)
+            return (index: index, url: url, isOutOfReach: hosts[url.origin]?.isOutOfReach ?? false)
         }
         if let best = standings.best(of: candidates, now: now) { piece.sourceIndex = best }
     }
@@ -89,7 +89,7 @@ extension CurlWorker {
 
     /// Exchanges a host may have at a time: one to see whether it is back, else as many as serve it well.
     func limit(of host: HostState) -> Int {
-        if host.connectivityFailures > 0 { return 1 }
+        if host.isOutOfReach || host.backoff.isShut { return 1 }
         guard configuration.adaptive else { return configuration.connectionsPerHost }
         // Where one goes, others need seconds to fill what it leaves: the one that has just become free stays if it brings
         // more than its share, and a slower one goes instead (cubic's K, RFC 9438 section 4.2).

@@ -28,12 +28,16 @@ extension CurlWorker {
         let source = piece.sourceIndex
         switch RetryTable.remedy(for: fault.kind, redirected: chain.hasMoved) {
         case .waitForConnectivity: waitForConnectivity(piece, fault: fault, chain: chain)
-        case .again where isInterruption: retry(piece, fault: fault, from: fresh(chain))
+        case .again where isInterruption:
+            let isFirst = !piece.wasTakenUp
+            piece.wasTakenUp = true
+            let wait = isFirst ? .zero : backOff(at: chain.current.origin, 0)
+            retry(piece, fault: fault, from: fresh(chain), after: wait)
         case .again: retryElsewhereOrLater(piece, fault: fault, chain: chain)
         case .againFromOriginal where piece.refusals < Self.mostRefusals:
             piece.refusals += 1
             expireResolution(of: piece, fault: fault)
-            retry(piece, fault: fault, from: nil, atOnce: piece.refusals == 1)
+            retry(piece, fault: fault, from: nil, after: piece.refusals == 1 ? .zero : nil)
         case .onceWithoutRange where transfer.sources[source].strikes.insert(.withoutRange).inserted:
             transfer.sources[source].wholeOnly = true
             retry(piece, fault: fault, from: nil)
@@ -65,14 +69,27 @@ extension CurlWorker {
         return end > configuration.clock.unixTime() ? chain : nil
     }
 
-    /// Asks again after a wait, or without one `atOnce`: when the fault says nothing about the server's health.
-    private func retry(_ piece: Piece, fault: Fault, from chain: RedirectChain?, atOnce: Bool = false) {
+    /// How long whoever has failed at a host waits before the next try there, see ``HostBackoff``.
+    private func backOff(at origin: Origin, _ times: Int) -> Duration {
+        let host = host(for: origin)
+        let policy = configuration.retry
+        let time = host.backoff.failed(times, now: now, policy: policy, random: configuration.random)
+        if host.backoff.isShut { closeGate(of: host, until: host.backoff.until) }
+        return time - now
+    }
+
+    /// Asks again after a wait; `nil` for one of the piece's own, where the fault says nothing about the host's health.
+    private func retry(
+        _ piece: Piece,
+        fault: Fault,
+        from chain: RedirectChain?,
+        after time: Duration? = nil
+    ) {
         piece.failures += 1
         guard piece.failures < configuration.retry.attempts else { return fail(piece, fault: fault) }
         piece.chain = chain
-        let wait =
-            atOnce
-            ? .zero : configuration.retry.wait(failures: piece.failures, random: configuration.random())
+        let policy = configuration.retry
+        let wait = time ?? policy.wait(failures: piece.failures, random: configuration.random())
         announceRetry(piece, fault, wait)
         piece.state = .waiting
         timers.insert(Timer(at: now + wait, action: .requeue(piece, ticket: piece.ticket)))
@@ -105,7 +122,11 @@ extension CurlWorker {
             piece.chain = nil
             return enqueue(piece, isUrgent: true)
         }
-        guard let seconds = fault.retryAfter else { return retry(piece, fault: fault, from: fresh(chain)) }
+        guard let seconds = fault.retryAfter else {
+            host(for: chain.current.origin).lastFault = fault
+            let wait = backOff(at: chain.current.origin, piece.failures + 1)
+            return retry(piece, fault: fault, from: fresh(chain), after: wait)
+        }
 
         // The server named a time: nobody else bothers it before then either.
         piece.failures += 1
@@ -113,18 +134,22 @@ extension CurlWorker {
         let wait = configuration.retry.wait(retryAfter: seconds)
         announceRetry(piece, fault, wait)
         piece.chain = chain
-        closeGate(of: host(for: chain.current.origin), until: now + wait)
+        let host = host(for: chain.current.origin)
+        closeGate(of: host, until: now + wait)
+        if let since = host.silentSince { host.silentSince = max(since, now + wait) }
         enqueue(piece, isUrgent: true)
     }
 
-    /// Nothing was reached. That is no attempt; the deadline alone ends the waiting (S51).
+    /// Nothing was reached, or only somebody who stands before it. That is no attempt: patience and the deadline alone
+    /// end the waiting (S51).
     private func waitForConnectivity(_ piece: Piece, fault: Fault, chain: RedirectChain) {
-        let host = host(for: chain.current.origin)
+        // Whoever leads to a log-in page is asked again, not the page.
+        let isPortal = fault.kind == .captivePortal
+        let host = host(for: isPortal ? chain.entry.origin : chain.current.origin)
         let isKnown = host.gate.map { $0 > now } ?? false
         host.lastFault = fault
-        host.unreachableSince = host.unreachableSince ?? now
         // Without patience there is no gate either: whoever else waits for this host finds out at once.
-        guard !isOutOfPatience(piece, with: host) else { return fail(piece, fault: fault) }
+        guard !isOutOfPatience(piece.transfer) else { return giveUp(piece.transfer) }
         if !isKnown {
             host.connectivityFailures += 1
             let wait = configuration.retry.connectivityWait(
@@ -141,20 +166,13 @@ extension CurlWorker {
                     piece.transfer.id,
                     url: redacted(chain.current),
                     reason: fault.detail,
-                    after: max(.zero, (host.gate ?? now) - now)
+                    after: max(.zero, (host.gate ?? now) - now),
+                    patience: patienceLeft(with: host)
                 )
             )
         }
         piece.chain = nil
         enqueue(piece, isUrgent: true)
-    }
-
-    /// Whether no source could be reached for as long as the request is willing to wait.
-    private func isOutOfPatience(_ piece: Piece, with host: HostState) -> Bool {
-        guard let patience = piece.transfer.request.patience else { return false }
-        let others = piece.transfer.sources.map { hosts[$0.url.origin]?.unreachableSince }
-        let all = piece.transfer.sources.count > 1 ? others : [host.unreachableSince]
-        return all.allSatisfy { since in since.map { now - $0 >= patience } ?? false }
     }
 
     private func leaveSource(_ piece: Piece, fault: Fault, chain: RedirectChain) {

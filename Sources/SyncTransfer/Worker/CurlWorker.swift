@@ -32,6 +32,8 @@ final class CurlWorker {
     /// Pieces whose answer others wait for, with where it came from.
     var returnedScouts: [(piece: Piece, chain: RedirectChain)] = []
     var wholeObjects = WholeObjects()
+    /// Whether anything has answered yet.
+    var hasContact = false
     /// Exchanges of which some pieces are done and others not.
     var reapable: [Exchange] = []
     var now: Duration
@@ -45,6 +47,7 @@ final class CurlWorker {
         enum Action {
             case requeue(Piece, ticket: UInt64)
             case openGate(HostState)
+            case patience(HostState)
             case deadline(TransferID)
             case resolverDeadline(UInt64)
             case credentialDeadline(Origin, UInt64)
@@ -135,12 +138,13 @@ final class CurlWorker {
         sweepAt = now + sweepInterval
         for exchange in Array(running.values) {
             measure(exchange)
-            if exchange.isConnected { wasReached(exchange.host) }
+            if exchange.isConnected { wasReached(exchange.host, byAnswer: exchange.isAccepted) }
             if hasRanges(exchange) { exchange.host.givesRanges = true }
             if !exchange.host.hasDivisible { exchange.host.hasDivisible = splittable(exchange) != nil }
             if exchange.activity != exchange.activitySeen || exchange.isPaused || exchange.isThrottled {
                 exchange.activitySeen = exchange.activity
                 exchange.activeAt = now
+                if exchange.isAccepted { gaveSomething(exchange.host) }
             } else if exchange.isServed, now - exchange.activeAt >= sweepInterval {
                 finish(exchange, result: CURLE_OK)
             } else if exchange.isConnected, now - exchange.activeAt >= configuration.idleTimeout {
@@ -198,6 +202,7 @@ final class CurlWorker {
                 if piece.ticket == ticket, case .waiting = piece.state { enqueue(piece) }
             case .openGate(let host):
                 if let gate = host.gate, gate <= now { openGate(of: host) }
+            case .patience(let host): lookAtSilence(of: host)
             case .deadline(let id):
                 if let transfer = transfers[id], transfer.deadline <= now { passDeadline(of: transfer) }
             case .resolverDeadline(let number): passResolverDeadline(number)
@@ -213,6 +218,7 @@ final class CurlWorker {
         switch timer.action {
         case .requeue(let piece, let ticket): piece.ticket == ticket
         case .openGate(let host): host.gate == timer.at
+        case .patience: true
         case .deadline(let id): transfers[id] != nil
         case .resolverDeadline(let number): resolving.batches[number] != nil
         case .credentialDeadline(let origin, let number): hosts[origin]?.credential.state == .asking(number)

@@ -14,6 +14,8 @@ extension EasyHandle {
         try restrictProtocols()
         try set(CURLOPT_NOSIGNAL, 1)  // Signals and threads do not mix: CURLOPT_NOSIGNAL.
         try set(CURLOPT_NOPROGRESS, 1)
+        // A name server that says nothing keeps nobody: a thread that still asks it is left alone. CURLOPT_QUICK_EXIT.
+        try set(CURLOPT_QUICK_EXIT, 1)
         try set(CURLOPT_BUFFERSIZE, configuration.bufferSize)
         try set(CURLOPT_TCP_KEEPALIVE, 1)
         try set(CURLOPT_PIPEWAIT, 0)  // Its bugs: techniques for 7.88, fixed in 8.0.0.

@@ -52,6 +52,8 @@ struct Source {
     var resolution: Resolution?
     /// The status with which an earlier resolution was refused.
     var refused: Int?
+    /// Where it led when it was asked last; `nil` before that.
+    var asked: Origin?
 }
 
 /// The part of a transfer that one sink takes, in order.
@@ -100,6 +102,8 @@ final class Piece {
     var failures = 0
     /// Refusals in a row by what a redirect led to.
     var refusals = 0
+    /// Whether it has gone on at once after a connection that broke: the next time it waits.
+    var wasTakenUp = false
     var positionAtFailure: UInt64 = 0
     /// For `If-Range`.
     var ifRange: String?

@@ -1,0 +1,86 @@
+import SyncControl
+import SyncModel
+import SyncSystem
+
+/// Looks after a session that somebody waits for: says each change of what it waits for, and brings an agent up when
+/// there is work and nobody works on it.
+struct RunCare: Sendable {
+    private let state: StateAccess
+    private var said: Sight?
+    private var next = ContinuousClock.now
+    private var isAgentMissed = false
+
+    /// What is worth a line when it changes; times that only move on are not.
+    private struct Sight: Equatable {
+        var state: SessionState
+        var reason: RestReason?
+        var error: String?
+        var wait: String?
+        var owedHooks: Int
+
+        init(_ status: SessionStatus) {
+            state = status.state
+            reason = status.reason
+            error = status.run?.error
+            wait = status.state == .running ? status.run?.waits.first : nil
+            owedHooks = status.owedHooks
+        }
+    }
+
+    /// From one look for an agent to the next.
+    private static let interval = Duration.seconds(2)
+
+    init(_ state: StateAccess) { self.state = state }
+
+    /// Takes what a session does now.
+    ///
+    /// - Throws: `CancellationError`.
+    mutating func look(at status: SessionStatus) async throws {
+        await bringAgent(status)
+        say(status)
+        try Task.checkCancellation()
+    }
+
+    /// Why a session does not move, as a person reads it; `nil` when there is nothing to say.
+    func why(_ status: SessionStatus) -> String? {
+        let hasAgent = status.holder != nil || !isAgentMissed
+        return SessionText(now: EngineAssembly.milliseconds(), hasAgent: hasAgent).why(status)
+    }
+
+    private mutating func say(_ status: SessionStatus) {
+        let sight = Sight(status)
+        guard sight != said else { return }
+        let isFirst = said == nil
+        said = sight
+        if let why = why(status) {
+            state.output.message("\(escaped(status.session)): \(why)")
+        } else if !isFirst, status.state == .running {
+            state.output.message("\(escaped(status.session)): goes on")
+        }
+    }
+
+    private mutating func bringAgent(_ status: SessionStatus) async {
+        guard Self.isLeftAlone(status), ContinuousClock.now >= next else { return }
+        next = .now + Self.interval
+        do {
+            _ = try await AgentReach(state: state).client()
+            isAgentMissed = false
+        } catch {
+            // It is tried again; once is enough to say so.
+            if !isAgentMissed, let failure = error as? CommandFailure {
+                state.output.warning(failure.message)
+            }
+            isAgentMissed = true
+        }
+    }
+
+    /// Whether there is work, and no process has it.
+    static func isLeftAlone(_ status: SessionStatus) -> Bool {
+        guard status.holder == nil else { return false }
+        return switch status.state {
+        case .waiting, .running: true
+        case .idle: status.owedHooks > 0
+        case .paused: false
+        }
+    }
+}
