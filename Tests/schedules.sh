@@ -61,14 +61,14 @@ inside_cron() {
   printf '0 5 * * 1 /bin/true\r\n' >"$WORK/returns"
   crontab "$WORK/returns"
   expect "a crontab that cannot be kept as it is is left alone" \
-    sh -c '! "$SYNCAGENT" schedule add "$URL" --into "$WORK/no" --nightly 02:00 --backend cron'
+    sh -c '! "$SYNCAGENT" schedule add "$URL" --into "$WORK/no" --interactive --nightly 02:00 --backend cron'
   expect "and nothing is left of the try" test -z "$(ls "$XDG_CONFIG_HOME/syncagent/schedules")"
   crontab "$WORK/theirs"
   cron -f & daemon=$!
   # cron tells changed tables by the second: one that changes in the second it was read is not read again.
   sleep 2
   leave_minute
-  "$SYNCAGENT" schedule add "$URL" --into "$WORK/by cron 100%" --name "tower.night" --nightly "$(soon)" --window 1h \
+  "$SYNCAGENT" schedule add "$URL" --into "$WORK/by cron 100%" --interactive --name "tower.night" --nightly "$(soon)" --window 1h \
     --hook "$WORK/hook" --backend auto
   expect "cron was chosen" grep -q '"backend" : "cron"' "$XDG_CONFIG_HOME/syncagent/schedules/tower.night.json"
   crontab -l | grep -A1 'syncagent schedule' >&2
@@ -108,8 +108,8 @@ inside_systemd() {
   /lib/systemd/systemd --user --log-target=console >"$WORK/home/log" 2>&1 & manager=$!
   await 10 "systemd runs" systemctl --user show-environment || { tail -5 "$WORK/home/log" >&2; skipped "systemd does not start"; exit 77; }
   leave_minute
-  "$SYNCAGENT" schedule add "$URL" --into "$HOME/by systemd" --name tower --nightly "$(soon)" --window 1h --hook "$WORK/hook"
-  "$SYNCAGENT" schedule add "$URL" --into "$HOME/slow" --name slow --session slow --nightly "$(soon)" --window 1m --max-rate 20K
+  "$SYNCAGENT" schedule add "$URL" --into "$HOME/by systemd" --interactive --name tower --nightly "$(soon)" --window 1h --hook "$WORK/hook"
+  "$SYNCAGENT" schedule add "$URL" --into "$HOME/slow" --interactive --name slow --session slow --nightly "$(soon)" --window 1m --max-rate 20K
   systemctl --user list-timers --no-pager >&2
   expect "the timer is enabled" systemctl --user is-enabled "$timer"
   await 80 "systemd has started the schedule" test -s "$HOME/by systemd/calls"
@@ -131,7 +131,7 @@ inside_systemd() {
 inside_agent() {
   mount -t tmpfs tmpfs /run
   leave_minute
-  "$SYNCAGENT" schedule add "$URL" --into "$WORK/by agent" --nightly "$(soon)" --window 1h --hook "$WORK/hook"
+  "$SYNCAGENT" schedule add "$URL" --into "$WORK/by agent" --interactive --nightly "$(soon)" --window 1h --hook "$WORK/hook"
   "$SYNCAGENT" schedule list >&2
   await 130 "the agent has started the schedule" test -s "$WORK/by agent/calls"
   expect "every file is in place" whole "$WORK/by agent"

@@ -48,7 +48,12 @@ private func arguments() -> [String] {
 private func exit(because error: any Error) -> Never {
     switch error {
     case let failure as CommandFailure:
-        if !failure.message.isEmpty { Output().error(failure.message) }
+        // Help in place of an error needs no name before it.
+        if failure.message.hasPrefix("OVERVIEW:") {
+            Output().message(HelpText.arranged(failure.message))
+        } else if !failure.message.isEmpty {
+            Output().error(failure.message)
+        }
         exit(failure.status.rawValue)
     case let error as ControlError:
         Output().error(error.message)
@@ -60,6 +65,8 @@ private func exit(because error: any Error) -> Never {
         // Wrong arguments, and --help and --version, which end a parse by throwing.
         let words = arguments()
         if words.first == "pull", words.contains("--json") { PullEnd().tell(error, on: Output()) }
-        SyncagentCommand.exit(withError: error)
+        guard SyncagentCommand.exitCode(for: error).isSuccess else { SyncagentCommand.exit(withError: error) }
+        Output().line(HelpText.arranged(SyncagentCommand.fullMessage(for: error)))
+        exit(ExitStatus.done.rawValue)
     }
 }

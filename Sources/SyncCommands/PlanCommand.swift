@@ -8,11 +8,17 @@ struct PlanCommand: AsyncParsableCommand {
         commandName: "plan",
         abstract: "Show what a pull would fetch, in which requests, and why.",
         discussion: """
-            Reads the manifest and looks at the destination; fetches no file and changes nothing.
+            Reads the manifest and looks at the destination; fetches no file and changes nothing. Ends with the exit \
+            status of the pull, where it is known before: 73 for a place where nothing can be made, 74 where the disk is \
+            too full, 75 while somebody else works there, 77 for an older revision.
 
             --explain tells for each place that files come from which rule, credentials, proxy and TLS settings \
             apply, and where the servers redirect to. To find that out it asks for the first byte of one object of \
             each place.
+
+            Examples:
+
+              syncagent plan https://cdn.example.com/tower/manifest.json --into /srv/tower -v
             """
     )
 
@@ -24,6 +30,9 @@ struct PlanCommand: AsyncParsableCommand {
 
     @Flag(help: "Explain where the requests go; sends a request of one byte to each place.")
     var explain = false
+
+    @OptionGroup
+    var verbose: VerboseOption
 
     @OptionGroup(title: "Transfer")
     var transfer: TransferOptions
@@ -50,6 +59,7 @@ struct PlanCommand: AsyncParsableCommand {
         options.allowOlder = allowOlder
         options.connections = settings.effective.plannedConnections
         let tuning = try EngineTuning(settings, for: target)
-        try await EngineCall(reporting, on: output, tuning: tuning).plan(options, explains: explain)
+        try await EngineCall(reporting, on: output, tuning: tuning, detail: verbose.detail)
+            .plan(options, explains: explain)
     }
 }

@@ -15,6 +15,10 @@ struct PublishCommand: AsyncParsableCommand {
             Writes manifest.json, manifest.json.zst and packs/ into the output directory; the manifest last, so \
             that the directory can be served or copied at any time. Publishing again into the same directory \
             writes only what is new. Equal input gives equal output; SOURCE_DATE_EPOCH fixes the time in it.
+
+            Examples:
+
+              syncagent publish tower --to site --group 'maps=maps/**'
             """
     )
 

@@ -17,6 +17,12 @@ struct PullCommand: AsyncParsableCommand {
 
             The first SIGINT or SIGTERM stops the work and keeps what has been fetched (exit 130 or 143); \
             a second one ends the process at once.
+
+            Examples:
+
+              syncagent pull https://cdn.example.com/tower/manifest.json --into /srv/tower
+              syncagent pull https://cdn.example.com/tower/ --into tower --hook ./reindex
+              syncagent pull site/manifest.json --into copy --dry-run -v
             """
     )
 
@@ -47,6 +53,9 @@ struct PullCommand: AsyncParsableCommand {
 
     @Flag(help: "Print the plan; fetch and change nothing.")
     var dryRun = false
+
+    @OptionGroup
+    var verbose: VerboseOption
 
     @OptionGroup(title: "Transfer")
     var limits: LimitOptions
@@ -99,7 +108,7 @@ struct PullCommand: AsyncParsableCommand {
         let settings = try settings(environment: .ofProcess)
         let options = try pullOptions(environment: .ofProcess, settings)
         let tuning = try EngineTuning(settings, for: target)
-        let engine = EngineCall(reporting, on: output, tuning: tuning, end: end)
+        let engine = EngineCall(reporting, on: output, tuning: tuning, end: end, detail: verbose.detail)
         if dryRun { return try await engine.plan(options) }
 
         for program in options.hooks.compactMap(\.arguments.first)

@@ -13,6 +13,10 @@ struct ServeCommand: AsyncParsableCommand {
             Prints the URL to pull from, then answers GET and HEAD with ranges and conditional requests until \
             SIGINT or SIGTERM. There is no TLS, no listing and no access control; dot-files and symbolic links \
             are not served. For the world, copy the directory to any web server instead.
+
+            Examples:
+
+              syncagent serve site --bind 0.0.0.0 --port 8080
             """
     )
 

@@ -65,8 +65,45 @@ extension Agent: AgentControl {
         try await wish(.paused, session)
     }
 
+    /// Lets a run go on; where the last one has ended and files are missing, the same is asked for again.
     package func resume(_ session: String) async throws(ControlError) -> SessionStatus {
-        try await wish(.resumed, session)
+        if let request = try requestAgain(session) {
+            _ = try await enqueue(request)
+            return try self.session(session)
+        }
+        return try await wish(.resumed, session)
+    }
+
+    /// What the last run of a session was asked for, if it has failed and nothing is under way.
+    private func requestAgain(_ session: String) throws(ControlError) -> EnqueueRequest? {
+        try asking { () throws(StoreError) in
+            guard try openRun(of: session) == nil, let place = try store.session(session)?.destination,
+                let run = try store.runs(session: session, limit: 1).first, run.state == .finished,
+                run.result != .ok
+            else { return nil }
+            let options = PullEngine.options(of: run, stateDirectory: environment.stateDirectory)
+            var request = EnqueueRequest(manifest: run.location, destination: place)
+            request.session = session
+            request.groups = run.selection
+            request.hooks = try store.hooks(run: run.identifier, limit: .max).reversed().map { hook in
+                EnqueueRequest.Hook(
+                    group: hook.group,
+                    arguments: hook.arguments,
+                    timeout: hook.timeout,
+                    results: RunResult.allCases.filter(hook.results.contains),
+                    batch: hook.batch
+                )
+            }
+            request.connections = options.connections
+            request.limitRate = options.rateLimit
+            request.prune = options.prune
+            request.force = options.force
+            request.maxDelete = options.maximumRemovals
+            request.backupDir = options.backupDirectory
+            request.allowOlder = options.allowOlder ? true : nil
+            request.settings = run.settings
+            return request
+        }
     }
 
     package func cancel(_ session: String) async throws(ControlError) -> SessionStatus {
@@ -75,6 +112,7 @@ extension Agent: AgentControl {
     }
 
     package func prioritize(_ session: String, paths: [String]) async throws(ControlError) -> SessionStatus {
+        try await requireNamed(paths, session)
         await enter(session)
         let failure = failure { () throws(ControlError) in
             try asking { () throws(StoreError) in
@@ -194,6 +232,31 @@ extension Agent: AgentControl {
         }
         leave(session)
         if let failure { throw failure }
+    }
+
+    /// Refuses paths none of which the manifest of a session's run names. What cannot be found out is let through.
+    private func requireNamed(_ paths: [String], _ session: String) async throws(ControlError) {
+        guard let run = try asking({ () throws(StoreError) in try openRun(of: session) }) else { return }
+        let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(1), stop: StopRequest())
+        let handle = try environment.engine(needs).get()
+        let place = environment.stateDirectory
+        var isNamed = true
+        do throws(EngineError) {
+            isNamed = try await onEngineThread { () throws(EngineError) in
+                try handle.engine.names(paths, run, stateDirectory: place)
+            }
+        } catch {
+            environment.log("prioritize: \(error.message)")
+        }
+        await end(handle)
+        guard !isNamed else { return }
+        let shown = paths.prefix(3).map { "'\(escaped($0))'" }.joined(separator: ", ")
+        throw ControlError(
+            EngineError(
+                .noInput,
+                "The manifest of '\(escaped(session))' names no \(shown); nothing was changed."
+            )
+        )
     }
 
     private func clear(_ session: String, files: Bool) async throws(ControlError) {

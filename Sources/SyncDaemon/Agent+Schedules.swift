@@ -84,6 +84,7 @@ extension Agent {
             let seconds = min(Int64(30) << Int64(min(count - 1, 5)), 900)
             let due = environment.now() + seconds * 1_000
             nights.setbacks[name] = (night.day, count, due)
+            schedules.failed(name, error)
             environment.log(
                 "schedule \(name), night of \(night.day): \(escaped(error.message)); again in \(seconds) s"
             )

@@ -27,15 +27,19 @@ package struct AgentSchedules: Sendable {
     ///
     /// - Returns: Whether that is on the disk.
     package var remember: @Sendable (_ name: String, Night, EnqueueReply) -> Bool
+    /// Told of each time that a night could not be begun.
+    package var failed: @Sendable (_ name: String, ControlError) -> Void
 
     /// See the properties.
     package init(
         load: @escaping @Sendable () -> [Entry],
         request: @escaping @Sendable (String, Night) -> Result<(EnqueueRequest, String?), ControlError>,
-        remember: @escaping @Sendable (String, Night, EnqueueReply) -> Bool
+        remember: @escaping @Sendable (String, Night, EnqueueReply) -> Bool,
+        failed: @escaping @Sendable (String, ControlError) -> Void = { _, _ in }
     ) {
         self.load = load
         self.request = request
         self.remember = remember
+        self.failed = failed
     }
 }

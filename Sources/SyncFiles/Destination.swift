@@ -120,11 +120,71 @@ package final class Destination: Sendable {
         return found.isSameFile(as: own)
     }
 
-    /// Free **bytes** for this user, and free inodes (`nil` where the filesystem has no fixed number).
-    package func freeSpace() throws(FileError) -> (bytes: UInt64, inodes: UInt64?) {
+    /// What is free on a file system: **bytes** for this user, and inodes (`nil` where there is no fixed number).
+    package typealias FreeSpace = (bytes: UInt64, inodes: UInt64?)
+
+    package func freeSpace() throws(FileError) -> FreeSpace {
         var info = statvfs()
         guard fstatvfs(root, &info) == 0 else { throw .last("ask for free space of", path) }
+        return Self.free(info)
+    }
+
+    private static func free(_ info: statvfs) -> FreeSpace {
         let (bytes, overflow) = UInt64(info.f_bavail).multipliedReportingOverflow(by: UInt64(info.f_frsize))
         return (overflow ? .max : bytes, info.f_files == 0 ? nil : UInt64(info.f_favail))
+    }
+
+    /// What is free where a destination is, or would be made; nothing is made.
+    ///
+    /// - Throws: ``FileError`` that tells what would keep ``open(path:create:usesState:)`` from making it, as far as one can
+    ///   know without trying.
+    package static func prospect(_ path: String) throws(FileError) -> FreeSpace {
+        var (place, found) = (path, stat())
+        while stat(place, &found) != 0 {
+            let code = sa_errno()
+            guard code == ENOENT, let slash = place.lastIndex(of: "/"), place != "/" else {
+                throw FileError(step: "create", path: path, code: code)
+            }
+            place = slash == place.startIndex ? "/" : String(place[..<slash])
+        }
+        let step = place == path ? "open the destination" : "create"
+        guard FileStatus(found).kind == .directory else {
+            throw FileError(step: step, path: path, code: ENOTDIR)
+        }
+        // Of a destination that has been filled the state directory is written to in any case.
+        let state = "\(place)/\(stateName)"
+        let isFilled = place == path && access(state, F_OK) == 0
+        guard faccessat(AT_FDCWD, isFilled ? state : place, W_OK | X_OK, AT_EACCESS) == 0 else {
+            throw .last(step, path)
+        }
+        var info = statvfs()
+        guard statvfs(place, &info) == 0 else { throw .last("ask for free space of", path) }
+        // Nothing can be made in /proc or /sys: they have no blocks.
+        guard info.f_blocks > 0 || info.f_files > 0 || isFilled else {
+            throw FileError(step: step, path: path, code: EROFS, remark: "nothing can be written there")
+        }
+        return free(info)
+    }
+
+    /// Whether another process works in it.
+    package var isTaken: Bool {
+        // Without the file nobody does.
+        guard state >= 0, let file = try? openFile("lock", in: state, O_RDWR, trust: .state) else {
+            return false
+        }
+        return sa_is_locked(file.raw) != 0
+    }
+
+    /// **Bytes** that an interrupted pull has left in staging.
+    package var leftoverBytes: UInt64 {
+        guard state >= 0, let staging = openDirectory("staging", in: state, O_NOFOLLOW) else { return 0 }
+        var bytes: UInt64 = 0
+        for lane in directoryEntries(staging.raw) {
+            guard let directory = openDirectory(lane, in: staging.raw, O_NOFOLLOW) else { continue }
+            for name in directoryEntries(directory.raw) {
+                if case .success(let found?) = SyncSystem.status(directory.raw, name) { bytes &+= found.size }
+            }
+        }
+        return bytes
     }
 }

@@ -299,18 +299,18 @@ package final class PartFile: Sendable {
 
     /// Reads a blob back and tells whether it has this digest.
     package func check(blob: Int, digest: SHA256Digest, hasher: inout SHA256Hasher) -> Bool {
-        check(range(blob: blob), digest: digest, hasher: &hasher)
+        self.digest(of: range(blob: blob), &hasher) == digest
     }
 
-    /// Reads everything back and tells whether it is right after all: what was hashed on the way may have
-    /// been replaced since by a second attempt.
-    package func isWholeRight(hasher: inout SHA256Hasher) -> Bool {
-        check(0..<size, digest: digest, hasher: &hasher) && cut() == nil
-    }
+    /// Reads everything back; `nil` when that fails.
+    package func wholeDigest(hasher: inout SHA256Hasher) -> SHA256Digest? { digest(of: 0..<size, &hasher) }
 
-    private func check(_ range: Range<UInt64>, digest: SHA256Digest, hasher: inout SHA256Hasher) -> Bool {
+    /// Whether nothing stands behind the last byte; it is cut off.
+    package var endsWhereItMust: Bool { cut() == nil }
+
+    private func digest(of range: Range<UInt64>, _ hasher: inout SHA256Hasher) -> SHA256Digest? {
         withUnsafeTemporaryAllocation(byteCount: 1 << 17, alignment: 64) { buffer in
-            sha256(of: descriptor.raw, range, with: &hasher, through: buffer) == digest
+            sha256(of: descriptor.raw, range, with: &hasher, through: buffer)
         }
     }
 

@@ -62,6 +62,7 @@ extension HTTPFields.Name {
     package static let contentType = Self("Content-Type")
     package static let date = Self("Date")
     package static let eTag = Self("ETag")
+    package static let host = Self("Host")
     package static let ifMatch = Self("If-Match")
     package static let ifModifiedSince = Self("If-Modified-Since")
     package static let ifNoneMatch = Self("If-None-Match")

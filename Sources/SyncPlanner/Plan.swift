@@ -9,7 +9,7 @@ package struct Plan: Sendable {
     package var slots: [Slot] = []
     /// Where blobs go; slots point here.
     package var targets: [Target] = []
-    /// Rows fetched by URLs of their own, largest first.
+    /// Rows fetched by URLs of their own, largest first; of those with the same content one.
     package var loose: [Int] = []
     /// Wanted rows that have neither blobs nor content: empty files.
     package var empty: [Int] = []
@@ -112,7 +112,7 @@ package func makePlan(
     pieces.sort { $0.precedes($1) }
     plan.loose.sort { (manifest.files.size($0), $1) > (manifest.files.size($1), $0) }
     cut(pieces, of: manifest, rule: rule, into: &plan)
-    for row in plan.loose { addLoose(row, of: manifest, prefix: prefix(row), to: &plan) }
+    addLoose(of: manifest, prefix: prefix, to: &plan)
     return plan
 }
 
@@ -176,19 +176,36 @@ extension Optional {
     fileprivate func filter(_ isKept: (Wrapped) -> Bool) -> Wrapped? { flatMap { isKept($0) ? $0 : nil } }
 }
 
-private func addLoose(_ row: Int, of manifest: Manifest, prefix: UInt64, to plan: inout Plan) {
+/// One request for each content: rows with the same are served by the first one's. What an interrupted run has begun goes
+/// on by itself.
+private func addLoose(of manifest: Manifest, prefix: (_ row: Int) -> UInt64, to plan: inout Plan) {
+    var places: [SHA256Digest: Int] = [:]
+    var requests: [(row: Int, start: UInt64, twins: [Int])] = []
+    for row in plan.loose {
+        let (size, kept) = (manifest.files.size(row), prefix(row))
+        let start = kept < size ? kept : 0
+        plan.looseBytes = plan.looseBytes &- start
+        let digest = manifest.files.digest(row)
+        if start == 0, let place = places[digest], manifest.files.size(requests[place].row) == size {
+            requests[place].twins.append(row)
+            plan.looseBytes = plan.looseBytes &- size
+        } else {
+            if start == 0 { places[digest] = requests.count }
+            requests.append((row, start, []))
+        }
+    }
+    plan.loose = requests.map(\.row)
+    for (row, start, twins) in requests { addLoose([row] + twins, from: start, of: manifest, to: &plan) }
+}
+
+/// - Parameter rows: Those with one content, the one that is asked for first.
+private func addLoose(_ rows: [Int], from start: UInt64, of manifest: Manifest, to plan: inout Plan) {
+    guard let row = rows.first else { return }
     let size = manifest.files.size(row)
-    let start = prefix < size ? prefix : 0
-    plan.looseBytes = plan.looseBytes &- start
-    let target = Plan.Target(row: row, blob: 0, fileOffset: start, isWhole: true)
-    plan.targets.append(target)
+    let targets = plan.targets.count..<(plan.targets.count + rows.count)
+    plan.targets += rows.map { Plan.Target(row: $0, blob: 0, fileOffset: start, isWhole: true) }
     plan.slots.append(
-        Plan.Slot(
-            range: start..<size,
-            rawLength: size - start,
-            codec: .identity,
-            targets: (plan.targets.count - 1)..<plan.targets.count
-        )
+        Plan.Slot(range: start..<size, rawLength: size - start, codec: .identity, targets: targets)
     )
     let slots = (plan.slots.count - 1)..<plan.slots.count
     plan.spans.append(Plan.Span(source: .loose(row: row), range: start..<size, slots: slots))

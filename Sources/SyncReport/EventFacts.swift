@@ -5,7 +5,8 @@ import SyncModel
 struct EventFacts {
     /// Of each run: what processes did for it, in order.
     private(set) var work: [String: [WorkPiece]] = [:]
-    private(set) var problems: [Problem] = []
+    /// What went wrong, in the order in which it was met first.
+    var problems: [Problem] { (failures.problems + others).sorted { $0.time < $1.time } }
     private(set) var waits: [Wait] = []
     private(set) var origins: [String: OriginAmount] = [:]
     private(set) var directories: [String?: DirectoryAmount] = [:]
@@ -13,20 +14,22 @@ struct EventFacts {
 
     /// Only what is later, **milliseconds** since 1970, counts for anything but ``work``.
     private let since: Int64
-    private var failures: [String: Int] = [:]
+    private var failures = FailureSums()
+    /// What was not about single files.
+    private var others: [Problem] = []
     /// What blocks at present, by its name: where it is in ``waits``, and which run it blocks.
     private var open: [String: (index: Int, run: String)] = [:]
     private var delays: [String: Int] = [:]
 
-    /// What is kept of each kind: a run that fails in a hundred thousand ways is told in some of them.
-    private static let limit = 200
-    private static let examples = 3
+    /// What is kept of each kind.
+    private static let limit = FailureSums.limit
 
     init(since: Int64) { self.since = since }
 
     /// The names whose lines matter; the others, one for every file, are not even parsed.
     private static let wanted: Set<String> = [
-        "run.started", "run.summary", "task.failed", "task.redirected", "transfer.retrying",
+        "run.started", "run.summary", "task.failed", "source.wrong_bytes", "task.redirected",
+        "transfer.retrying",
         "transfer.waiting",
         "condition.blocked", "condition.cleared", "schedule.failed",
     ]
@@ -62,12 +65,13 @@ struct EventFacts {
         case "condition.cleared": cleared(fields, time)
         case _ where time < since: break
         case "task.failed": failed(fields, time)
+        case "source.wrong_bytes": lied(fields, time)
         case "task.redirected": redirected(fields)
         case "transfer.retrying": delayed(.retry, fields, time)
         case "transfer.waiting": delayed(.connectivity, fields, time)
         case "schedule.failed":
             let detail = fields.text("reason") ?? fields.text("detail") ?? "the schedule could not start it"
-            problems.append(Problem(kind: FailureCause(of: detail), detail: detail, time: time))
+            others.append(Problem(kind: FailureCause(of: detail), detail: detail, time: time))
         default: break
         }
     }
@@ -107,38 +111,25 @@ struct EventFacts {
     }
 
     private mutating func failed(_ fields: EventFields, _ time: Int64) {
-        let reason = fields.text("reason") ?? "no reason is given"
-        let cause = fields.text("cause").flatMap(FailureCause.init(rawValue:))
-        let (place, words) = Self.split(reason)
-        let key = "\(fields.text("run") ?? "")\n\(place)\n\(words)"
-        let index: Int
-        if let known = failures[key] {
-            index = known
-        } else {
-            guard problems.count < Self.limit else { return }
-            index = problems.count
-            failures[key] = index
-            let detail = place.isEmpty ? words : "\(place): \(words)"
-            problems.append(Problem(kind: cause ?? FailureCause(of: reason), detail: detail, time: time))
-        }
-        problems[index].files += 1
-        problems[index].time = time
-        if problems[index].examples.count < Self.examples, let path = fields.text("path") {
-            problems[index].examples.append(path)
-        }
+        failures.take(
+            path: fields.text("path"),
+            reason: fields.text("reason") ?? "no reason is given",
+            cause: fields.text("cause").flatMap(FailureCause.init(rawValue:)),
+            run: fields.text("run") ?? "",
+            time: time
+        )
     }
 
-    /// What failed in the same way at the same server is one problem: `https://host/a/b.png: status 404; …` is
-    /// `https://host` and `status 404`. What to do comes from the kind.
-    static func split(_ reason: String) -> (place: String, words: String) {
-        guard let origin = Origin.of(reason), reason.hasPrefix(origin),
-            let end = reason.firstIndex(of: " ")
-        else {
-            let words = reason.split(separator: ";", maxSplits: 1).first.map(String.init) ?? reason
-            return ("", words)
-        }
-        let rest = reason[reason.index(after: end)...]
-        return (origin, rest.split(separator: ";", maxSplits: 1).first.map(String.init) ?? String(rest))
+    private mutating func lied(_ fields: EventFields, _ time: Int64) {
+        let source = fields.text("source") ?? "a source"
+        failures.take(
+            path: fields.text("path"),
+            reason: "\(source): \(fields.text("reason") ?? "")",
+            cause: .wrongBytes,
+            isFinal: false,
+            run: fields.text("run") ?? "",
+            time: time
+        )
     }
 
     private mutating func redirected(_ fields: EventFields) {

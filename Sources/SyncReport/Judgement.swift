@@ -28,6 +28,12 @@ struct Judgement {
         return report.runs.isEmpty ? .quiet : .ok
     }
 
+    /// Why somebody is to look, in a few words, if there is a reason.
+    private var why: String? {
+        guard verdict == .attention || verdict == .failed else { return nil }
+        return openProblems.first?.kind.words
+    }
+
     var headline: String {
         if let last, last.state.isOpen { return underWay(last) }
         guard let ended else {
@@ -39,14 +45,16 @@ struct Judgement {
         }
         let missing = ended.filesFailed
         switch ended.result {
-        case .ok: return came
+        case .ok: return came + (why.map { "; \($0)" } ?? "")
         case .partial:
             let share = "\(Figures.grouped(missing)) of \(Figures.count(ended.filesTotal, "file"))"
-            let lack = "\(share) \(missing == 1 ? "is" : "are") missing"
+            let reason = why.map { " (\($0))" } ?? ""
+            let lack = "\(share) \(missing == 1 ? "is" : "are") missing\(reason)"
             return report.amounts.placed > 0 ? "\(lack); \(came)" : lack
         case .failed, nil:
+            let reason = why.map { ": \($0)" } ?? ""
             return missing > 0 && missing == ended.filesTotal
-                ? "none of \(Figures.count(missing, "file")) could be brought" : "it failed"
+                ? "none of \(Figures.count(missing, "file")) could be brought\(reason)" : "it failed\(reason)"
         }
     }
 
@@ -89,6 +97,36 @@ struct Judgement {
 }
 
 extension FailureCause {
+    /// In a few words, after what it came to.
+    var words: String {
+        switch self {
+        case .notThere: "the server does not have them all"
+        case .access: "the server asks for other credentials"
+        case .serverTrouble: "the server was in trouble"
+        case .unreachable: "the server could not be reached"
+        case .trust: "the server could not be trusted"
+        case .loginPage: "a login page came in place of files"
+        case .refusedRedirect: "a redirect was refused"
+        case .wrongBytes: "wrong bytes came"
+        case .diskFull: "the disk is full"
+        case .noPermission: "permission was denied"
+        case .diskTrouble: "the disk is in trouble"
+        case .inTheWay: "something is in the way"
+        case .pruneRefused: "the prune was refused"
+        case .olderRevision: "the set is older than what is here"
+        case .badManifest: "the manifest is bad"
+        case .rejected: "a verifier refused files"
+        case .late: "the time was up"
+        case .lostWorker: "its process was lost"
+        case .stoppedByPerson: "somebody stopped it"
+        case .busy: "another process was at work there"
+        case .hookFailed: "a hook failed"
+        case .notRun: "its schedule did not run"
+        case .configuration: "the configuration is wrong"
+        case .other: "see below"
+        }
+    }
+
     /// Whether waiting and trying again will not mend it.
     var needsPerson: Bool {
         switch self {

@@ -10,6 +10,8 @@ package struct Problem: Sendable, Equatable {
     /// Some of their paths.
     package var examples: [String]
     package var time: Int64
+    /// In how many runs.
+    package var runs = 1
     /// Whether a later run has come to a good end, so that nothing is left to do.
     package var isOver: Bool
 
@@ -20,6 +22,22 @@ package struct Problem: Sendable, Equatable {
         files = 0
         examples = []
         isOver = false
+    }
+}
+
+extension Problem {
+    /// What happened, to how many files, how often; foreign text is not escaped.
+    package var summary: String {
+        let count = files > 1 || files == 1 && examples.isEmpty ? "\(Figures.count(files, "file")): " : ""
+        let path = files == 1 ? examples.first.map { "\($0): " } ?? "" : ""
+        return count + path + detail + (runs > 1 ? " (in \(Figures.count(runs, "run")))" : "")
+    }
+
+    /// Some of the paths, and how many more there are; `nil` where ``summary`` has them.
+    package var paths: String? {
+        guard files > 1, !examples.isEmpty else { return nil }
+        let more = files - examples.count
+        return examples.joined(separator: ", ") + (more > 0 ? " and \(Figures.grouped(more)) more" : "")
     }
 }
 

@@ -23,11 +23,30 @@ struct ProblemList {
         all += report.runs.compactMap { run in problem(of: run, success, among: all) }
         all += report.hooks.compactMap { problem(of: $0, in: report) }
         if let missed { all.append(missed) }
+        all = Self.merged(all)
         // Stable: in the order of time where they weigh the same.
         return all.enumerated().sorted { a, b in
             let (left, right) = (Self.weight(a.element), Self.weight(b.element))
             return left == right ? a.offset < b.offset : left > right
         }.map(\.element)
+    }
+
+    /// What several runs met in the same words is one problem: the last one.
+    private static func merged(_ all: [Problem]) -> [Problem] {
+        var merged: [Problem] = []
+        var places: [String: Int] = [:]
+        for problem in all {
+            let key = "\(problem.kind.rawValue)\n\(FailureSums.kind(of: problem.detail))"
+            guard problem.files == 0, problem.kind != .hookFailed, let place = places[key] else {
+                if problem.files == 0, problem.kind != .hookFailed { places[key] = merged.count }
+                merged.append(problem)
+                continue
+            }
+            let runs = merged[place].runs + problem.runs
+            if problem.time >= merged[place].time { merged[place] = problem }
+            merged[place].runs = runs
+        }
+        return merged
     }
 
     private static func weight(_ problem: Problem) -> Int {

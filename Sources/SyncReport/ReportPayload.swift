@@ -63,6 +63,7 @@ package enum ReportPayload {
             line.field("kind", problem.kind.rawValue)
             line.field("detail", problem.detail)
             line.field("files", problem.files)
+            line.field("runs", problem.runs)
             line.key("examples")
             line.array { array in for path in problem.examples { array.value(path) } }
             line.time("time", problem.time)

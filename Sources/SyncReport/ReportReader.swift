@@ -22,11 +22,23 @@ package struct ReportReader: Sendable {
         /// Absolute.
         package var destination: String
         package var schedule: Schedule
+        /// Why it could not start the last time; `nil` when it could, or has not been to.
+        package var failure: String?
+        /// When that was, **milliseconds** since 1970.
+        package var failed: Int64?
 
-        package init(name: String, destination: String, schedule: Schedule) {
+        package init(
+            name: String,
+            destination: String,
+            schedule: Schedule,
+            failure: String? = nil,
+            failed: Int64? = nil
+        ) {
             self.name = name
             self.destination = destination
             self.schedule = schedule
+            self.failure = failure
+            self.failed = failed
         }
     }
 
@@ -98,8 +110,17 @@ package struct ReportReader: Sendable {
         report.next = unmet.schedule.next
         report.problems = [ProblemList.missed(unmet.schedule, since: since, now: clock.now) { _ in false }]
             .compactMap { $0 }
-        report.verdict = report.problems.isEmpty ? .quiet : .attention
         report.headline = report.problems.isEmpty ? "its schedule is new" : "its schedule has never run"
+        if let failure = unmet.failure {
+            let problem = Problem(
+                kind: FailureCause(of: failure),
+                detail: failure,
+                time: unmet.failed ?? clock.now
+            )
+            report.problems = [problem]
+            report.headline = "its schedule could not start: \(problem.kind.words)"
+        }
+        report.verdict = report.problems.isEmpty ? .quiet : .attention
         return report
     }
 

@@ -86,15 +86,10 @@ package struct ReportText: Sendable {
         let shown = session.problems.prefix(Self.listed)
         var lines: [String] = []
         for problem in shown {
-            let files = problem.files > 0 ? "\(Figures.count(problem.files, "file")): " : ""
             let name = problem.isOver ? "earlier" : lines.isEmpty ? "problem" : ""
-            lines.append(row(name, files + escaped(problem.detail)))
+            lines.append(row(name, escaped(problem.summary)))
             if problem.isOver { continue }
-            if !problem.examples.isEmpty {
-                let more = problem.files - problem.examples.count
-                let rest = more > 0 ? " and \(Figures.grouped(more)) more" : ""
-                lines.append(row("", "  \(problem.examples.map(escaped).joined(separator: ", "))\(rest)"))
-            }
+            if let paths = problem.paths { lines.append(row("", "  \(escaped(paths))")) }
             if problem.kind == .hookFailed, let last = Self.lastWords(problem, session) {
                 lines.append(row("", "  \(last)"))
             }

@@ -35,6 +35,17 @@ struct StaticFileResponder: Sendable {
         guard request.isHead || request.method == "GET" else {
             return HTTPResponse(status: 405, headers: [.allow: "GET, HEAD"])
         }
+        if request.path == "/" {
+            let page = IndexPage(host: request.headers[.host], hasManifest: tree.contains("/manifest.json"))
+            return HTTPResponse(
+                status: 200,
+                headers: [
+                    .contentType: "text/html; charset=utf-8", .cacheControl: "no-cache",
+                    .xContentTypeOptions: "nosniff",
+                ],
+                body: .bytes(page.html)
+            )
+        }
         let path: RequestPath
         do throws(RequestPath.Refusal) {
             path = try RequestPath(request.path)

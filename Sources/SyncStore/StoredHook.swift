@@ -35,6 +35,9 @@ package struct StoredHook: Sendable, Equatable {
     /// ``ended`` of a hook that a person wants once more: what it left behind earlier does not count.
     package static let replayed = "replay"
 
+    /// ``ended`` of a hook that gets files and was not called, since there were none.
+    package static let nothingChanged = "nothing changed"
+
     static let query = """
         SELECT hooks.*, runs.id AS run_name, sessions.identifier AS session_name, sessions.destination,
             groups.result, groups.changed

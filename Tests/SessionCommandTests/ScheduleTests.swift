@@ -17,7 +17,8 @@ private final class ScheduledSet {
 
     func add(_ arguments: String...) throws -> Tool.Outcome {
         try tool.run(
-            ["schedule", "add", published.url, "--into", "tower", "--backend", "agent"] + arguments
+            ["schedule", "add", published.url, "--into", "tower", "--backend", "agent", "--interactive"]
+                + arguments
         )
     }
 

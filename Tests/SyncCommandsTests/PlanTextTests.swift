@@ -24,10 +24,13 @@ struct PlanTextTests {
             wanted: 115_007,
             obstructed: [],
             prunable: 1,
+            prunes: false,
             pruneRefusal: nil,
+            refusal: nil,
             totalBytes: 3,
             unchangedBytes: 0,
             reusedBytes: 0,
+            leftoverBytes: 0,
             deltaBytes: 0,
             dictionaryBytes: 0,
             packBytes: 3,
@@ -37,6 +40,7 @@ struct PlanTextTests {
             looseRequests: 2_000,
             requestsAvoided: 57_880,
             manifestRequests: 1,
+            requestCount: 2_002...2_010,
             requests: [request]
         )
         #expect(
@@ -45,7 +49,8 @@ struct PlanTextTests {
                 "files      116,007, of which 1,000 are here and 115,007 are wanted",
                 "bytes      3 B in all, 0 B here",
                 "to fetch   3 B from packs, 0 B from files of their own, 0 B between wanted blobs",
-                "requests   1 for packs, 2,000 for files; one a file would be 57,880 more",
+                "requests   2,002 to 2,010: 1 for the manifest, 1 for packs, 2,000 for files; more where the ends of "
+                    + "long ones are shared out among idle connections; one a file would be 57,880 more",
                 "obsolete   1 file, removed with --prune",
                 "  packs/a.pack bytes 2-9: 1 blob, 0 B unwanted",
             ]

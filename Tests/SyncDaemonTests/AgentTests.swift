@@ -96,6 +96,44 @@ struct AgentTests {
         #expect(try bench.disorder() == [])
     }
 
+    @Test("resume asks again for a run that has ended and failed; one that was good is left alone [S24]")
+    func resumeFailed() async throws {
+        let bench = try AgentBench()
+        for path in bench.packPaths { bench.server.respond(to: path) { _ in .status(404, text: "no") } }
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            let first = try await agent.enqueue(bench.request())
+            try await bench.until(.finished)
+            #expect(try bench.store.run(first.run).result == .failed)
+            bench.free()
+            _ = try await agent.resume(session)
+            #expect(try bench.store.runs().count == 2)
+            try await bench.until(.finished)
+            _ = try await agent.resume(session)
+            #expect(try bench.store.runs().count == 2)
+        }
+        #expect(bench.tree.problems(in: bench.destination) == [])
+        #expect(try bench.disorder() == [])
+    }
+
+    @Test("Paths that the manifest does not name are refused, and the run goes on as it was [S89]")
+    func prioritizedNothing() async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            let reply = try await agent.enqueue(bench.request())
+            try await bench.until(.running)
+            let error = await #expect(throws: ControlError.self) {
+                try await agent.prioritize(session, paths: ["not/there"])
+            }
+            #expect(error?.exitStatus == .noInput && error?.message.contains("'not/there'") == true)
+            #expect(try bench.store.run(reply.run).state == .running)
+            bench.free()
+            try await bench.until(.finished)
+        }
+    }
+
     @Test("A cancelled run is over, leaves no part behind, and takes no installed file away [S102]")
     func cancelling() async throws {
         let bench = try AgentBench()

@@ -142,6 +142,53 @@ struct FileHookTests {
             calls.map(\.paths) == [["sheets/b", "sheets/z"]] && calls[0].states == ["installed", "reused"]
         )
     }
+    @Test(
+        "What a hook did not accept is handed over by the next pull, also when that finds nothing new, until it is [S131]"
+    )
+    func untilAccepted() throws {
+        _ = try pull(RecordingHook())
+        var newer = tree
+        newer.addFile("sheets/b", size: 901, seed: 90)
+        newer.addFile("a\"b\\c", size: 50, seed: 91)
+        try publish(newer, revision: 2)
+        let failing = RecordingHook(.exited(3))
+        #expect(try pull(failing).status == .hookFailed)
+        #expect(try calls(failing.calls).map(\.paths) == [["a\"b\\c", "sheets/b"]])
+
+        // The next night there is nothing new, and the hook fails once more.
+        let again = RecordingHook(.exited(3))
+        let second = try pull(again)
+        #expect(second.status == .hookFailed && second.requests.isEmpty)
+        #expect(try calls(again.calls).map(\.paths) == [["a\"b\\c", "sheets/b"]])
+        #expect(try calls(again.calls).map(\.states) == [["present"]])
+
+        // Without the hook nobody is told, and a third file comes.
+        newer.addFile("sheets/c", size: 30, seed: 92)
+        try publish(newer, revision: 3)
+        #expect(try scene.pull().status == .done)
+        let third = RecordingHook()
+        #expect(try pull(third).status == .done)
+        #expect(try calls(third.calls).map(\.paths) == [["a\"b\\c", "sheets/b", "sheets/c"]])
+
+        let idle = RecordingHook()
+        #expect(try pull(idle).status == .done)
+        #expect(try calls(idle.calls).isEmpty)
+    }
+
+    @Test("A replay hands over the files that the hook was told of then, and no others [S131 S33]")
+    func replay() throws {
+        _ = try pull(RecordingHook())
+        var newer = tree
+        newer.addFile("sheets/b", size: 901, seed: 90)
+        try publish(newer, revision: 2)
+        #expect(try pull(RecordingHook()).status == .done)
+        let hook = try stored()
+        try scene.store.replay(hook: hook.identifier)
+        let again = RecordingHook()
+        try scene.engine(hooks: again).settle(hook.session, stateDirectory: scene.root.path("state"))
+        #expect(try calls(again.calls).map(\.paths) == [["sheets/b"]])
+        #expect(try scene.store.hook(hook.identifier).state == .done)
+    }
 
     @Test("A batch that fails ends the attempt; the other hooks run all the same [S131]")
     func fails() throws {

@@ -177,4 +177,26 @@ struct PullTests {
         let first = try #require(outcome.requests.first)
         #expect(first.range.map { $0.upperBound - $0.lowerBound } == 20_000)
     }
+
+    @Test(
+        "Files with the same content are one request, wherever one of them can be had",
+        arguments: [900, 400_000]
+    )
+    func twins(size: Int) throws {
+        let scene = try Scene()
+        var tree = AssetTree()
+        tree.addFile("a", size: size, seed: 1)
+        tree.nodes["b/copy"] = tree.nodes["a"]
+        tree.nodes["z"] = tree.nodes["a"]
+        tree.addFile("c", size: size, seed: 2)
+        try scene.publish(tree) { $0.looseAbove = -1 }
+        #expect(try scene.engine().plan(scene.options()).looseBytes == UInt64(2 * size))
+        // The first one's own URL is dead.
+        scene.transport.remove(Scene.base + "files/a")
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done && scene.problems(tree) == [])
+        #expect(outcome.received <= UInt64(2 * size) + 10_000)
+        #expect(Set(outcome.requests.map(\.url)).isDisjoint(with: [Scene.base + "files/z"]))
+        #expect(outcome.count("task.installed") == 4)
+    }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import SyncEngine
+import SyncFiles
 import SyncModel
 import SyncTestKit
 import SyncUnpack
@@ -79,5 +80,99 @@ struct VerifyAndPlanTests {
         let plan = try scene.engine().plan(scene.options())
         #expect(plan.prunable == 4 && plan.obstructed.count == 1 && plan.requests.isEmpty)
         #expect(plan.obstructed.first?.contains("new") == true)
+    }
+
+    /// The lines of `plan -v`.
+    private func lines(_ options: PullOptions) throws -> [String] {
+        var lines: [String] = []
+        _ = try scene.engine().plan(options) { file in
+            guard file.action != .unchanged else { return }
+            let from = file.from.map { " from \($0)" } ?? ""
+            lines.append("\(file.action.rawValue) \(file.path)\(from)\(file.reason == nil ? "" : " !")")
+        }
+        return lines
+    }
+
+    @Test(
+        "A plan names every file with what becomes of it, in order, what goes included, and the pull does just that"
+    )
+    func everyFile() throws {
+        var tree = AssetTree()
+        for (seed, name) in ["a", "b/1", "b/2", "c", "d"].enumerated() {
+            tree.addFile(name, size: 900, seed: UInt64(seed + 1))
+        }
+        try scene.publish(tree)
+        #expect(try lines(scene.options()) == ["new a", "new b/1", "new b/2", "new c", "new d"])
+        #expect(try scene.pull().status == .done)
+        #expect(try lines(scene.options()) == [])
+        var next = tree
+        next.addFile("a", size: 901, seed: 9)
+        next.nodes["b/2"] = nil
+        next.nodes["moved"] = tree.nodes["b/2"]
+        next.addFile("z", size: 5, seed: 10)
+        next.nodes["c"] = nil
+        next.addFile("c/inside", size: 5, seed: 11)
+        next.nodes["link"] = .link("a")
+        try scene.publish(next, revision: 2)
+        try scene.root.write("x", to: "dest/z/mine")
+        var options = scene.options()
+        let without = try lines(options)
+        #expect(without.contains("obsolete b/2") && without.contains("obsolete c"))
+        options.prune = true
+        #expect(
+            try lines(options) == [
+                "changed a", "removed b/2", "removed c", "new c/inside", "new link", "new moved from b/2",
+                "blocked z !",
+            ]
+        )
+        let plan = try scene.engine().plan(options)
+        #expect(plan.status == .incomplete && plan.refusal == nil)
+        let outcome = try scene.pull { $0.prune = true }
+        #expect(outcome.status == .incomplete)
+        #expect(Set(outcome.values("path", of: "task.installed")) == ["a", "c/inside", "link", "moved"])
+        #expect(Set(outcome.values("path", of: "task.removed")) == ["b/2", "c"])
+    }
+
+    @Test("A plan refuses what the pull refuses, with its exit status, and changes nothing")
+    func refusals() throws {
+        try scene.publish(tree)
+        try scene.root.write("x", to: "file")
+        var options = scene.options()
+        for place in ["file/below", "file"] {
+            options.destination = scene.root.path(place)
+            let refusal = try scene.engine().plan(options).refusal
+            let pull = try scene.pull { $0.destination = options.destination }
+            #expect(refusal?.status == .cannotCreate && pull.error?.status == .cannotCreate, "\(place)")
+        }
+        options.destination = "/proc/nothing"
+        #expect(try scene.engine().plan(options).refusal?.status == .cannotCreate)
+
+        #expect(try scene.pull().status == .done)
+        let destination = try Destination.open(path: scene.destination, create: false)
+        guard let lock = try destination.lock() else { throw EngineError(.busy, "the lock") }
+        let busy = try scene.engine().plan(scene.options()).refusal
+        let waiting = try scene.pull()
+        #expect(busy?.status == .busy && busy == waiting.error)
+        _ = consume lock
+
+        var small = AssetTree()
+        small.nodes["text"] = tree.nodes["text"]
+        small.addFile("one", size: 5, seed: 5)
+        try scene.publish(small, revision: 2)
+        options = scene.options()
+        options.prune = true
+        let prune = try scene.engine().plan(options).refusal
+        let pull = try scene.pull { $0.prune = true }
+        #expect(prune?.status == .refused && prune == pull.error)
+    }
+
+    @Test("A plan leaves a wrong executable bit as it is")
+    func executableBit() throws {
+        try scene.publish(tree)
+        #expect(try scene.pull().status == .done)
+        chmod(scene.root.path("dest/bin/run"), 0o644)
+        let before = AssetTree.read(scene.destination)
+        _ = try scene.engine().plan(scene.options())
+        #expect(AssetTree.read(scene.destination).nodes == before.nodes)
     }
 }

@@ -70,6 +70,13 @@ struct WrongBytesTests {
         let outcome = try scene.pull(manifest: scene.root.path("manifest.json"))
         #expect(outcome.status == .done)
         #expect(scene.transport.blamed == [liar])
+        // Named, although another helped.
+        #expect(outcome.values("source", of: "source.wrong_bytes") == [liar])
+        let event = try #require(outcome.events.first { $0["event"] as? String == "source.wrong_bytes" })
+        let path = try #require(event["path"] as? String)
+        #expect(event["sha256"] as? String == (try Scene.digest(tree.bytes(path) ?? []).hex))
+        let got = try #require(event["got_sha256"] as? String)
+        #expect(got.count == 64 && got != event["sha256"] as? String)
     }
 
     @Test(

@@ -90,8 +90,8 @@ struct PartFileTests {
         for blob in ends.indices { last = write(blob, of: part, wrong) }
         #expect(last == .mismatch)
         var hasher = try SHA256Hasher()
-        let isRight = part.isWholeRight(hasher: &hasher)
-        #expect(!isRight)
+        let whole = part.wholeDigest(hasher: &hasher)
+        #expect(try whole == FilesFixture.digest(wrong))
         var found: [Int] = []
         for blob in ends.indices {
             let range = part.range(blob: blob)
@@ -112,8 +112,9 @@ struct PartFileTests {
         #expect(wrong.withUnsafeBytes { part.write($0, at: 0) } == nil)
         #expect(write(0, of: part) == .mismatch)
         var hasher = try SHA256Hasher()
-        let isRight = part.isWholeRight(hasher: &hasher)
-        #expect(isRight)
+        let whole = part.wholeDigest(hasher: &hasher)
+        #expect(try whole == FilesFixture.digest(bytes))
+        #expect(part.endsWhereItMust)
     }
 
     @Test(

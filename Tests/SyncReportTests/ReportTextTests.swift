@@ -58,12 +58,11 @@ struct ReportTextTests {
             text == """
                 render-07: 4 sessions, 1 needs you; 3.52 GiB received; 2026-11-20 07:30 to 2026-11-21 07:30
 
-                LOOK   film.harbour-dailies: 13 of 4,210 files are missing; 44 files put in place, 301 MiB received
+                LOOK   film.harbour-dailies: 13 of 4,210 files are missing (the server does not have them all); 44 files put in place, 301 MiB received
                        problem   12 files: https://assets.example.com: status 404
                                    shots/010/plate.exr, shots/010/<script>alert(1)</script>.exr, shots/020/\\u{1b}[31mred.exr and 9 more
                                  -> Upload the whole set again, packs first and the manifest last, then pull again.
-                                 1 file: cannot write shots/040/a: No space left on device
-                                   shots/040/a\\u{202e}gpj.exr
+                                 shots/040/a\\u{202e}gpj.exr: cannot write shots/040/a: No space left on device
                                  -> Make room ('syncagent gc --dry-run' says what can go), then 'syncagent resume' or pull again.
                                  hook 14, https://chat.example.com/…: exit 1
                                    it wrote: the channel is gone, CANARY-OUTPUT
@@ -181,7 +180,9 @@ struct ReportTextTests {
         let error = "https://cdn.example.com/m.json: Could not resolve host: cdn.example.com"
         try run("1", 1, .failed, error: error)
         var session = try #require(try store.report(at: morning).sessions.first)
-        #expect(session.verdict == .failed && session.headline == "it failed")
+        #expect(
+            session.verdict == .failed && session.headline == "it failed: the server could not be reached"
+        )
         #expect(session.problems.map(\.kind) == [.unreachable])
         try run("2", 3, .ok)
         session = try #require(try store.report(at: morning).sessions.first)

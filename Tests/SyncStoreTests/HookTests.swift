@@ -42,33 +42,52 @@ struct HookTests {
         #expect(try store.findings() == [])
     }
 
-    @Test("Since when a hook was not told: from the first run after the last that it was called for [S131]")
+    @Test("A file hook is owed everything since the last run after which one of its kind did its work [S131]")
     func untold() throws {
         let store = try SyncStore.inMemory()
-        func run(_ name: String, at time: Int64, _ results: [RunResult]?) throws -> StoredHook {
-            try store.begin(towerRun(name), now: time)
-            let hook = try #require(try store.hooks(run: name).first { $0.group == "all" })
-            if let results {
-                let groups = zip(["all", "sheets"], results).map {
-                    CompletedGroup(name: $0, result: $1, changed: 1)
-                }
-                _ = try store.complete(groups, of: name, now: time + 1)
-            }
+        func run(
+            _ name: String,
+            at time: Int64,
+            _ result: RunResult?,
+            _ end: HookRunInput? = nil,
+            arguments: [String] = ["/bin/thumbs"]
+        ) throws -> StoredHook {
+            var start = towerRun(name)
+            start.hooks = [
+                PlannedHook(group: "all", arguments: arguments, timeout: 9, results: [.ok], batch: 10)
+            ]
+            try store.begin(start, now: time)
+            let hook = try #require(try store.hooks(run: name).first)
+            let event = Array("{\"event\":\"x\"}".utf8)
+            guard let result else { return hook }
+            let groups = [CompletedGroup(name: "all", result: result, changed: 1)]
+            _ = try store.complete(groups, of: name, events: [event], now: time + 1)
+            guard let end else { return hook }
+            _ = try store.started(hook: hook.identifier, now: time + 2)
+            try store.finished(hook: hook.identifier, end, ended: "exit", now: time + 3)
             return hook
         }
-        let first = try run("r1", at: 10, [.ok, .ok])
-        #expect(try store.untoldSince(first, takenUp: false) == nil)
-        #expect(try store.untoldSince(first, takenUp: true) == 10)
-        let second = try run("r2", at: 20, nil)
-        #expect(try store.untoldSince(second, takenUp: false) == nil)
-        let third = try run("r3", at: 30, nil)
-        #expect(try store.untoldSince(third, takenUp: false) == 20)
-        _ = try run("r4", at: 40, [.partial, .failed])
+        func since(_ hook: StoredHook, own: Bool = false) throws -> Int64? {
+            try store.untold(hook, includingOwn: own)?.since
+        }
+        let first = try run("r1", at: 10, .ok, .succeeded)
+        #expect(try since(first) == nil)
+        #expect(try since(first, own: true) == 10)
+        let second = try run("r2", at: 20, .ok, .failed)
+        #expect(try since(second) == nil, "r1 was accepted")
+        let third = try run("r3", at: 30, .partial)
+        #expect(try since(third) == 20, "its hook failed")
+        let fourth = try run("r4", at: 40, .ok, .succeeded)
+        let work = try #require(try store.untold(fourth, includingOwn: false))
+        #expect(work.since == 20 && work.after == 0 && work.through == 3 && work.isOnRecord)
         let fifth = try run("r5", at: 50, nil)
-        #expect(try store.untoldSince(fifth, takenUp: false) == nil, "any result was asked for")
-        let sheets = try #require(try store.hooks(run: "r5").first { $0.group == "sheets" })
-        #expect(sheets.results == [.ok])
-        #expect(try store.untoldSince(sheets, takenUp: false) == 20, "it was not called for r4")
+        #expect(try since(fifth) == nil, "r4 was accepted")
+        #expect(try store.untold(fifth, includingOwn: true)?.after == 3)
+        let other = try run("r6", at: 60, nil, arguments: ["/bin/new"])
+        #expect(try since(other) == 50, "r5 is new to it, and what came before had its end")
+        try store.skip(hook: other.identifier, reason: StoredHook.nothingChanged, now: 61)
+        let again = try run("r7", at: 70, nil, arguments: ["/bin/new"])
+        #expect(try since(again) == nil, "there was nothing to tell after r6")
     }
 
     @Test("A hook that does not ask for the result is skipped [S39]")

@@ -12,7 +12,9 @@ struct AgentCommand: AsyncParsableCommand {
         subcommands: [AgentRunCommand.self, AgentStatusCommand.self, AgentStopCommand.self]
     )
 
-    func run() async throws { throw CommandFailure(.usage, AgentCommand.helpMessage()) }
+    func run() async throws {
+        throw CommandFailure(.usage, SyncagentCommand.helpMessage(for: AgentCommand.self))
+    }
 }
 
 /// `syncagent agent status`.

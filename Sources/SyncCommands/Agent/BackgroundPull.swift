@@ -37,6 +37,13 @@ struct BackgroundPull: Sendable {
         if !conditions.words.isEmpty {
             output.message("It runs only \(conditions.words.joined(separator: ", ")).")
         }
+        let agent = try await AgentReach(state: state).ask { try await $0.status() }
+        output.message(
+            agent.onDemand
+                ? "It survives logging out and a crash. After a restart of the machine it goes on with the next command that "
+                    + "needs the agent; 'syncagent agent run' as a service goes on by itself."
+                : "It survives a restart of the machine as soon as the agent runs again."
+        )
         if !reply.superseded.isEmpty {
             output.message("It takes the place of \(reply.superseded.joined(separator: ", ")).")
         }

@@ -1,6 +1,9 @@
+import Foundation
 import SyncControlServer
 import SyncEngine
 import SyncModel
+import SyncPlugins
+import SyncReport
 import SyncSettings
 import SyncStore
 import SyncSystem
@@ -13,14 +16,19 @@ struct EngineCall: Sendable {
     let json: Bool
     let tuning: EngineTuning
     let end: PullEnd
+    /// Which files are named one by one.
+    let detail: PlanDetail
     private let notes = NotesOnce()
+    private let failures = Monitor(FailureSums())
 
     init(
         _ reporting: ReportingOptions,
         on output: Output,
         tuning: EngineTuning = EngineTuning(),
-        end: PullEnd = PullEnd()
+        end: PullEnd = PullEnd(),
+        detail: PlanDetail = .totals
     ) {
+        self.detail = detail
         self.end = end
         self.output = output
         display = reporting.display(on: output)
@@ -30,7 +38,8 @@ struct EngineCall: Sendable {
 
     /// Runs a pull; its last JSON line is printed here.
     func pull(_ options: PullOptions) async throws -> PullReport {
-        try await stoppable { [self] in
+        defer { tellFailures() }
+        return try await stoppable { [self] in
             let store = try EngineAssembly.openStore(options.stateDirectory, warn: output.warning)
             return try await withEngine(options, store: store) { engine, stop in
                 let report = try engine.pull(options)
@@ -44,14 +53,15 @@ struct EngineCall: Sendable {
         }
     }
 
-    /// Plans a pull and prints the plan; `explains` adds where its requests go, and asks the servers for that.
+    /// Plans a pull and prints the plan; `explains` adds where its requests go, and asks the servers for that. Ends as
+    /// the pull would, where that is known before.
     func plan(_ options: PullOptions, explains: Bool = false) async throws {
         let (report, routes) = try await stoppable { [self] in
-            let report = try await looking(options) { engine, _ in
-                try engine.plan(options)
+            let report = try await looking(options) { [self] engine, _ in
+                try engine.plan(options, telling: detail.isWanted ? { tell($0) } : nil)
             }
             let probe = RouteProbe(
-                sources: report.sources(of: options.manifest),
+                sources: report.sources(of: report.referrer?.url ?? options.manifest),
                 referrer: report.referrer,
                 tuning: tuning
             )
@@ -69,6 +79,17 @@ struct EngineCall: Sendable {
             output.event(event.json, flushing: true)
         } else {
             for line in PlanText.lines(report) { output.line(line) }
+        }
+        if report.status != .done { throw CommandFailure(report.status, report.refusal?.message ?? "") }
+    }
+
+    private func tell(_ file: PlannedFile) {
+        guard detail.shows(file) else { return }
+        if json {
+            let event = SyncEvent("plan.file", time: EngineAssembly.milliseconds()) { file.write(to: &$0) }
+            output.event(event.json)
+        } else {
+            output.line(PlanText.line(file), flushing: false)
         }
     }
 
@@ -133,19 +154,57 @@ struct EngineCall: Sendable {
         _ options: PullOptions,
         _ work: @escaping @Sendable (PullEngine, StopRequest) throws -> R
     ) async throws -> R {
-        let store: SyncStore
-        do throws(StoreError) {
-            store = try SyncStore.inMemory()
-        } catch {
-            throw CommandFailure(error.status, error.message)
-        }
+        // What sessions there are and who works on them is looked up; where there are none, none is made.
+        let known = try StateAccess(output: output).existingStore()
+        let store = try known ?? asking { () throws(StoreError) in try SyncStore.inMemory() }
         return try await withEngine(options, store: store, keepsMetrics: false, work)
     }
 
     private func observe(_ event: SyncEvent) {
         end.note(event)
-        if json { output.event(event.json) } else if let note = event.note { notes.tell(note, on: output) }
+        if json { return output.event(event.json) }
+        if let failure = event.failure {
+            failures.withLock {
+                $0.take(
+                    path: failure.path,
+                    reason: failure.reason,
+                    cause: failure.cause,
+                    isFinal: failure.isFinal,
+                    time: event.time
+                )
+            }
+        }
+        if detail.isWanted { return name(event) }
+        // What went wrong with files is summed up at the end: one line for each cause.
+        if event.failure == nil, let note = event.note { notes.tell(note, on: output) }
     }
+
+    /// Names the file that something has happened to.
+    private func name(_ event: SyncEvent) {
+        if let note = event.note { return output.warning(note) }
+        guard let word = ["task.installed": "installed", "task.removed": "removed"][event.name],
+            let path = event.text("path")
+        else { return }
+        output.line(
+            "\(word.padding(toLength: 9, withPad: " ", startingAt: 0))  \(escaped(path))",
+            flushing: false
+        )
+    }
+
+    /// Says why files are missing, each cause once: how many, some of their names, and what to do.
+    private func tellFailures() {
+        let problems = failures.withLock(\.problems)
+        for problem in problems.prefix(Self.toldCauses) {
+            let lines = [problem.summary, problem.paths].compactMap(\.self) + ["-> \(problem.kind.advice)"]
+            output.warning(lines.map(escaped).joined(separator: "\n    "))
+        }
+        let more = problems.count - Self.toldCauses
+        if more > 0 {
+            output.warning("\(Figures.count(more, "more cause")); 'syncagent report' and -v have all")
+        }
+    }
+
+    private static let toldCauses = 8
 
     private static func failure(_ error: any Error, after reason: StopReason?) -> any Error {
         guard let error = (error as? EngineError)?.after(reason) else { return error }
@@ -192,5 +251,13 @@ private final class NotesOnce: Sendable {
         let kind = note.filter { !$0.isNumber }
         let isNew = said.withLock { $0.count < Self.limit && $0.insert(kind).inserted }
         if isNew { output.warning(note) }
+    }
+}
+
+extension SyncEvent {
+    /// A field of it that is a text.
+    fileprivate func text(_ name: String) -> String? {
+        let object = try? JSONSerialization.jsonObject(with: Data(json.bytes))
+        return (object as? [String: Any])?[name] as? String
     }
 }

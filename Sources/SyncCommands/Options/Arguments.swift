@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncEngine
 import SyncModel
 import SyncSettings
 import SyncTransfer
@@ -20,6 +21,29 @@ struct ReportingOptions: ParsableArguments {
         let style = ProgressDisplay.style(quiet: quiet, json: json, environment: .ofProcess)
         return ProgressDisplay(output: output, style: style)
     }
+}
+
+/// How much is told of single files.
+struct VerboseOption: ParsableArguments {
+    @Flag(
+        name: [.customShort("v"), .customLong("verbose")],
+        help: "Name each file and what becomes of it; twice: those that stay as they are, too."
+    )
+    var verbose: Int
+
+    var detail: PlanDetail { PlanDetail(rawValue: min(2, verbose)) ?? .totals }
+}
+
+/// Which files are named.
+enum PlanDetail: Int, Sendable {
+    case totals
+    /// Those that something happens to.
+    case changes
+    case all
+
+    var isWanted: Bool { self != .totals }
+
+    func shows(_ file: PlannedFile) -> Bool { self == .all || file.action != .unchanged }
 }
 
 /// The manifest, the destination and the part of it that a verb works on.

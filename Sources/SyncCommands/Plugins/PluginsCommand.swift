@@ -15,7 +15,9 @@ struct PluginsCommand: AsyncParsableCommand {
         subcommands: [PluginsListCommand.self, PluginsCheckCommand.self]
     )
 
-    func run() async throws { throw CommandFailure(.usage, PluginsCommand.helpMessage()) }
+    func run() async throws {
+        throw CommandFailure(.usage, SyncagentCommand.helpMessage(for: PluginsCommand.self))
+    }
 }
 
 /// Where plugins are configured and looked for.

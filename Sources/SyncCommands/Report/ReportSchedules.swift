@@ -27,7 +27,9 @@ struct ReportSchedules: Sendable {
                     ReportReader.UnmetSchedule(
                         name: name,
                         destination: record.definition.request.destination,
-                        schedule: ReportReader.Schedule(next: next, lastDue: lastDue)
+                        schedule: ReportReader.Schedule(next: next, lastDue: lastDue),
+                        failure: record.memory.failure,
+                        failed: record.memory.failed?.milliseconds
                     )
                 )
                 continue

@@ -48,13 +48,15 @@ extension AgentSchedules {
                     memory.fired = WallTime(milliseconds: EngineAssembly.milliseconds())
                     memory.session = reply.session
                     memory.run = reply.run
+                    memory.failure = nil
                     try records.put(memory, for: name)
                     return true
                 } catch {
                     log("schedule \(name): \(error)")
                     return false
                 }
-            }
+            },
+            failed: { name, error in records.note(name, error.message, error.exitStatus, in: store) }
         )
     }
 }

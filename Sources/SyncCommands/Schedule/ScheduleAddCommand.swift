@@ -17,6 +17,10 @@ struct ScheduleAddCommand: AsyncParsableCommand {
             The night begins at --nightly, by the wall clock: where summer time leaves that time out, at the \
             first moment after it; where it comes twice, the first time. A machine that was off catches up one night, \
             if its window is still open. At the window's end work stops at a checkpoint, and the next night goes on.
+
+            Examples:
+
+              syncagent schedule add https://cdn.example.com/tower/ --into tower --nightly 02:00
             """
     )
 
@@ -66,7 +70,12 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     @OptionGroup(title: "Output")
     var reporting: ReportingOptions
 
-    func validate() throws { try pull().validate() }
+    func validate() throws {
+        if schedule.interactive, conditionOptions.discretionary {
+            throw ValidationError("--interactive and --discretionary exclude each other.")
+        }
+        try pull().validate()
+    }
 
     /// The pull that every night is.
     private func pull() throws -> PullCommand {
@@ -117,6 +126,9 @@ struct ScheduleAddCommand: AsyncParsableCommand {
             _ = try await AgentReach(state: try StateAccess(output: output)).client()
         }
         tell(name, clock, choice, isReplaced: replaced, commands, output)
+        if !request.conditions.words.isEmpty {
+            output.message("It runs only \(request.conditions.words.joined(separator: ", ")).")
+        }
     }
 
     /// What is enqueued every night.
@@ -133,7 +145,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
             engine: EngineCall(reporting, on: output, tuning: tuning)
         ).request(environment)
         request.origin = .schedule
-        request.conditions = conditionOptions.conditions()
+        request.conditions = conditionOptions.conditions(isDiscretionary: !schedule.interactive)
         return request
     }
 
@@ -172,6 +184,12 @@ struct ScheduleAddCommand: AsyncParsableCommand {
             }
         }
         output.line(text)
+        let words = ScheduleText(now: now)
+        output.message("\(name): \(words.nights(clock)), by \(words.by(definition.backend)).")
+        for line in words.nextNights(clock, 3) { output.message(line) }
+        let conditions = definition.request.conditions.words
+        if !conditions.isEmpty { output.message("It runs only \(conditions.joined(separator: ", ")).") }
+        output.message("Nothing was changed.")
     }
 
     private func tell(

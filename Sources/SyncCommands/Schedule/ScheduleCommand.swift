@@ -18,7 +18,9 @@ struct ScheduleCommand: AsyncParsableCommand {
         ]
     )
 
-    func run() async throws { throw CommandFailure(.usage, ScheduleCommand.helpMessage()) }
+    func run() async throws {
+        throw CommandFailure(.usage, SyncagentCommand.helpMessage(for: ScheduleCommand.self))
+    }
 }
 
 /// Which schedule a verb is about.

@@ -79,6 +79,9 @@ struct ScheduleMemory: Codable, Sendable, Equatable {
     var session: String?
     /// The run that the last firing asked for.
     var run: String?
+    /// Why it could not start the last time, and when, as long as it has no session to say so; `nil` when it could.
+    var failure: String?
+    var failed: WallTime?
 
     /// The last night that was dealt with.
     var handled: CivilDay? {

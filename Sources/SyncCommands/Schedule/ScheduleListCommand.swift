@@ -164,7 +164,7 @@ struct ScheduleOutlook: Sendable {
         }
         if let plan = view.plan { rows.append(["starts", "\(text.moment(plan.start)): \(plan)"]) }
         rows.append(["file", escaped(file)])
-        return TextTable.lines(rows)
+        return TextTable.lines(rows, width: nil)
     }
 }
 

@@ -59,6 +59,9 @@ struct ScheduleOptions: ParsableArguments {
     @Option(help: ArgumentHelp("What starts it: auto, systemd, cron or agent.", valueName: "what"))
     var backend: BackendChoice.Wish = .auto
 
+    @Flag(help: "Run whatever suits the machine: without this it is --discretionary.")
+    var interactive = false
+
     @Flag(help: "Install it for the machine instead of the user; needs root.")
     var system = false
 

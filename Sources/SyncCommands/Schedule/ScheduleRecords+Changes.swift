@@ -1,6 +1,8 @@
 import SyncControl
+import SyncEngine
 import SyncModel
 import SyncSchedule
+import SyncStore
 
 extension ScheduleRecords {
     /// Puts a schedule into effect in the place of one of the same name. When that fails, everything is as it was.
@@ -48,5 +50,31 @@ extension ScheduleRecords {
             output.warning("\(name) may still be started \(by), too: \(error)")
         }
         return before != nil
+    }
+}
+
+extension ScheduleRecords {
+    /// Keeps for the report that a schedule could not start: with its session, or with itself where it has none yet.
+    ///
+    /// - Parameter store: The user's; `nil` where there is none.
+    func note(_ name: String, _ reason: String, _ status: ExitStatus, in store: SyncStore?) {
+        let now = EngineAssembly.milliseconds()
+        // What cannot be kept has been said to whoever waits, or to the log.
+        guard var record = try? get(name) else { return }
+        if let store, let session = record.memory.session ?? record.definition.request.session,
+            (try? store.session(session)) != nil
+        {
+            let event = SyncEvent("schedule.failed", time: now) {
+                $0.field("session", session)
+                $0.field("schedule", name)
+                $0.field("reason", reason)
+                $0.field("status", status.rawValue)
+            }
+            _ = try? store.append([event.json.bytes], to: session, time: now)
+        } else {
+            record.memory.failure = reason
+            record.memory.failed = WallTime(milliseconds: now)
+            try? put(record.memory, for: name)
+        }
     }
 }

@@ -86,11 +86,18 @@ struct ScheduleRun: Sendable {
         }
         // The next night looks for a newer manifest.
         let end = night?.end ?? night.flatMap { _ in record.clock.next(after: now).map { $0.fire - 60_000 } }
-        let reply = try await enqueue(request, until: end)
+        let reply: EnqueueReply
+        do {
+            reply = try await enqueue(request, until: end)
+        } catch let error as CommandFailure {
+            records.note(name, error.message, error.status, in: try state.existingStore())
+            throw error
+        }
         if let night { record.memory.handled = night.day }
         record.memory.fired = WallTime(milliseconds: now)
         record.memory.session = reply.session
         record.memory.run = reply.run
+        record.memory.failure = nil
         let memory = record.memory
         try scheduling { () throws(ScheduleError) in try records.put(memory, for: name) }
         output.message(

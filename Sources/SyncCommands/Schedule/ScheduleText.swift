@@ -39,6 +39,17 @@ struct ScheduleText: Sendable {
         }
     }
 
+    /// When the next nights begin, a line each.
+    func nextNights(_ clock: ScheduleClock, _ count: Int) -> [String] {
+        var lines: [String] = []
+        var time = now
+        while lines.count < count, let night = clock.next(after: time) {
+            lines.append("\(lines.isEmpty ? "Next: " : "      ")\(moment(night.fire))")
+            time = night.fire
+        }
+        return lines
+    }
+
     /// A moment, and how far away it is.
     func moment(_ milliseconds: Int64) -> String {
         SessionText(now: now, hasAgent: true).moment(WallTime(milliseconds: milliseconds))

@@ -38,7 +38,7 @@ struct AttachCommand: AsyncParsableCommand {
         let output = reporting.output()
         let state = try StateAccess(output: output)
         let store = try state.store()
-        let name = try StateAccess.session(session.session, in: store)
+        let name = try StateAccess.session(session.session, in: store, prefersOpen: true)
         let watch = RunWatch(store: store, session: name)
         let display = reporting.display(on: output)
         let (json, since) = (reporting.json, since)

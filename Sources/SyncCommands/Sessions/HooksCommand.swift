@@ -13,7 +13,9 @@ struct HooksCommand: AsyncParsableCommand {
         subcommands: [HooksListCommand.self, HooksReplayCommand.self, HooksReceiptCommand.self]
     )
 
-    func run() async throws { throw CommandFailure(.usage, HooksCommand.helpMessage()) }
+    func run() async throws {
+        throw CommandFailure(.usage, SyncagentCommand.helpMessage(for: HooksCommand.self))
+    }
 }
 
 /// `syncagent hooks list`.

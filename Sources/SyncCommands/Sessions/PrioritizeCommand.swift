@@ -10,7 +10,10 @@ struct PrioritizeCommand: AsyncParsableCommand {
         discussion: "Paths as the manifest has them, relative to the destination."
     )
 
-    @Argument(help: ArgumentHelp("The session.", valueName: "session"))
+    @Argument(
+        help: ArgumentHelp("The session.", valueName: "session"),
+        completion: .custom { _, _, _ in knownSessions() }
+    )
     var session: String
 
     @Argument(help: ArgumentHelp("Files, as the manifest names them.", valueName: "path"))

@@ -5,7 +5,8 @@ import SyncAgent
 struct ResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resume",
-        abstract: "Let a session's paused run go on, or start one that was enqueued paused."
+        abstract: "Let a session's paused run go on, or start one that was enqueued paused.",
+        discussion: "Where the last run has ended and files are missing, the same is asked for again."
     )
 
     @OptionGroup

@@ -1,6 +1,7 @@
 import SyncControl
 import SyncDaemon
 import SyncModel
+import SyncReport
 import SyncStore
 
 /// Waits for the end of a session's work by looking at the store: its open run, then its hooks. Needs no agent.
@@ -30,6 +31,15 @@ struct RunWatch: Sendable {
         return Self.end(of: run, failedHooks: hooks.count { $0.state == .failed })
     }
 
+    private static func words(_ result: RunResult?) -> String { result?.rawValue ?? "without a result" }
+
+    /// How many files are missing; `nil` where that is not what went wrong.
+    private static func lack(_ run: RunStatus) -> String? {
+        guard run.error == nil, run.files.failed > 0 else { return nil }
+        let files = "\(Figures.grouped(run.files.failed)) of \(Figures.count(run.files.total, "file"))"
+        return "\(files) could not be brought; 'syncagent report' says why"
+    }
+
     /// What a run that is over means for whoever waited.
     static func end(of run: RunStatus, failedHooks: Int) -> Sight {
         switch (run.state, run.result) {
@@ -39,10 +49,7 @@ struct RunWatch: Sendable {
         case (.finished, let result):
             let error = run.error.map { ": \(escaped($0))" } ?? ""
             let status = run.exitStatus.flatMap(ExitStatus.init) ?? .incomplete
-            return .over(
-                status == .done ? .incomplete : status,
-                (result?.rawValue ?? "without a result") + error
-            )
+            return .over(status == .done ? .incomplete : status, lack(run) ?? (words(result) + error))
         default:
             return .over(
                 .incomplete,

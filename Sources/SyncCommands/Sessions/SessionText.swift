@@ -42,7 +42,7 @@ struct SessionText: Sendable {
             ])
         }
         rows.append(["last event", String(session.lastSequence)])
-        return TextTable.lines(rows)
+        return TextTable.lines(rows, width: nil)
     }
 
     private func details(_ run: RunStatus) -> [[String]] {

@@ -48,8 +48,13 @@ struct StateAccess: Sendable {
 
     /// The session that is meant: the one that was named, or the only one there is.
     ///
+    /// - Parameter prefersOpen: Whether the only one with work under way is meant where there are several.
     /// - Throws: ``CommandFailure`` with status 66 when there is no such session, 64 when there are several.
-    static func session(_ named: String?, in store: SyncStore) throws(CommandFailure) -> String {
+    static func session(
+        _ named: String?,
+        in store: SyncStore,
+        prefersOpen: Bool = false
+    ) throws(CommandFailure) -> String {
         if let named {
             guard try asking({ () throws(StoreError) in try store.session(named) }) == nil else {
                 return named
@@ -62,6 +67,12 @@ struct StateAccess: Sendable {
         let all = try asking { () throws(StoreError) in try store.sessions() }.map(\.identifier)
         guard let first = all.first else { throw noSessions }
         guard all.count == 1 else {
+            if prefersOpen {
+                let open = try asking { () throws(StoreError) in try store.runs(onlyOpen: true, limit: 1_000)
+                }
+                let names = Set(open.map(\.session))
+                if names.count == 1, let only = names.first { return only }
+            }
             let names = all.prefix(20).map { "  " + escaped($0) }.joined(separator: "\n")
             let more = all.count > 20 ? "\n  … \(all.count - 20) more" : ""
             throw CommandFailure(.usage, "Which session? There are \(all.count):\n\(names)\(more)")

@@ -1,20 +1,54 @@
+import Foundation
+
 /// Rows as text whose columns line up; two spaces between them, none at the end of a line.
 enum TextTable {
-    static func lines(_ rows: [[String]]) -> [String] {
+    /// - Parameter width: Most columns of the terminal; cells are cut, the widest first, until every line fits. `nil`
+    ///   for no bound.
+    static func lines(_ rows: [[String]], width: Int? = outputWidth) -> [String] {
         let count = rows.map(\.count).max() ?? 0
-        let widths = (0..<count).map { column in
+        var widths = (0..<count).map { column in
             rows.map { $0.indices.contains(column) ? $0[column].count : 0 }.max() ?? 0
         }
+        if let width { shrink(&widths, to: width) }
         return rows.map { row in
             var line = ""
             for (column, cell) in row.enumerated() {
-                line += cell
+                let text = cut(cell, to: widths[column])
+                line += text
                 if column < row.count - 1 {
-                    line += String(repeating: " ", count: widths[column] - cell.count + 2)
+                    line += String(repeating: " ", count: widths[column] - text.count + 2)
                 }
             }
             while line.last == " " { line.removeLast() }
             return line
         }
+    }
+
+    /// Narrower than this a cell says nothing.
+    private static let narrowest = 6
+
+    private static func shrink(_ widths: inout [Int], to width: Int) {
+        var excess = widths.reduce(0, +) + 2 * max(0, widths.count - 1) - width
+        while excess > 0, let most = widths.max(), most > narrowest,
+            let column = widths.lastIndex(of: most)
+        {
+            // Down to the next widest, or as far as need be.
+            let next = widths.filter { $0 < most }.max() ?? 0
+            let step = max(1, min(excess, most - max(next, narrowest)))
+            widths[column] -= step
+            excess -= step
+        }
+    }
+
+    private static func cut(_ cell: String, to width: Int) -> String {
+        cell.count <= width ? cell : cell.prefix(max(0, width - 1)) + "…"
+    }
+
+    /// The width of the terminal that is written to; `nil` for a file or a pipe. TIOCGWINSZ, ioctl_tty(2).
+    static var outputWidth: Int? {
+        var size = winsize()
+        guard isatty(STDOUT_FILENO) == 1, ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0
+        else { return nil }
+        return Int(size.ws_col)
     }
 }

@@ -33,7 +33,10 @@ struct WaitCommand: AsyncParsableCommand {
         let output = Output(quiet: quiet)
         let state = try StateAccess(output: output)
         let store = try state.store()
-        let watch = RunWatch(store: store, session: try StateAccess.session(session.session, in: store))
+        let watch = RunWatch(
+            store: store,
+            session: try StateAccess.session(session.session, in: store, prefersOpen: true)
+        )
         let timeout = timeout
         do {
             try await StopSignals.cancelling(notice: {}, atOnce: {}) {

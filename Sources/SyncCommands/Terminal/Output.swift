@@ -32,8 +32,8 @@ package final class Output: Sendable {
         self.standardError = standardError
     }
 
-    /// Data: one line on standard output.
-    package func line(_ text: String) { put(Array(text.utf8), flushing: true) }
+    /// Data: one line on standard output; without `flushing` at the latest with the next ``flush()``.
+    package func line(_ text: String, flushing: Bool = true) { put(Array(text.utf8), flushing: flushing) }
 
     /// Data: one JSON object as a line on standard output, at the latest with the next ``flush()``.
     package func event(_ json: JSONLine, flushing: Bool = false) { put(json.bytes, flushing: flushing) }

@@ -1,3 +1,4 @@
+import Foundation
 import SyncEngine
 import SyncModel
 import SyncReport
@@ -13,8 +14,7 @@ enum PlanText {
             "bytes      \(ByteCount(plan.totalBytes)) in all, \(ByteCount(plan.unchangedBytes)) here",
             "to fetch   \(ByteCount(plan.packBytes)) from packs, \(ByteCount(plan.looseBytes)) from files of their own,"
                 + " \(ByteCount(plan.gapBytes)) between wanted blobs",
-            "requests   \(figure(plan.packRequests)) for packs, \(figure(plan.looseRequests)) for files;"
-                + " one a file would be \(figure(plan.requestsAvoided)) more",
+            requests(plan),
         ]
         if plan.reusedBytes > 0 {
             lines.insert(
@@ -33,9 +33,13 @@ enum PlanText {
             )
         }
         if plan.prunable > 0 {
-            lines.append("obsolete   \(Figures.count(plan.prunable, "file")), removed with --prune")
+            let files = Figures.count(plan.prunable, "file")
+            lines.append(
+                plan.prunes
+                    ? "removed    \(files) that the manifest no longer names"
+                    : "obsolete   \(files), removed with --prune"
+            )
         }
-        if let refusal = plan.pruneRefusal { lines.append("refused    \(refusal)") }
         for reason in plan.obstructed { lines.append("blocked    \(reason)") }
         for request in plan.requests {
             lines.append(
@@ -44,5 +48,46 @@ enum PlanText {
             )
         }
         return lines
+    }
+
+    /// How many requests, of what, and why that is not certain.
+    private static func requests(_ plan: PlanReport) -> String {
+        let range = plan.requestCount
+        func figure(_ number: some BinaryInteger) -> String { Figures.grouped(number) }
+        var parts = ["\(figure(plan.manifestRequests)) for the manifest"]
+        if plan.dictionaryBytes > 0 { parts.append("1 for the dictionary") }
+        parts.append("\(figure(plan.packRequests)) for packs")
+        parts.append("\(figure(plan.looseRequests)) for files")
+        var line = "requests   \(figure(range.lowerBound))"
+        if range.count > 1 { line += " to \(figure(range.upperBound))" }
+        line += ": " + parts.joined(separator: ", ")
+        if plan.leftoverBytes > 0 {
+            line += "; fewer for the \(ByteCount(plan.leftoverBytes)) that an interrupted pull has left here"
+        } else if range.count > 1 {
+            line += "; more where the ends of long ones are shared out among idle connections"
+        }
+        if plan.requestsAvoided > 0 { line += "; one a file would be \(figure(plan.requestsAvoided)) more" }
+        return line
+    }
+
+    /// One file and what happens to it.
+    static func line(_ file: PlannedFile) -> String {
+        let word = file.action.rawValue.padding(toLength: 9, withPad: " ", startingAt: 0)
+        var line = "\(word)  \(escaped(file.path))"
+        if let link = file.link { line += " -> \(escaped(link))" }
+        switch file.action {
+        case .new, .changed:
+            if let from = file.from {
+                line += "  (copied from \(from == file.path ? "what is here" : escaped(from)))"
+            } else if file.here > 0 {
+                line += "  (\(ByteCount(file.size ?? 0)), \(ByteCount(file.here)) of it are here)"
+            } else if let size = file.size {
+                line += "  (\(ByteCount(size)))"
+            }
+        case .obsolete: line += "  (removed with --prune)"
+        case .blocked: line += "  (\(file.reason ?? ""))"
+        case .unchanged, .removed: break
+        }
+        return line
     }
 }

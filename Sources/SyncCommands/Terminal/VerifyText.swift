@@ -5,6 +5,11 @@ import SyncReport
 /// What a verification found, in plain words: one line a file that is not right, then the sum.
 enum VerifyText {
     static func lines(_ report: VerifyReport) -> [String] {
+        if let place = report.missingPlace {
+            return [
+                "\(escaped(place)) is not there; 'syncagent pull' brings its \(Figures.count(report.files, "file"))"
+            ]
+        }
         var lines = report.problems.map { "\(escaped($0.path)): \($0.reason)" }
         let files = Figures.count(report.files, "file")
         if report.isWhole {

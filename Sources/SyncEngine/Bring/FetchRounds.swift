@@ -23,6 +23,8 @@ struct FetchRounds: Sendable {
     /// Blobs in progress, for the next process.
     let begun: BegunBlobs
     let onBytes: @Sendable (UInt64) -> Void
+    /// Ends everything when the disk takes no more.
+    let disk: FullDisk
     /// What blobs are decoded with; `nil` when the manifest has none.
     let dictionary: ManifestDictionary?
     /// What is copied at the same time: not to be asked for.
@@ -55,7 +57,7 @@ struct FetchRounds: Sendable {
 
         /// A row that this machine's disk did not take.
         init(row: Int, disk error: FileError) {
-            self.init(row: row, reason: "\(error)", cause: error.cause)
+            self.init(row: row, reason: error.reasonForFile, cause: error.cause)
         }
 
         /// A row that cannot be decoded.
@@ -133,11 +135,12 @@ struct FetchRounds: Sendable {
                 copies: copies,
                 begun: begun,
                 windows: windows,
+                disk: disk,
                 onBytes: onBytes
             )
             let result = fetch(round, attempt: attempt, installer, workers: workers, pool: pool)
             begun.endPlan()
-            let last = attempt + 1 == Self.rounds || environment.stop.isStopped
+            let last = attempt + 1 == Self.rounds || isStopped
             var again: [Int] = []
             for failure in result {
                 if let window = failure.window, window <= windows.capacity {
@@ -170,9 +173,11 @@ struct FetchRounds: Sendable {
             }
         }
         failures += fetch(crowded, windows: windows, parts: parts, workers: workers, pool: pool)
-        if failures.isEmpty, !environment.stop.isStopped { begun.remove() }
+        if failures.isEmpty, !isStopped { begun.remove() }
         return failures
     }
+
+    private var isStopped: Bool { environment.stop.isStopped || disk.isFull }
 
     /// Fetches rows that found no room for their windows: as many at a time as have room together.
     private func fetch(
@@ -186,7 +191,7 @@ struct FetchRounds: Sendable {
         var waiting = crowded.sorted { $0.key < $1.key }
         /// How many blobs a row wanted when it was fetched alone.
         var alone: [Int: Int] = [:]
-        while !waiting.isEmpty, !environment.stop.isStopped {
+        while !waiting.isEmpty, !isStopped {
             var room = windows.capacity
             let some = waiting.prefix { _, window in
                 room -= window
@@ -212,6 +217,7 @@ struct FetchRounds: Sendable {
                     dictionary: try dictionary(for: plan).get(),
                     begun: begun,
                     windows: windows,
+                    disk: disk,
                     onBytes: onBytes
                 )
                 for failure in fetch(plan, attempt: 0, installer, workers: workers, pool: pool) {
@@ -265,11 +271,12 @@ struct FetchRounds: Sendable {
     ) -> [RowFailure] {
         let spans = SpanTransfers(
             plan: plan,
-            urls: { urls(of: plan.spans[$0].source) },
+            urls: { urls(of: plan.spans[$0], in: plan) },
             installer: installer,
             workers: workers,
             pool: pool,
             environment: environment,
+            disk: disk,
             objectSize: { objectSize(of: plan.spans[$0].source) },
             reload: attempt > 0,
             referrer: referrer
@@ -308,13 +315,18 @@ struct FetchRounds: Sendable {
                         cause: .badManifest
                     )
                 )
-            case .wrongBytes(let reason):
+            case .wrongBytes(let reason, let found):
+                let words = Self.words(reason, found: found, wanted: manifest.files.digest(trouble.row))
+                if let span = trouble.span { tell(trouble.row, ends[span].url, words, found: found) }
                 if let known = failures[trouble.row], known.shown.cause.isOfDisk || trouble.span == nil {
                     continue
                 }
                 let end = trouble.span.map { ends[$0] }
-                let place = end.map { ", from \(redacted(url: $0.url))" } ?? ""
-                let shown = Failure(row: trouble.row, reason: reason + place, cause: .wrongBytes)
+                let shown = Failure(
+                    row: trouble.row,
+                    reason: end.map { "\(redacted(url: $0.url)): \(words)" } ?? reason,
+                    cause: .wrongBytes
+                )
                 failures[trouble.row] = RowFailure(row: trouble.row, isWrongBytes: true, shown: shown)
                 if let end { environment.transport.blame(url: end.url, reason: "wrong bytes") }
             }
@@ -334,14 +346,50 @@ struct FetchRounds: Sendable {
         return failures.values.sorted { $0.row < $1.row }
     }
 
-    private func urls(of source: Plan.Source) -> [String] {
-        let written =
-            switch source {
-            case .pack(let pack): manifest.packs[pack].urls
-            case .loose(let row): manifest.files.urls(row)
-            }
-        return written.map { resolve($0, against: baseURL) }
+    /// What a source gave, for people.
+    private static func words(_ reason: String, found: SHA256Digest?, wanted: SHA256Digest) -> String {
+        "gave wrong bytes: " + (found.map { "SHA-256 \($0) in place of \(wanted)" } ?? reason)
     }
+
+    /// Names a source that gave other bytes, whether or not another one helps.
+    private func tell(_ row: Int, _ url: String, _ words: String, found: SHA256Digest?) {
+        let (path, source, wanted) = (
+            manifest.files.path(row), redacted(url: url), manifest.files.digest(row)
+        )
+        let failure = FileFailure(
+            path: path,
+            reason: "\(source): \(words)",
+            cause: .wrongBytes,
+            isFinal: false
+        )
+        let note = "\(escaped(path)): \(source) \(words)"
+        environment.events.tell(
+            transfer: SyncEvent("source.wrong_bytes", time: environment.now(), note: note, failure: failure) {
+                $0.field("path", path)
+                $0.field("source", source)
+                $0.field("sha256", wanted.hex)
+                $0.field("got_sha256", optional: found?.hex)
+                $0.field("reason", words)
+            }
+        )
+    }
+
+    private func urls(of span: Plan.Span, in plan: Plan) -> [String] {
+        switch span.source {
+        case .pack(let pack): return manifest.packs[pack].urls.map { resolve($0, against: baseURL) }
+        case .loose(let row):
+            var urls = manifest.files.urls(row).map { resolve($0, against: baseURL) }
+            // Files with the same content have it at their URLs, too.
+            for target in plan.targets[plan.slots[span.slots.lowerBound].targets] where target.row != row {
+                for url in manifest.files.urls(target.row).map({ resolve($0, against: baseURL) })
+                where urls.count < Self.mostURLs && !urls.contains(url) { urls.append(url) }
+            }
+            return urls
+        }
+    }
+
+    /// A thousand files with the same content do not make a thousand attempts.
+    private static let mostURLs = 8
 
     private func objectSize(of source: Plan.Source) -> UInt64 {
         switch source {

@@ -18,6 +18,7 @@ struct SpanTransfers: Sendable {
     let workers: WorkerPool
     let pool: BufferPool
     let environment: EngineEnvironment
+    let disk: FullDisk
     let objectSize: @Sendable (_ span: Int) -> UInt64
     let reload: Bool
     let referrer: TransferRequest.Referrer?
@@ -40,9 +41,11 @@ struct SpanTransfers: Sendable {
             identifiers.append((identifier, transport))
             start(span, identifier, transport, state)
         }
-        environment.stop.onStop { [identifiers] in
+        let cancel = { @Sendable [identifiers] in
             for (identifier, transport) in identifiers { transport.cancel(identifier) }
         }
+        environment.stop.onStop(cancel)
+        disk.onFull(cancel)
         return state.wait { $0.open == 0 ? $0.ends : nil }
     }
 

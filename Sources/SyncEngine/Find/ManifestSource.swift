@@ -84,7 +84,32 @@ struct ManifestSource: Sendable {
                 "\(redacted(url: location)): a manifest is a path or an http(s) URL; no transport plugin is for \(scheme):"
             )
         }
-        return try fetch(location)
+        let plain = location.prefix { $0 != "?" && $0 != "#" }
+        let inside = Self.inside(String(plain)) + location[plain.endIndex...]
+        if plain.hasSuffix("/") || Self.isBare(plain) { return try fetch(inside) }
+        do throws(EngineError) {
+            return try fetch(location)
+        } catch {
+            // A directory without its slash is answered with a page, a refusal or nothing.
+            let isName = plain.split(separator: "/").last?.contains(".") == true
+            guard !isName, [.noInput, .dataInvalid].contains(error.status), !stop.isStopped else {
+                throw error
+            }
+            // If that is no better, what was asked for is what counts.
+            if let found = try? fetch(inside) { return found }
+            throw error
+        }
+    }
+
+    /// The manifest of a directory.
+    private static func inside(_ directory: String) -> String {
+        directory + (directory.hasSuffix("/") ? "" : "/") + "manifest.json"
+    }
+
+    /// Whether a URL names a host and no path.
+    private static func isBare(_ url: Substring) -> Bool {
+        // The two slashes behind the scheme stand alone.
+        url.count(where: { $0 == "/" }) == 2
     }
 
     /// The manifest of a run that was recorded earlier: from the cache, else from where it came from.
@@ -138,7 +163,9 @@ struct ManifestSource: Sendable {
         cache.keep(body, digest, isCompressed: path.hasSuffix(".zst"))
     }
 
-    private func read(_ path: String) throws(EngineError) -> FoundManifest {
+    private func read(_ given: String) throws(EngineError) -> FoundManifest {
+        let isDirectory = openDirectory(given) != nil
+        let path = isDirectory ? Self.inside(given) : given
         let body: [UInt8]
         do throws(FileError) { body = try readFile(path, trust: .input, limit: limits.ownTextBytes) } catch {
             if error.code == EFBIG { throw tooLong(escaped(path)) }
@@ -148,8 +175,10 @@ struct ManifestSource: Sendable {
                 case EPERM where error.remark != nil: .noInput  // It is no file.
                 default: .ioError
                 }
-            let reason = error.reason
-            throw EngineError(status, "cannot read the manifest \(escaped(path)): \(reason)")
+            throw EngineError(
+                status,
+                "cannot read the manifest \(escaped(path)): \(error.reason)\(Self.hint(given, error))"
+            )
         }
         let manifest = try decode(
             body,
@@ -166,6 +195,16 @@ struct ManifestSource: Sendable {
             location: absolute(path),
             source: self
         ) { () throws(EngineError) in manifest }
+    }
+
+    /// What may have been meant by a path that is not there: a URL without its scheme.
+    private static func hint(_ path: String, _ error: FileError) -> String {
+        let host = path.prefix { $0 != "/" && $0 != ":" }
+        guard error.isMissing, let first = host.first, first != ".", host.utf8.count < path.utf8.count,
+            host == "localhost" || host.contains("."), !host.hasSuffix(".json"), !host.hasSuffix(".zst")
+        else { return "" }
+        let scheme = host == "localhost" || host.allSatisfy { $0.isNumber || $0 == "." } ? "http" : "https"
+        return "; if it is on a server, write \(scheme)://\(escaped(path))"
     }
 
     private func fetch(_ url: String) throws(EngineError) -> FoundManifest {
@@ -206,6 +245,15 @@ struct ManifestSource: Sendable {
                 let body = sink.bytes
                 tally.received(report.bytesReceived)
                 let referrer = TransferRequest.Referrer(url: url, isPublic: report.isPublic)
+                if Self.isWebPage(body) {
+                    if position + 1 < tries.count { continue }
+                    throw EngineError(
+                        .dataInvalid,
+                        "\(redacted(url: attempt.url)): a web page came in place of the manifest. Does the server want a "
+                            + "log-in first? Or is this a page about the set? The URL of a manifest mostly ends with "
+                            + "manifest.json"
+                    )
+                }
                 let manifest = try decode(
                     body,
                     isCompressed: attempt.isCompressed,
@@ -232,6 +280,12 @@ struct ManifestSource: Sendable {
             }
         }
         throw EngineError(.noInput, "\(redacted(url: url)): no manifest there")
+    }
+
+    /// Whether a text is HTML: a manifest is JSON, or a zstd frame.
+    private static func isWebPage(_ body: [UInt8]) -> Bool {
+        let space: Set<UInt8> = [0x20, 0x09, 0x0A, 0x0D, 0xEF, 0xBB, 0xBF]
+        return body.first { !space.contains($0) } == 0x3C
     }
 
     private func found(

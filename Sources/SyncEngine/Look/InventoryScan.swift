@@ -15,6 +15,8 @@ struct InventoryScan: Sendable {
     let index: StatIndex
     /// Paths that an interrupted run put in place, so that they count as installed.
     let logged: Set<[UInt8]>
+    /// Whether an executable bit that is wrong is mended; otherwise nothing is changed.
+    var mends = true
     let threads: Int
     /// Whether an open directory takes names for one that differ only in case.
     let foldsCase: @Sendable (_ directory: Int32) -> Bool
@@ -99,7 +101,12 @@ struct InventoryScan: Sendable {
                 let position = next.take()
                 guard position < unknown.count else { break }
                 let entry = unknown[position]
-                let record = reader.verify(entry.row, of: manifest, installed: entry.installed)
+                let record = reader.verify(
+                    entry.row,
+                    of: manifest,
+                    installed: entry.installed,
+                    mends: mends
+                )
                 found.append((entry.row, record))
             }
             return found

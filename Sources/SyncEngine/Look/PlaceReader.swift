@@ -25,13 +25,20 @@ struct PlaceReader: ~Copyable {
 
     /// The record of a file or link that is right, with the executable bit mended where only that was wrong;
     /// `nil` when the content differs or cannot be read.
-    mutating func verify(_ row: Int, of manifest: Manifest, installed: Bool) -> IndexRecord? {
+    ///
+    /// - Parameter mends: Without it the executable bit stays as it is, and does not count.
+    mutating func verify(
+        _ row: Int,
+        of manifest: Manifest,
+        installed: Bool,
+        mends: Bool = true
+    ) -> IndexRecord? {
         let files = manifest.files
         return files.withPath(row) { path in
             let found = try? directories.withLeaf(of: path) { directory, leaf in  // Unreadable: wanted.
                 files.kind(row) == .link
                     ? verifyLink(directory, leaf, target: files.linkTarget(row) ?? "", installed: installed)
-                    : verifyFile(directory, leaf, row, files, installed: installed)
+                    : verifyFile(directory, leaf, row, files, installed: installed, mends: mends)
             }
             return found ?? nil
         }
@@ -108,14 +115,15 @@ struct PlaceReader: ~Copyable {
         _ leaf: UnsafePointer<CChar>,
         _ row: Int,
         _ files: FileTable,
-        installed: Bool
+        installed: Bool,
+        mends: Bool
     ) -> IndexRecord? {
         guard let file = openToRead(directory, leaf), var before = status(file.raw), before.kind == .file,
             before.size == files.size(row),
             digest(of: file.raw, size: before.size) == files.digest(row)
         else { return nil }
         let executable = files.kind(row) == .executable
-        if before.isExecutable != executable {
+        if mends, before.isExecutable != executable {
             guard sa_set_executable(file.raw, executable ? 1 : 0) == 0, let mended = status(file.raw) else {
                 return nil
             }

@@ -66,6 +66,10 @@ struct UpwardLinks {
         }
     }
 
+    /// Why a row for which ``isAstray(_:)`` holds is not placed.
+    static let astray =
+        "its target goes up again from what is no directory here, but a link or a file; move that away"
+
     /// Whether a row's target goes up behind what is a link in the destination. The manifest has a directory there, so
     /// the link is somebody else's: it would have been in the way and be gone.
     func isAstray(_ row: Int) -> Bool {
@@ -145,10 +149,15 @@ extension PullRun {
         guard !straying.isEmpty else { return [] }
         let gone = remove(straying.filter { index.record($0)?.installed == true }, pruning)
         guard let left = straying.first(where: { !gone.contains($0) }) else { return gone }
-        let path = index.withPath(left) { String(decoding: $0, as: UTF8.self) }
-        throw EngineError(
+        throw Self.straying(left, index, destination.path)
+    }
+
+    /// A link of an earlier revision leads out of the tree and is not ours to remove.
+    static func straying(_ position: Int, _ index: StatIndex, _ destination: String) -> EngineError {
+        let path = index.withPath(position) { String(decoding: $0, as: UTF8.self) }
+        return EngineError(
             .refused,
-            "\(escaped(destination.path)): the link \(escaped(path)) is not in this manifest and would lead out of the "
+            "\(escaped(destination)): the link \(escaped(path)) is not in this manifest and would lead out of the "
                 + "tree through a link that is; remove it and pull again"
         )
     }

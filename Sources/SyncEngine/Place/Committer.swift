@@ -70,6 +70,7 @@ final class Committer: Sendable {
     private let verifications: [FileVerification]
     private let wholes: WholeDirectories
     private let backup: BackupDirectory?
+    private let disk: FullDisk
     private let onCommitted: @Sendable ([Int]) -> Void
 
     /// Starts the thread.
@@ -79,6 +80,7 @@ final class Committer: Sendable {
     ///   - verifications: Who looks at files before they are placed.
     ///   - wholes: Directories that are put together in staging; none may be chosen where there are verifications.
     ///   - backup: Keeps what is replaced; `nil` where nobody wants that.
+    ///   - disk: Told when a file cannot be placed.
     ///   - start: Starts the thread.
     ///   - onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
     /// - Throws: ``ThreadError``.
@@ -90,6 +92,7 @@ final class Committer: Sendable {
         verifications: [FileVerification] = [],
         wholes: WholeDirectories = WholeDirectories(),
         backup: BackupDirectory? = nil,
+        disk: FullDisk = FullDisk(),
         start: WorkerThread.Starter = WorkerThread.system,
         onCommitted: @escaping @Sendable ([Int]) -> Void
     ) throws(ThreadError) {
@@ -100,6 +103,7 @@ final class Committer: Sendable {
         self.verifications = verifications
         self.wholes = wholes
         self.backup = backup
+        self.disk = disk
         self.onCommitted = onCommitted
         var outcome = Outcome()
         outcome.records = RecordColumn(manifest.files)
@@ -145,6 +149,7 @@ final class Committer: Sendable {
                 }
             }
             if isLast { result.add(placement.finish()) }
+            for failure in result.failures { disk.note(failure.error) }
             untold += result.records.map(\.row)
             state.withLock { [result] state in
                 state.outcome.records.take(result.records)

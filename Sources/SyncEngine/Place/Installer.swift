@@ -15,7 +15,7 @@ final class Installer: BlobConsumer {
     struct Trouble: Sendable {
         enum Cause: Sendable {
             /// The bytes do not have the digest: the source is at fault.
-            case wrongBytes(String)
+            case wrongBytes(String, found: SHA256Digest? = nil)
             /// A delta did not give the blob: what is here at this machine is not what it was.
             case wrongBase(String)
             /// Others left no room for the window of a blob, so many **bytes**: nobody is at fault.
@@ -48,6 +48,7 @@ final class Installer: BlobConsumer {
     private let copies: ChunkCopies?
     private let begun: BegunBlobs
     private let windows: WindowBudget
+    private let disk: FullDisk
     private let state = Mutex(State())
     private let onBytes: @Sendable (_ raw: UInt64) -> Void
 
@@ -59,6 +60,7 @@ final class Installer: BlobConsumer {
     ///   - copies: Who copies the blobs of the same files that are here already.
     ///   - begun: Blobs in progress, for the next process.
     ///   - windows: Bounds what blobs too large for memory take while they are decoded.
+    ///   - disk: Told when a file cannot be written.
     ///   - onBytes: Told of every verified-to-be raw **byte** count, for progress only.
     init(
         plan: Plan,
@@ -72,6 +74,7 @@ final class Installer: BlobConsumer {
         copies: ChunkCopies? = nil,
         begun: BegunBlobs,
         windows: WindowBudget,
+        disk: FullDisk,
         onBytes: @escaping @Sendable (UInt64) -> Void
     ) {
         self.plan = plan
@@ -85,6 +88,7 @@ final class Installer: BlobConsumer {
         self.copies = copies
         self.begun = begun
         self.windows = windows
+        self.disk = disk
         self.onBytes = onBytes
     }
 
@@ -142,7 +146,7 @@ final class Installer: BlobConsumer {
             do {
                 let digest = try worker.hasher.digest(of: raw)
                 guard digest == wantedDigest else {
-                    return blame(slot, "the bytes have SHA-256 \(digest), not \(wantedDigest)")
+                    return blame(slot, "the bytes have SHA-256 \(digest), not \(wantedDigest)", found: digest)
                 }
             } catch {
                 return blame(slot, "\(error)")
@@ -193,13 +197,13 @@ final class Installer: BlobConsumer {
         case .incomplete: return
         case .verified: committer.add(Committer.Staged(row: target.row, file: part.staged, part.fileStatus))
         case .failed(let error): report(Trouble(row: target.row, cause: .disk(error)))
-        case .wrong(let reason, let blobs):
+        case .wrong(let reason, let blobs, let found):
             let copied = copies?.takeBack(blobs, of: target.row) ?? []
             let others = blobs.filter { !copied.contains($0) }
             if others.isEmpty, !copied.isEmpty { return }
             // Blobs that an earlier run left have no span.
             for span in Set(others.compactMap { span(of: $0, in: target.row) }) {
-                report(Trouble(row: target.row, span: span, cause: .wrongBytes(reason)))
+                report(Trouble(row: target.row, span: span, cause: .wrongBytes(reason, found: found)))
             }
             report(Trouble(row: target.row, cause: .wrongBytes(reason)))
         }
@@ -302,12 +306,15 @@ final class Installer: BlobConsumer {
         place(of: slot).map(begun.isMixed) == true ? nil : span(of: slot)
     }
 
-    private func blame(_ slot: Int, _ reason: String) {
+    private func blame(_ slot: Int, _ reason: String, found: SHA256Digest? = nil) {
         let span = source(of: slot)
         for target in plan.targets[plan.slots[slot].targets] {
-            report(Trouble(row: target.row, span: span, cause: .wrongBytes(reason)))
+            report(Trouble(row: target.row, span: span, cause: .wrongBytes(reason, found: found)))
         }
     }
 
-    private func report(_ trouble: Trouble) { state.withLock { $0.troubles.append(trouble) } }
+    private func report(_ trouble: Trouble) {
+        state.withLock { $0.troubles.append(trouble) }
+        if case .disk(let error) = trouble.cause { disk.note(error) }
+    }
 }

@@ -14,7 +14,7 @@ final class PartFiles: Sendable {
         case verified
         case failed(FileError)
         /// Bytes were wrong; the blobs at fault are open again.
-        case wrong(String, blobs: [Int])
+        case wrong(String, blobs: [Int], found: SHA256Digest?)
     }
 
     private let open = Mutex<[Int: PartFile]>([:])
@@ -98,14 +98,17 @@ final class PartFiles: Sendable {
         case .verified:
             open.withLock { $0[row] = nil }
             return .verified
-        case .mismatch where part.isWholeRight(hasher: &hasher):
-            open.withLock { $0[row] = nil }
-            return .verified
         case .mismatch:
+            // What was hashed on the way may have been replaced since by a second attempt.
+            let found = part.wholeDigest(hasher: &hasher)
+            if found == manifest.files.digest(row), part.endsWhereItMust {
+                open.withLock { $0[row] = nil }
+                return .verified
+            }
             let blobs = manifest.files.blobs(row)
             guard part.blobCount == blobs.count, blobs.count > 1 else {
                 part.reopen(bad: [0])
-                return .wrong("the bytes do not have the file's SHA-256", blobs: [0])
+                return .wrong("the bytes do not have the file's SHA-256", blobs: [0], found: found)
             }
             var bad: [Int] = []
             for (position, blob) in blobs.enumerated() {
@@ -117,7 +120,8 @@ final class PartFiles: Sendable {
                 bad.isEmpty
                     ? "every blob has its digest, but the file does not: the manifest contradicts itself"
                     : "\(bad.count) of \(blobs.count) blobs do not have their digest",
-                blobs: bad
+                blobs: bad,
+                found: found
             )
         }
     }

@@ -238,7 +238,7 @@ final class ChunkCopies: Sendable {
         case .incomplete: return
         case .verified: committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
         case .failed(let error): fail(row, error)
-        case .wrong(_, let blobs):
+        case .wrong(_, let blobs, _):
             // Some may be the network's: they are asked for again, too.
             if takeBack(blobs, of: row).isEmpty { state.withLock { _ = $0.missing.insert(row) } }
         }

@@ -59,9 +59,13 @@ struct ReusePreview {
             threads: threads,
             isStopped: isStopped
         )
-        for row in open {
-            for (position, blob) in manifest.files.blobs(row).enumerated()
-            where sources.has(row: row, blob: position) { bytes &+= blob.rawLength }
+        for row in open { bytes &+= self.bytes(of: row) }
+    }
+
+    /// **Bytes** of a wanted file that chunks of files here have.
+    func bytes(of row: Int) -> UInt64 {
+        manifest.files.blobs(row).enumerated().reduce(UInt64(0)) { sum, next in
+            sources.has(row: row, blob: next.offset) ? sum &+ next.element.rawLength : sum
         }
     }
 

@@ -18,12 +18,18 @@ package struct PlanReport: Sendable {
     package let obstructed: [String]
     /// Files that `--prune` would remove.
     package let prunable: Int
+    /// Whether it is said.
+    package let prunes: Bool
     /// Why a pull that prunes would be refused; `nil` when it would not, or does not prune.
     package let pruneRefusal: String?
+    /// What a pull would end with before it fetched anything; `nil` when it would not.
+    package let refusal: EngineError?
     /// **Bytes** of all files, and of those already here.
     package let totalBytes, unchangedBytes: UInt64
     /// **Bytes** of wanted files that older versions and other files here have.
     package let reusedBytes: UInt64
+    /// **Bytes** that an interrupted pull has left: what of them is wanted is not fetched, and not planned without.
+    package let leftoverBytes: UInt64
     /// Those of ``packBytes`` that are deltas against older versions here.
     package let deltaBytes: UInt64
     /// **Bytes** of the dictionary, when blobs need it and it is not here; not among ``packBytes``.
@@ -35,6 +41,9 @@ package struct PlanReport: Sendable {
     package let requestsAvoided: Int
     /// Requests this report cost.
     package let manifestRequests: UInt64
+    /// Requests of the pull: the fewest, and the most to be expected where no server redirects or fails. Long ones are cut
+    /// once more at their end, so that all connections end together.
+    package let requestCount: ClosedRange<UInt64>
     /// Each request, in order.
     package let requests: [Request]
     /// For what the manifest names; `nil` for one of this machine.
@@ -63,9 +72,12 @@ extension PlanReport {
         inventory: Inventory,
         plan: Plan,
         reusedBytes: UInt64,
+        leftoverBytes: UInt64,
         destination: String,
         prunable: Int,
-        pruneRefusal: String? = nil,
+        prunes: Bool,
+        pruneRefusal: String?,
+        refusal: EngineError?,
         isDictionaryHere: Bool,
         manifestRequests: UInt64,
         referrer: TransferRequest.Referrer?
@@ -79,7 +91,10 @@ extension PlanReport {
         wanted = inventory.wanted.count
         obstructed = inventory.obstructed.map { "\($0.error)" }
         self.prunable = prunable
+        self.prunes = prunes
         self.pruneRefusal = pruneRefusal
+        self.refusal = refusal
+        self.leftoverBytes = leftoverBytes
         totalBytes = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
         unchangedBytes = rows.reduce(UInt64(0)) {
             !inventory.records.has($1) ? $0 : $0 &+ manifest.files.size($1)
@@ -95,6 +110,10 @@ extension PlanReport {
         packRequests = plan.spans.count - plan.loose.count
         requestsAvoided = plan.requestsAvoided
         self.manifestRequests = manifestRequests
+        let planned = manifestRequests &+ UInt64(plan.spans.count) &+ (dictionaryBytes > 0 ? 1 : 0)
+        let cuts = plan.spans.reduce(UInt64(0)) { $0 &+ Self.cuts($1.range.length) }
+        let least = leftoverBytes > 0 ? manifestRequests : planned
+        requestCount = least...max(least, planned &+ min(cuts, Self.mostCuts))
         requests = plan.spans.map { span in
             let (urls, size) =
                 switch span.source {
@@ -113,6 +132,17 @@ extension PlanReport {
         }
     }
 
+    /// How often a request of so many **bytes** can be cut, where none becomes shorter than half a mebibyte.
+    private static func cuts(_ bytes: UInt64) -> UInt64 { bytes < 1 << 20 ? 0 : bytes >> 19 &- 1 }
+
+    /// All ends together: sixteen connections, and each cut leaves half of the rest.
+    private static let mostCuts: UInt64 = 64
+
+    /// What the pull would exit with, as far as one can know before it.
+    package var status: ExitStatus {
+        refusal?.status ?? (obstructed.isEmpty ? .done : .incomplete)
+    }
+
     /// The fields of the `plan` event.
     package func write(to line: inout JSONLine) {
         line.field("project", project)
@@ -123,11 +153,19 @@ extension PlanReport {
         line.field("wanted", wanted)
         line.field("prunable", prunable)
         line.field("prune_refused", optional: pruneRefusal)
+        if let refusal {
+            line.key("refused")
+            line.object {
+                $0.field("status", refusal.status.rawValue)
+                $0.field("message", refusal.message)
+            }
+        }
         line.key("bytes")
         line.object {
             $0.field("total", totalBytes)
             $0.field("unchanged", unchangedBytes)
             $0.field("reused", reusedBytes)
+            $0.field("leftover", leftoverBytes)
             $0.field("packs", packBytes)
             $0.field("deltas", deltaBytes)
             $0.field("dictionary", dictionaryBytes)
@@ -136,6 +174,10 @@ extension PlanReport {
         }
         line.key("requests")
         line.object {
+            $0.field("least", requestCount.lowerBound)
+            $0.field("most", requestCount.upperBound)
+            $0.field("manifest", manifestRequests)
+            $0.field("dictionary", dictionaryBytes > 0 ? 1 : 0)
             $0.field("packs", packRequests)
             $0.field("loose", looseRequests)
             $0.field("avoided", requestsAvoided)

@@ -33,7 +33,15 @@ extension PullEngine {
                 isPublic: options.manifestIsPublic
             )
             let manifest = try found.decode()
-            let rows = try presentRows(hook, run, manifest, in: destination)
+            let here = try presentRows(hook, run, manifest, in: destination)
+            let files = UntoldFiles(manifest: manifest, store: environment.store, session: run.session)
+            let changed = try recording { () throws(StoreError) in
+                try environment.store.untold(hook, includingOwn: true).map { work throws(StoreError) in
+                    try files.among(here, work)
+                }
+            }
+            // Where events of that time are gone, all that are there: none is missed.
+            let rows = (changed ?? nil) ?? here
             return report.input(manifest, rows, size: size)
         } catch {
             return HookInput(obstacle: "the files are no longer known: \(error.message)")

@@ -47,7 +47,7 @@ extension PullEngine {
                 "a hook names the group '\(escaped(hook.group))', which does not take part"
             )
         }
-        source.keep(options.manifest, found.digest)
+        source.keep(found.location, found.digest)
         return PreparedRun(
             options: options,
             found: found,
@@ -119,6 +119,40 @@ extension PullEngine {
         var options = PullOptions(manifest: "", stateDirectory: "")
         StoredOptions.read(run.options, into: &options)
         return (options.connections, options.rateLimit)
+    }
+
+    /// What a run was asked to do, as it is recorded: the groups, the limits and what may be removed.
+    package static func options(of run: StoredRun, stateDirectory: String) -> PullOptions {
+        var options = PullOptions(manifest: run.location, stateDirectory: stateDirectory)
+        StoredOptions.read(run.options, into: &options)
+        options.groups = run.selection
+        return options
+    }
+
+    /// Whether the manifest of a run names one of some paths at least.
+    ///
+    /// - Throws: ``EngineError``, also when that manifest cannot be had any more.
+    package func names(_ paths: [String], _ run: StoredRun, stateDirectory: String) throws(EngineError)
+        -> Bool
+    {
+        var options = Self.options(of: run, stateDirectory: stateDirectory)
+        options.session = run.session
+        let project = try recording { () throws(StoreError) in
+            try environment.store.session(run.session)?.project
+        }
+        let found = try manifestSource(options, caching: true).recorded(
+            run.manifest,
+            project: project ?? "",
+            location: run.location,
+            isPublic: options.manifestIsPublic
+        )
+        let files = try found.decode().files
+        return paths.contains { path in
+            Array(path.utf8).withUnsafeBufferPointer { path in
+                let row = files.firstRow(notBefore: path)
+                return row < files.count && files.withPath(row) { PathOrder.compare($0, path) == 0 }
+            }
+        }
     }
 
     /// Works on a run that waits in the store; the caller has its session's lease.

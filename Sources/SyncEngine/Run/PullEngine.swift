@@ -1,7 +1,6 @@
 import SyncFiles
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncPlugins
 import SyncStore
 import SyncSystem
@@ -34,7 +33,7 @@ package struct PullEngine: Sendable {
         let found = try source.find(options.manifest)
         // After a crash these hooks get every file of it.
         let wantsFiles = (options.hooks + options.namedHooks.values).contains { $0.batch != nil }
-        if wantsFiles { source.keep(options.manifest, found.digest) }
+        if wantsFiles { source.keep(found.location, found.digest) }
         var options = options
         let lease = try lease(&options, project: found.project)
         let report = try work(on: found, options, started: started)
@@ -50,7 +49,14 @@ package struct PullEngine: Sendable {
         started: Int64
     ) throws(EngineError) -> PullReport {
         environment.releaseMemory()  // What fetching and reading the manifest took.
-        let destination = try Self.open(Self.destinationPath(options, project: found.project), create: true)
+        let path = Self.destinationPath(options, project: found.project)
+        if !options.groups.isEmpty || !options.hooks.isEmpty, try Self.openIfPresent(path) == nil {
+            // A name that is not in the manifest leaves no directory behind.
+            let manifest = try found.decode()
+            try PullRun.requireGroups(options.groups, in: manifest)
+            try PullRun.requireHookGroups(options, manifest)
+        }
+        let destination = try Self.open(path, create: true)
         let lock = try Self.lock(destination)
         if recorded == nil {
             let (session, state) = (options.session ?? found.project, options.stateDirectory)
@@ -74,70 +80,16 @@ package struct PullEngine: Sendable {
         let lock: Descriptor?
         do throws(FileError) { lock = try destination.lock() } catch { throw cannotUse(error) }
         if let lock { return lock }
+        throw isAtWork(in: destination)
+    }
+
+    /// Somebody else has the destination.
+    static func isAtWork(in destination: Destination) -> EngineError {
         let holder = destination.lockHolder().map { " (process \($0))" } ?? ""
-        throw EngineError(
+        return EngineError(
             .busy,
             "\(escaped(destination.path)): another syncagent is at work there\(holder); wait for it"
         )
-    }
-
-    /// What a pull would do, without doing or creating anything.
-    package func plan(_ options: PullOptions) throws(EngineError) -> PlanReport {
-        let found = try manifestSource(options, caching: false).find(options.manifest)
-        let path = Self.destinationPath(options, project: found.project)
-        let manifest = try found.decode()
-        let rows = try PullRun.selectedRows(manifest, options.groups, environment.stop)
-        var inventory = Inventory()
-        var pruned = 0
-        var refusal: String?
-        let destination = try Self.openIfPresent(path)
-        let index = destination.map { StatIndex.read(from: $0) } ?? .empty
-        try checkRevision(manifest, options)
-        if let destination {
-            try environment.refuseMeetingNames(of: manifest, in: destination)
-            inventory = InventoryScan(
-                manifest: manifest,
-                rows: rows,
-                destination: destination,
-                index: index,
-                logged: [],
-                threads: environment.workers,
-                foldsCase: environment.directoryFoldsCase,
-                isStopped: { [stop = environment.stop] in stop.isStopped }
-            ).run()
-            try environment.refuseMeetingNames(of: manifest, in: destination, folding: inventory.folding)
-            pruned = Pruning(manifest: manifest, destination: destination, index: index).candidates().count
-            if options.prune { refusal = PullRun.refusal(options, pruned, index, destination.path) }
-        } else {
-            inventory.wanted = rows
-            inventory.records = RecordColumn(manifest.files)
-        }
-        let reuse = ReusePreview(
-            manifest,
-            wanted: inventory.wanted,
-            index: index,
-            destination: destination,
-            threads: environment.workers,
-            isStopped: { [stop = environment.stop] in stop.isStopped }
-        )
-        do throws(PlanError) {
-            let plan = try reuse.plan(connections: options.plannedConnections)
-            return PlanReport(
-                manifest: manifest,
-                rows: rows,
-                inventory: inventory,
-                plan: plan,
-                reusedBytes: reuse.bytes,
-                destination: path,
-                prunable: pruned,
-                pruneRefusal: refusal,
-                isDictionaryHere: found.isDictionaryHere(of: manifest),
-                manifestRequests: environment.transport.totals.requests,
-                referrer: found.referrer
-            )
-        } catch {
-            throw EngineError(.dataInvalid, "the manifest's numbers do not fit: \(error)")
-        }
     }
 
     func manifestSource(_ options: PullOptions, caching: Bool) throws(EngineError) -> ManifestSource {

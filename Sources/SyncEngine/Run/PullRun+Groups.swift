@@ -18,6 +18,11 @@ extension PullRun {
         throw EngineError(.interrupted, "stopped while looking for the files of the groups")
     }
 
+    /// Makes sure that there are the groups which hooks are for.
+    static func requireHookGroups(_ options: PullOptions, _ manifest: Manifest) throws(EngineError) {
+        try requireGroups(options.hooks.map(\.group).filter { $0 != "all" }, in: manifest)
+    }
+
     /// Makes sure that there are groups with these names.
     static func requireGroups(_ names: [String], in manifest: Manifest) throws(EngineError) {
         do throws(UnknownGroup) {

@@ -23,9 +23,15 @@ extension PullRun {
     /// Refuses to remove more than half of what is here, unless forced, or more than the user allows, before anything is
     /// changed.
     func checkPrune(_ doomed: Int, _ index: StatIndex) throws(EngineError) {
-        guard let refusal = Self.refusal(options, doomed, index, destination.path) else { return }
+        if let refusal = Self.refusal(options, doomed, index, destination.path) {
+            throw Self.pruneRefused(options, doomed, refusal)
+        }
+    }
+
+    /// What a pull that prunes ends with, where ``refusal(_:_:_:_:)`` has a reason.
+    static func pruneRefused(_ options: PullOptions, _ doomed: Int, _ refusal: String) -> EngineError {
         let isCounted = options.maximumRemovals.map { doomed > $0 } ?? false
-        throw EngineError(
+        return EngineError(
             .refused,
             "\(refusal); nothing was changed. Is it the right manifest? If so, "
                 + (isCounted ? "allow more" : "add --force")

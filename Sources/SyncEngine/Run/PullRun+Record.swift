@@ -86,10 +86,7 @@ extension PullRun {
         _ states: RowStates,
         _ record: RunRecord
     ) throws(EngineError) -> PullReport {
-        report.files.installed = states.count(.installed)
-        report.files.reused = states.count(.reused)
-        report.files.unchanged = states.count(.unchanged)
-        report.files.failed = states.count(.failed)
+        count(states)
         report.directories = DirectoryCounts(manifest, states)
         let pending = states.count(.pending)
         if report.files.failed + pending > 0 {
@@ -129,6 +126,14 @@ extension PullRun {
             return report
         }
         return try finished(record)
+    }
+
+    /// What has become of the files so far.
+    mutating func count(_ states: RowStates) {
+        report.files.installed = states.count(.installed)
+        report.files.reused = states.count(.reused)
+        report.files.unchanged = states.count(.unchanged)
+        report.files.failed = states.count(.failed)
     }
 
     /// Whether a stop has kept a hook from its end: then so it has the run.

@@ -43,15 +43,10 @@ struct PullRun {
         report.session = session
     }
 
-    /// A hook for a group that is not there would never run, and nobody would hear of it.
-    private func requireHookGroups(_ manifest: Manifest) throws(EngineError) {
-        try Self.requireGroups(options.hooks.map(\.group).filter { $0 != "all" }, in: manifest)
-    }
-
     /// Runs it to its end, or to where it is stopped; the caller has the session and the destination.
     mutating func run() throws(EngineError) -> PullReport {
         let index = StatIndex.read(from: destination)
-        try requireOwner(index)
+        try Self.requireOwner(index, of: destination.path, project: found.project)
         let completion = unchangedSinceCompletion(index)
         let names: [String]
         var manifest: Manifest?
@@ -67,7 +62,8 @@ struct PullRun {
                 options.hooks += found.specifications
                 named = found
             }
-            try requireHookGroups(decoded)
+            // A hook for a group that is not there would never run, and nobody would hear of it.
+            try Self.requireHookGroups(options, decoded)
             try Self.requireGroups(options.groups, in: decoded)
             names = decoded.groups.map(\.name)
             options.revision = decoded.revision
@@ -91,14 +87,18 @@ struct PullRun {
         }
     }
 
-    private func requireOwner(_ index: StatIndex) throws(EngineError) {
+    static func requireOwner(
+        _ index: StatIndex,
+        of path: String,
+        project: String
+    ) throws(EngineError) {
         let owner = index.owner.split(separator: "\n", omittingEmptySubsequences: false).first.map(
             String.init
         )
-        guard let owner, !owner.isEmpty, owner != found.project else { return }
+        guard let owner, !owner.isEmpty, owner != project else { return }
         throw EngineError(
             .cannotCreate,
-            "\(escaped(destination.path)) belongs to project \(escaped(owner)), not \(escaped(found.project));"
+            "\(escaped(path)) belongs to project \(escaped(owner)), not \(escaped(project));"
                 + " choose another directory with --into"
         )
     }
@@ -179,13 +179,13 @@ struct PullRun {
         try takeUp(logged, inventory, manifest, rows, &states)
         IndexLog.remove(destination)
         for obstruction in inventory.obstructed {
-            fail(obstruction.row, "\(obstruction.error)", obstruction.error.cause, &states, manifest)
+            fail(obstruction.row, obstruction.error.reason, obstruction.error.cause, &states, manifest)
         }
         let links = UpwardLinks(manifest, destination, index)
         for row in inventory.wanted where links.isAstray(row) {
             fail(
                 row,
-                "its target goes up again from what is no directory here, but a link or a file; move that away",
+                UpwardLinks.astray,
                 .inTheWay,
                 &states,
                 manifest
@@ -202,7 +202,13 @@ struct PullRun {
             gone.formUnion(remove(obsolete.filter { !gone.contains($0) }, pruning))
         }
         if !stop.isStopped || !inventory.wanted.isEmpty {
-            try writeIndex(manifest, rows, index, inventory, states, gone: gone)
+            count(states)
+            do throws(EngineError) {
+                try writeIndex(manifest, rows, index, inventory, states, gone: gone)
+            } catch {
+                // Where the disk is full that has been said: the next pull looks at what the log names.
+                guard report.status == .ioError else { throw error }
+            }
         }
         return states
     }
@@ -229,6 +235,7 @@ struct PullRun {
         let origin = RowOrigins(origins: origins)
         let wholes = WholeDirectories()
         staging.takeApart(for: manifest, wanted: inventory.wanted)
+        let disk = FullDisk()
         let committer: Committer
         do throws(ThreadError) {
             committer = try Committer(
@@ -238,7 +245,8 @@ struct PullRun {
                 isDurable: environment.isDurable,
                 verifications: environment.verifications,
                 wholes: wholes,
-                backup: backup
+                backup: backup,
+                disk: disk
             ) { [journal] rows in
                 for row in rows { journal.installed(row, of: manifest, from: origin[row]) }
                 progress.add(files: rows.count)
@@ -272,6 +280,7 @@ struct PullRun {
             connections: options.plannedConnections,
             begun: BegunBlobs(manifest: manifest, staging: staging, lane: environment.workers),
             onBytes: { progress.add(bytes: $0) },
+            disk: disk,
             dictionary: found.dictionary(of: manifest)
         )
         let (begun, parts) = (
@@ -321,7 +330,7 @@ struct PullRun {
             )
             origin.set(chunks.rowsWithoutNetwork(plan), .reused)
             journal.planned(plan, total: report.files.total, unchanged: states.count(.unchanged))
-            try destination.checkSpace(for: open, of: manifest, present: adopted.bytes)
+            try destination.checkSpace(SpaceNeed(open, of: manifest, present: adopted.bytes))
             let small = SmallEntries(
                 manifest: manifest,
                 staging: staging,
@@ -346,6 +355,15 @@ struct PullRun {
         }
         for (row, reason) in outcome.refusals.sorted(by: { $0.key < $1.key }) {
             failures.append(FetchRounds.Failure(row: row, reason: reason, cause: .rejected))
+        }
+        if disk.isFull {
+            // The transfers were broken off for that, whatever they say.
+            report.reason = FullDisk.reason
+            failures.removeAll { !$0.cause.isOfDisk }
+            let known = Set(failures.map(\.row))
+            failures += inventory.wanted.filter { states[$0] == .pending && !known.contains($0) }.map {
+                FetchRounds.Failure(row: $0, reason: FullDisk.reason, cause: .diskFull)
+            }
         }
         note(failures, &states, manifest)
     }

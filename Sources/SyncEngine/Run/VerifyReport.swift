@@ -18,6 +18,8 @@ package struct VerifyReport: Sendable {
     /// **Bytes** hashed.
     package var bytes: UInt64 = 0
     package var problems: [Problem] = []
+    /// The destination, where there is none.
+    package var missingPlace: String?
 
     /// Whether everything is in place and right.
     package var isWhole: Bool { problems.isEmpty }
@@ -50,6 +52,7 @@ extension PullEngine {
         var report = VerifyReport()
         report.files = rows.count
         guard let destination = try Self.openIfPresent(path, usesState: false) else {
+            report.missingPlace = path
             report.problems = rows.map {
                 VerifyReport.Problem(path: manifest.files.path($0), reason: "missing")
             }

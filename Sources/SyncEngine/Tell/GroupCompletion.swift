@@ -84,13 +84,15 @@ struct GroupCompletion {
         throw EngineError(.interrupted, "stopped while looking for the files of the groups")
     }
 
-    /// Files that a hook in batches has not been told of: put in place by work that did not come to its group's end.
+    /// Files that are in place and that a hook in batches has not accepted in earlier runs, or in earlier work on this one.
     private func earlierRows(_ hook: StoredHook) throws(StoreError) -> Set<Int> {
-        guard hook.batch != nil, let since = try environment.store.untoldSince(hook, takenUp: isTakenUp)
-        else {
-            return []
-        }
-        return EarlierRows(manifest: manifest, states: states, destination: destination).since(since)
+        guard hook.batch != nil,
+            let work = try environment.store.untold(hook, includingOwn: isTakenUp)
+        else { return [] }
+        let files = UntoldFiles(manifest: manifest, store: environment.store, session: hook.session)
+        let here = manifest.files.indices.filter { states[$0] == .unchanged }
+        let known = try files.among(here, work)
+        return Set(known ?? files.among(here, since: work.since, in: destination))
     }
 
     private func end(of name: String, _ rows: RowSelection) -> End {

@@ -11,7 +11,7 @@ struct LateReport {
     /// For a hook that is called once: it names no files.
     var json: [UInt8] { JSONLine.object { write(nil, to: &$0) }.bytes }
 
-    /// For a hook that gets files: all that are there, so that none is missed.
+    /// For a hook that gets files: those that it has not accepted.
     ///
     /// - Parameters:
     ///   - manifest: The run's.

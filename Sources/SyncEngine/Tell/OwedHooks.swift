@@ -13,9 +13,6 @@ struct OwedHooks {
     /// Most attempts in a row of a hook that asks to be called again (F093).
     static let attemptLimit = 3
 
-    /// Why a hook that gets the files that changed was not called.
-    static let nothingChanged = "nothing changed"
-
     /// Runs one hook to its end.
     ///
     /// - Parameters:
@@ -28,7 +25,7 @@ struct OwedHooks {
         let journal = RunJournal(environment: environment, session: hook.session, run: hook.run)
         let store = environment.store
         if input.calls == 0 {
-            try store.skip(hook: hook.identifier, reason: Self.nothingChanged, now: environment.now())
+            try store.skip(hook: hook.identifier, reason: StoredHook.nothingChanged, now: environment.now())
             return true
         }
         for round in 1...Self.attemptLimit {

@@ -45,6 +45,8 @@ package struct PullReport: Sendable {
     var directories = DirectoryCounts()
     /// What the process should exit with.
     package var status = ExitStatus.done
+    /// Why every file that is missing is, where that is one thing.
+    var reason: String?
 
     package init() {}
 
@@ -85,7 +87,8 @@ package struct PullReport: Sendable {
     var shortfall: String {
         switch status {
         case .incomplete, .ioError, .refused, .unavailable:
-            files.failed == 1 ? "1 file could not be brought" : "\(files.failed) files could not be brought"
+            (files.failed == 1 ? "1 file" : "\(files.failed) files") + " could not be brought"
+                + (reason.map { ": \($0)" } ?? "")
         case .hookFailed: "the files are in place, and a hook failed"
         default: "it has ended with exit status \(status.rawValue)"
         }

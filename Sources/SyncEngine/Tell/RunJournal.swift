@@ -30,9 +30,11 @@ struct RunJournal: Sendable {
     private func event(
         _ name: String,
         note: String? = nil,
+        failure: FileFailure? = nil,
         _ fill: @escaping @Sendable (inout JSONLine) -> Void
     ) -> SyncEvent {
-        SyncEvent(name, time: environment.now(), note: note, fields: fill).of(session: session, run: run)
+        SyncEvent(name, time: environment.now(), note: note, failure: failure, fields: fill)
+            .of(session: session, run: run)
     }
 
     private func tell(
@@ -100,11 +102,13 @@ struct RunJournal: Sendable {
     }
 
     func failed(_ path: String, reason: String, _ cause: FailureCause) {
-        tell("task.failed", note: "\(escaped(path)): \(reason)") {
+        let failure = FileFailure(path: path, reason: reason, cause: cause)
+        let event = event("task.failed", note: "\(escaped(path)): \(reason)", failure: failure) {
             $0.field("path", path)
             $0.field("reason", reason)
             $0.field("cause", cause)
         }
+        environment.events.tell(event)
     }
 
     func removed(_ path: String) { tell("task.removed") { $0.field("path", path) } }

@@ -8,23 +8,27 @@ package struct SyncEvent: Sendable {
     package let time: Int64
     /// One line for people, where the event is one that they should see at once.
     package let note: String?
+    /// The file it is about, where that went wrong; told in sums.
+    package let failure: FileFailure?
     private let fill: @Sendable (inout JSONLine) -> Void
 
     package init(
         _ name: String,
         time: Int64,
         note: String? = nil,
+        failure: FileFailure? = nil,
         fields: @escaping @Sendable (inout JSONLine) -> Void = { _ in }
     ) {
         self.name = name
         self.note = note
+        self.failure = failure
         self.time = time
         self.fill = fields
     }
 
     /// The same event, as one of a run.
     package func of(session: String, run: String) -> SyncEvent {
-        SyncEvent(name, time: time, note: note) { [fill] in
+        SyncEvent(name, time: time, note: note, failure: failure) { [fill] in
             $0.field("session", session)
             $0.field("run", run)
             fill(&$0)
@@ -39,4 +43,14 @@ package struct SyncEvent: Sendable {
             fill(&line)
         }
     }
+}
+
+/// A file that did not come out right at the first try, or at all.
+package struct FileFailure: Sendable {
+    package let path: String
+    /// For people; it may begin with the URL that was asked.
+    package let reason: String
+    package let cause: FailureCause
+    /// Whether the file was not brought; otherwise it may yet come from elsewhere.
+    package var isFinal = true
 }

@@ -82,6 +82,10 @@ package struct Fault: Error, Equatable, Sendable {
         where detail.contains("issuer") || detail.contains("self-signed")
             || detail.contains("self signed"):
             "if the authority is your own, name it with --cacert"
+        case .tls where detail.contains("wrong version number") || detail.contains("packet length too long"):
+            "does that port speak plain HTTP? Then the URL begins with http://, or it wants another port"
+        case .malformed where detail.contains("HTTP/0.9"):
+            "is that a port for TLS? Then the URL begins with https://"
         case .tls where detail.contains("not yet valid"): "is this machine's clock right?"
         case .tls where detail.contains("expired"):
             "its owner has to renew it; is this machine's clock right?"

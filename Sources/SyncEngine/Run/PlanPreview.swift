@@ -1,0 +1,158 @@
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncPlanner
+import SyncPlugins
+import SyncStore
+import SyncSystem
+
+/// What a pull would do, found out without doing or creating anything.
+extension PullEngine {
+    /// - Parameters:
+    ///   - options: As for the pull.
+    ///   - tell: Told of every file and link in the order of their paths, those that are right included.
+    /// - Returns: The plan. What the pull would refuse although it can be planned is in ``PlanReport/refusal``.
+    /// - Throws: ``EngineError``, as the pull would, where there is nothing to plan.
+    package func plan(
+        _ options: PullOptions,
+        telling tell: ((PlannedFile) -> Void)? = nil
+    ) throws(EngineError) -> PlanReport {
+        let found = try manifestSource(options, caching: false).find(options.manifest)
+        let path = Self.destinationPath(options, project: found.project)
+        let session = try sessionName(options, project: found.project)
+        // In the order in which a pull would find them.
+        var refusals: [EngineError] = []
+        if let holder = environment.store.holder(of: session) {
+            refusals.append(
+                EngineError(
+                    .busy,
+                    "Session '\(escaped(session))' is busy (process \(holder)). Wait for it, or stop it."
+                )
+            )
+        }
+        let space: Destination.FreeSpace?
+        do throws(FileError) {
+            space = try Destination.prospect(path)
+        } catch {
+            space = nil
+            refusals.append(Self.cannotUse(error))
+        }
+        let destination = try Self.openIfPresent(path)
+        if let destination, destination.isTaken { refusals.append(Self.isAtWork(in: destination)) }
+        let index = destination.map { StatIndex.read(from: $0) } ?? .empty
+        try PullRun.requireOwner(index, of: path, project: found.project)
+        let manifest = try found.decode()
+        try PullRun.requireHookGroups(options, manifest)
+        let rows = try PullRun.selectedRows(manifest, options.groups, environment.stop)
+        var named = options
+        named.session = session
+        try checkRevision(manifest, named)
+
+        var inventory = Inventory()
+        var pruned: [Int] = []
+        var pruneRefusal: String?
+        if let destination {
+            try environment.refuseMeetingNames(of: manifest, in: destination)
+            inventory = look(at: rows, of: manifest, in: destination, index)
+            try environment.refuseMeetingNames(of: manifest, in: destination, folding: inventory.folding)
+            let pruning = Pruning(manifest: manifest, destination: destination, index: index)
+            pruned = pruning.candidates()
+            if options.prune {
+                pruneRefusal = PullRun.refusal(options, pruned.count, index, path)
+                if let pruneRefusal {
+                    refusals.append(PullRun.pruneRefused(options, pruned.count, pruneRefusal))
+                }
+            }
+            let straying = UpwardLinks(manifest, destination, index).straying(pruning.obsolete(), rows: rows)
+            if let link = straying.first(where: { index.record($0)?.installed != true }) {
+                refusals.append(PullRun.straying(link, index, path))
+            }
+        } else {
+            inventory.wanted = rows
+            inventory.records = RecordColumn(manifest.files)
+        }
+        let leftovers = destination?.leftoverBytes ?? 0
+        if let space, !inventory.wanted.isEmpty {
+            let need = SpaceNeed(inventory.wanted, of: manifest, present: leftovers)
+            if let shortage = need.shortage(space, path) { refusals.append(shortage) }
+        }
+        let reuse = ReusePreview(
+            manifest,
+            wanted: inventory.wanted,
+            index: index,
+            destination: destination,
+            threads: environment.workers,
+            isStopped: { [stop = environment.stop] in stop.isStopped }
+        )
+        if let tell {
+            let files = PlannedFiles(
+                manifest: manifest,
+                inventory: inventory,
+                index: index,
+                destination: destination,
+                reuse: reuse,
+                prunes: options.prune
+            )
+            files.tell(rows, obsolete: pruned, isStopped: { environment.stop.isStopped }, to: tell)
+        }
+        if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while planning") }
+        do throws(PlanError) {
+            return PlanReport(
+                manifest: manifest,
+                rows: rows,
+                inventory: inventory,
+                plan: try reuse.plan(connections: options.plannedConnections),
+                reusedBytes: reuse.bytes,
+                leftoverBytes: inventory.wanted.isEmpty ? 0 : leftovers,
+                destination: path,
+                prunable: pruned.count,
+                prunes: options.prune,
+                pruneRefusal: pruneRefusal,
+                refusal: refusals.first,
+                isDictionaryHere: found.isDictionaryHere(of: manifest),
+                // Parts of the manifest are fetched when it is read.
+                manifestRequests: environment.transport.totals.requests,
+                referrer: found.referrer
+            )
+        } catch {
+            throw EngineError(.dataInvalid, "the manifest's numbers do not fit: \(error)")
+        }
+    }
+
+    private func look(
+        at rows: [Int],
+        of manifest: Manifest,
+        in destination: Destination,
+        _ index: StatIndex
+    ) -> Inventory {
+        let scan = InventoryScan(
+            manifest: manifest,
+            rows: rows,
+            destination: destination,
+            index: index,
+            logged: [],
+            mends: false,
+            threads: environment.workers,
+            foldsCase: environment.directoryFoldsCase,
+            isStopped: { [stop = environment.stop] in stop.isStopped }
+        )
+        var inventory = scan.run()
+        let links = UpwardLinks(manifest, destination, index)
+        for row in inventory.wanted where links.isAstray(row) {
+            inventory.obstructed.append(
+                Inventory.Obstruction(
+                    row: row,
+                    error: FileError(
+                        step: "place",
+                        path: manifest.files.path(row),
+                        code: 0,
+                        remark: UpwardLinks.astray
+                    )
+                )
+            )
+        }
+        let taken = Set(inventory.obstructed.map(\.row))
+        inventory.wanted.removeAll(where: taken.contains)
+        return inventory
+    }
+}

@@ -1,0 +1,56 @@
+import ArgumentParser
+import Foundation
+import Testing
+
+@testable import SyncCommands
+
+@Suite("Help", .timeLimit(.minutes(1)))
+struct HelpTextTests {
+    private func help(_ words: [String]) -> String {
+        do {
+            var command = try SyncagentCommand.parseAsRoot(words + ["--help"])
+            try command.run()
+            return ""
+        } catch {
+            return HelpText.arranged(SyncagentCommand.fullMessage(for: error, columns: 100))
+        }
+    }
+
+    @Test("What people use comes before the groups of options, and nothing is lost or comes twice")
+    func order() throws {
+        let text = help(["pull"])
+        let places = [
+            "--into <dir>", "--hook <program>", "--prune ", "--dry-run", "TRANSFER:", "BACKGROUND:",
+        ].map {
+            text.range(of: "\n  \($0)")?.lowerBound ?? text.range(of: "\n\($0)")?.lowerBound
+        }
+        #expect(places.allSatisfy { $0 != nil })
+        #expect(places.compactMap(\.self) == places.compactMap(\.self).sorted())
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        let titles = lines.filter {
+            $0.hasSuffix(":") && $0.first?.isUppercase == true && !$0.contains { $0.isLowercase }
+        }
+        #expect(Set(titles).count == titles.count && titles.contains("OPTIONS:"))
+        #expect(!lines.indices.contains { $0 > 0 && lines[$0].isEmpty && lines[$0 - 1].isEmpty })
+        #expect(text.contains("Examples:\n\n  syncagent pull https://"))
+    }
+
+    @Test(
+        "Every verb's help has one section of options",
+        arguments: [["plan"], ["publish"], ["schedule", "add"], ["status"], ["serve"], ["schedule"], []]
+    )
+    func verbs(words: [String]) throws {
+        let text = help(words)
+        #expect(text.components(separatedBy: "\nOPTIONS:\n").count == 2, "\(text)")
+    }
+
+    @Test("A group of verbs names itself with the program")
+    func groups() {
+        for command in [ScheduleCommand.self, HooksCommand.self, PluginsCommand.self, AgentCommand.self]
+            as [any ParsableCommand.Type]
+        {
+            let text = SyncagentCommand.helpMessage(for: command)
+            #expect(text.contains("USAGE: syncagent \(command.configuration.commandName ?? "")"), "\(text)")
+        }
+    }
+}
