@@ -159,12 +159,13 @@ command -v strace >/dev/null || skipped "counts of system calls: no strace"
 .build/debug/syncagent-benchmarks --counts || failed "benchmark-counts"
 
 # The agent as a process among others. Here a few dozen trials of each, with the debug build; hundreds and thousands by
-# hand: Tests/crash.sh 2000, Tests/evidence/syscall-kills.sh.
+# hand: Tests/crash.sh 2000, Tests/status-kills.sh 200, Tests/evidence/syscall-kills.sh.
 title "Kills, races, restarts"
 if command -v nginx >/dev/null && command -v python3 >/dev/null; then
     SYNCAGENT="$PWD/.build/debug/syncagent"
     export SYNCAGENT
     Tests/crash.sh "${CRASHES:-25}" || failed "crash"
+    Tests/status-kills.sh "${STATUS_KILLS:-10}" || failed "status-kills"
     Tests/agents.sh || failed "agents"
     if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
         Tests/evidence/syscall-kills.sh --sample "${SYSCALLS:-30}" || failed "syscall-kills"

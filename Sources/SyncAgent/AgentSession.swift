@@ -1,4 +1,5 @@
 public import SyncControl
+public import SyncModel
 
 /// A session by its identifier: one project into one destination, kept by the agent however often programs start.
 ///
@@ -37,6 +38,14 @@ public struct AgentSession: Sendable {
 
     /// The session as it is now.
     public func status() async throws -> SessionStatus { try await client.session(identifier) }
+
+    /// What is on the wire for its open run, at most a second old.
+    public func requests() async throws -> RequestList { try await client.requests(of: identifier) }
+
+    /// The tasks of its latest run, one by one: see ``ControlClient/tasks(of:state:path:)``.
+    public func tasks(state: TaskState? = nil, path: String? = nil) -> SessionTasks {
+        client.tasks(of: identifier, state: state, path: path)
+    }
 
     /// What a program that starts again needs: what the session does now, and every event since it last looked.
     ///

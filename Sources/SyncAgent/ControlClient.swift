@@ -1,5 +1,5 @@
 @_exported public import SyncControl
-import SyncModel
+public import SyncModel
 
 /// Asks an agent: each method is one request of the control API, `Documentation/CONTROL-API.md`.
 ///
@@ -76,6 +76,31 @@ public struct ControlClient: Sendable {
         let query = session.map { "?session=\(Self.encoded($0))" } ?? ""
         let answer: HooksAnswer = try await get("/v1/hooks" + query)
         return answer.hooks
+    }
+
+    /// What is on the wire for the session's open run, at most a second old.
+    public func requests(of session: String) async throws -> RequestList {
+        try await get("/v1/sessions/\(Self.encoded(session))/requests")
+    }
+
+    /// The tasks of the session's latest run, one by one, as fast as they are asked for.
+    ///
+    /// - Parameters:
+    ///   - session: The session.
+    ///   - state: Only tasks in this state.
+    ///   - path: Only tasks whose path matches this pattern: `**` for any directories, `*` within a name.
+    public func tasks(of session: String, state: TaskState? = nil, path: String? = nil) -> SessionTasks {
+        var query: [String] = []
+        if let state { query.append("state=\(state.rawValue)") }
+        if let path { query.append("path=\(Self.encoded(path))") }
+        let target = "/v1/sessions/\(Self.encoded(session))/tasks"
+        return SessionTasks(
+            exchange: exchange(
+                "GET",
+                query.isEmpty ? target : target + "?" + query.joined(separator: "&"),
+                isStream: true
+            )
+        )
     }
 
     /// Makes an ended hook owed once more.

@@ -1,3 +1,5 @@
+public import SyncModel
+
 /// What an agent can be asked. The HTTP routes call it, and tests call it without HTTP.
 ///
 /// Every command may be repeated: what is so already stays so (S106).
@@ -8,6 +10,21 @@ public protocol AgentControl: Sendable {
     func sessions() async throws(ControlError) -> [SessionStatus]
 
     func session(_ identifier: String) async throws(ControlError) -> SessionStatus
+
+    /// What is on the wire for a session's open run, at most a second old.
+    func requests(of session: String) async throws(ControlError) -> RequestList
+
+    /// The tasks of a session's latest run, a JSON object a line: ``TaskStatus``.
+    ///
+    /// - Parameters:
+    ///   - session: The session.
+    ///   - state: Only tasks in this state.
+    ///   - path: Only tasks whose path matches this pattern, as in a group of a manifest.
+    func tasks(
+        of session: String,
+        state: TaskState?,
+        path: String?
+    ) async throws(ControlError) -> AsyncThrowingStream<String, any Error>
 
     /// Fetches the manifest, checks everything that can be checked, and records the run; returns when it is on the disk.
     func enqueue(_ request: EnqueueRequest) async throws(ControlError) -> EnqueueReply

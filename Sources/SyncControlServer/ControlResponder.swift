@@ -94,6 +94,15 @@ struct ControlResponder: Sendable {
                 headers: [.contentType: "text/plain; version=0.0.4; charset=utf-8"],
                 body: .bytes(Array(text.utf8))
             )
+        case .requests(let name):
+            return try Self.json(await control.requests(of: name))
+        case .tasks(let name, let state, let path):
+            let lines = try await control.tasks(of: name, state: state, path: path)
+            return HTTPResponse(
+                status: 200,
+                headers: [.contentType: "application/x-ndjson"],
+                body: try streams.body(lines)
+            )
         case .events(let name, let since, let follow, let progress):
             let lines = try await control.events(of: name, since: since, follow: follow, progress: progress)
             return HTTPResponse(

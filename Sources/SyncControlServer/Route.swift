@@ -12,6 +12,8 @@ enum Route: Equatable, Sendable {
     case cancel(String)
     case prioritize(String)
     case remove(String, files: Bool)
+    case requests(String)
+    case tasks(String, state: TaskState?, path: String?)
     case events(String, since: Int64, follow: Bool, progress: Bool)
     case hooks(session: String?)
     case replay(Int64)
@@ -62,6 +64,12 @@ enum Route: Equatable, Sendable {
         case (2, "sessions", _):
             try Self.check(method, "GET", "DELETE")
             self = method == "GET" ? .session(path[1]) : .remove(path[1], files: try query.flag("files"))
+        case (3, "sessions", "requests"):
+            try Self.check(method, "GET")
+            self = .requests(path[1])
+        case (3, "sessions", "tasks"):
+            try Self.check(method, "GET")
+            self = .tasks(path[1], state: try query.taskState("state"), path: query.text("path"))
         case (3, "sessions", "events"):
             try Self.check(method, "GET")
             self = .events(
@@ -120,6 +128,15 @@ private struct Query {
         case "1": return true
         case .some: throw .badQuery("'\(name)' is 0 or 1.")
         }
+    }
+
+    mutating func taskState(_ name: String) throws(Route.Refusal) -> TaskState? {
+        guard let text = values.removeValue(forKey: name) else { return nil }
+        guard let state = TaskState(rawValue: text) else {
+            let words = TaskState.allCases.map(\.rawValue).joined(separator: ", ")
+            throw .badQuery("'\(name)' is one of \(words).")
+        }
+        return state
     }
 
     mutating func number(_ name: String) throws(Route.Refusal) -> Int64 {

@@ -1,8 +1,9 @@
 package import SyncControl
 import SyncEngine
-import SyncModel
+package import SyncModel
 import SyncReport
 import SyncStore
+import SyncSystem
 
 extension Agent: AgentControl {
     package func status() -> AgentStatus {
@@ -49,9 +50,7 @@ extension Agent: AgentControl {
     /// What only the process that does the work knows.
     private func addLive(_ status: inout SessionStatus) {
         if let job = jobs[status.session] {
-            status.run?.progress = job.progress
-            status.run?.waits = job.waits
-            if !job.waits.isEmpty { status.reason = .connectivity }
+            if let progress = job.progress { status.run?.progress = progress }
         } else if status.state == .waiting, status.reason == nil || status.reason == .agentRestart,
             jobs.count >= environment.maximumRuns
         {
@@ -206,6 +205,35 @@ extension Agent: AgentControl {
         return AsyncThrowingStream { try await reading.next() }
     }
 
+    package func requests(of session: String) throws(ControlError) -> RequestList {
+        try reader.requests(session)
+    }
+
+    package func tasks(
+        of session: String,
+        state: TaskState?,
+        path: String?
+    ) async throws(ControlError) -> AsyncThrowingStream<String, any Error> {
+        let (reader, directory) = (reader, environment.stateDirectory)
+        // Reading a manifest of a million files takes a while.
+        let found: Result<TaskList, ControlError>
+        do throws(ThreadError) {
+            found = try await onThread("tasks") {
+                do throws(ControlError) {
+                    return .success(
+                        try reader.tasks(session, state: state, path: path, stateDirectory: directory)
+                    )
+                } catch {
+                    return .failure(error)
+                }
+            }
+        } catch {
+            throw ControlError(.failed, "\(error)", exitStatus: .ioError)
+        }
+        let walk = TaskWalk(try found.get())
+        return AsyncThrowingStream { try await walk.next() }
+    }
+
     // MARK: Parts
 
     /// Cancels a session's open run and removes what was fetched for it and not placed.
@@ -313,5 +341,16 @@ private actor Reading {
         let line = try await lines.next(&cursor)
         self.cursor = cursor
         return line
+    }
+}
+
+/// One reader of tasks: asked for one line at a time.
+private actor TaskWalk {
+    private var list: TaskList
+
+    init(_ list: TaskList) { self.list = list }
+
+    func next() throws -> String? {
+        try list.next().map { String(decoding: try ControlJSON.encode($0), as: UTF8.self) }
     }
 }

@@ -7,7 +7,6 @@ import Synchronization
 final class Job: Sendable {
     private struct State: Sendable {
         var progress: PullProgress?
-        var waits: [String] = []
         var isOver = false
         var gate: RunGate?
         var isCallingHooks: Bool
@@ -25,9 +24,6 @@ final class Job: Sendable {
     let run: String?
     let stop = StopRequest()
     private let state: Mutex<State>
-
-    /// Lines about what transfers wait for that are kept.
-    private static let waitLimit = 10
 
     init(session: String, run: String?) {
         self.session = session
@@ -97,9 +93,6 @@ final class Job: Sendable {
         }
     }
 
-    /// What its transfers wait for.
-    var waits: [String] { state.withLock(\.waits) }
-
     /// Whether it may go on; `nil` before that is known, and when it waits for nothing.
     var gate: RunGate? {
         get { state.withLock(\.gate) }
@@ -109,11 +102,7 @@ final class Job: Sendable {
     var isOver: Bool { state.withLock(\.isOver) }
 
     func note(_ progress: PullProgress) {
-        state.withLock { state in
-            // Bytes move: nothing is being waited for.
-            if state.progress?.bytesDone != progress.bytesDone { state.waits = [] }
-            state.progress = progress
-        }
+        state.withLock { $0.progress = progress }
     }
 
     func note(_ event: SyncEvent) {
@@ -121,11 +110,6 @@ final class Job: Sendable {
             state.withLock { ($0.isCallingHooks, $0.hasCalledHooks) = (true, true) }
         } else if event.name == "hook.finished", run != nil {
             state.withLock { $0.isCallingHooks = false }
-        }
-        guard event.name == "transfer.waiting", let line = event.note else { return }
-        state.withLock { state in
-            guard !state.waits.contains(line) else { return }
-            state.waits = Array((state.waits + [line]).suffix(Self.waitLimit))
         }
     }
 

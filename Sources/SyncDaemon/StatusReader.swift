@@ -1,5 +1,6 @@
 package import SyncControl
-import SyncModel
+import SyncEngine
+package import SyncModel
 import SyncPlugins
 package import SyncStore
 
@@ -42,10 +43,72 @@ package struct StatusReader: Sendable {
         }
     }
 
+    /// What is on the wire for a session's open run, as far as it is known.
+    package func requests(_ identifier: String) throws(ControlError) -> RequestList {
+        try asking { () throws(StoreError) in
+            guard let session = try store.session(identifier) else { throw StoreError.noSession(identifier) }
+            guard let run = try latestRun(of: session),
+                let live = LiveRecord.read(of: run, holder: store.holder(of: identifier), in: store)
+            else { return RequestList() }
+            return RequestList(requests: live.requests, more: live.more)
+        }
+    }
+
+    /// The tasks of a session's latest run, one by one.
+    ///
+    /// - Parameters:
+    ///   - identifier: The session.
+    ///   - state: Only tasks in this state.
+    ///   - path: Only paths that match this pattern, as in a group of a manifest.
+    ///   - stateDirectory: Where manifests are kept, absolute.
+    /// - Throws: ``ControlError``.
+    package func tasks(
+        _ identifier: String,
+        state: TaskState?,
+        path: String?,
+        stateDirectory: String
+    ) throws(ControlError) -> TaskList {
+        let found =
+            try asking { () throws(StoreError) in
+                guard let session = try store.session(identifier) else {
+                    throw StoreError.noSession(identifier)
+                }
+                guard let run = try latestRun(of: session) else { return nil }
+                return (session, run)
+            } as (StoredSession, StoredRun)?
+        guard let (session, run) = found else { return TaskList(listing: nil) }
+        let live = LiveRecord.read(of: run, holder: store.holder(of: identifier), in: store)
+        let requests = (live?.requests ?? []).map {
+            ($0.transfer, TaskListing.Request(state: $0.state, reason: $0.reason))
+        }
+        do throws(EngineError) {
+            return TaskList(
+                listing: try TaskListing(
+                    run,
+                    project: session.project,
+                    store: store,
+                    stateDirectory: stateDirectory,
+                    requests: Dictionary(requests) { first, _ in first },
+                    state: state,
+                    glob: path
+                )
+            )
+        } catch {
+            throw ControlError(error)
+        }
+    }
+
+    /// The open run, else the latest one.
+    private func latestRun(of session: StoredSession) throws(StoreError) -> StoredRun? {
+        if let open = try store.runs(session: session.identifier, onlyOpen: true, limit: 1).first {
+            return open
+        }
+        return try store.runs(session: session.identifier, limit: 1).first
+    }
+
     private func status(of session: StoredSession) throws(StoreError) -> SessionStatus {
-        let open = try store.runs(session: session.identifier, onlyOpen: true, limit: 1).first
-        var run = open
-        if run == nil { run = try store.runs(session: session.identifier, limit: 1).first }
+        let run = try latestRun(of: session)
+        let open = run?.state.isOpen == true ? run : nil
         var status = SessionStatus(
             session: session.identifier,
             project: session.project,
@@ -67,7 +130,48 @@ package struct StatusReader: Sendable {
             status.since = open.waitingSince.map(WallTime.init)
         }
         status.holder = store.holder(of: session.identifier)
+        if let open, let live = LiveRecord.read(of: open, holder: status.holder, in: store) {
+            add(live, to: &status)
+        }
         return status
+    }
+
+    /// What the process that works on it has written lately.
+    private func add(_ live: LiveRecord, to status: inout SessionStatus) {
+        if let files = live.files {
+            status.run?.files = files
+            status.run?.bytes.total = live.bytesTotal
+        }
+        status.run?.bytes.received = live.bytesReceived
+        status.run?.requests = live.requestsSent
+        guard status.state == .running, status.holder == live.process else { return }
+        status.run?.progress = live.progress
+        status.run?.waits = live.waits
+        guard let standstill = live.standstill else { return }
+        status.reason = .connectivity
+        status.since = standstill.since
+        status.until = standstill.until
+    }
+}
+
+/// Tasks, one by one.
+package struct TaskList: Sendable {
+    private var listing: TaskListing?
+
+    fileprivate init(listing: TaskListing?) { self.listing = listing }
+
+    /// The next one; `nil` after the last.
+    package mutating func next() -> TaskStatus? {
+        listing?.next().map {
+            TaskStatus(
+                path: $0.path,
+                sha256: $0.digest?.hex,
+                size: $0.size,
+                state: $0.state,
+                reason: $0.reason,
+                transfer: $0.transfer
+            )
+        }
     }
 }
 

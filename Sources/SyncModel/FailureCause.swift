@@ -27,6 +27,8 @@ package enum FailureCause: String, Sendable, CaseIterable {
     case badManifest = "bad_manifest"
     /// A verifier refuses the file.
     case rejected
+    /// A plugin does not want it to be asked for.
+    case cancelled
     /// The deadline has passed.
     case late
     case lostWorker = "lost_worker"

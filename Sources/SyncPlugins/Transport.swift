@@ -273,6 +273,17 @@ public protocol Transport: Sendable {
     /// What has been sent and received so far.
     var totals: TransferTotals { get }
 
+    /// What transfers that have not ended are at: those on the wire first.
+    ///
+    /// - Parameter limit: Most of them to tell.
+    /// - Returns: `nil` when the transport does not tell, or not now.
+    func standings(limit: Int) -> (transfers: [TransferStanding], more: Int)?
+
     /// Ends every transfer, then the transport's threads. Returns when they have ended.
     func shutdown()
+}
+
+extension Transport {
+    /// Tells nothing.
+    public func standings(limit: Int) -> (transfers: [TransferStanding], more: Int)? { nil }
 }

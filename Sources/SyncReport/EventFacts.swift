@@ -28,7 +28,8 @@ struct EventFacts {
 
     /// The names whose lines matter; the others, one for every file, are not even parsed.
     private static let wanted: Set<String> = [
-        "run.started", "run.summary", "task.failed", "source.wrong_bytes", "task.redirected",
+        "run.started", "run.summary", "task.cancelled", "task.failed", "source.wrong_bytes",
+        "task.redirected",
         "transfer.retrying",
         "transfer.waiting",
         "condition.blocked", "condition.cleared", "schedule.failed",
@@ -64,7 +65,7 @@ struct EventFacts {
         case "condition.blocked": blocked(fields, time)
         case "condition.cleared": cleared(fields, time)
         case _ where time < since: break
-        case "task.failed": failed(fields, time)
+        case "task.failed", "task.cancelled": failed(fields, time)
         case "source.wrong_bytes": lied(fields, time)
         case "task.redirected": redirected(fields)
         case "transfer.retrying": delayed(.retry, fields, time)

@@ -116,6 +116,7 @@ extension FailureCause {
         case .olderRevision: "the set is older than what is here"
         case .badManifest: "the manifest is bad"
         case .rejected: "a verifier refused files"
+        case .cancelled: "a plugin cancelled requests"
         case .late: "the time was up"
         case .lostWorker: "its process was lost"
         case .stoppedByPerson: "somebody stopped it"

@@ -71,6 +71,7 @@ extension FailureCause {
         case .badManifest: "Publish it again; what is in place stays."
         case .rejected:
             "A verifier refused these files; look at them at their source. They were not installed."
+        case .cancelled: "A plugin has cancelled the requests for these files; its settings say which."
         case .late: "The time was too short: give it a longer window, a higher rate, or start earlier."
         case .lostWorker:
             "Its process was killed again and again: look for the reason (dmesg, journalctl), then 'syncagent resume'."

@@ -57,6 +57,9 @@ package final class EventLog: Sendable {
         }
     }
 
+    /// Records what has been gathered; a failure is kept for ``flush()``.
+    package func settle() { state.withLock { write(&$0) } }
+
     /// Records what has been gathered.
     ///
     /// - Throws: ``StoreError``, the first since the last flush; the events of a failed row are lost.

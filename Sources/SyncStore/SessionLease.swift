@@ -96,7 +96,7 @@ extension SyncStore {
     }
 
     /// The name with everything but letters, digits, `-` and `_`, and dots that do not lead, as `%` and two digits.
-    private static func fileName(_ session: String) -> String {
+    static func fileName(_ session: String) -> String {
         session.utf8.enumerated().map { index, byte in
             switch byte {
             case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x5F: String(UnicodeScalar(byte))

@@ -108,6 +108,7 @@ extension SyncStore {
         try write(.synced) { db in
             try db.execute(sql: "DELETE FROM sessions WHERE identifier = ?", arguments: [identifier])
         }
+        liveFiles(of: identifier)?.remove()
     }
 
     static func session(_ identifier: String, _ db: Database) throws -> StoredSession? {

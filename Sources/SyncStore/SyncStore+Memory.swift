@@ -16,24 +16,6 @@ package struct HostMemory: Sendable, Equatable {
     }
 }
 
-/// Where the requests for one object have led (S76).
-package struct StoredRedirect: Sendable, Equatable {
-    /// What is fetched: a pack's digest, or a task's key. Never a URL (S72).
-    package var object: String
-    package var original: String
-    /// Where the last request went.
-    package var current: String
-    /// Every hop between, in order.
-    package var hops: [String]
-
-    package init(object: String, original: String, current: String, hops: [String]) {
-        self.object = object
-        self.original = original
-        self.current = current
-        self.hops = hops
-    }
-}
-
 extension SyncStore {
     /// What is known about all origins, `https://host:port`, that were used lately.
     package func memories() throws(StoreError) -> [String: HostMemory] {
@@ -61,44 +43,6 @@ extension SyncStore {
                     "INSERT OR REPLACE INTO hosts (origin, connections, first_byte_us, rate, updated) VALUES (?, ?, ?, ?, ?)",
                 arguments: [origin, memory.connections, memory.firstByte, memory.rate, now]
             )
-        }
-    }
-
-    /// Keeps where requests have led; several at once cost little more than one.
-    package func remember(_ redirects: [StoredRedirect], of session: String, now: Int64) throws(StoreError) {
-        try write(.eventual) { db in
-            let found = try Self.existing(session, db)
-            for redirect in redirects {
-                try db.execute(
-                    sql: """
-                        INSERT OR REPLACE INTO redirects (session, object, original, current, hops, updated)
-                        VALUES (?, ?, ?, ?, ?, ?)
-                        """,
-                    arguments: [
-                        found.rowID, redirect.object, redirect.original, redirect.current,
-                        JSONList.text(redirect.hops), now,
-                    ]
-                )
-            }
-        }
-    }
-
-    /// Where the requests for a session's objects have led.
-    package func redirects(of session: String) throws(StoreError) -> [StoredRedirect] {
-        try read { db in
-            let found = try Self.existing(session, db)
-            return try Row.fetchAll(
-                db,
-                sql: "SELECT * FROM redirects WHERE session = ? ORDER BY object",
-                arguments: [found.rowID]
-            ).map { row in
-                StoredRedirect(
-                    object: row["object"],
-                    original: row["original"],
-                    current: row["current"],
-                    hops: try JSONList.strings(row["hops"], db)
-                )
-            }
         }
     }
 }

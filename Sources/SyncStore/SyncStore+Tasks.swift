@@ -1,58 +1,22 @@
 import GRDB
 package import SyncModel
 
-/// A task that deviates from what its run says of all: paused, failed, cancelled, waiting for a reason, or wanted
-/// sooner. All others have no row: waiting ones are in the manifest, installed ones in the destination's index.
+/// Why a task ended without its file. All others have no row: which state each row of a manifest is in stands in
+/// ``TaskFile``.
 package struct StoredTask: Sendable, Equatable {
     /// With ``digest`` the task's name; never a URL (S66, S72).
     package var path: String
     package var digest: SHA256Digest
+    /// `failed` or `cancelled`.
     package var state: TaskState
-    /// Why it waits or was stopped: `connectivity`, `user_stop`, `metered` … (S27, S51).
-    package var reason: String?
-    /// What went wrong last, for people.
-    package var error: String?
-    /// Larger goes first.
-    package var priority: Int
-    /// Not to be tried earlier, **milliseconds** since 1970 (S53).
-    package var due: Int64?
-    /// Attempts that have failed.
-    package var attempts: Int
+    /// Why, for people.
+    package var reason: String
 
-    package init(
-        path: String,
-        digest: SHA256Digest,
-        state: TaskState,
-        reason: String? = nil,
-        error: String? = nil,
-        priority: Int = 0,
-        due: Int64? = nil,
-        attempts: Int = 0
-    ) {
+    package init(path: String, digest: SHA256Digest, state: TaskState, reason: String) {
         self.path = path
         self.digest = digest
         self.state = state
         self.reason = reason
-        self.error = error
-        self.priority = priority
-        self.due = due
-        self.attempts = attempts
-    }
-
-    /// Whether there is anything about it that the run, the manifest and the index do not say.
-    var deviates: Bool {
-        switch state {
-        case .installed, .unchanged: false
-        case .waiting, .running: reason != nil || error != nil || priority != 0 || due != nil || attempts != 0
-        case .paused, .failed, .cancelled: true
-        }
-    }
-
-    /// What rests of it when its process is gone: a task is never stored as running (S105).
-    var atRest: StoredTask {
-        var task = self
-        if case .be(let state, _) = task.state.after(.agentGone) { task.state = state }
-        return task
     }
 
     init(_ row: Row) throws {
@@ -63,64 +27,62 @@ package struct StoredTask: Sendable, Equatable {
         }
         self.digest = digest
         self.state = state
-        reason = row["reason"]
-        error = row["error"]
-        priority = row["priority"]
-        due = row["due"]
-        attempts = row["attempts"]
+        // Earlier versions had both.
+        reason = row["error"] ?? row["reason"] ?? ""
     }
 }
 
 extension SyncStore {
-    /// Records where tasks stand, in one transaction; those that no longer deviate lose their row.
+    /// Rows of one run at most: who has more failures than that reads them in the events.
+    package static let mostTasks = 10_000
+
+    /// Records why tasks ended without their files, in one transaction.
     ///
     /// - Parameters:
-    ///   - tasks: The tasks.
+    ///   - tasks: The tasks; those beyond ``mostTasks`` are left out.
     ///   - run: Their run.
     ///   - now: **Milliseconds** since 1970.
-    ///   - durability: `synced` for what a person was promised.
     /// - Throws: ``StoreError``.
-    package func record(
-        _ tasks: [StoredTask],
-        of run: String,
-        now: Int64,
-        durability: Durability = .eventual
-    ) throws(StoreError) {
-        try write(durability) { db in
+    package func record(_ tasks: [StoredTask], of run: String, now: Int64) throws(StoreError) {
+        try write(.eventual) { db in
             let number = try Self.run(run, db).number
-            for task in tasks.lazy.map(\.atRest) {
-                if task.deviates {
-                    try db.execute(
-                        sql: """
-                            INSERT OR REPLACE INTO tasks
-                                (run, path, digest, state, reason, error, priority, due, attempts, updated)
-                            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                            """,
-                        arguments: [
-                            number, task.path, task.digest.blob, task.state.rawValue, task.reason, task.error,
-                            task.priority, task.due, task.attempts, now,
-                        ]
-                    )
-                } else {
-                    try db.execute(
-                        sql: "DELETE FROM tasks WHERE run = ? AND path = ? AND digest = ?",
-                        arguments: [number, task.path, task.digest.blob]
-                    )
-                }
+            let known =
+                try Int.fetchOne(db, sql: "SELECT count(*) FROM tasks WHERE run = ?", arguments: [number])
+                ?? 0
+            for task in tasks.prefix(max(0, Self.mostTasks - known)) {
+                try db.execute(
+                    sql: """
+                        INSERT OR REPLACE INTO tasks (run, path, digest, state, error, updated)
+                        VALUES (?, ?, ?, ?, ?, ?)
+                        """,
+                    arguments: [number, task.path, task.digest.blob, task.state.rawValue, task.reason, now]
+                )
             }
         }
     }
 
-    /// The tasks of a run that deviate, most wanted first.
+    /// Nothing has failed yet: a process takes the run up and tries again.
+    ///
+    /// - Throws: ``StoreError``.
+    package func forgetTasks(of run: String) throws(StoreError) {
+        try write(.eventual) { db in
+            try db.execute(
+                sql: "DELETE FROM tasks WHERE run = ?",
+                arguments: [Self.run(run, db).number]
+            )
+        }
+    }
+
+    /// The tasks of a run that ended without their files, by path.
     ///
     /// - Parameter run: The run.
     /// - Returns: The tasks.
     /// - Throws: ``StoreError``.
-    package func deviatingTasks(of run: String) throws(StoreError) -> [StoredTask] {
+    package func tasks(of run: String) throws(StoreError) -> [StoredTask] {
         try read { db in
             try Row.fetchAll(
                 db,
-                sql: "SELECT * FROM tasks WHERE run = ? ORDER BY priority DESC, path, digest",
+                sql: "SELECT * FROM tasks WHERE run = ? ORDER BY path, digest",
                 arguments: [Self.run(run, db).number]
             ).map(StoredTask.init)
         }

@@ -131,6 +131,9 @@ package final class SyncStore: Sendable {
         return configuration
     }
 
+    /// The state directory, absolute; `nil` for a store in memory.
+    package var directory: String? { files?.directory }
+
     /// Where sessions are taken; `nil` for a store in memory.
     var leaseDirectory: String? { files.map { $0.directory + "/sessions" } }
 

@@ -64,6 +64,31 @@ struct ControlClientTests {
         #expect(await agent.requests == [request, request])
     }
 
+    @Test("What is on the wire, and tasks one by one, come as they are; an error in their place is thrown")
+    func tasks() async throws {
+        let agent = FakeAgent()
+        let name = "com.example.tower"
+        try await withServer(of: agent) { socket in
+            let session = AgentSession(name, client: ControlClient(socketPath: socket))
+            #expect(try await session.requests() == RequestList(requests: [], more: 3))
+            var found: [TaskStatus] = []
+            for try await task in session.tasks() { found.append(task) }
+            #expect(found == FakeAgent.tasks)
+            found = []
+            for try await task in session.tasks(state: .failed, path: "a b/*") { found.append(task) }
+            #expect(found.map(\.path) == ["a/link"])
+            let error = await #expect(throws: ControlError.self) {
+                for try await _ in AgentSession("x", client: session.client).tasks() {}
+            }
+            #expect(error?.code == .unknownSession)
+        }
+        #expect(
+            await agent.asked == [
+                "requests \(name)", "tasks \(name) - -", "tasks \(name) failed a b/*", "tasks x - -",
+            ]
+        )
+    }
+
     @Test("What the agent refuses arrives with code, words and exit status")
     func errors() async throws {
         let agent = FakeAgent()

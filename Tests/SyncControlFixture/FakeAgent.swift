@@ -95,6 +95,40 @@ package actor FakeAgent: AgentControl {
         return status
     }
 
+    package func requests(of session: String) throws(ControlError) -> RequestList {
+        try ask("requests \(session)")
+        _ = try known(session)
+        return RequestList(requests: [], more: 3)
+    }
+
+    package static let tasks = [
+        TaskStatus(
+            path: "a/1.pdf",
+            sha256: String(repeating: "9a", count: 32),
+            size: 5,
+            state: .installed,
+            transfer: 2
+        ),
+        TaskStatus(path: "a/link", sha256: nil, size: 0, state: .failed, reason: "it is \"in the way\""),
+    ]
+
+    package func tasks(
+        of session: String,
+        state: TaskState?,
+        path: String?
+    ) throws(ControlError) -> AsyncThrowingStream<String, any Error> {
+        try ask("tasks \(session) \(state?.rawValue ?? "-") \(path ?? "-")")
+        _ = try known(session)
+        let found = Self.tasks.filter { state == nil || $0.state == state }
+        return AsyncThrowingStream { continuation in
+            for task in found {
+                let line = (try? ControlJSON.encode(task)) ?? []
+                continuation.yield(String(decoding: line, as: UTF8.self))
+            }
+            continuation.finish()
+        }
+    }
+
     package func enqueue(_ request: EnqueueRequest) throws(ControlError) -> EnqueueReply {
         try ask("enqueue")
         let isNew = !requests.contains(request)

@@ -1,5 +1,6 @@
 import Foundation
 import SyncControl
+import SyncModel
 import Testing
 
 @testable import SyncControlServer
@@ -25,6 +26,7 @@ struct DocumentTests {
         let expected: [Route] = [
             .agent, .stopAgent, .sessions, .session("tower"), .remove("tower", files: false), .enqueue,
             .pause("tower"), .resume("tower"), .cancel("tower"), .prioritize("tower"),
+            .requests("tower"), .tasks("tower", state: .failed, path: "sheets/**"),
             .events("tower", since: 0, follow: false, progress: false), .hooks(session: "tower"), .replay(7),
             .metrics,
         ]

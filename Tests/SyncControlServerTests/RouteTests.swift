@@ -1,3 +1,4 @@
+import SyncModel
 import Testing
 
 @testable import SyncControlServer
@@ -20,6 +21,9 @@ struct RouteTests {
             ("POST", "/v1/sessions/a/prioritize", .prioritize("a")),
             ("DELETE", "/v1/sessions/a", .remove("a", files: false)),
             ("DELETE", "/v1/sessions/a?files=1", .remove("a", files: true)),
+            ("GET", "/v1/sessions/a/requests", .requests("a")),
+            ("GET", "/v1/sessions/a/tasks", .tasks("a", state: nil, path: nil)),
+            ("GET", "/v1/sessions/a/tasks?state=failed&path=b%2F*", .tasks("a", state: .failed, path: "b/*")),
             ("GET", "/v1/sessions/a/events", .events("a", since: 0, follow: false, progress: false)),
             (
                 "GET", "/v1/sessions/a/events?since=7&follow=1&progress=1",
@@ -50,6 +54,12 @@ struct RouteTests {
             ("PUT", "/v1/sessions/a", .methodNotAllowed(allowed: "GET, DELETE")),
             ("GET", "/v1/runs", .methodNotAllowed(allowed: "POST")),
             ("GET", "/v1/agent?x=1", .badQuery("Unknown parameter 'x'.")),
+            (
+                "GET", "/v1/sessions/a/tasks?state=odd",
+                .badQuery(
+                    "'state' is one of waiting, running, paused, installed, unchanged, failed, cancelled."
+                )
+            ),
             ("GET", "/v1/sessions/a/events?since=-1", .badQuery("'since' is a number, 0 or more.")),
             ("GET", "/v1/sessions/a/events?follow=yes", .badQuery("'follow' is 0 or 1.")),
             ("GET", "/v1/sessions/a/events?since=1&since=2", .badQuery("'since' is given twice.")),

@@ -176,7 +176,7 @@ final class AgentBench: Sendable {
         var configuration = TransportConfiguration(
             clock: TransportClock(now: { ContinuousClock.now - start }, unixTime: { now() / 1_000 }),
             random: { .random(in: .min ... .max) },
-            events: { events.tell(transfer: SyncEvent(transfer: $0, time: now())) }
+            events: { events.tell(transfer: $0, time: now()) }
         )
         configuration.connections = needs.connections ?? 4
         configuration.connectionsPerHost = needs.connections ?? 4

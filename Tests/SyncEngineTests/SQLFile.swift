@@ -21,7 +21,8 @@ struct SQLFile {
             UPDATE runs SET state = 'running', result = NULL, finished = NULL;
             UPDATE hooks SET state = '\(state.rawValue)', finished = NULL, ended = NULL,
                 attempt = \(state == .pending ? 0 : 1);
-            DELETE FROM events WHERE id > (SELECT max(id) FROM events) - \(state == .pending ? 3 : 2);
+            DELETE FROM events WHERE id > (SELECT max(id) FROM events
+                WHERE instr(payload, '\(state == .pending ? "group.completed" : "hook.started")'));
             UPDATE sessions SET next_seq = (SELECT max(first + count) FROM events);
             """
         )

@@ -98,23 +98,7 @@ enum GoldenStore {
         try store.keepLimiter(of: "tower", delay: 120_000, raised: time + 86_402_500)
         let memory = HostMemory(connections: 8, firstByte: 40_000, rate: 4 << 20)
         try store.remember(memory, of: "https://cdn.example.com:443", now: time + 86_402_000)
-        let redirect = StoredRedirect(
-            object: "5f0c",
-            original: "https://cdn.example.com/p",
-            current: "https://edge.example.com/p",
-            hops: ["https://cdn.example.com/q"]
-        )
-        try store.remember([redirect], of: "tower", now: time + 86_402_000)
-        let task = StoredTask(
-            path: "sheets/7.pdf",
-            digest: digest,
-            state: .failed,
-            reason: "connectivity",
-            error: "no answer",
-            priority: 1,
-            due: time,
-            attempts: 3
-        )
+        let task = StoredTask(path: "sheets/7.pdf", digest: digest, state: .failed, reason: "no answer")
         try store.record([task], of: second.run, now: time)
     }
 

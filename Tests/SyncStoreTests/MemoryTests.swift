@@ -27,20 +27,4 @@ struct MemoryTests {
         try store.prune(now: 3 + KeepLimits().memoryAge)
         #expect(try store.memories()["https://a:443"] == nil)
     }
-
-    @Test("Where requests have led is kept by object, never by URL [S72 S76]")
-    func redirects() throws {
-        let store = try SyncStore.inMemory()
-        try store.begin(towerRun("r1"), now: 1)
-        var redirect = StoredRedirect(
-            object: "5f0c",
-            original: "https://example.com/p",
-            current: "https://cdn.example.com/p?sig=1",
-            hops: ["https://mirror.example.com/p"]
-        )
-        try store.remember([redirect], of: "tower", now: 2)
-        redirect.current = "https://cdn2.example.com/p"
-        try store.remember([redirect], of: "tower", now: 3)
-        #expect(try store.redirects(of: "tower") == [redirect])
-    }
 }

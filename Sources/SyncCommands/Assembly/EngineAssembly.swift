@@ -6,7 +6,6 @@ import SyncModel
 import SyncPlugins
 import SyncStore
 import SyncTransfer
-import Synchronization
 
 /// Puts an engine together: transports, clock, store and hooks. The one place where the engine meets libcurl and
 /// processes, for commands and for the agent.
@@ -63,16 +62,16 @@ struct EngineAssembly: Sendable {
             for feed in feeds { feed.tell(event) }
         }
         configuration.events = { event in
-            events.tell(transfer: SyncEvent(transfer: event, time: Self.milliseconds()))
+            events.tell(transfer: event, time: Self.milliseconds())
         }
         configuration.hostRecords = hostRecords()
+        configuration.links = links?.read(now: Self.clock.unixTime()) ?? []
         configuration.resolvers = plugins.resolvers
         configuration.credentialProviders = plugins.credentialProviders
         let web = try Self.transport(configuration)
         let transport: any Transport =
             plugins.transports.isEmpty
             ? web : RoutedTransport(plugins.transports, others: web, policy: configuration.redirects)
-        let recent = Mutex(ContinuousClock.now)
         var environment = EngineEnvironment(
             transport: transport,
             localTransport: FileTransport(),
@@ -82,18 +81,11 @@ struct EngineAssembly: Sendable {
             process: getpid(),
             store: store,
             events: events,
-            progress: { [progress] step in
-                progress(step)
-                let isDue = recent.withLock { last in
-                    defer { if ContinuousClock.now - last > .seconds(1) { last = .now } }
-                    return ContinuousClock.now - last > .seconds(1)
-                }
-                // Whoever follows sees events at most a second late. A failure is told at the end of the run.
-                if isDue { try? events.flush() }
-            },
+            progress: progress,
             hooks: Self.hooks(plugins, configuration),
             stop: stop
         )
+        environment.keep = { [self] in keepLinks(of: web) }
         environment.isDurable = tuning.isDurable
         environment.manifestLimits = tuning.manifestLimits
         environment.verifications = plugins.verifications
@@ -131,6 +123,7 @@ struct EngineAssembly: Sendable {
             let patience = parts.stop.isStopped ? Duration.milliseconds(300) : .seconds(5)
             for feed in parts.feeds { feed.close(patience: patience) }
             parts.transport.shutdown()
+            keepLinks(of: parts.web)
             parts.plugins.close()
         }
         keepMetrics()
@@ -143,6 +136,15 @@ struct EngineAssembly: Sendable {
             guard memory.connections > 0 || memory.rate > 0 else { continue }
             try? store.remember(memory, of: record.origin, now: Self.milliseconds())
         }
+    }
+
+    /// Where redirects lead, from process to process; `nil` where nothing is kept.
+    private var links: LinkFile? { store.directory.map { LinkFile(stateDirectory: $0) } }
+
+    /// Keeps what redirects have taught. What cannot be kept is learnt again.
+    private func keepLinks(of web: CurlTransport) {
+        guard let links, let changes = web.takeLinks() else { return }
+        try? links.add(changes, now: Self.clock.unixTime())
     }
 
     /// Puts metrics where they are wanted. That they cannot be written must not fail what was done.

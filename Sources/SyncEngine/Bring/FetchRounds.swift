@@ -149,7 +149,8 @@ struct FetchRounds: Sendable {
                 }
                 let hasURLs = !manifest.files.urls(failure.row).isEmpty
                 let retries =
-                    !failure.shown.cause.isOfDisk && (attempt == 0 && failure.isWrongBytes || hasURLs)
+                    !failure.shown.cause.isOfDisk && failure.shown.cause != .cancelled
+                    && (attempt == 0 && failure.isWrongBytes || hasURLs)
                 if last || !retries { failures.append(failure.shown) } else { again.append(failure.row) }
             }
             guard !again.isEmpty else { break }
@@ -278,6 +279,7 @@ struct FetchRounds: Sendable {
             environment: environment,
             disk: disk,
             objectSize: { objectSize(of: plan.spans[$0].source) },
+            subject: { subject(of: $0, in: plan) },
             reload: attempt > 0,
             referrer: referrer
         )
@@ -349,6 +351,15 @@ struct FetchRounds: Sendable {
     /// What a source gave, for people.
     private static func words(_ reason: String, found: SHA256Digest?, wanted: SHA256Digest) -> String {
         "gave wrong bytes: " + (found.map { "SHA-256 \($0) in place of \(wanted)" } ?? reason)
+    }
+
+    private func subject(of span: Int, in plan: Plan) -> TransferSubject {
+        switch plan.spans[span].source {
+        case .pack(let pack):
+            TransferSubject(object: manifest.packs[pack].sha256.hex, tasks: plan.rows(of: span).count)
+        case .loose(let row):
+            TransferSubject(path: manifest.files.path(row), tasks: plan.rows(of: span).count)
+        }
     }
 
     /// Names a source that gave other bytes, whether or not another one helps.

@@ -99,5 +99,9 @@ final class OriginLedger: Transport {
 
     var totals: TransferTotals { transport.totals }
 
+    func standings(limit: Int) -> (transfers: [TransferStanding], more: Int)? {
+        transport.standings(limit: limit)
+    }
+
     func shutdown() { transport.shutdown() }
 }

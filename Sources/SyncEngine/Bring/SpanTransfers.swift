@@ -20,6 +20,8 @@ struct SpanTransfers: Sendable {
     let environment: EngineEnvironment
     let disk: FullDisk
     let objectSize: @Sendable (_ span: Int) -> UInt64
+    /// What a span is for.
+    let subject: @Sendable (_ span: Int) -> TransferSubject
     let reload: Bool
     let referrer: TransferRequest.Referrer?
 
@@ -34,9 +36,12 @@ struct SpanTransfers: Sendable {
         let state = Monitor(
             State(open: plan.spans.count, ends: plan.spans.indices.map { End(url: urls($0).first ?? "") })
         )
+        let numbers = environment.events.subjects.begin(plan.spans.count, subject)
+        defer { environment.events.subjects.forget(numbers) }
         var identifiers: [(TransferID, any Transport)] = []
-        for span in plan.spans.indices {
-            let identifier = TransferNumbers.next()
+        for (span, number) in zip(plan.spans.indices, numbers) {
+            let identifier = TransferID(rawValue: number)
+            environment.live.tasks?.give(plan.rows(of: span), to: number)
             let transport = transport(for: span)
             identifiers.append((identifier, transport))
             start(span, identifier, transport, state)
@@ -88,6 +93,22 @@ struct SpanTransfers: Sendable {
                     state.ends[span].url = kind[report.sourceIndex]
                 }
             }
+        }
+    }
+}
+
+extension Plan {
+    /// The rows that want something of a span, each once, in their order.
+    func rows(of span: Int) -> [Int] {
+        var rows: [Int] = []
+        for slot in spans[span].slots {
+            for target in targets[slots[slot].targets] { rows.append(target.row) }
+        }
+        rows.sort()
+        var last: Int?
+        return rows.filter { row in
+            defer { last = row }
+            return row != last
         }
     }
 }

@@ -4,11 +4,13 @@ import SyncSystem
 
 extension SyncEvent {
     /// What a transport tells, in the contract's words. URLs in it are redacted already.
-    package init(transfer event: TransferEvent, time: Int64) {
+    ///
+    /// - Parameter subject: What the transfer is for, where it is for something of the set.
+    package init(transfer event: TransferEvent, time: Int64, subject: TransferSubject? = nil) {
         switch event {
         case .redirected(let transfer, let status, let from, let to, let hop):
             self.init("task.redirected", time: time) {
-                $0.field("transfer", transfer.rawValue)
+                $0.transfer(transfer, subject)
                 $0.field("reason", "redirect")
                 $0.field("hop", hop)
                 $0.field("status", status)
@@ -17,7 +19,7 @@ extension SyncEvent {
             }
         case .rewritten(let transfer, let from, let to, let rewriter, let hop):
             self.init("task.redirected", time: time) {
-                $0.field("transfer", transfer.rawValue)
+                $0.transfer(transfer, subject)
                 $0.field("reason", "rewrite")
                 $0.field("hop", hop)
                 switch rewriter {
@@ -29,7 +31,7 @@ extension SyncEvent {
             }
         case .mirrored(let transfer, let from, let to):
             self.init("task.redirected", time: time) {
-                $0.field("transfer", transfer.rawValue)
+                $0.transfer(transfer, subject)
                 $0.field("reason", "mirror")
                 $0.field("hop", 0)
                 $0.field("from", from)
@@ -40,7 +42,7 @@ extension SyncEvent {
             // What passes within a second is nobody's concern.
             let note = wait < .seconds(1) ? nil : "\(url): \(reason); again in \(milliseconds / 1000) s"
             self.init("transfer.retrying", time: time, note: note) {
-                $0.field("transfer", transfer.rawValue)
+                $0.transfer(transfer, subject)
                 $0.field("url", url)
                 $0.field("reason", reason)
                 $0.field("attempt", attempt)
@@ -48,7 +50,7 @@ extension SyncEvent {
             }
         case .sourceSetBack(let transfer, let url, let reason):
             self.init("source.set_back", time: time, note: "\(url): \(reason); other sources first") {
-                $0.field("transfer", transfer.rawValue)
+                $0.transfer(transfer, subject)
                 $0.field("url", url)
                 $0.field("reason", reason)
             }
@@ -61,7 +63,7 @@ extension SyncEvent {
             var note = "waiting for \(OriginLedger.origin(url) ?? url): \(reason)"
             if let until { note += "; trying until \(clockTime(milliseconds: until)), Ctrl-C stops" }
             self.init("transfer.waiting", time: time, note: note) {
-                $0.field("transfer", transfer.rawValue)
+                $0.transfer(transfer, subject)
                 $0.field("url", url)
                 $0.field("reason", reason)
                 $0.field("wait_ms", milliseconds)
@@ -75,5 +77,27 @@ extension SyncEvent {
                 $0.field("reason", error.message)
             }
         }
+    }
+}
+
+extension TransferEvent {
+    /// Which transfer it is about; `nil` for none.
+    var transfer: TransferID? {
+        switch self {
+        case .redirected(let id, _, _, _, _), .rewritten(let id, _, _, _, _), .mirrored(let id, _, _),
+            .retrying(let id, _, _, _, _), .sourceSetBack(let id, _, _),
+            .waitingForConnectivity(let id, _, _, _, _):
+            id
+        case .pluginFailed: nil
+        }
+    }
+}
+
+extension JSONLine {
+    /// Names a transfer by its number and by what it is for: a file, or a pack.
+    fileprivate mutating func transfer(_ id: TransferID, _ subject: TransferSubject?) {
+        field("transfer", id.rawValue)
+        field("path", optional: subject?.path)
+        field("object", optional: subject?.object)
     }
 }

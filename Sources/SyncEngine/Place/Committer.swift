@@ -8,8 +8,8 @@ import SyncUnpack
 /// Makes staged files visible, in batches, on a thread of its own.
 ///
 /// Order, and no other: every byte of the batch written → one syncfs(2) → record in the index log → rename each.
-/// The renames of a batch become durable with the syncfs of the next one (or the last); only then is the
-/// batch told. git's `core.fsyncMethod=batch` has the same idea.
+/// The renames of a batch become durable with the syncfs of the next one (or the last, or one of its own when no next one
+/// comes within a second); only then is the batch told. git's `core.fsyncMethod=batch` has the same idea.
 final class Committer: Sendable {
     /// A verified file in staging, ready for its place.
     struct Staged: Sendable {
@@ -135,7 +135,7 @@ final class Committer: Sendable {
         let placement = Placement(manifest, destination, staging, wholes, backup)
         var untold: [Int] = []
         while true {
-            let (staged, isLast) = nextBatch()
+            let (staged, isLast) = nextBatch(hasUntold: !untold.isEmpty)
             state.change { _ in }  // There is room again.
             let batch = verified(staged)
             var result = Placement.Result()
@@ -147,6 +147,8 @@ final class Committer: Sendable {
                 } else {
                     result = placement.place(batch)
                 }
+            } else if !isLast, !untold.isEmpty, synchronize() == nil {
+                tell(&untold)
             }
             if isLast { result.add(placement.finish()) }
             for failure in result.failures { disk.note(failure.error) }
@@ -162,10 +164,12 @@ final class Committer: Sendable {
         }
     }
 
-    private func nextBatch() -> (batch: [Staged], isLast: Bool) {
+    /// - Parameter hasUntold: Whether files of the last batch wait to be told: then an empty one comes when nothing else
+    ///   does, so that nobody hears of them only with the next file, which may take hours.
+    private func nextBatch(hasUntold: Bool) -> (batch: [Staged], isLast: Bool) {
         var ticks = 0
         return state.wait(every: 50) { state -> ([Staged], Bool)? in
-            ticks += state.waiting.isEmpty ? 0 : 1
+            ticks += state.waiting.isEmpty && !hasUntold ? 0 : 1
             let isFull = state.waiting.count >= Self.batchFiles || state.bytes >= Self.batchBytes
             guard isFull || state.finishing || ticks * 50 > Self.batchAge else { return nil }
             defer {

@@ -37,8 +37,12 @@ package struct EngineEnvironment: Sendable {
     package var store: SyncStore
     /// Told of every event.
     package var events: EventRecorder
+    /// Keeps on disk what the run is at.
+    let live = LiveRun()
     /// Told how far things are, a few times a second at most.
     package var progress: @Sendable (PullProgress) -> Void
+    /// Called twice a second while a run is worked on, on a thread of its own: keeps what must not go with the process.
+    package var keep: @Sendable () -> Void = {}
     /// Runs hooks.
     package var hooks: (any GroupHook)?
     /// Who looks at files before they are installed, in this order.

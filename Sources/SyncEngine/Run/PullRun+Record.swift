@@ -24,6 +24,7 @@ extension PullRun {
             run = begun.run.identifier
             isTakenUp = begun.isContinued
         }
+        if isTakenUp { try? environment.store.forgetTasks(of: run) }  // They are tried again.
         let record = RunRecord(environment: environment, session: session, run: run)
         report.run = run
         journal = RunJournal(environment: environment, session: session, run: run)
@@ -133,7 +134,7 @@ extension PullRun {
         report.files.installed = states.count(.installed)
         report.files.reused = states.count(.reused)
         report.files.unchanged = states.count(.unchanged)
-        report.files.failed = states.count(.failed)
+        report.files.failed = states.missing
     }
 
     /// Whether a stop has kept a hook from its end: then so it has the run.

@@ -178,6 +178,7 @@ struct PullRun {
         for row in rows where inventory.records.has(row) { states[row] = .unchanged }
         try takeUp(logged, inventory, manifest, rows, &states)
         IndexLog.remove(destination)
+        let tasks = environment.live.begin(states, bytes: report.bytes.total)
         for obstruction in inventory.obstructed {
             fail(obstruction.row, obstruction.error.reason, obstruction.error.cause, &states, manifest)
         }
@@ -194,13 +195,14 @@ struct PullRun {
         inventory.wanted.removeAll { states[$0] == .failed }
 
         if !inventory.wanted.isEmpty {
-            try fetch(manifest, index, &inventory, &states, backup)
+            try fetch(manifest, index, &inventory, &states, tasks, backup)
         }
         if options.prune, !stop.isStopped || states.count(.pending) == 0 {
             // Only now: what moved has been copied from its old place. A stop that comes when every file is in place
             // does not keep the run from its end, so it must not keep it from this.
             gone.formUnion(remove(obsolete.filter { !gone.contains($0) }, pruning))
         }
+        keepReasons(states, manifest)
         if !stop.isStopped || !inventory.wanted.isEmpty {
             count(states)
             do throws(EngineError) {
@@ -218,6 +220,7 @@ struct PullRun {
         _ index: StatIndex,
         _ inventory: inout Inventory,
         _ states: inout RowStates,
+        _ tasks: TaskRecord,
         _ backup: BackupDirectory?
     ) throws(EngineError) {
         let staging: Staging
@@ -229,7 +232,10 @@ struct PullRun {
         let progress = ProgressCount(
             files: inventory.wanted.count,
             bytes: inventory.wanted.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) },
-            report: environment.progress
+            report: { [live = environment.live, tell = environment.progress] progress in
+                live.note(progress)
+                tell(progress)
+            }
         )
         let origins = Mutex<[Int: RowOrigin]>([:])
         let origin = RowOrigins(origins: origins)
@@ -249,6 +255,7 @@ struct PullRun {
                 disk: disk
             ) { [journal] rows in
                 for row in rows { journal.installed(row, of: manifest, from: origin[row]) }
+                tasks.installed(rows) { origin[$0] == .reused }
                 progress.add(files: rows.count)
             }
         } catch {
@@ -394,8 +401,28 @@ struct PullRun {
         _ states: inout RowStates,
         _ manifest: Manifest
     ) {
-        states.fail(row, reason)
-        journal.failed(manifest.files.path(row), reason: reason, cause)
+        states.end(row, cause == .cancelled ? .cancelled : .failed, reason)
+        if cause == .cancelled {
+            environment.live.tasks?.cancelled(row)
+            journal.cancelled(manifest.files.path(row), reason: reason)
+        } else {
+            environment.live.tasks?.failed(row)
+            journal.failed(manifest.files.path(row), reason: reason, cause)
+        }
+    }
+
+    /// Why files are not there, for whoever asks later. A failure costs only that.
+    private func keepReasons(_ states: RowStates, _ manifest: Manifest) {
+        guard !states.reasons.isEmpty else { return }
+        let tasks = states.reasons.sorted { $0.key < $1.key }.prefix(SyncStore.mostTasks).map { row, reason in
+            StoredTask(
+                path: manifest.files.path(row),
+                digest: manifest.files.digest(row),
+                state: states[row] == .cancelled ? .cancelled : .failed,
+                reason: reason
+            )
+        }
+        try? environment.store.record(tasks, of: report.run, now: environment.now())
     }
 
     // MARK: The end

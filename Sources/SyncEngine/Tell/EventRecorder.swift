@@ -1,4 +1,5 @@
 import SyncModel
+package import SyncPlugins
 package import SyncStore
 import Synchronization
 
@@ -18,6 +19,8 @@ package final class EventRecorder: Sendable {
 
     private let listener: @Sendable (SyncEvent) -> Void
     private let state = Mutex(State())
+    /// What the transfers are for that events tell of.
+    package let subjects = TransferSubjects()
 
     /// Hops of a run that are on record before their request goes out; those beyond follow within a second.
     private static let hopLimit = 1_000
@@ -51,7 +54,13 @@ package final class EventRecorder: Sendable {
     func tellOnly(_ event: SyncEvent) { state.withLock { _ in listener(event) } }
 
     /// Tells what a transport does for the run. A hop is on record before the next request goes out (S76).
-    package func tell(transfer event: SyncEvent) {
+    package func tell(transfer event: TransferEvent, time: Int64) {
+        let subject = event.transfer.flatMap { subjects.subject(of: $0) }
+        tell(transfer: SyncEvent(transfer: event, time: time, subject: subject))
+    }
+
+    /// Tells what happened on the way of a transfer, as one of the run's events.
+    func tell(transfer event: SyncEvent) {
         state.withLock { state in
             guard let place = state.place else { return listener(event) }
             let event = event.of(session: place.session, run: place.run)
@@ -82,6 +91,9 @@ package final class EventRecorder: Sendable {
         }
         if let failure { throw failure }
     }
+
+    /// Records what waits; what goes wrong is told at the next ``flush()``.
+    func settle() { state.withLock { $0.place?.log }?.settle() }
 
     /// Records what waits.
     package func flush() throws(StoreError) {

@@ -99,7 +99,7 @@ struct GroupCompletion {
         var (missing, changed) = (0, 0)
         rows.forEach { row in
             switch states[row] {
-            case .failed, .pending: missing += 1
+            case .failed, .cancelled, .pending: missing += 1
             case .installed, .reused: changed += 1
             case .unselected, .unchanged: break
             }

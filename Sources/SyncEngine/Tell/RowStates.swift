@@ -12,6 +12,8 @@ struct RowStates: Sendable {
         /// Copied from what was here and put in place.
         case reused
         case failed
+        /// A plugin did not want it to be asked for.
+        case cancelled
 
         /// The word in reports.
         var word: String {
@@ -22,12 +24,13 @@ struct RowStates: Sendable {
             case .installed: "installed"
             case .reused: "reused"
             case .failed: "failed"
+            case .cancelled: "cancelled"
             }
         }
     }
 
     private(set) var states: [State]
-    /// Why rows failed.
+    /// Why rows failed, or were cancelled.
     private(set) var reasons: [Int: String] = [:]
 
     init(count: Int) { states = Array(repeating: .unselected, count: count) }
@@ -37,10 +40,14 @@ struct RowStates: Sendable {
         set { states[row] = newValue }
     }
 
-    mutating func fail(_ row: Int, _ reason: String) {
-        states[row] = .failed
+    /// A row has ended without its file.
+    mutating func end(_ row: Int, _ state: State, _ reason: String) {
+        states[row] = state
         reasons[row] = reason
     }
+
+    /// Rows that have ended without their files.
+    var missing: Int { count(.failed) + count(.cancelled) }
 
     func count(_ state: State) -> Int { states.count { $0 == state } }
 }

@@ -111,6 +111,15 @@ struct RunJournal: Sendable {
         environment.events.tell(event)
     }
 
+    /// A plugin does not want the file to be asked for.
+    func cancelled(_ path: String, reason: String) {
+        tell("task.cancelled", note: "\(escaped(path)): \(reason)") {
+            $0.field("path", path)
+            $0.field("reason", reason)
+            $0.field("cause", FailureCause.cancelled)
+        }
+    }
+
     func removed(_ path: String) { tell("task.removed") { $0.field("path", path) } }
 
     /// What should go and could not be backed up: it is no file of the manifest that failed.

@@ -112,11 +112,13 @@ struct RunRecord {
     /// Events go to the store from here on.
     func open() {
         environment.events.open(EventLog(store: store, session: session), session: session, run: run)
+        environment.live.open(run: run, session: session, environment)
     }
 
     /// The run has come to its end: on record together with its last event, so that no crash can leave one without
     /// the other.
     func finish(_ report: PullReport, error: String? = nil) throws(EngineError) {
+        environment.live.close()
         let journal = RunJournal(environment: environment, session: session, run: run)
         do throws(StoreError) {
             try journal.finished(report, error: error) { lines throws(StoreError) in
@@ -138,6 +140,7 @@ struct RunRecord {
 
     /// The run is stopped before its end; the reason decides how it rests.
     func rest(_ reason: StopReason, _ report: PullReport) throws(EngineError) {
+        environment.live.close()
         do throws(StoreError) {
             try environment.events.close()
             try store.keep(report.counts, of: run)

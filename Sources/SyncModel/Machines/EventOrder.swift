@@ -56,7 +56,8 @@ package struct EventOrder: Sendable {
 
     /// Steps of a task; the last ones end it. `task.redirected` may come any number of times before the first.
     private static let taskSteps = [
-        "task.downloaded": 1, "task.verified": 2, "task.failed": ended, "task.installed": installed,
+        "task.downloaded": 1, "task.verified": 2, "task.failed": ended, "task.cancelled": ended,
+        "task.installed": installed,
     ]
     private static let ended = 3
     private static let installed = 4

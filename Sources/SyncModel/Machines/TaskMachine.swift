@@ -1,165 +1,143 @@
-/// The life of one task: one entry of a manifest in one run. Every state is a resting place (S105); downloading,
-/// verifying and placing are all `running`, and what a crash leaves of them is found by looking at the disk.
-package enum TaskState: String, Sendable, CaseIterable {
-    /// It may start as soon as it is eligible.
+/// The life of one task: one entry of a manifest in one run (S104).
+///
+/// A task is recorded as `waiting`, `installed`, `unchanged` or `failed`, which may all last (S105). The others follow from
+/// what is around it, see ``now(in:request:)``: it is `running` while its transfer is on the wire, `paused` and
+/// `cancelled` as its run is.
+public enum TaskState: String, Sendable, CaseIterable, Codable {
+    /// It may start as soon as its turn comes.
     case waiting
     /// A transfer of the session's holder works on it.
     case running
     /// Stopped, with what has come kept, until somebody resumes it (S100).
     case paused
-    /// Its file is in place, synced and verified (S110).
+    /// Its file is in place, durable and verified (S110).
     case installed
     /// Its file was in place before (S109).
     case unchanged
     /// It ended without its file.
     case failed
-    /// Somebody gave it up, or a newer run did.
+    /// Somebody gave it up, a plugin did, or a newer run took its run's place.
     case cancelled
-
-    /// Whether its group need not wait for it (S37, S39, S40).
-    package var isTerminal: Bool {
-        switch self {
-        case .waiting, .running, .paused: false
-        case .installed, .unchanged, .failed, .cancelled: true
-        }
-    }
 }
 
 /// What can happen to a task.
 package enum TaskInput: String, Sendable, CaseIterable {
-    /// Its turn has come.
+    /// Something is done for it: a request is sent, or bytes that are here are copied.
     case started
-    /// The command that asked for it has gone.
-    case clientGone
-    /// The process that worked on it has gone; the system has not.
-    case agentGone
-    /// The system has gone; what was not synced may be lost.
-    case powerLost
+    /// Not now: no connection, a server that asks to wait (S51).
+    case delayed
+    /// The process that worked on it has gone, or gave it back.
+    case released
     /// A person, or a policy, stops it (S24, S52).
     case paused
-    /// A person, or a policy, lets it go on.
+    /// It goes on.
     case resumed
-    /// Not now: no connection, a server that asks to wait, a window that ended (S51, S134).
-    case delayed
-    /// What came is not what the manifest names; from the beginning.
-    case spoiled
-    /// The file is in place, synced and verified.
+    /// The file is in place, durable and verified.
     case installed
     /// The file was there.
     case unchanged
+    /// What was in its place is not there any more: somebody has changed or removed it.
+    case lost
     /// No attempt is left, or none can help.
     case failed
-    /// Its deadline has passed (S56, S108: a paused task's stands still unless asked otherwise).
-    case expired
-    /// A person gives it up.
+    /// Somebody gives it up.
     case cancelled
-    /// A newer run takes its place; what has come may be of use there (S135).
-    case superseded
-    /// A person asks for another try.
+    /// A process takes its run up again, and tries it once more.
     case retried
 }
 
-/// What to do because of an input, after the new state is recorded.
-package enum TaskEffect: String, Sendable, CaseIterable {
-    /// Send a request.
-    case request
-    /// Close the connection, sync what has come, remember how much that is.
-    case checkpoint
-    /// Trust only what was synced; hash the rest again.
-    case recheck
-    /// Remove what has come.
-    case discard
-    /// Record the task's last event (S29).
-    case tell
-}
-
-/// What a task answers to an input.
-package enum TaskStep: Sendable, Equatable {
-    /// Be in this state, the same one or another, and do that.
-    case be(TaskState, [TaskEffect])
-    /// The input makes no sense here: a bug of the caller. Nothing changes.
-    case refused
-}
-
 extension TaskState {
-    /// Where an input leads, and what to do (S23, S24, S28, S98–S110).
-    ///
-    /// A word stands for a state, `!request` and so on for an effect, `·` for nothing to do.
+    /// Where an input leads (S98–S110). Every task of every run goes by this table: `TaskRecord` in the engine.
     ///
     /// ```
-    ///            waiting              running                  paused             terminal
-    /// started    running !request     refused                  refused            refused
-    /// clientGone ·                    ·                        ·                  ·
-    /// agentGone  ·                    waiting                  ·                  ·
-    /// powerLost  · !recheck           waiting !recheck         · !recheck         ·
-    /// paused     paused               paused !checkpoint       ·                  ·
-    /// resumed    ·                    ·                        waiting            ·
-    /// delayed    ·                    waiting !checkpoint      ·                  ·
-    /// spoiled    refused              waiting !discard         · !discard         ·
-    /// installed  refused              installed !tell          installed !tell    · (failed, unchanged: refused)
-    /// unchanged  unchanged !tell      refused                  refused            · (failed: refused)
-    /// failed     failed !discard !tell  the same               ·                  · (installed, unchanged: refused)
-    /// expired    failed !discard !tell  the same               the same           ·
-    /// cancelled  cancelled !discard !tell  the same            the same           ·
-    /// superseded cancelled !tell      cancelled !checkpoint !tell  cancelled !tell  ·
-    /// retried    ·                    ·                        ·                  · (failed, cancelled: waiting)
+    ///            waiting   running   paused    installed unchanged failed    cancelled
+    /// started    running   stays     refused   refused   refused   refused   refused
+    /// delayed    stays     waiting   stays     stays     stays     stays     stays
+    /// released   stays     waiting   stays     stays     stays     stays     stays
+    /// paused     paused    paused    stays     stays     stays     stays     stays
+    /// resumed    stays     stays     waiting   stays     stays     stays     stays
+    /// installed  refused   installed installed stays     refused   refused   stays
+    /// unchanged  unchanged refused   refused   stays     stays     refused   stays
+    /// lost       stays     stays     stays     waiting   waiting   stays     stays
+    /// failed     failed    failed    stays     refused   refused   stays     stays
+    /// cancelled  cancelled cancelled cancelled stays     stays     stays     stays
+    /// retried    stays     stays     stays     stays     stays     waiting   waiting
     /// ```
-    package func after(_ input: TaskInput) -> TaskStep {
-        let stays = TaskStep.be(self, [])
+    package func after(_ input: TaskInput) -> Transition<TaskState> {
         switch input {
-        case .started: return self == .waiting ? .be(.running, [.request]) : .refused
-        case .clientGone: return stays
-        case .agentGone: return self == .running ? .be(.waiting, []) : stays
-        case .powerLost:
-            if isTerminal { return stays }
-            return .be(self == .running ? .waiting : self, [.recheck])
-        case .paused:
+        case .started:
             switch self {
-            case .waiting: return .be(.paused, [])
-            case .running: return .be(.paused, [.checkpoint])
-            case .paused, .installed, .unchanged, .failed, .cancelled: return stays
+            case .waiting: .to(.running)
+            case .running: .stays
+            case .paused, .installed, .unchanged, .failed, .cancelled: .refused
             }
-        case .resumed: return self == .paused ? .be(.waiting, []) : stays
-        case .delayed: return self == .running ? .be(.waiting, [.checkpoint]) : stays
-        case .spoiled:
+        case .delayed, .released: self == .running ? .to(.waiting) : .stays
+        case .paused: self == .waiting || self == .running ? .to(.paused) : .stays
+        case .resumed: self == .paused ? .to(.waiting) : .stays
+        case .installed:
             switch self {
-            case .waiting: return .refused
-            case .running: return .be(.waiting, [.discard])
-            case .paused: return .be(.paused, [.discard])
-            case .installed, .unchanged, .failed, .cancelled: return stays
+            // A paused one: the file was placed before the pause took hold; the disk is right.
+            case .running, .paused: .to(.installed)
+            // A cancelled task never takes a file away, S102.
+            case .installed, .cancelled: .stays
+            case .waiting, .unchanged, .failed: .refused
             }
-        case .installed: return afterInstalled
         case .unchanged:
             switch self {
-            case .waiting: return .be(.unchanged, [.tell])
-            case .running, .paused, .failed: return .refused
-            case .installed, .unchanged, .cancelled: return stays
+            case .waiting: .to(.unchanged)
+            // What an earlier process of the same run has installed stays so.
+            case .installed, .unchanged, .cancelled: .stays
+            case .running, .paused, .failed: .refused
             }
+        case .lost: self == .installed || self == .unchanged ? .to(.waiting) : .stays
         case .failed:
             switch self {
-            case .waiting, .running: return .be(.failed, [.discard, .tell])
+            case .waiting, .running: .to(.failed)
             // It is tried again when it is resumed.
-            case .paused: return stays
-            case .installed, .unchanged: return .refused
-            case .failed, .cancelled: return stays
+            case .paused, .failed, .cancelled: .stays
+            case .installed, .unchanged: .refused
             }
-        case .expired: return isTerminal ? stays : .be(.failed, [.discard, .tell])
-        case .cancelled: return isTerminal ? stays : .be(.cancelled, [.discard, .tell])
-        case .superseded:
-            if isTerminal { return stays }
-            return .be(.cancelled, self == .running ? [.checkpoint, .tell] : [.tell])
-        case .retried: return self == .failed || self == .cancelled ? .be(.waiting, []) : stays
+        case .cancelled:
+            switch self {
+            case .waiting, .running, .paused: .to(.cancelled)
+            case .installed, .unchanged, .failed, .cancelled: .stays
+            }
+        case .retried: self == .failed || self == .cancelled ? .to(.waiting) : .stays
         }
     }
 
-    private var afterInstalled: TaskStep {
-        switch self {
-        case .running: .be(.installed, [.tell])
-        // The file was placed before the pause took hold; the disk is right.
-        case .paused: .be(.installed, [.tell])
-        case .waiting, .unchanged, .failed: .refused
-        // A cancelled task never takes a file away, S102.
-        case .installed, .cancelled: .be(self, [])
+    /// The state after several inputs; `nil` when the table refuses one of them.
+    package func after(_ inputs: [TaskInput]) -> TaskState? {
+        var state = self
+        for input in inputs {
+            switch state.after(input) {
+            case .to(let next): state = next
+            case .stays: break
+            case .refused: return nil
+            }
+        }
+        return state
+    }
+
+    /// What a recorded state means now.
+    ///
+    /// - Parameters:
+    ///   - run: The state of its run; `running` without a process that holds the session is `waiting`.
+    ///   - request: What its transfer is at; `nil` for none.
+    /// - Returns: The state to show.
+    package func now(in run: RunState, request: RequestState?) -> TaskState {
+        switch run {
+        case .running:
+            switch request {
+            case nil, .queued: after([.released]) ?? self
+            case .waiting: after([.delayed]) ?? self
+            case .resolving, .connecting, .receiving, .stalled: after([.started]) ?? self
+            }
+        case .waiting: after([.released]) ?? self
+        case .paused: after([.paused]) ?? self
+        // What a finished run leaves waiting was never tried: the run ended before.
+        case .finished: after([.failed]) ?? self
+        case .cancelled, .superseded: after([.cancelled]) ?? self
         }
     }
 }

@@ -1,3 +1,6 @@
+import SyncDigest
+import SyncModel
+
 /// Bytes a ``FaultServer`` has, with what a server says about them.
 public struct ServedObject: Sendable {
     /// The whole content.
@@ -31,6 +34,11 @@ public struct ServedObject: Sendable {
     public init(text: String, contentType: String = "text/plain; charset=utf-8") {
         self.init(Array(text.utf8))
         self.contentType = contentType
+    }
+
+    /// SHA-256 of its bytes, 64 digits; empty where there is no memory.
+    public var sha256: String {
+        (try? bytes.withUnsafeBytes { try SyncDigest.sha256($0) })?.hex ?? ""
     }
 
     /// Makes `size` **bytes** that look random and are the same for the same seed.

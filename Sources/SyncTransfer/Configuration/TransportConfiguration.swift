@@ -82,6 +82,8 @@ package struct TransportConfiguration: Sendable {
 
     /// What an earlier process knew about hosts; see ``CurlTransport/hostRecords``.
     package var hostRecords: [HostRecord] = []
+    /// What redirects taught an earlier process; see ``CurlTransport/takeLinks()``.
+    package var links: [LinkRecord] = []
 
     /// Time for deadlines and for dates in answers.
     package var clock: TransportClock

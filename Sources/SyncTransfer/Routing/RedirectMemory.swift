@@ -1,7 +1,10 @@
 /// What redirects taught: where a URL is, and where its neighbours are likely to be.
 ///
 /// Spans of one pack, and files of one directory, are redirected alike. A lesson saves them the hops until it
-/// expires or fails; then the original URL is asked again, so a lesson can be wrong without harm.
+/// expires or fails; then the original URL is asked again, so a lesson can be wrong without harm: it is for what has a
+/// digest, and never for a manifest, which may stand behind a redirect to the latest one.
+///
+/// Lessons go on in the next process, see ``LinkRecord``.
 package struct RedirectMemory: Sendable {
     /// Where a URL was found.
     package struct Lesson: Equatable, Sendable {
@@ -15,7 +18,7 @@ package struct RedirectMemory: Sendable {
         package let isGuess: Bool
     }
 
-    private struct Entry {
+    fileprivate struct Entry: Equatable {
         let target: String
         let status: Int
         let originIsPublic: Bool
@@ -26,9 +29,46 @@ package struct RedirectMemory: Sendable {
     private var directories: [Substring: Entry] = [:]
     /// Directories whose neighbours went elsewhere: not guessed about again.
     private var distrusted: Set<Substring> = []
+    /// What was known and has failed: other processes shall not ask there either.
+    private var failed: Set<String> = []
+    /// Raised whenever there is something new for ``records(now:)``.
+    package private(set) var version = 0
 
-    /// Nothing learnt.
-    package init() {}
+    /// What an earlier process has learnt.
+    package init(_ records: [LinkRecord] = []) {
+        for record in records {
+            let entry = Entry(
+                target: record.target,
+                status: record.status,
+                originIsPublic: record.originIsPublic,
+                expires: record.expires
+            )
+            if record.isDirectory {
+                directories[Substring(record.original)] = entry
+            } else {
+                exact[record.original] = entry
+            }
+        }
+    }
+
+    /// What is worth keeping for the next process, and what was known and has failed.
+    ///
+    /// A URL with a query may be a secret for as long as it is good for something. It is kept only where it says itself
+    /// when that ends, and never beyond that.
+    ///
+    /// - Parameter now: **Seconds** since 1970.
+    package func records(now: Int64) -> LinkChanges {
+        var changes = LinkChanges(failed: failed)
+        for (original, entry) in directories where entry.expires > now {
+            changes.learnt.append(LinkRecord(String(original), isDirectory: true, entry))
+        }
+        for (original, entry) in exact where entry.expires > now && !original.contains("?") {
+            guard !entry.target.contains("?") || (try? CurlURL(entry.target)).flatMap(LinkExpiry.ofURL) != nil
+            else { continue }
+            changes.learnt.append(LinkRecord(original, isDirectory: false, entry))
+        }
+        return changes
+    }
 
     /// Notes that `original` was found at `target`, after the answer there was good.
     ///
@@ -51,6 +91,8 @@ package struct RedirectMemory: Sendable {
         if let end = LinkExpiry.ofURL(target) { expires = min(expires, end - Self.margin) }
         guard expires > now, original != target else { return }
         makeRoom(now: now)
+        if exact[original.text]?.target != target.text { version += 1 }
+        failed.remove(original.text)
         exact[original.text] = Entry(
             target: target.text,
             status: status,
@@ -96,10 +138,16 @@ package struct RedirectMemory: Sendable {
 
     /// What was known about a URL has failed.
     package mutating func forget(_ original: CurlURL) {
-        exact[original.text] = nil
+        if exact.removeValue(forKey: original.text) != nil { noteFailure(original.text) }
         let directory = original.directory
         guard directories.removeValue(forKey: directory) != nil else { return }
+        noteFailure(String(directory))
         if distrusted.count < Self.capacity { distrusted.insert(directory) }
+    }
+
+    private mutating func noteFailure(_ original: String) {
+        version += 1
+        if failed.count < Self.capacity { failed.insert(original) }
     }
 
     private mutating func makeRoom(now: Int64) {
@@ -111,8 +159,64 @@ package struct RedirectMemory: Sendable {
     }
 
     private static let capacity = 4096
-    /// An hour: long for one run, short for a server that moves.
-    private static let longestLife: Int64 = 3600
+    /// A night: a redirect that says nothing of its life, or more, is asked for again after that.
+    static let longestLife: Int64 = 12 * 3600
     /// **Seconds** before a signature's end from which it is not used for a new request: clocks differ.
     private static let margin: Int64 = 2
+}
+
+/// A lesson that goes on in the next process.
+package struct LinkRecord: Equatable, Sendable {
+    /// A URL, or a directory that ends with `/`. Without query.
+    package let original: String
+    /// Where it was found. May be signed: then it is good until ``expires`` only, and no log ever sees it.
+    package let target: String
+    /// Whether both are directories.
+    package let isDirectory: Bool
+    /// The status of the first redirect that led there.
+    package let status: Int
+    /// Whether the original was answered from a public address (V29).
+    package let originIsPublic: Bool
+    /// **Seconds** since 1970.
+    package let expires: Int64
+
+    package init(
+        original: String,
+        target: String,
+        isDirectory: Bool,
+        status: Int,
+        originIsPublic: Bool,
+        expires: Int64
+    ) {
+        self.original = original
+        self.target = target
+        self.isDirectory = isDirectory
+        self.status = status
+        self.originIsPublic = originIsPublic
+        self.expires = expires
+    }
+
+    fileprivate init(_ original: String, isDirectory: Bool, _ entry: RedirectMemory.Entry) {
+        self.init(
+            original: original,
+            target: entry.target,
+            isDirectory: isDirectory,
+            status: entry.status,
+            originIsPublic: entry.originIsPublic,
+            expires: entry.expires
+        )
+    }
+}
+
+/// What a process has to say to those after it.
+package struct LinkChanges: Equatable, Sendable {
+    /// Where things are.
+    package var learnt: [LinkRecord] = []
+    /// Originals of lessons that were wrong.
+    package var failed: Set<String> = []
+
+    package init(learnt: [LinkRecord] = [], failed: Set<String> = []) {
+        self.learnt = learnt
+        self.failed = failed
+    }
 }

@@ -138,6 +138,10 @@ package final class RoutedTransport: Transport {
         return sum
     }
 
+    package func standings(limit: Int) -> (transfers: [TransferStanding], more: Int)? {
+        others.standings(limit: limit)
+    }
+
     package func shutdown() {
         for route in routes { route.transport.shutdown() }
         others.shutdown()

@@ -49,8 +49,8 @@ package struct HostScore: Equatable, Sendable, Codable {
 /// What is known about one origin, to be kept for the next process: given to it as
 /// ``TransportConfiguration/hostRecords``, taken from this one with ``CurlTransport/hostRecords``.
 ///
-/// Encoded, it holds an origin and numbers: no path, no query, no secret. What redirects taught is not part of it:
-/// those lessons last for an hour at most, and many of their targets are signed.
+/// Encoded, it holds an origin and numbers: no path, no query, no secret. What redirects taught is kept apart, see
+/// ``LinkRecord``.
 package struct HostRecord: Equatable, Sendable, Codable {
     /// As ``Origin/description``.
     package var origin: String

@@ -71,7 +71,32 @@ package final class CurlTransport: Transport {
     /// What is known about hosts, for the next process: goodness, and how many connections served each well.
     package var hostRecords: [HostRecord] { inbox.records }
 
+    /// What redirects have taught since the last time this was asked; `nil` for nothing new.
+    package func takeLinks() -> LinkChanges? { inbox.takeLinks() }
+
     package var totals: TransferTotals { counters.totals }
+
+    package func standings(limit: Int) -> (transfers: [TransferStanding], more: Int)? {
+        let answer = Monitor<Standing?>(nil)
+        guard inbox.post(.describe(limit: limit, { told in answer.change { $0 = told } })) else {
+            return ([], 0)
+        }
+        var looks = 0
+        let told = answer.wait(every: Self.patience) { told -> Standing?? in
+            looks += 1
+            return told != nil || looks > 1 ? .some(told) : nil
+        }
+        return told.map { ($0.transfers, $0.more) }
+    }
+
+    /// What the worker says of its transfers.
+    struct Standing: Sendable {
+        var transfers: [TransferStanding]
+        var more: Int
+    }
+
+    /// How long the thread may take to tell, in **milliseconds**.
+    private static let patience = 250
 
     /// Ends every transfer, then the thread. From the thread itself (a sink, a completion) it only asks for it.
     package func shutdown() {

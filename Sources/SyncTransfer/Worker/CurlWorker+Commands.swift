@@ -10,6 +10,7 @@ extension CurlWorker {
         case .blame(let url, _): blame(url)
         case .resolved(let number, let answers, let failures): resolved(number, answers, failures)
         case .provided(let origin, let number, let answer): provided(origin, number, answer)
+        case .describe(let limit, let tell): tell(describe(limit: limit))
         case .setRateLimit(let rate):
             throttle.setRate(rate, now: now)
             if rate == nil { releaseThrottled() }
@@ -91,6 +92,9 @@ extension CurlWorker {
         guard let parsed = try? CurlURL(url) else { return }  // A URL that was never asked: nobody to blame.
         standings.setBack(parsed.text, until: now + configuration.setBack, now: now)
         standings[parsed.origin].addFailure(weight: 4)
+        // Wherever it has led: the next request finds out anew.
+        memory.forget(parsed)
+        if let rewritten = rules.apply(to: parsed)?.url { memory.forget(rewritten) }
     }
 
     /// The time of a transfer is up.

@@ -144,7 +144,7 @@ extension CurlWorker {
         let life = LinkExpiry.life(
             cacheControl: headers.cacheControl,
             expires: headers.expires,
-            fallback: headers.status == 301 || headers.status == 308 ? 600 : 60,
+            fallback: RedirectMemory.longestLife,
             now: configuration.clock.unixTime()
         )
         var rule = 0
@@ -170,26 +170,9 @@ extension CurlWorker {
                 let detail = "a redirect from a public server to the private address \(target.origin.host)"
                 return settle(piece, fault: Fault(.policy, detail), chain: exchange.plan.chain)
             }
-            let id = piece.transfer.id
-            configuration.events(
-                .redirected(
-                    id,
-                    status: headers.status,
-                    from: redacted(from),
-                    to: redacted(target),
-                    hop: chain.hops
-                )
-            )
+            tell(.redirect(headers.status), from: from, to: target, of: piece, hop: chain.hops)
             if let rewritten {
-                configuration.events(
-                    .rewritten(
-                        id,
-                        from: redacted(target),
-                        to: redacted(rewritten),
-                        by: .rule(rule),
-                        hop: chain.hops
-                    )
-                )
+                tell(.rewrite(.rule(rule)), from: target, to: rewritten, of: piece, hop: chain.hops)
             }
             piece.chain = chain
             if !resolvers.isEmpty { piece.unresolvedRedirect = headers.status }

@@ -52,41 +52,23 @@ extension CurlWorker {
 
     /// Tells where another source, a rule or memory leads before it is asked there.
     private func announce(_ chain: RedirectChain, for piece: Piece) {
-        let id = piece.transfer.id
+        piece.trail = []
         let asked = piece.askedSource ?? 0
         if asked != piece.sourceIndex {
-            let before = piece.transfer.sources[asked].url
-            configuration.events(.mirrored(id, from: redacted(before), to: redacted(chain.original)))
+            tell(.mirror, from: piece.transfer.sources[asked].url, to: chain.original, of: piece, hop: 0)
         }
         piece.askedSource = piece.sourceIndex
         let byRule = rules.apply(to: chain.original)
         if let (target, rule) = byRule {
-            configuration.events(
-                .rewritten(id, from: redacted(chain.original), to: redacted(target), by: .rule(rule), hop: 0)
-            )
+            tell(.rewrite(.rule(rule)), from: chain.original, to: target, of: piece, hop: 0)
         }
         let resolved = piece.transfer.sources[piece.sourceIndex].resolution
         if let replacement = resolved?.replacement, replacement.url == chain.entry {
-            configuration.events(
-                .rewritten(
-                    id,
-                    from: redacted(byRule?.url ?? chain.original),
-                    to: redacted(replacement.url),
-                    by: .resolver(replacement.resolver),
-                    hop: 0
-                )
-            )
+            let by = TransferEvent.Rewriter.resolver(replacement.resolver)
+            tell(.rewrite(by), from: byRule?.url ?? chain.original, to: replacement.url, of: piece, hop: 0)
         }
         if chain.isRecalled, let status = chain.firstStatus {
-            configuration.events(
-                .redirected(
-                    id,
-                    status: status,
-                    from: redacted(chain.entry),
-                    to: redacted(chain.current),
-                    hop: 1
-                )
-            )
+            tell(.memory(status), from: chain.entry, to: chain.current, of: piece, hop: 1)
         }
     }
 

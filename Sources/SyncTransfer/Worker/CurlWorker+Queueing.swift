@@ -45,13 +45,26 @@ extension CurlWorker {
             headers: replacement?.headers ?? []
         )
         if !chain.isByRule { chain.isFromPublic = isFromPublic(chain.entry, for: piece.transfer) }
-        // Resolvers want to see for themselves where a redirect leads.
-        if let lesson = memory.lesson(for: chain.entry, now: configuration.clock.unixTime()),
-            !resolvers.contains(where: { $0.scope.covers(lesson.target) })
+        // Resolvers want to see for themselves where a redirect leads. A manifest has no digest that would tell an old one.
+        if piece.transfer.request.objectSize != nil,
+            let lesson = memory.lesson(for: chain.entry, now: configuration.clock.unixTime()),
+            !resolvers.contains(where: { $0.scope.covers(lesson.target) }),
+            isAllowed(lesson, from: chain.entry)
         {
             chain.recall(lesson)
         }
         return chain
+    }
+
+    /// Whether a redirect that led there would be followed now: the process that learnt it may have been allowed more, and
+    /// had other rules.
+    private func isAllowed(_ lesson: RedirectMemory.Lesson, from entry: CurlURL) -> Bool {
+        let (policy, target) = (configuration.redirects, lesson.target.origin)
+        guard policy.limit > 0, rules.apply(to: lesson.target) == nil else { return false }
+        if entry.origin.scheme == "https", target.scheme == "http", !policy.downgrade.covers(target.host) {
+            return false
+        }
+        return !(lesson.originIsPublic && policy.refusesByName(target))
     }
 
     private func chooseSource(for piece: Piece) {

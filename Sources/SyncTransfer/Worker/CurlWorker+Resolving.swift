@@ -1,3 +1,4 @@
+import SyncModel
 import SyncPlugins
 import SyncSystem
 
@@ -162,7 +163,7 @@ extension CurlWorker {
         let piece = entry.piece
         if let (resolver, reason) = answer.cancelled {
             let text = "plugin \(resolver) cancelled the request: \(reason)"
-            return abandon(piece.transfer, code: .refusedByPolicy, detail: text)
+            return abandon(piece.transfer, code: .refusedByPolicy, detail: text, cause: .cancelled)
         }
         var replacement: (url: CurlURL, headers: [HeaderField], resolver: String)?
         if let resolver = answer.resolver, let url = try? CurlURL(answer.url) {
@@ -171,7 +172,8 @@ extension CurlWorker {
         if var chain = piece.chain {
             piece.unresolvedRedirect = nil
             if let replacement {
-                tell(replacement.resolver, from: chain.current, to: replacement.url, piece, hop: chain.hops)
+                let by = TransferEvent.Rewriter.resolver(replacement.resolver)
+                tell(.rewrite(by), from: chain.current, to: replacement.url, of: piece, hop: chain.hops)
                 chain.replace(with: replacement.url, headers: replacement.headers)
                 piece.chain = chain
             }
@@ -182,18 +184,6 @@ extension CurlWorker {
             resolving.ahead += 1
         }
         enqueue(piece, isUrgent: entry.priority == Int.max)
-    }
-
-    private func tell(_ resolver: String, from: CurlURL, to: CurlURL, _ piece: Piece, hop: Int) {
-        configuration.events(
-            .rewritten(
-                piece.transfer.id,
-                from: redacted(from),
-                to: redacted(to),
-                by: .resolver(resolver),
-                hop: hop
-            )
-        )
     }
 
     /// A source's resolution is used, or not needed any more.

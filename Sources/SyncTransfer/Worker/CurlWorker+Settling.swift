@@ -92,6 +92,7 @@ extension CurlWorker {
         let wait = time ?? policy.wait(failures: piece.failures, random: configuration.random())
         announceRetry(piece, fault, wait)
         piece.state = .waiting
+        piece.dueAt = now + wait
         timers.insert(Timer(at: now + wait, action: .requeue(piece, ticket: piece.ticket)))
     }
 

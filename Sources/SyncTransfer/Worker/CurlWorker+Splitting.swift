@@ -104,6 +104,7 @@ extension CurlWorker {
         other.ifRange = piece.ifRange
         other.ifRangeSource = piece.ifRangeSource
         other.chain = chain
+        other.trail = piece.trail
         transfer.pieces.append(other)
         transfer.openPieces += 1
         wholeObjects.add(other)

@@ -75,6 +75,7 @@ extension CurlWorker {
             piece.sourceIndex = index
         }
         piece.chain = exchange.plan.chain
+        piece.trail = exchange.pieces.first?.trail ?? piece.trail
         exchange.attach(piece)
     }
 

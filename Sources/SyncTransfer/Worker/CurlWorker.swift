@@ -26,7 +26,9 @@ final class CurlWorker {
     var running: [ObjectIdentifier: Exchange] = [:]
     var timers = Heap<Timer> { $0.at < $1.at }
     var standings: Standings
-    var memory = RedirectMemory()
+    var memory: RedirectMemory
+    /// The version of ``memory`` that was published last.
+    private var publishedMemory = 0
     var scouts = Scouts()
     var resolving = Resolving()
     /// Pieces whose answer others wait for, with where it came from.
@@ -72,6 +74,7 @@ final class CurlWorker {
         resolvers = configuration.resolvers
         providers = configuration.credentialProviders
         standings = Standings(configuration.hostRecords)
+        memory = RedirectMemory(configuration.links)
         _ = sa_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.connections + 8)
         _ = sa_curl_multi_set_long(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.connections)
     }
@@ -96,7 +99,7 @@ final class CurlWorker {
             sleep(atMost: ended || mayStartMore ? 0 : pollTimeout())
         }
         endEverything()
-        inbox.publish(standings.records)
+        publish()
         inbox.end()
         curl_multi_cleanup(multi)
     }
@@ -159,7 +162,15 @@ final class CurlWorker {
         handOver()
         guard now >= publishAt else { return }
         publishAt = now + .seconds(1)
+        publish()
+    }
+
+    /// Leaves what the next process should know.
+    private func publish() {
         inbox.publish(standings.records)
+        guard memory.version != publishedMemory else { return }
+        publishedMemory = memory.version
+        inbox.publish(memory.records(now: configuration.clock.unixTime()))
     }
 
     /// What is wrong with an exchange that brings next to nothing: it holds its slot, or the run, for days (V50).

@@ -11,6 +11,7 @@ enum Command: Sendable {
     case setRateLimit(UInt64?)
     case resolved(UInt64, [Resolved], [PluginError])
     case provided(Origin, UInt64, ProvidedCredential)
+    case describe(limit: Int, @Sendable (CurlTransport.Standing) -> Void)
 }
 
 /// libcurl's multi handle on its way to the worker's thread.
@@ -34,6 +35,7 @@ final class Inbox: Sendable {
         var resumed: Set<TransferID> = []
         var isOpen = true
         var records: [HostRecord] = []
+        var links: LinkChanges?
         /// Set until the worker has ended, so that nobody wakes a multi handle that is gone.
         var multi: MultiHandle?
     }
@@ -75,6 +77,17 @@ final class Inbox: Sendable {
 
     /// What ``publish(_:)`` left last.
     var records: [HostRecord] { state.withLock { $0.records } }
+
+    /// Leaves what redirects have taught.
+    func publish(_ links: LinkChanges) { state.withLock { $0.links = links } }
+
+    /// Takes what was left since the last time; `nil` when there is nothing new.
+    func takeLinks() -> LinkChanges? {
+        state.withLock { state in
+            defer { state.links = nil }
+            return state.links
+        }
+    }
 
     /// The multi handle is about to go.
     func end() { state.withLock { $0.multi = nil } }

@@ -79,7 +79,11 @@ final class Piece {
     var end: UInt64?
     /// The next wanted **byte**: the sink has everything before it.
     var position: UInt64
-    var state = State.queued
+    var state = State.queued { didSet { since = nil } }
+    /// Since when it is in its state, as far as somebody has looked.
+    var since: Duration?
+    /// When it is tried again, while it waits for that.
+    var dueAt: Duration?
     /// Raised when the piece leaves a queue in another way than by its turn, so that its entry is skipped.
     var ticket: UInt64 = 0
 
@@ -88,6 +92,8 @@ final class Piece {
     var askedSource: Int?
     /// Where redirects have led in this attempt; `nil` to begin at the original URL.
     var chain: RedirectChain?
+    /// The steps of ``chain`` as they were told, redacted.
+    var trail: [TransferStanding.Hop] = []
     /// The status of a redirect whose target resolvers have yet to see.
     var unresolvedRedirect: Int?
     /// The version of the credential that was shown last, see ``HostCredential``.

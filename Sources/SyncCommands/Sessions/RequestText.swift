@@ -1,0 +1,71 @@
+import SyncControl
+import SyncModel
+
+/// Transfers and tasks in plain words. Pure.
+struct RequestText: Sendable {
+    /// **Milliseconds** since 1970.
+    let now: Int64
+
+    /// A transfer: what it is at, where it goes, and how it came there. Fits 80 columns but for its URLs.
+    func lines(_ request: RequestStatus) -> [String] {
+        var lines = ["#\(request.transfer) \(what(request)): \(state(request))"]
+        if request.current != request.original || !request.hops.isEmpty {
+            lines.append("  from \(escaped(request.original))")
+            for hop in request.hops { lines.append("  \(escaped(hop.reason)) to \(escaped(hop.to))") }
+        } else {
+            lines.append("  \(escaped(request.current))")
+        }
+        return lines
+    }
+
+    /// A transfer in one line, for the top of a display.
+    func line(_ request: RequestStatus) -> String {
+        "\(what(request)): \(state(request)), \(escaped(request.source))"
+    }
+
+    private func what(_ request: RequestStatus) -> String {
+        if let path = request.path { return escaped(path) }
+        guard let object = request.object else { return "?" }
+        let isDigest = object.utf8.count == 64 && object.allSatisfy(\.isHexDigit)
+        let name = isDigest ? "pack \(object.prefix(12))" : escaped(object)
+        switch request.tasks {
+        case 0: return name
+        case 1: return "\(name), 1 file"
+        case let count: return "\(name), \(count) files"
+        }
+    }
+
+    private func state(_ request: RequestStatus) -> String {
+        let seconds = max(0, (now - request.since.milliseconds) / 1_000)
+        let attempt = request.attempt > 1 ? ", attempt \(request.attempt) of \(request.attempts)" : ""
+        let reason = request.reason.map { ", \(escaped($0))" } ?? ""
+        switch request.state {
+        case .receiving: return amount(request) + ", \(ByteCount(request.rate))/s" + attempt
+        case .stalled: return "\(amount(request)), no data for \(seconds) s" + attempt
+        case .connecting: return "connecting to \(escaped(request.source))" + attempt
+        case .resolving: return "looking up \(escaped(request.source))" + attempt
+        case .queued: return "queued" + reason
+        case .waiting:
+            let wait = request.until.map { max(0, ($0.milliseconds - now + 999) / 1_000) }
+            return (wait.map { "waiting, tries again in \($0) s" } ?? "waiting") + attempt + reason
+        }
+    }
+
+    private func amount(_ request: RequestStatus) -> String {
+        guard let range = request.range, range.count == 2, range[1] >= range[0] else {
+            return "\(ByteCount(request.received))"
+        }
+        return "\(ByteCount(request.received)) of \(ByteCount(range[1] - range[0]))"
+    }
+
+    /// A task: state, size, path, and why.
+    static func line(_ task: TaskStatus) -> String {
+        let state = task.state.rawValue
+        let size = task.sha256 == nil ? "link" : ByteCount(task.size).description
+        let line =
+            state + String(repeating: " ", count: max(1, 11 - state.count))
+            + String(repeating: " ", count: max(0, 9 - size.count)) + size + "  " + escaped(task.path)
+        guard let reason = task.reason else { return line }
+        return line + "\n" + String(repeating: " ", count: 22) + escaped(reason)
+    }
+}

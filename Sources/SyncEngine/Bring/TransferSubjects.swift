@@ -1,0 +1,66 @@
+package import SyncPlugins
+import Synchronization
+
+/// What a transfer is for.
+package struct TransferSubject: Sendable, Equatable {
+    /// A pack, by its digest, or what else is fetched that is no file of the set; `nil` for one.
+    package var object: String?
+    /// A file of the set that is fetched by URLs of its own.
+    package var path: String?
+    /// Tasks that hang on it.
+    package var tasks: Int
+}
+
+/// Knows what the transfers of this process are for: one entry for a whole plan, since there may be a hundred thousand.
+package final class TransferSubjects: Sendable {
+    private struct Plan: Sendable {
+        let numbers: Range<UInt64>
+        let subject: @Sendable (_ place: Int) -> TransferSubject
+    }
+
+    private struct State: Sendable {
+        var plans: [Plan] = []
+        /// What was asked for before: counting a span's tasks takes time.
+        var known: [UInt64: TransferSubject] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    package init() {}
+
+    /// Numbers for the transfers of a plan, in a row.
+    ///
+    /// - Parameters:
+    ///   - count: How many.
+    ///   - subject: What the transfer at a place is for.
+    /// - Returns: The numbers; to be given to ``forget(_:)`` when all have ended.
+    func begin(_ count: Int, _ subject: @escaping @Sendable (_ place: Int) -> TransferSubject) -> Range<
+        UInt64
+    > {
+        let numbers = TransferNumbers.next(count)
+        state.withLock { $0.plans.append(Plan(numbers: numbers, subject: subject)) }
+        return numbers
+    }
+
+    /// The transfers of a plan have ended.
+    func forget(_ numbers: Range<UInt64>) {
+        state.withLock { state in
+            state.plans.removeAll { $0.numbers == numbers }
+            state.known = state.known.filter { !numbers.contains($0.key) }
+        }
+    }
+
+    /// What a transfer is for; `nil` when it is for no file of the set.
+    package func subject(of id: TransferID) -> TransferSubject? {
+        let number = id.rawValue
+        let found = state.withLock { state in
+            (state.known[number], state.plans.first { $0.numbers.contains(number) })
+        }
+        guard found.0 == nil, let plan = found.1 else { return found.0 }
+        let subject = plan.subject(Int(number - plan.numbers.lowerBound))
+        state.withLock { state in
+            if state.plans.contains(where: { $0.numbers == plan.numbers }) { state.known[number] = subject }
+        }
+        return subject
+    }
+}

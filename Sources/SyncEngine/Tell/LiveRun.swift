@@ -1,0 +1,236 @@
+package import SyncModel
+import SyncPlugins
+import SyncStore
+import SyncSystem
+
+/// Keeps on disk what the run of this process is at: its transfers, its tasks, how far it is. A thread of its own looks
+/// twice a second and writes what has changed, events too, so that whoever looks on sees what is so, at most a second late,
+/// and a process that is killed leaves what it was at.
+package final class LiveRun: Sendable {
+    private struct State: Sendable {
+        var place: Place?
+        var progress: PullProgress?
+        var tasks: TaskRecord?
+        var totalBytes: UInt64 = 0
+        var isEnding = false
+        var thread: WorkerThread?
+    }
+
+    private struct Place: Sendable {
+        var run: String
+        var files: LiveFiles?
+    }
+
+    /// A transfer's bytes at the last look.
+    private struct Sample {
+        var received: UInt64
+        /// **Bytes** a second.
+        var rate: Double
+    }
+
+    private let state = Monitor(State())
+
+    /// From one look to the next, in **milliseconds**.
+    private static let interval = 500
+    /// Transfers that are written; the rest is counted.
+    static let mostTransfers = 200
+
+    package init() {}
+
+    // MARK: What the run tells
+
+    /// Begins to write for a run. Without a thread nothing is written: that must not fail a pull.
+    func open(run: String, session: String, _ environment: EngineEnvironment) {
+        let place = Place(run: run, files: environment.store.liveFiles(of: session))
+        state.withLock { $0 = State(place: place) }
+        let thread = try? WorkerThread(name: "record") { [self] in work(environment) }
+        state.withLock { $0.thread = thread }
+    }
+
+    /// Writes a last time; then nothing any more.
+    func close() {
+        let thread = state.change { state in
+            state.isEnding = true
+            return state.thread
+        }
+        thread?.join()
+        state.withLock { $0 = State() }
+    }
+
+    /// How far it is.
+    func note(_ progress: PullProgress) { state.withLock { $0.progress = progress } }
+
+    /// The tasks of the run, from here on.
+    ///
+    /// - Parameter bytes: Of all of its files.
+    func begin(_ states: RowStates, bytes: UInt64) -> TaskRecord {
+        let place = state.withLock(\.place)
+        let tasks = TaskRecord(states, files: place?.files, run: place?.run ?? "")
+        state.withLock { state in
+            state.tasks = tasks
+            state.totalBytes = bytes
+        }
+        return tasks
+    }
+
+    /// The tasks of the run; `nil` before it has looked at what is here.
+    var tasks: TaskRecord? { state.withLock(\.tasks) }
+
+    // MARK: The thread
+
+    private func work(_ environment: EngineEnvironment) {
+        var samples: [TransferID: Sample] = [:]
+        var last: [TransferStanding] = []
+        var written: [UInt8] = []
+        var lookedAt = environment.now()
+        while true {
+            var looks = 0
+            let isEnding = state.wait(every: Self.interval) { state -> Bool? in
+                looks += 1
+                return state.isEnding ? true : looks > 1 ? false : nil
+            }
+            // What waits at the end is recorded with the end.
+            if !isEnding { environment.events.settle() }
+            environment.keep()
+            let now = environment.now()
+            // A stopped or finished run has nothing on the wire.
+            let told = isEnding ? ([], 0) : environment.transport.standings(limit: Self.mostTransfers)
+            let transfers = told?.transfers ?? last
+            samples = Self.rates(transfers, samples, milliseconds: now - lookedAt)
+            lookedAt = now
+            last = transfers
+            let state = state.withLock { $0 }
+            if let files = state.place?.files, state.tasks != nil || !transfers.isEmpty {
+                let json = record(transfers, more: told?.more ?? 0, samples, state, environment, now: now)
+                if json != written {
+                    // What cannot be written is only not shown.
+                    try? files.write(requests: json)
+                    written = json
+                }
+            }
+            if isEnding { return }
+        }
+    }
+
+    private static func rates(
+        _ transfers: [TransferStanding],
+        _ samples: [TransferID: Sample],
+        milliseconds: Int64
+    ) -> [TransferID: Sample] {
+        var next: [TransferID: Sample] = [:]
+        for transfer in transfers {
+            let before = samples[transfer.id]
+            var rate = before?.rate ?? 0
+            if let before, milliseconds > 0, transfer.received >= before.received {
+                let latest = Double(transfer.received - before.received) * 1_000 / Double(milliseconds)
+                rate = rate == 0 ? latest : (rate + latest) / 2
+            }
+            next[transfer.id] = Sample(received: transfer.received, rate: rate < 1 ? 0 : rate)
+        }
+        return next
+    }
+
+    // MARK: The record
+
+    private func record(
+        _ transfers: [TransferStanding],
+        more: Int,
+        _ samples: [TransferID: Sample],
+        _ state: State,
+        _ environment: EngineEnvironment,
+        now: Int64
+    ) -> [UInt8] {
+        let (counts, totals) = (state.tasks?.counts() ?? [:], environment.transport.totals)
+        return JSONLine.object { line in
+            line.field("run", state.place?.run ?? "")
+            line.field("process", environment.process)
+            if state.tasks != nil {
+                line.key("files")
+                line.object {
+                    $0.field("total", counts.reduce(0) { $1.key == .unselected ? $0 : $0 + $1.value })
+                    $0.field("installed", counts[.installed] ?? 0)
+                    $0.field("unchanged", counts[.unchanged] ?? 0)
+                    $0.field("reused", counts[.reused] ?? 0)
+                    $0.field("removed", 0)
+                    $0.field("failed", (counts[.failed] ?? 0) + (counts[.cancelled] ?? 0))
+                }
+            }
+            line.field("bytes_total", state.totalBytes)
+            line.field("bytes_received", totals.bytesReceived)
+            line.field("requests_sent", totals.requests)
+            if let progress = state.progress {
+                line.key("progress")
+                line.object { progress.write(to: &$0) }
+            }
+            line.key("requests")
+            line.array { array in
+                for transfer in transfers {
+                    let subject = environment.events.subjects.subject(of: transfer.id)
+                    array.object {
+                        transfer.write(to: &$0, subject, rate: samples[transfer.id]?.rate ?? 0, now: now)
+                    }
+                }
+            }
+            line.field("more", more)
+        }.bytes
+    }
+}
+
+extension PullProgress {
+    /// The fields of an event `progress`.
+    package func write(to line: inout JSONLine) {
+        line.field("files_done", filesDone)
+        line.field("files_total", filesTotal)
+        line.field("bytes_done", bytesDone)
+        line.field("bytes_total", bytesTotal)
+    }
+}
+
+extension TransferStanding {
+    /// The fields of an object of `status --requests`.
+    func write(to line: inout JSONLine, _ subject: TransferSubject?, rate: Double, now: Int64) {
+        line.field("transfer", id.rawValue)
+        if let path = subject?.path {
+            line.field("path", path)
+        } else {
+            line.field("object", subject?.object ?? String(original.split(separator: "/").last ?? ""))
+        }
+        line.field("tasks", subject?.tasks ?? 0)
+        line.field("state", state)
+        // To the second: what stands still is not written again and again.
+        line.field("since", timestamp(milliseconds: (now - Int64(age / .milliseconds(1))) / 1000 * 1000))
+        if let wait {
+            line.field("until", timestamp(milliseconds: (now + Int64(wait / .milliseconds(1))) / 1000 * 1000))
+        }
+        line.field("reason", optional: reason)
+        line.field("attempt", attempt)
+        line.field("attempts", attempts)
+        if let range {
+            line.key("range")
+            line.array {
+                $0.value(range.lowerBound)
+                $0.value(range.upperBound)
+            }
+        }
+        line.field("received", received)
+        line.field("rate", UInt64(exactly: rate.rounded()) ?? 0)
+        line.field("source", source)
+        line.field("original", original.withoutQueryMark)
+        line.field("current", current.withoutQueryMark)
+        line.key("hops")
+        line.array { array in
+            for hop in hops {
+                array.object {
+                    $0.field("from", hop.from)
+                    $0.field("to", hop.to)
+                    $0.field("reason", hop.reason)
+                }
+            }
+        }
+    }
+}
+
+extension String {
+    /// A redacted URL without the mark that there was a query.
+    fileprivate var withoutQueryMark: String { hasSuffix("?…") ? String(dropLast(2)) : self }
+}

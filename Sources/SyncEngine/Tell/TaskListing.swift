@@ -1,0 +1,159 @@
+import SyncManifest
+package import SyncModel
+import SyncPlugins
+package import SyncStore
+import SyncSystem
+
+/// The tasks of a run, one by one, whoever works on it: from the manifest that is kept, and from what the run has recorded.
+package struct TaskListing: Sendable {
+    /// One task.
+    package struct Entry: Sendable {
+        package var path: String
+        /// `nil` for a link.
+        package var digest: SHA256Digest?
+        /// **Bytes**.
+        package var size: UInt64
+        package var state: TaskState
+        package var reason: String?
+        /// The transfer that it was given to last.
+        package var transfer: UInt64?
+    }
+
+    /// What a transfer is at.
+    package struct Request: Sendable {
+        package var state: RequestState
+        package var reason: String?
+
+        package init(state: RequestState, reason: String?) {
+            self.state = state
+            self.reason = reason
+        }
+    }
+
+    private let run: StoredRun
+    private let manifest: Manifest
+    private let marks: [TaskFile.Mark]
+    private let transfers: [UInt32]
+    private let reasons: [String: String]
+    private let requests: [UInt64: Request]
+    private let wanted: TaskState?
+    private let glob: Glob?
+    private var row = 0
+
+    /// - Parameters:
+    ///   - run: The run.
+    ///   - project: Its project.
+    ///   - store: Where it is on record.
+    ///   - stateDirectory: Where manifests are kept, absolute.
+    ///   - requests: What its transfers are at, by number.
+    ///   - state: Only tasks in this state.
+    ///   - glob: Only tasks whose path matches, as in a group of a manifest.
+    /// - Throws: ``EngineError`` with status 66 when its manifest is not kept any more.
+    package init(
+        _ run: StoredRun,
+        project: String,
+        store: SyncStore,
+        stateDirectory: String,
+        requests: [UInt64: Request],
+        state: TaskState? = nil,
+        glob: String? = nil
+    ) throws(EngineError) {
+        self.run = run
+        self.requests = requests
+        wanted = state
+        self.glob = glob.map(Glob.init)
+        manifest = try Self.manifest(of: run, project: project, stateDirectory)
+        reasons = try recording { () throws(StoreError) in
+            Dictionary(try store.tasks(of: run.identifier).map { ($0.path, $0.reason) }) { first, _ in first }
+        }
+        let recorded = store.liveFiles(of: run.session)?.tasks()
+        if let recorded, recorded.run == run.identifier, recorded.marks.count == manifest.files.count {
+            (marks, transfers) = (recorded.marks, recorded.transfers)
+            return
+        }
+        // Nothing was looked at file by file: the run has not begun, or found that nothing had changed.
+        transfers = []
+        var all = [TaskFile.Mark](repeating: .unselected, count: manifest.files.count)
+        let rest: TaskFile.Mark = run.state == .finished && run.result == .ok ? .unchanged : .waiting
+        for row in try PullRun.selectedRows(manifest, run.selection, StopRequest()) { all[row] = rest }
+        marks = all
+    }
+
+    private static func manifest(
+        of run: StoredRun,
+        project: String,
+        _ stateDirectory: String
+    ) throws(EngineError) -> Manifest {
+        let limits = ManifestLimits(ownText: 1 << 30)
+        let nobody = NoTransport()
+        let cache = try ManifestCache(stateDirectory: stateDirectory, limit: limits.ownTextBytes) { _ in true
+        }
+        let source = ManifestSource(
+            transport: nobody,
+            localTransport: nobody,
+            cache: cache,
+            parts: PartCache(stateDirectory: stateDirectory, isReadOnly: true),
+            nextID: TransferNumbers.next,
+            stop: StopRequest(),
+            limits: limits
+        )
+        do throws(EngineError) {
+            return try source.recorded(run.manifest, project: project, location: run.location, isPublic: nil)
+                .decode()
+        } catch {
+            throw EngineError(
+                .noInput,
+                "the manifest of run \(run.identifier) is not kept any more, so its files have no names here; "
+                    + "'syncagent events' has what became of them"
+            )
+        }
+    }
+
+    /// The next task; `nil` after the last.
+    package mutating func next() -> Entry? {
+        while row < marks.count {
+            defer { row += 1 }
+            if let entry = entry(row) { return entry }
+        }
+        return nil
+    }
+
+    private func entry(_ row: Int) -> Entry? {
+        guard let recorded = marks[row].state else { return nil }
+        let number = transfers.indices.contains(row) && transfers[row] != 0 ? UInt64(transfers[row]) : nil
+        let request = number.flatMap { requests[$0] }
+        let state = recorded.now(in: run.state, request: request?.state)
+        guard wanted == nil || wanted == state else { return nil }
+        if let glob, !manifest.files.withPath(row, { glob.matches($0) }) { return nil }
+        let path = manifest.files.path(row)
+        var entry = Entry(path: path, size: manifest.files.size(row), state: state, transfer: number)
+        if manifest.files.kind(row) != .link { entry.digest = manifest.files.digest(row) }
+        switch state {
+        case .failed, .cancelled: entry.reason = reasons[path] ?? run.error ?? run.reason?.rawValue
+        case .paused: entry.reason = run.reason?.rawValue
+        case .waiting: entry.reason = request?.reason ?? (run.state == .waiting ? run.reason?.rawValue : nil)
+        case .installed where marks[row] == .reused: entry.reason = "from what was here"
+        case .running, .installed, .unchanged: break
+        }
+        return entry
+    }
+}
+
+/// Brings nothing: who only looks asks nobody.
+private struct NoTransport: Transport {
+    func start(
+        _ request: TransferRequest,
+        sink: any TransferSink,
+        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+    ) {
+        completion(
+            .failure(TransferError(code: .unreachable, url: request.urls.first ?? "", detail: "not asked"))
+        )
+    }
+
+    func resume(_ id: TransferID) {}
+    func cancel(_ id: TransferID) {}
+    func blame(url: String, reason: String) {}
+    var totals: TransferTotals { TransferTotals() }
+    func shutdown() {}
+}

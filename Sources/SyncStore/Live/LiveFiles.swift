@@ -1,0 +1,47 @@
+import CPosix
+package import SyncSystem
+
+/// What the latest run of a session is at, beside the store: two files in `sessions/` that are written while it is worked
+/// on, and read by whoever asks. Not in the database: they change many times a second, and losing them costs nothing.
+///
+/// `NAME.requests` is one JSON object, replaced as a whole; `NAME.tasks` is a ``TaskFile``.
+package struct LiveFiles: Sendable {
+    private let directory: String
+    private let name: String
+
+    init(directory: String, name: String) {
+        self.directory = directory
+        self.name = name
+    }
+
+    /// Most **bytes** of `NAME.requests`: 200 transfers with twenty hops each.
+    private static let limit = 4 << 20
+
+    private var requestsPath: String { "\(directory)/\(name).requests" }
+    var tasksPath: String { "\(directory)/\(name).tasks" }
+
+    /// Replaces what is known about transfers. Not synced: after a power cut the run begins anew in any case.
+    ///
+    /// - Throws: ``FileError``.
+    package func write(requests json: [UInt8]) throws(FileError) {
+        try replaceFile(requestsPath, with: json, isDurable: false)
+    }
+
+    /// What was written last; `nil` when there is nothing, or it is not ours.
+    package func requests() -> [UInt8]? { try? readFile(requestsPath, trust: .state, limit: Self.limit) }
+
+    /// The states of the latest run's tasks; `nil` when there are none.
+    package func tasks() -> TaskFile.Contents? { TaskFile.read(tasksPath) }
+
+    func remove() {
+        unlink(requestsPath)
+        unlink(tasksPath)
+    }
+}
+
+extension SyncStore {
+    /// The files about the latest run of a session; `nil` for a store in memory.
+    package func liveFiles(of session: String) -> LiveFiles? {
+        leaseDirectory.map { LiveFiles(directory: $0, name: Self.fileName(session)) }
+    }
+}

@@ -1,0 +1,141 @@
+import CPosix
+package import SyncModel
+package import SyncSystem
+
+/// Where each task of a run stands, one byte a row of the manifest, and which transfer it was given to last.
+///
+/// Little endian. A header of 64 bytes: `SATASKS1`; the number of rows (8); the run's name, filled up with zeros (40); zeros
+/// (8). Then a byte a row: its ``Mark``. Then 4 bytes a row: the number of its transfer, 0 for none. A file is made whole and
+/// renamed; from then on bytes are overwritten in place, so a process that is killed leaves the last state of each row.
+package final class TaskFile: Sendable {
+    /// A row of the manifest in a run.
+    package enum Mark: UInt8, Sendable, CaseIterable {
+        /// No task of this run.
+        case unselected
+        case waiting
+        case unchanged
+        case installed
+        /// Installed, from bytes that were here.
+        case reused
+        case failed
+        case cancelled
+
+        /// The task's state; `nil` for a row that is none.
+        package var state: TaskState? {
+            switch self {
+            case .unselected: nil
+            case .waiting: .waiting
+            case .unchanged: .unchanged
+            case .installed, .reused: .installed
+            case .failed: .failed
+            case .cancelled: .cancelled
+            }
+        }
+    }
+
+    /// What is read of one.
+    package struct Contents: Sendable {
+        package var run: String
+        package var marks: [Mark]
+        /// The transfer that each row was given to last, as far as it was given to one.
+        package var transfers: [UInt32]
+    }
+
+    private static let magic = Array("SATASKS1".utf8)
+    private static let headerLength = 64
+    private static let runLength = 40
+    /// Most rows that are read: more than a manifest may have.
+    private static let mostRows = 1 << 26
+
+    private let file: Descriptor
+    private let rows: Int
+
+    /// Makes the file of a run anew.
+    ///
+    /// - Parameters:
+    ///   - files: Where.
+    ///   - run: The run.
+    ///   - marks: Where each row stands.
+    /// - Throws: ``FileError``; the former file is then as it was.
+    package init(_ files: LiveFiles, run: String, marks: [Mark]) throws(FileError) {
+        let path = files.tasksPath
+        var bytes = Self.magic
+        withUnsafeBytes(of: UInt64(marks.count).littleEndian) { bytes += $0 }
+        bytes += run.utf8.prefix(Self.runLength)
+        bytes += [UInt8](repeating: 0, count: Self.headerLength - bytes.count)
+        bytes += marks.map(\.rawValue)
+        let temporary = path + ".new"
+        file = try createFile(temporary)
+        rows = marks.count
+        let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
+        guard code == 0 else { throw FileError(step: "write", path: temporary, code: code) }
+        // The transfers' part is a hole until a row is given to one.
+        guard ftruncate(file.raw, off_t(Self.headerLength + 5 * marks.count)) == 0,
+            rename(temporary, path) == 0
+        else { throw .last("replace", path) }
+    }
+
+    /// Rows have come to a state. What cannot be written is only not shown.
+    ///
+    /// - Parameter rows: Any order; neighbours cost one write together.
+    package func set(_ rows: [Int], _ mark: Mark) {
+        write(rows.sorted()) { _ in
+            mark.rawValue
+        } at: {
+            Self.headerLength + $0
+        }
+    }
+
+    /// Rows are given to a transfer.
+    package func give(_ rows: [Int], to transfer: UInt32) {
+        let start = Self.headerLength + self.rows
+        write(rows.sorted()) { _ in
+            transfer.littleEndian
+        } at: {
+            start + 4 * $0
+        }
+    }
+
+    /// Writes a value for each row, as few writes as there are runs of neighbours.
+    private func write<Value: BitwiseCopyable>(
+        _ rows: [Int],
+        value: (Int) -> Value,
+        at offset: (Int) -> Int
+    ) {
+        var rest = rows[...]
+        while let first = rest.first {
+            var last = first
+            rest.removeFirst()
+            while let next = rest.first, next <= last + 1 {
+                last = next
+                rest.removeFirst()
+            }
+            guard first >= 0, last < self.rows else { continue }
+            let values = (first...last).map(value)
+            _ = values.withUnsafeBytes { writeAll(file.raw, $0, at: UInt64(offset(first))) }
+        }
+    }
+
+    static func read(_ path: String) -> Contents? {
+        let limit = headerLength + 5 * mostRows
+        guard let bytes = try? readFile(path, trust: .state, limit: limit), bytes.count >= headerLength,
+            bytes.starts(with: magic)
+        else { return nil }
+        let count = bytes.withUnsafeBytes {
+            UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+        }
+        guard count <= mostRows, bytes.count == headerLength + 5 * Int(count) else { return nil }
+        let rows = Int(count)
+        let name = bytes[16..<16 + runLength].prefix { $0 != 0 }
+        return Contents(
+            run: String(decoding: name, as: UTF8.self),
+            marks: bytes[headerLength..<headerLength + rows].map { Mark(rawValue: $0) ?? .unselected },
+            transfers: bytes.withUnsafeBytes { raw in
+                (0..<rows).map { row in
+                    let offset = headerLength + rows + 4 * row
+                    return UInt32(littleEndian: raw.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
+                }
+            }
+        )
+    }
+}

@@ -1,0 +1,265 @@
+import Foundation
+import SyncTestKit
+import Testing
+
+/// Two files with URLs of their own, and somebody else who looks on while they are fetched.
+private final class Wire {
+    let scratch: Scratch
+    let tool: Tool
+    let origin: FaultServer
+    let edge: FaultServer
+    let big = ServedObject(patternedBytes(size: 3_000_000, seed: 3))
+    let small = ServedObject(patternedBytes(size: 5_000, seed: 4))
+    /// Processes that were started and may be alive.
+    private var started: [Process] = []
+
+    /// The origin redirects `big.bin` to the edge, with a signature.
+    init() throws {
+        scratch = try Scratch()
+        tool = Tool(scratch)
+        (origin, edge) = (try FaultServer(), try FaultServer())
+        origin.serve(small, at: "/small.bin")
+        origin.script("/big.bin", .redirect(to: edge.url("/cdn/big.bin?sig=canary")))
+        edge.serve(big, at: "/cdn/big.bin")
+        try write()
+    }
+
+    deinit { for process in started where process.isRunning { kill(process.processIdentifier, SIGKILL) } }
+
+    /// Writes the manifest, with `more` entries of `files`.
+    func write(_ more: String = "") throws {
+        func entry(_ name: String, _ object: ServedObject) -> String {
+            let url = origin.url("/" + name)
+            return
+                "{\"path\":\"\(name)\",\"size\":\(object.bytes.count),\"sha256\":\"\(object.sha256)\",\"urls\":[\"\(url)\"]}"
+        }
+        let text = """
+            {"format":"syncagent-manifest/1","project":"com.example.wire",\
+            "files":[\(entry("big.bin", big)),\(entry("small.bin", small))\(more)]}
+            """
+        try scratch.write(Data(text.utf8), to: "manifest.json")
+    }
+
+    /// Starts a pull in the foreground that nobody waits for.
+    func start(_ arguments: [String] = []) throws -> Process {
+        let process = tool.process(["pull", "manifest.json", "--into", "tree", "--quiet"] + arguments)
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        started.append(process)
+        return process
+    }
+
+    func pull(_ arguments: [String] = []) throws -> Tool.Outcome {
+        try tool.run(["pull", "manifest.json", "--into", "tree", "--json"] + arguments)
+    }
+
+    func status(_ arguments: String...) throws -> [[String: Any]] {
+        let outcome = try tool.run(["status", "com.example.wire", "--json"] + arguments)
+        return outcome.status == 0 ? try outcome.objects() : []
+    }
+
+    /// Looks until something is so, for 20 s at most.
+    func look(
+        _ arguments: String...,
+        until isSo: ([[String: Any]]) -> Bool,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws -> [[String: Any]] {
+        let deadline = ContinuousClock.now + .seconds(20)
+        while true {
+            let outcome = try tool.run(["status", "com.example.wire", "--json"] + arguments)
+            let found = outcome.status == 0 ? try outcome.objects() : []
+            if isSo(found) { return found }
+            guard ContinuousClock.now < deadline else {
+                Issue.record("last seen: \(outcome.output)\(outcome.error)", sourceLocation: sourceLocation)
+                return found
+            }
+            usleep(50_000)
+        }
+    }
+}
+
+extension [[String: Any]] {
+    /// The states of tasks by path.
+    fileprivate var states: [String: String] {
+        Dictionary(map { ($0["path"] as? String ?? "", $0["state"] as? String ?? "") }) { first, _ in first }
+    }
+}
+
+@Suite("What is on the wire, seen by somebody else", .timeLimit(.minutes(3)))
+struct OnTheWireTests {
+    @Test(
+        "A transfer shows where it began, where redirects have led and why, how far it is; a killed one the last known [S66 S72 S76 S105 V64]"
+    )
+    func requests() throws {
+        let wire = try Wire()
+        wire.edge.script("/cdn/big.bin", .object(wire.big).stalling(at: 1_000_000))
+        let pull = try wire.start()
+        let seen = try wire.look("--requests") { $0.contains { ($0["received"] as? Int ?? 0) >= 900_000 } }
+        let request = try #require(seen.first)
+        #expect(request["path"] as? String == "big.bin" && request["object"] == nil)
+        #expect(request["tasks"] as? Int == 1 && request["attempt"] as? Int == 1)
+        #expect(request["original"] as? String == wire.origin.url("/big.bin"))
+        #expect(request["current"] as? String == wire.edge.url("/cdn/big.bin"), "a query may be a secret")
+        #expect(request["source"] as? String == wire.edge.url(""))
+        #expect(request["range"] as? [Int] == [0, 3_000_000])
+        #expect(["receiving", "stalled"].contains(request["state"] as? String))
+        #expect(request["since"] is String && request["rate"] is Int)
+        let hops = try #require(request["hops"] as? [[String: String]])
+        #expect(hops.map { $0["reason"] } == ["redirect 302"])
+        #expect(hops.first?["from"] == wire.origin.url("/big.bin"))
+
+        let tasks = try wire.look("--tasks") { $0.states["small.bin"] == "installed" }
+        #expect(tasks.states["big.bin"] == "running")
+        #expect(tasks.first?["transfer"] as? Int == request["transfer"] as? Int)
+        #expect(tasks.first?["sha256"] as? String == wire.big.sha256)
+        #expect(tasks.first?["size"] as? Int == 3_000_000)
+        // A pull in the foreground counts, too.
+        let whole = try wire.look { session in
+            let run = session.first?["run"] as? [String: Any]
+            return (run?["files"] as? [String: Any])?["installed"] as? Int == 1
+        }
+        let run = try #require(whole.first?["run"] as? [String: Any])
+        #expect((run["files"] as? [String: Any])?["total"] as? Int == 2)
+        #expect((run["progress"] as? [String: Any])?["files_done"] as? Int == 1)
+
+        kill(pull.processIdentifier, SIGKILL)
+        pull.waitUntilExit()
+        let left = try #require(try wire.status("--requests").first)
+        #expect(left["state"] as? String == "waiting", "nobody works on it")
+        #expect(left["current"] as? String == wire.edge.url("/cdn/big.bin"))
+        #expect(try wire.status("--tasks").states == ["big.bin": "waiting", "small.bin": "installed"])
+
+        wire.edge.script("/cdn/big.bin", .object(wire.big))
+        #expect(try wire.pull().status == 0)
+        #expect(try wire.status("--requests").isEmpty)
+        let states = try wire.status("--tasks").states
+        #expect(states == ["big.bin": "installed", "small.bin": "installed"], "both by one run")
+        for path in try wire.scratch.contents(of: ".local/state/syncagent") where !path.hasSuffix("links") {
+            let file = wire.scratch.url.appendingPathComponent(".local/state/syncagent/" + path)
+            guard let data = FileManager.default.contents(atPath: file.path) else { continue }
+            #expect(data.range(of: Data("canary".utf8)) == nil, "\(path) has a signature")
+        }
+    }
+
+    @Test("A task that failed says why; the next run tries it again [S100 S105]")
+    func failures() throws {
+        let wire = try Wire()
+        wire.origin.script("/big.bin", .status(404))
+        #expect(try wire.pull().status == 2)
+        let failed = try wire.status("--tasks", "--state", "failed")
+        #expect(failed.states == ["big.bin": "failed"])
+        #expect((failed.first?["reason"] as? String)?.contains("404") == true)
+        #expect(try wire.status("--tasks", "--path", "sm*").states == ["small.bin": "installed"])
+        #expect(try wire.status("--tasks", "--path", "nothing/**").isEmpty)
+        wire.origin.serve(wire.big, at: "/big.bin")
+        wire.origin.script("/big.bin", .object(wire.big))
+        #expect(try wire.pull().status == 0)
+        #expect(try wire.status("--tasks").states == ["big.bin": "installed", "small.bin": "unchanged"])
+        #expect(try wire.pull().status == 0)
+        #expect(try wire.status("--tasks").states == ["big.bin": "unchanged", "small.bin": "unchanged"])
+    }
+
+    @Test("What waits says for what and until when, and goes back to work when the server is back [S27 S53]")
+    func outage() throws {
+        let wire = try Wire()
+        try wire.edge.closePort()
+        let pull = try wire.start()
+        let waiting = try wire.look("--requests") { $0.contains { $0["state"] as? String == "waiting" } }
+        let request = try #require(waiting.first)
+        #expect((request["reason"] as? String)?.isEmpty == false && request["until"] is String)
+        #expect(try wire.status("--tasks", "--state", "waiting").states.keys.contains("big.bin"))
+        let session = try wire.look { ($0.first?["reason"] as? String) == "connectivity" }
+        let waits = (session.first?["run"] as? [String: Any])?["waits"] as? [String]
+        #expect(waits?.first?.contains(wire.edge.url("")) == true, "\(waits ?? [])")
+        wire.edge.script("/cdn/big.bin", .object(wire.big).stalling(at: 2_000_000))
+        try wire.edge.openPort()
+        _ = try wire.look("--requests") { $0.contains { ($0["received"] as? Int ?? 0) > 1_000_000 } }
+        let after = try wire.look { ($0.first?["reason"] as? String) == nil }
+        #expect(
+            ((after.first?["run"] as? [String: Any])?["waits"] as? [String]) == [],
+            "bytes have come since"
+        )
+        wire.edge.script("/cdn/big.bin", .object(wire.big))
+        wire.edge.releaseStalls()
+        pull.waitUntilExit()
+        #expect(pull.terminationStatus == 0)
+    }
+
+    @Test("For people: a line for what each transfer is at, and one for each file")
+    func text() throws {
+        let wire = try Wire()
+        wire.edge.script("/cdn/big.bin", .object(wire.big).stalling(at: 1_000_000))
+        let pull = try wire.start()
+        _ = try wire.look("--requests") { $0.contains { ($0["received"] as? Int ?? 0) >= 900_000 } }
+        let requests = try wire.tool.run(["status", "--requests"])
+        #expect(requests.output.contains("big.bin: "), "\(requests.output)")
+        #expect(
+            requests.output.contains("redirect 302 to \(wire.edge.url("/cdn/big.bin"))"),
+            "\(requests.output)"
+        )
+        #expect(!requests.output.contains("canary"))
+        let tasks = try wire.tool.run(["status", "com.example.wire", "--tasks"])
+        #expect(tasks.output.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(tasks.output)")
+        #expect(tasks.output.contains("running") && tasks.output.contains("big.bin"))
+        wire.edge.script("/cdn/big.bin", .object(wire.big))
+        wire.edge.releaseStalls()
+        pull.waitUntilExit()
+        #expect(try wire.tool.run(["status", "--state", "failed"]).status == 64)
+        #expect(try wire.tool.run(["status", "--tasks", "--state", "odd"]).status == 64)
+    }
+
+    @Test(
+        "A redirecting origin is asked once a night, not once a run; a link that fails is asked for again [S76 S149]"
+    )
+    func redirectMemory() throws {
+        let edge = try FaultServer()
+        let set = try ScriptedSet()
+        let packs = try set.scratch.contents(of: "site").filter { $0.hasSuffix(".pack") }
+        let pack = try #require(packs.first)
+        for path in packs {
+            let data = try #require(FileManager.default.contents(atPath: set.scratch.path + "/site/" + path))
+            edge.serve(ServedObject(Array(data)), at: "/edge/\(path)")
+            set.server.respond(to: "/site/\(path)") { _ in .redirect(to: edge.url("/edge/\(path)")) }
+        }
+        func redirects() -> Int { set.server.log.requests(to: "/site/\(pack)").count }
+        #expect(try set.tool.run(["pull", set.manifest, "--into", "one", "--session", "one"]).status == 0)
+        #expect(redirects() == 1)
+        let second = try set.tool.run(["pull", set.manifest, "--into", "two", "--session", "two", "--json"])
+        #expect(second.status == 0, "\(second.error)")
+        #expect(redirects() == 1, "the second run knows where it is")
+        #expect(
+            try set.moves(second).contains { $0.contains("-> \(edge.url("/edge/\(pack)"))") },
+            "and says so"
+        )
+        let file = set.scratch.url.appendingPathComponent(".local/state/syncagent/links").path
+        let attributes = try FileManager.default.attributesOfItem(atPath: file)
+        #expect((attributes[.posixPermissions] as? Int) == 0o600)
+
+        // The edge has moved: the remembered link fails, and the origin is asked again.
+        let data = try #require(FileManager.default.contents(atPath: set.scratch.path + "/site/" + pack))
+        edge.respond(to: "/edge/\(pack)") { _ in .status(404) }
+        edge.serve(ServedObject(Array(data)), at: "/moved/\(pack)")
+        set.server.respond(to: "/site/\(pack)") { _ in .redirect(to: edge.url("/moved/\(pack)")) }
+        let third = try set.tool.run(["pull", set.manifest, "--into", "three", "--session", "three"])
+        #expect(third.status == 0, "\(third.error)")
+        #expect(redirects() == 2)
+        #expect(try set.tool.run(["pull", set.manifest, "--into", "four", "--session", "four"]).status == 0)
+        #expect(redirects() == 2, "and that is remembered, too")
+    }
+
+    @Test("A manifest behind a redirect to the latest one is asked for there every time")
+    func latestManifest() throws {
+        let set = try ScriptedSet()
+        let front = try FaultServer()
+        front.respondToOthers { [base = set.server.url("/site/")] in
+            .redirect(to: base + $0.path.dropFirst("/latest/".count))
+        }
+        let manifest = front.url("/latest/manifest.json")
+        for _ in 0..<2 {
+            let pull = try set.tool.run(["pull", manifest, "--into", "tower"])
+            #expect(pull.status == 0, "\(pull.error)")
+        }
+        #expect(front.log.requests(to: "/latest/manifest.json.zst").count == 2)
+    }
+}
