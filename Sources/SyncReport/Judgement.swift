@@ -114,7 +114,7 @@ extension FailureCause {
         case .inTheWay: "something is in the way"
         case .pruneRefused: "the prune was refused"
         case .olderRevision: "the set is older than what is here"
-        case .badManifest: "the manifest is bad"
+        case .badManifest: "its manifest cannot be had or read"
         case .rejected: "a verifier refused files"
         case .cancelled: "a plugin cancelled requests"
         case .late: "the time was up"

@@ -68,7 +68,7 @@ extension FailureCause {
         case .pruneRefused: "If the manifest is the right one, pull once with --force; nothing was changed."
         case .olderRevision:
             "Ask whoever publishes why the server offers an older set. If it is meant, pull once with --allow-older."
-        case .badManifest: "Publish it again; what is in place stays."
+        case .badManifest: "Check the URL of the manifest, or publish it again; what is in place stays."
         case .rejected:
             "A verifier refused these files; look at them at their source. They were not installed."
         case .cancelled: "A plugin has cancelled the requests for these files; its settings say which."

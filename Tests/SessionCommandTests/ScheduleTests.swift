@@ -185,6 +185,32 @@ struct ScheduleTests {
         #expect(try set.kept() == [])
     }
 
+    @Test("A schedule that could not start is in the report, with its session or by itself [S132]")
+    func couldNotStart() throws {
+        let set = try ScheduledSet()
+        let nothing = set.published.url.replacing("manifest.json", with: "nope.json")
+        func add(_ name: String, _ arguments: String...) throws {
+            let fixed = ["--into", "tower", "--nightly", "02:00", "--backend", "agent", "--name", name]
+            let outcome = try set.tool.run(["schedule", "add", nothing] + fixed + arguments)
+            #expect(outcome.status == 0, "\(outcome.error)")
+            // Unless somebody says otherwise it waits for what suits the machine [S49].
+            #expect(outcome.error.contains("It runs only on mains power"), "\(outcome.error)")
+        }
+        try add("night")
+        #expect(try set.tool.run(["schedule", "run", "night", "--now"]).status == 66)
+        let alone = try set.tool.run(["report"]).output
+        #expect(alone.contains("LOOK   night: its schedule could not start"), "\(alone)")
+        #expect(alone.contains("nope.json: no manifest there"), "\(alone)")
+
+        #expect(try set.published.pull().status == 0)
+        try add("other", "--session", "com.example.tower")
+        #expect(try set.tool.run(["schedule", "run", "other", "--now"]).status == 66)
+        let told = try set.tool.run(["report"]).output
+        #expect(told.contains("LOOK   com.example.tower:"), "\(told)")
+        let events = try set.tool.run(["events", "com.example.tower", "--json"]).output
+        #expect(events.contains("\"event\":\"schedule.failed\"") && events.contains("\"schedule\":\"other\""))
+    }
+
     @Test("--dry-run prints what would be installed and changes nothing")
     func dryRun() throws {
         let set = try ScheduledSet()
