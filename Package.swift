@@ -85,6 +85,9 @@ let package = Package(
         // One step of the flow each.
         library("SyncDigest", ["SyncModel", "COpenSSL"]),
         library("SyncCompression", ["CZstd"]),
+        // Who may say what is newest: keys, signed statements, and when they are believed. No I/O.
+        library("SyncTrust", ["SyncModel", "SyncManifest", "SyncDigest", "COpenSSL"]),
+        tests("SyncTrustTests", ["SyncTrust", "SyncModel"]),
         library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "CCurl", "CPosix"]),
         library("SyncSettings", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncTransfer"]),
         tests("SyncSettingsTests", ["SyncSettings", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
@@ -112,7 +115,7 @@ let package = Package(
             "SyncPluginChecks", "SyncTransfer", "SyncConditions", "SyncHooks", "SyncPlugins", "SyncModel", "SyncTestKit",
         ]),
         library("SyncPublisher", [
-            "SyncModel", "SyncSystem", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "CPosix",
+            "SyncModel", "SyncSystem", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "SyncTrust", "CPosix",
         ]),
         tests("SyncPublisherTests", [
             "SyncPublisher", "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncTestKit",
@@ -121,7 +124,7 @@ let package = Package(
         // The order of the steps.
         library("SyncEngine", [
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
-            "SyncUnpack", "SyncSystem", "SyncFiles", "SyncStore", "CPosix",
+            "SyncUnpack", "SyncSystem", "SyncFiles", "SyncStore", "SyncTrust", "CPosix",
         ]),
         tests("SyncEngineTests", [
             "SyncEngine", "SyncSystem", "SyncPlugins", "SyncModel", "SyncManifest", "SyncDigest", "SyncUnpack", "SyncFiles",
@@ -167,7 +170,7 @@ let package = Package(
         tests("SyncAgentTests", ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]),
         library("SyncCommands", [
             "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncEngine", "SyncTransfer", "SyncSettings",
-            "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer",
+            "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", "SyncTrust",
             "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles", "SyncDigest", "CPosix",
             "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport",
             argumentParser, logging,

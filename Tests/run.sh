@@ -28,6 +28,8 @@ test_packages="$test_packages man-db groff-base mandoc zsh fish"
 # What a transport plugin of Examples speaks to.
 test_packages="$test_packages rclone"
 test_packages="$test_packages dbus python3-dbus python3-gi python3-fusepy"
+# Who else knows what a signature is, and other times of day.
+test_packages="$test_packages openssh-client faketime"
 
 install_packages() {
     missing=""
@@ -149,6 +151,11 @@ if command -v python3 >/dev/null; then
 else
     skipped "mutations: no python3"
 fi
+
+title "Signed releases as Documentation/Signing.md has them (Tests/signing.sh, Tests/signing-kill.sh)"
+[ -x /usr/bin/ssh-keygen ] || skipped "signatures against ssh-keygen: it is not here"
+SYNCAGENT="$PWD/.build/debug/syncagent" Tests/signing.sh || failed "signing"
+SYNCAGENT="$PWD/.build/debug/syncagent" where_possible Tests/signing-kill.sh 2 || failed "signing-kill"
 
 title "A public name for a private address (Tests/rebinding.sh)"
 where_possible Tests/rebinding.sh || failed "rebinding"

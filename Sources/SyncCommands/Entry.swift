@@ -41,8 +41,21 @@ package func runSyncagent() -> Never {
 /// The arguments, without the program's name. Swift's own need /proc; without it every one would be lost.
 private func arguments() -> [String] {
     var count: Int32 = 0
-    guard let first = sa_arguments(&count) else { return Array(CommandLine.arguments.dropFirst()) }
+    guard let first = sa_arguments(&count) else {
+        return keptArguments() ?? Array(CommandLine.arguments.dropFirst())
+    }
     return (1..<max(1, Int(count))).compactMap { first[$0].map { String(cString: $0) } }
+}
+
+/// The arguments as the kernel keeps them. proc(5). A library that was loaded before us, such as faketime's, may have put the
+/// environment elsewhere; then Swift finds them no more than we do.
+private func keptArguments() -> [String]? {
+    guard let file = FileHandle(forReadingAtPath: "/proc/self/cmdline"),
+        let bytes = try? file.readToEnd(), bytes.last == 0
+    else { return nil }
+    return bytes.dropLast().split(separator: 0, omittingEmptySubsequences: false).dropFirst().map {
+        String(decoding: $0, as: UTF8.self)
+    }
 }
 
 private func exit(because error: any Error) -> Never {

@@ -32,6 +32,9 @@ struct PlanCommand: AsyncParsableCommand {
     var explain = false
 
     @OptionGroup
+    var trust: TrustOptions
+
+    @OptionGroup
     var verbose: VerboseOption
 
     @OptionGroup(title: "Transfer")
@@ -58,7 +61,8 @@ struct PlanCommand: AsyncParsableCommand {
         options.dryRun = true
         options.allowOlder = allowOlder
         options.connections = settings.effective.plannedConnections
-        let tuning = try EngineTuning(settings, for: target)
+        var tuning = try EngineTuning(settings, for: target)
+        try trust.apply(to: &tuning.trust)
         try await EngineCall(reporting, on: output, tuning: tuning, detail: verbose.detail)
             .plan(options, explains: explain)
     }

@@ -5,6 +5,7 @@ import SyncModel
 import SyncPublisher
 import SyncReport
 import SyncSystem
+import SyncTrust
 
 /// `syncagent publish`: makes packs and a manifest out of a directory.
 struct PublishCommand: AsyncParsableCommand {
@@ -125,6 +126,9 @@ struct PublishCommand: AsyncParsableCommand {
     )
     var manifestParts: Bool?
 
+    @OptionGroup(title: "Signatures")
+    var signing: SigningOptions
+
     @OptionGroup(title: "Output")
     var reporting: ReportingOptions
 
@@ -151,6 +155,11 @@ struct PublishCommand: AsyncParsableCommand {
             output.event(report.json(time: Self.now(), elapsed: elapsed), flushing: true)
         }
         output.message(Self.summary(report, milliseconds: elapsed))
+        if let fresh = report.fresh {
+            output.message(
+                "Signed under root \(fresh.root); counts until \(timestamp(milliseconds: fresh.until))."
+            )
+        }
         if report.repackPays, !repack {
             output.message("Some packs are mostly unused or small; --repack would rewrite them.")
         }
@@ -204,6 +213,9 @@ struct PublishCommand: AsyncParsableCommand {
         options.now = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
         options.trustsStamps = !rehash
         options.stampCache = stampCache(environment)
+        options.signing = try signing.signing(for: output, [.release, .fresh])
+        // The keys know whose they are.
+        options.project = options.project ?? options.signing?.root.project
         return options
     }
 

@@ -55,6 +55,9 @@ struct PullCommand: AsyncParsableCommand {
     var dryRun = false
 
     @OptionGroup
+    var trust: TrustOptions
+
+    @OptionGroup
     var verbose: VerboseOption
 
     @OptionGroup(title: "Transfer")
@@ -82,6 +85,9 @@ struct PullCommand: AsyncParsableCommand {
         if dryRun, later.background {
             throw ValidationError("--dry-run and --background: print the plan, or hand it over; not both.")
         }
+        if trust.stale != nil, later.background {
+            throw ValidationError("--stale is for a pull that somebody looks at; not with --background.")
+        }
         // S45: only the agent can keep to them.
         let condition = conditionOptions.given ?? windowOption.window.map { _ in "--window" }
         if let condition, !later.background {
@@ -107,7 +113,8 @@ struct PullCommand: AsyncParsableCommand {
     private func pull(_ output: Output, _ end: PullEnd) async throws {
         let settings = try settings(environment: .ofProcess)
         let options = try pullOptions(environment: .ofProcess, settings)
-        let tuning = try EngineTuning(settings, for: target)
+        var tuning = try EngineTuning(settings, for: target)
+        try trust.apply(to: &tuning.trust)
         let engine = EngineCall(reporting, on: output, tuning: tuning, end: end, detail: verbose.detail)
         if dryRun { return try await engine.plan(options) }
 

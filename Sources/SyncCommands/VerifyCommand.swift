@@ -16,6 +16,9 @@ struct VerifyCommand: AsyncParsableCommand {
     @OptionGroup
     var target: TargetOptions
 
+    @OptionGroup
+    var trust: TrustOptions
+
     @OptionGroup(title: "Transfer")
     var transfer: TransferOptions
 
@@ -38,7 +41,8 @@ struct VerifyCommand: AsyncParsableCommand {
         options.session = target.session
         options.groups = target.groups
         options.connections = settings.effective.plannedConnections
-        let tuning = try EngineTuning(settings, for: target)
+        var tuning = try EngineTuning(settings, for: target)
+        try trust.apply(to: &tuning.trust)
         try await EngineCall(reporting, on: output, tuning: tuning).verify(options)
     }
 }

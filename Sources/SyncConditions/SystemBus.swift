@@ -1,5 +1,6 @@
 import CPosix
 import SyncModel
+import SyncSystem
 
 /// The system's D-Bus, for single properties of its services.
 ///

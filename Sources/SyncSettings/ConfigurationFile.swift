@@ -14,6 +14,8 @@ package struct ConfigurationFile: Sendable, Equatable {
     package var plugins = PluginSettings()
     /// Where metrics are put at the end of every run, absolute; `nil` for nowhere.
     package var metricsFile: String?
+    /// Whom this machine believes.
+    package var trust = TrustSetting()
 
     /// Most files that a pull may prune; `nil` without such a limit.
     package var maximumRemovals: Int?
@@ -29,18 +31,19 @@ package struct ConfigurationFile: Sendable, Equatable {
     /// Every key, those inside objects without their path.
     package static let keys =
         TransferKeys.all + TransferKeys.proxy + TransferKeys.tls + TransferKeys.redirects + HookSetting.keys
-        + PluginSettings.allKeys + metricsKeys + ownKeys
+        + PluginSettings.allKeys + metricsKeys + TrustSetting.keys + ownKeys
 
     private static let hooksKey = "hooks"
     private static let pluginsKey = "plugins"
     private static let metricsKey = "metrics"
+    private static let trustKey = "trust"
     private static let metricsKeys = ["textfile"]
     private static let maximumRemovalsKey = "max_delete"
     private static let backupKey = "backup_dir"
     private static let agentRateLimitKey = "agent_limit_rate"
     /// At the top, besides those of transfers.
     private static let ownKeys = [
-        hooksKey, pluginsKey, metricsKey, maximumRemovalsKey, backupKey, agentRateLimitKey,
+        hooksKey, pluginsKey, metricsKey, trustKey, maximumRemovalsKey, backupKey, agentRateLimitKey,
     ]
 
     /// Largest file, in **bytes**.
@@ -106,6 +109,9 @@ package struct ConfigurationFile: Sendable, Equatable {
         file.agentRateLimit = try root.byteCount(agentRateLimitKey)
         if let object = try root.object(pluginsKey, keys: PluginSettings.keys) {
             file.plugins = try PluginSettings.read(object, base)
+        }
+        if let object = try root.object(trustKey, keys: TrustSetting.keys) {
+            file.trust = try TrustSetting.read(object, base)
         }
         if let object = try root.object(metricsKey, keys: metricsKeys) {
             file.metricsFile = try object.path("textfile", base)

@@ -523,6 +523,87 @@ def values_in_store(case, database):
         pass
 
 
+# MARK: What is signed
+
+def trust(case):
+    """Statements, roots and manifests of a set whose project is pinned. Beside what is signed lies what is not: not a byte
+    of it may be installed, whatever is said of it."""
+    random = case.random
+    case.lay("signed")
+    # What was believed last may be served again until its time is over: then status 0 leaves the first revision in place.
+    with open(case.path("signed.json"), encoding="utf-8") as file:
+        case.digests = {entry["sha256"] for entry in json.load(file)["files"] if "sha256" in entry}
+    pool = [file for file in case.files("pool")]
+    targets = case.files("site", "trust") + case.files("site", "manifests")
+    for _ in range(random.choice([1, 1, 1, 2, 3])):
+        target = random.choice(targets)
+        kind = random.randrange(8)
+        if kind == 0 and os.path.exists(target):
+            os.remove(target)
+            continue
+        with open(target if kind < 6 and os.path.exists(target) else random.choice(pool), "rb") as file:
+            data = file.read()
+        if kind < 3 or "manifests" in target:
+            data = of_bytes(random, data, most=4)
+        elif kind < 7:
+            data = statement(case, data, pool)
+        else:
+            target = case.path("site", "trust", random.choice(["1.root", "2.root", "3.root", "1.release", "2.release",
+                                                               "9.release", "fresh"]))
+        with open(target, "wb") as file:
+            file.write(data)
+    if random.randrange(4) == 0:
+        # One manifest under another's name.
+        names = case.files("site", "manifests")
+        if len(names) > 1:
+            a, b = random.sample(names, 2)
+            os.replace(a, b)
+    if random.randrange(2):
+        case.over_http()
+
+
+def statement(case, data, pool):
+    """A statement with another text under its signatures, or other signatures over its text."""
+    random = case.random
+    head, gap, text = data.partition(b"\n\n")
+    if not gap:
+        return data
+    kind = random.randrange(4)
+    if kind == 0:
+        with open(random.choice(pool), "rb") as file:
+            other = file.read()
+        return other.partition(b"\n\n")[0] + gap + text if random.randrange(2) else head + gap + other.partition(b"\n\n")[2]
+    if kind == 1:
+        return (head + b"\n") * random.choice([2, 32, 33, 100]) + b"\n" + text
+    if kind == 2:
+        try:
+            document = json.loads(text)
+            of_json(random, document, hostile_statement(case))
+            return head + gap + json_text(random, document)
+        except (ValueError, TypeError):
+            return data
+    return head + random.choice([b"\n", b"\n\n\n", b"\r\n\r\n", b"\n \n", b"\n\n\xef\xbb\xbf"]) + text
+
+
+def hostile_statement(case):
+    random = case.random
+
+    def value(container, key):
+        if key in ("serial", "revision", "number", "root", "size", "threshold"):
+            return random.choice([0, 1, 2, 9, 2**31, 2**63 - 1, 2**63, 2**64, -1, 1.0])
+        if key in ("until", "signed"):
+            return random.choice(["1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2026-02-30T00:00:00Z", "now", ""])
+        if key == "sha256":
+            return random.choice(sorted(case.digests) + ["0" * 64, "x"])
+        if key == "project":
+            return random.choice(["com.example.other", "../x", "", "a" * 300])
+        if key == "mirrors":
+            return [f"http://127.0.0.1:{case.server.port}/", "file:///etc/", "x"]
+        return None
+
+    return value
+
+
 AREAS = [(manifest_values, 30), (manifest_bytes, 14), (compressed_manifest, 2), (parts, 8), (packs, 12), (answers, 5),
          (own_files, 12), (index_values, 6), (planted, 22), (composed, 5), (bombs, 4), (configuration, 10), (store, 14),
-         ("control", 30)]
+         (trust, 20), ("control", 30)]

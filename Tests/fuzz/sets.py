@@ -46,7 +46,10 @@ class Sets:
         self._publish("one", [])
         self._begin()
         self._keep("begun")
-        for path in ("one", "two"):
+        self._signed()
+        self._keep("signed")
+        self.names.remove("signed")  # Only for those who know what is signed.
+        for path in ("one", "two", "evil"):
             shutil.rmtree(os.path.join(root, path))
 
     def _sources(self):
@@ -90,6 +93,31 @@ class Sets:
     def _keep(self, name):
         self.names.append(name)
         shutil.move(self.place, os.path.join(self.root, name))
+
+    def _signed(self):
+        os.makedirs(self.place, exist_ok=True)
+        for name in ("keys", "thief"):
+            self._run("keys", "new", name, "--project", PROJECT)
+        self._publish("one", ["--sign", "keys"])
+        self._run("pull", "site/manifest.json", "--into", "dest", "--trust", "keys/1.root")
+        shutil.copytree(os.path.join(self.place, "site", "trust"), os.path.join(self.place, "pool", "old"))
+        self._publish("two", ["--sign", "keys"])
+        shutil.copy(os.path.join(self.place, "site", "manifest.json"), os.path.join(self.place, "signed.json"))
+        shutil.copytree(os.path.join(self.place, "site", "trust"), os.path.join(self.place, "pool", "new"))
+        site = os.path.join(self.place, "site")
+        os.rename(site, site + ".good")
+        # Nobody has signed what the thief has, or only he has.
+        evil = os.path.join(self.root, "evil")
+        for number in range(3):
+            os.makedirs(os.path.join(evil, "d"), exist_ok=True)
+            with open(os.path.join(evil, "d", f"f{number}.txt"), "wb") as opened:
+                opened.write(b"nobody has signed this %d" % number * 50)
+        self._publish("evil", ["--sign", "thief", "--revision", "9"])
+        shutil.copytree(os.path.join(site, "trust"), os.path.join(self.place, "pool", "thief"))
+        shutil.copytree(site + ".good", site, dirs_exist_ok=True)
+        shutil.rmtree(site + ".good")
+        for name in ("keys", "thief"):
+            shutil.rmtree(os.path.join(self.place, name))
 
     def _begin(self):
         """Cuts every pack off after most of it, so that parts stay in staging."""

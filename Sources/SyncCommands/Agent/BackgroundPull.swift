@@ -54,8 +54,9 @@ struct BackgroundPull: Sendable {
         let manifest = options.manifest.contains("://") ? options.manifest : Self.absolute(options.manifest)
         let text = try BackgroundSettings(settings, isWhole: hasOwnFile).text()
         var (options, project) = (options, String?.none)
-        // The manifest's project tells the destination, and its groups name hooks of the configuration file.
-        if options.destination == nil || !options.namedHooks.isEmpty {
+        // The manifest's project tells the destination, and its groups name hooks of the configuration file. Whom to believe is
+        // settled here: the agent keeps to the pins.
+        if options.destination == nil || !options.namedHooks.isEmpty || engine.tuning.trust.anchor != nil {
             (options, project) = try await engine.lookedUp(options)
         }
         var request = EnqueueRequest(

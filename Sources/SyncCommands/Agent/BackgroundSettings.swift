@@ -104,6 +104,7 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
         var tuning = EngineTuning()
         tuning.patience = needs.patience.map { Patience($0) }
         let kept = try decode(needs.settings)
+        var trust = TrustSetting()
         tuning.transfer = kept?.transfer ?? TransferSettings()
         do throws(SettingsError) {
             // A client that wants no configuration file wants none of its plugins.
@@ -111,10 +112,12 @@ struct BackgroundSettings: Codable, Sendable, Equatable {
                 let file = try file(environment, named: kept?.file)
                 tuning.plugins = file.plugins
                 tuning.metricsFile = file.metricsFile
+                trust = file.trust
             }
         } catch {
             throw CommandFailure(.configuration, error.description)
         }
+        tuning.trust = try TrustChoice(trust)
         if kept?.isWhole != true {
             do throws(SettingsError) {
                 tuning.transfer = tuning.transfer.over(try file(environment).transfer)

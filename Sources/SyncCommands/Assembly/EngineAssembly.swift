@@ -87,6 +87,7 @@ struct EngineAssembly: Sendable {
         )
         environment.keep = { [self] in keepLinks(of: web) }
         environment.isDurable = tuning.isDurable
+        environment.trust = tuning.trust
         environment.manifestLimits = tuning.manifestLimits
         environment.verifications = plugins.verifications
         return Parts(

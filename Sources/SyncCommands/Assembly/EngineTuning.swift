@@ -1,3 +1,4 @@
+import SyncEngine
 import SyncManifest
 import SyncModel
 import SyncSettings
@@ -17,6 +18,8 @@ struct EngineTuning: Sendable {
     var plugins = PluginSettings()
     /// Where metrics are put when the engine ends, absolute; `nil` for nowhere.
     var metricsFile: String?
+    /// Whom to believe.
+    var trust = TrustChoice()
     /// The manifest's origin when it comes from a server; see ``TransportConfiguration/homes``.
     var home: Origin?
 
@@ -37,6 +40,7 @@ struct EngineTuning: Sendable {
         transfer = settings.effective
         plugins = settings.plugins
         metricsFile = settings.metricsFile
+        trust = try TrustChoice(settings.trust)
         home = target.home
     }
 

@@ -15,6 +15,8 @@ struct LoadedSettings: Sendable {
     var plugins = PluginSettings()
     /// Where metrics are put, absolute; `nil` for nowhere.
     var metricsFile: String?
+    /// Whom this machine believes, whoever pulls.
+    var trust = TrustSetting()
     /// Most files that a pull may prune; `nil` without such a limit.
     var maximumRemovals: Int?
     /// Where what is removed or replaced is kept, absolute; `nil` for nowhere.
@@ -50,6 +52,7 @@ struct LoadedSettings: Sendable {
             hooks = file.hooks
             plugins = file.plugins
             metricsFile = file.metricsFile
+            trust = file.trust
             maximumRemovals = file.maximumRemovals
             backupDirectory = file.backupDirectory
             self.said = said

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncAgent
 import SyncModel
 import SyncReport
 import SyncStore
@@ -102,6 +103,7 @@ struct ReportCommand: AsyncParsableCommand {
         } else if session.session != nil {
             throw StateAccess.noSessions
         }
+        for line in TrustWarning.lines(stateDirectory: state.place.stateDirectory) { terminal.warning(line) }
         if let receiver {
             return try await onThread("report", cancellable: { [report] _ in try receiver.send(report) })
         }

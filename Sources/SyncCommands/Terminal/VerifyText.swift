@@ -11,6 +11,12 @@ enum VerifyText {
             ]
         }
         var lines = report.problems.map { "\(escaped($0.path)): \($0.reason)" }
+        if let release = report.release {
+            lines.append(
+                "revision \(release.revision) is signed by \(release.signers.joined(separator: " and ")), under root "
+                    + "\(release.root); counts until \(timestamp(milliseconds: release.until))"
+            )
+        }
         let files = Figures.count(report.files, "file")
         if report.isWhole {
             lines.append("\(files), \(ByteCount(report.bytes)): all right")

@@ -27,6 +27,7 @@ struct DoctorCommand: AsyncParsableCommand {
         await Examination.agent(state, &findings)
         if let store { Examination.sessions(store, &findings) }
         Examination.schedules(state, &findings)
+        Examination.trust(state, &findings)
         Examination.machine(state, &findings)
 
         for finding in findings.all { output.line(json ? finding.json.text : finding.text) }

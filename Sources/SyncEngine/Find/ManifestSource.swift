@@ -19,6 +19,8 @@ struct FoundManifest: Sendable {
     let location: String
     /// For what it names; `nil` for a manifest of this machine.
     let referrer: TransferRequest.Referrer?
+    /// Who has signed it; `nil` when nobody was asked for.
+    var release: TrustedRelease?
     private let source: ManifestSource
     private let decodeBody: @Sendable () throws(EngineError) -> Manifest
 
@@ -99,6 +101,17 @@ struct ManifestSource: Sendable {
             if let found = try? fetch(inside) { return found }
             throw error
         }
+    }
+
+    /// The one place that a location most likely means, without asking there: a directory stands for the manifest in it.
+    static func named(_ location: String) -> String {
+        guard urlScheme(of: location) != nil else {
+            return openDirectory(location) != nil ? inside(location) : location
+        }
+        let plain = location.prefix { $0 != "?" && $0 != "#" }
+        let isFile =
+            !plain.hasSuffix("/") && !isBare(plain) && plain.split(separator: "/").last?.contains(".") == true
+        return isFile ? location : inside(String(plain)) + location[plain.endIndex...]
     }
 
     /// The manifest of a directory.
@@ -333,7 +346,7 @@ struct ManifestSource: Sendable {
     ///
     /// On a thread of its own, which is left alone when somebody asks to stop: nothing waits for the end of a text of
     /// many megabytes.
-    private func decode(
+    func decode(
         _ body: [UInt8],
         isCompressed: Bool,
         shown: String,
@@ -409,7 +422,7 @@ struct ManifestSource: Sendable {
         return (digest, try json.withUnsafeBytes { try ManifestAssembly($0, digest: digest, limits: limits) })
     }
 
-    private func tooLong(_ what: String) -> EngineError {
+    func tooLong(_ what: String) -> EngineError {
         let limit = ByteCount(UInt64(limits.ownTextBytes))
         return EngineError(
             .dataInvalid,
@@ -417,7 +430,7 @@ struct ManifestSource: Sendable {
         )
     }
 
-    private func refusal(_ error: TransferError, overflowed: Bool) -> EngineError {
+    func refusal(_ error: TransferError, overflowed: Bool) -> EngineError {
         if overflowed || error.code == .tooLarge { return tooLong(error.url) }
         if error.code.status == 404 || error.code.status == 410 {
             return EngineError(.noInput, "\(error.url): no manifest there (\(error.detail))")

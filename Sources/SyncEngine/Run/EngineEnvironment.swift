@@ -27,6 +27,8 @@ package struct EngineEnvironment: Sendable {
     /// Whether what a phase needed goes back to the kernel at its end. Every heap of the process is looked through
     /// and other threads are interrupted: not for many pulls at a time in one process.
     package var releasesMemory = true
+    /// Whom to believe.
+    package var trust = TrustChoice()
     /// The most a manifest may hold.
     package var manifestLimits = ManifestLimits.standard
     /// From an attempt of a hook that asks to be called again to the next one; attempts count from 1 (F093).

@@ -17,7 +17,10 @@ extension PullEngine {
         _ options: PullOptions,
         telling tell: ((PlannedFile) -> Void)? = nil
     ) throws(EngineError) -> PlanReport {
-        let found = try manifestSource(options, caching: false).find(options.manifest)
+        let source = try manifestSource(options, caching: false)
+        let found = try releases(source, options, isReadOnly: true).find(options.manifest)
+        var options = options
+        options.note(found)
         let path = Self.destinationPath(options, project: found.project)
         let session = try sessionName(options, project: found.project)
         // In the order in which a pull would find them.

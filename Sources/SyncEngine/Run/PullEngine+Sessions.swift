@@ -23,7 +23,7 @@ extension PullEngine {
     /// - Throws: ``EngineError``, as a pull would.
     package func prepare(_ options: PullOptions) throws(EngineError) -> PreparedRun {
         let source = try manifestSource(options, caching: true)
-        let found = try source.find(options.manifest)
+        let found = try releases(source, options).find(options.manifest)
         let plain = options.manifest.prefix { $0 != "?" && $0 != "#" }
         if plain.contains("://"), withoutSecrets(options.manifest) != plain {
             throw EngineError(
@@ -34,6 +34,7 @@ extension PullEngine {
         let manifest = try found.decode()
         try PullRun.requireGroups(options.groups, in: manifest)
         var options = options
+        options.note(found)
         options.session = try sessionName(options, project: found.project)
         try checkRevision(manifest, options)
         options.revision = manifest.revision
@@ -47,7 +48,7 @@ extension PullEngine {
                 "a hook names the group '\(escaped(hook.group))', which does not take part"
             )
         }
-        source.keep(found.location, found.digest)
+        if found.release == nil { source.keep(found.location, found.digest) }
         return PreparedRun(
             options: options,
             found: found,
@@ -172,11 +173,12 @@ extension PullEngine {
         options.groups = run.selection
         options.hooks = try hooks(of: run)
         options.firstPaths = run.firstPaths
-        let found = try manifestSource(options, caching: true).recorded(
+        let found = try releases(manifestSource(options, caching: true), options).recorded(
             run.manifest,
             project: session.project,
             location: run.location,
-            isPublic: options.manifestIsPublic
+            isPublic: options.manifestIsPublic,
+            isSigned: options.isSigned
         )
         return try work(on: found, options, recorded: run, started: started)
     }

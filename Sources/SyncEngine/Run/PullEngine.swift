@@ -7,7 +7,7 @@ import SyncSystem
 
 /// Brings a destination to what a manifest names. The one place that knows the order of the steps:
 ///
-/// 1. Find the manifest (``ManifestSource``).
+/// 1. Find the manifest (``ManifestSource``), signed where its project is pinned (``ReleaseSource``).
 /// 2. Take the destination, read its index (``Destination``, ``StatIndex``).
 /// 3. Nothing changed since the index was completed for this manifest? Then only hooks remain.
 /// 4. Look at what is here (``InventoryScan``), what may be pruned (``Pruning``), what can be copied.
@@ -30,11 +30,12 @@ package struct PullEngine: Sendable {
         let started = environment.now()
         environment.releaseMemory()  // What reading arguments and settings took.
         let source = try manifestSource(options, caching: true)
-        let found = try source.find(options.manifest)
+        let found = try releases(source, options).find(options.manifest)
         // After a crash these hooks get every file of it.
         let wantsFiles = (options.hooks + options.namedHooks.values).contains { $0.batch != nil }
-        if wantsFiles { source.keep(found.location, found.digest) }
+        if wantsFiles, found.release == nil { source.keep(found.location, found.digest) }
         var options = options
+        options.note(found)
         let lease = try lease(&options, project: found.project)
         let report = try work(on: found, options, started: started)
         _ = consume lease
@@ -111,6 +112,20 @@ package struct PullEngine: Sendable {
             nextID: TransferNumbers.next,
             stop: environment.stop,
             limits: environment.manifestLimits
+        )
+    }
+
+    /// Where manifests come from, with the signatures that are asked for.
+    func releases(
+        _ source: ManifestSource,
+        _ options: PullOptions,
+        isReadOnly: Bool = false
+    ) -> ReleaseSource {
+        ReleaseSource(
+            source: source,
+            pins: PinStore(stateDirectory: options.stateDirectory),
+            isReadOnly: isReadOnly,
+            environment: environment
         )
     }
 

@@ -33,6 +33,8 @@ package struct PullOptions: Sendable {
     package var backupDirectory: String?
     /// Install a manifest that is older than what is installed.
     package var allowOlder = false
+    /// Whether those who are believed have signed the manifest, once it has been found.
+    var isSigned = false
     /// The manifest's revision, once it has been read; 0 when it has none.
     var revision: UInt64?
     /// Plan and print, fetch nothing, create nothing.
@@ -47,6 +49,14 @@ package struct PullOptions: Sendable {
     package init(manifest: String, stateDirectory: String) {
         self.manifest = manifest
         self.stateDirectory = stateDirectory
+    }
+
+    /// Takes over what is known of a manifest that was found.
+    mutating func note(_ found: FoundManifest) {
+        guard let release = found.release else { return }
+        isSigned = true
+        // Who signs now says which numbers count; a thief's were higher.
+        allowOlder = allowOlder || release.mayBeOlder
     }
 }
 

@@ -19,6 +19,7 @@ enum StoredOptions {
             words.append("backup_dir=\(digits.joined())")
         }
         if options.allowOlder { words.append("allow_older") }
+        if options.isSigned { words.append("signed") }
         if let revision = options.revision { words.append("revision=\(revision)") }
         return words.joined(separator: " ")
     }
@@ -36,6 +37,7 @@ enum StoredOptions {
             case ("max_delete", let value?): options.maximumRemovals = Int(value)
             case ("backup_dir", let value?): options.backupDirectory = Self.text(value)
             case ("allow_older", nil): options.allowOlder = true
+            case ("signed", nil): options.isSigned = true
             case ("revision", let value?): options.revision = UInt64(value)
             default: break
             }

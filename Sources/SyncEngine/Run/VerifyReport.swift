@@ -18,6 +18,8 @@ package struct VerifyReport: Sendable {
     /// **Bytes** hashed.
     package var bytes: UInt64 = 0
     package var problems: [Problem] = []
+    /// Who has signed the manifest; `nil` when nobody is pinned for it.
+    package var release: TrustedRelease?
     /// The destination, where there is none.
     package var missingPlace: String?
 
@@ -30,6 +32,10 @@ package struct VerifyReport: Sendable {
         line.field("files", files)
         line.field("bytes", bytes)
         line.field("differing", problems.count)
+        if let release {
+            line.key("signed")
+            line.object { release.write(to: &$0) }
+        }
         line.key("problems")
         line.array { array in
             for problem in problems {
@@ -45,12 +51,14 @@ package struct VerifyReport: Sendable {
 extension PullEngine {
     /// Hashes every file the manifest names, whatever the index says, on every core. Changes nothing.
     package func verify(_ options: PullOptions) throws(EngineError) -> VerifyReport {
-        let found = try manifestSource(options, caching: false).find(options.manifest)
+        let source = try manifestSource(options, caching: false)
+        let found = try releases(source, options, isReadOnly: true).find(options.manifest)
         let manifest = try found.decode()
         let rows = try PullRun.selectedRows(manifest, options.groups, environment.stop)
         let path = Self.destinationPath(options, project: found.project)
         var report = VerifyReport()
         report.files = rows.count
+        report.release = found.release
         guard let destination = try Self.openIfPresent(path, usesState: false) else {
             report.missingPlace = path
             report.problems = rows.map {

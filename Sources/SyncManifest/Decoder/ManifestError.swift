@@ -52,9 +52,9 @@ extension ManifestError: CustomStringConvertible {
 }
 
 /// A rule that was broken, before anyone knows where; ``ManifestLoader`` adds the place.
-struct ManifestFault: Error {
-    var reason: String
-    var remedy: String
+package struct ManifestFault: Error {
+    package var reason: String
+    package var remedy: String
 
     init(_ reason: String, _ remedy: String) {
         self.reason = reason
@@ -71,4 +71,4 @@ func quoted(_ bytes: some Collection<UInt8>) -> String {
 }
 
 /// Text from a manifest, fit for a message.
-func quoted(_ text: String) -> String { quoted(text.utf8) }
+package func quoted(_ text: String) -> String { quoted(text.utf8) }

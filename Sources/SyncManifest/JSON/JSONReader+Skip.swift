@@ -2,7 +2,7 @@ extension JSONReader {
     /// Reads one value of any kind and forgets it: well-formed, without duplicate keys, not too deep.
     ///
     /// Recursion is bounded by ``maximumDepth``.
-    mutating func skipValue() throws(ManifestFault) {
+    package mutating func skipValue() throws(ManifestFault) {
         switch peek() {
         case 0x22: try skipString()
         case 0x7B: try skipObject()

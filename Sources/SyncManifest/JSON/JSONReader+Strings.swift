@@ -3,7 +3,7 @@ extension JSONReader {
     ///
     /// The bytes lie in the text itself, or in ``scratch`` when there are escapes; they are valid until the
     /// next string is read.
-    mutating func string() throws(ManifestFault) -> UnsafeBufferPointer<UInt8> {
+    package mutating func string() throws(ManifestFault) -> UnsafeBufferPointer<UInt8> {
         guard peek() == 0x22 else { throw expected("a string") }
         position += 1
         let start = position

@@ -5,7 +5,7 @@
 ///
 /// `begin…` opens an object or array; `nextKey` or `nextElement` is called until it says that it has ended,
 /// and each value is read before the next call.
-struct JSONReader {
+package struct JSONReader {
     let bytes: UnsafeBufferPointer<UInt8>
     /// The next byte to read.
     var position = 0
@@ -17,7 +17,7 @@ struct JSONReader {
     /// Strings that have escapes are decoded here.
     let scratch = ScratchBytes()
 
-    init(_ bytes: UnsafeBufferPointer<UInt8>, limits: ManifestLimits) {
+    package init(_ bytes: UnsafeBufferPointer<UInt8>, limits: ManifestLimits) {
         self.bytes = bytes
         maximumDepth = limits.depth
         maximumExtensionMembers = limits.extensionMembers
@@ -36,12 +36,12 @@ struct JSONReader {
         return nil
     }
 
-    mutating func beginObject() throws(ManifestFault) {
+    package mutating func beginObject() throws(ManifestFault) {
         guard peek() == 0x7B else { throw expected("an object") }
         try open()
     }
 
-    mutating func beginArray() throws(ManifestFault) {
+    package mutating func beginArray() throws(ManifestFault) {
         guard peek() == 0x5B else { throw expected("an array") }
         try open()
     }
@@ -49,7 +49,7 @@ struct JSONReader {
     /// The next key of the open object, or `nil` when it ends here.
     ///
     /// The bytes are valid until the next string is read.
-    mutating func nextKey() throws(ManifestFault) -> UnsafeBufferPointer<UInt8>? {
+    package mutating func nextKey() throws(ManifestFault) -> UnsafeBufferPointer<UInt8>? {
         guard try next(closedBy: 0x7D) else { return nil }
         guard peek() == 0x22 else { throw syntax("a key in double quotes") }
         let key = try string()
@@ -59,10 +59,10 @@ struct JSONReader {
     }
 
     /// Whether the open array has one more element.
-    mutating func nextElement() throws(ManifestFault) -> Bool { try next(closedBy: 0x5D) }
+    package mutating func nextElement() throws(ManifestFault) -> Bool { try next(closedBy: 0x5D) }
 
     /// Makes sure that nothing but white space follows.
-    mutating func end() throws(ManifestFault) {
+    package mutating func end() throws(ManifestFault) {
         if peek() != nil {
             throw ManifestFault(
                 "text follows the end of the JSON value",
@@ -102,7 +102,7 @@ struct JSONReader {
     // MARK: Scalars
 
     /// A whole number from 0 to 2⁶³ − 1 (V47, F109). Fractions and exponents are refused, even `1.0`.
-    mutating func integer() throws(ManifestFault) -> UInt64 {
+    package mutating func integer() throws(ManifestFault) -> UInt64 {
         guard let first = peek() else { throw expected("an integer") }
         if first == 0x2D { throw ManifestFault("a negative number", "write an integer of at least 0") }
         guard first >= 0x30, first <= 0x39 else { throw expected("an integer") }
@@ -132,7 +132,7 @@ struct JSONReader {
         return value
     }
 
-    mutating func bool() throws(ManifestFault) -> Bool {
+    package mutating func bool() throws(ManifestFault) -> Bool {
         switch peek() {
         case 0x74 where take("true"): return true
         case 0x66 where take("false"): return false
@@ -154,7 +154,7 @@ struct JSONReader {
     // MARK: Faults
 
     /// Another kind of value was wanted.
-    mutating func expected(_ what: String) -> ManifestFault {
+    package mutating func expected(_ what: String) -> ManifestFault {
         let found =
             switch peek() {
             case nil: "the end of the text"

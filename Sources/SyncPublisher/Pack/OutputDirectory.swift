@@ -49,6 +49,57 @@ final class OutputDirectory {
 
     private func descriptor(_ folder: Folder) -> Int32 { folder == .top ? top.raw : packs.raw }
 
+    // MARK: Signatures
+
+    /// Puts `manifest.json.zst` under its digest into `manifests/`, too: a name whose bytes never change.
+    func placeManifestByDigest(_ name: String) throws(PublishError) {
+        let folder = try subdirectory("manifests")
+        guard faccessat(folder.raw, name, F_OK, 0) != 0 else { return }
+        if linkat(top.raw, "manifest.json.zst", folder.raw, name, 0) != 0 {
+            // A file system without links.
+            do throws(FileError) {
+                let source = try openFile(
+                    "manifest.json.zst",
+                    in: top.raw,
+                    trust: FileTrust(owner: .anyone, forbidden: 0, followsLinks: false),
+                    shown: "\(path)/manifest.json.zst"
+                )
+                let bytes = try readFile(source.raw, limit: .max, shown: "\(path)/manifest.json.zst")
+                try replaceFile("\(path)/manifests/\(name)", with: bytes, mode: 0o644)
+            } catch {
+                throw .writing("\(path)/manifests/\(name)", "write", code: error.code)
+            }
+        }
+        guard fsync(folder.raw) == 0 else { throw .writing("\(path)/manifests", "sync", code: sa_errno()) }
+    }
+
+    /// Puts a statement into `trust/`, unless it is there.
+    func placeStatement(_ bytes: [UInt8], _ name: String) throws(PublishError) {
+        guard statement(name, limit: bytes.count) != bytes else { return }
+        let folder = try subdirectory("trust")
+        do throws(FileError) {
+            try replaceFile("\(path)/trust/\(name)", with: bytes, mode: 0o644)
+        } catch {
+            throw .writing(error.path, error.step, code: error.code)
+        }
+        guard fsync(folder.raw) == 0 else { throw .writing("\(path)/trust", "sync", code: sa_errno()) }
+    }
+
+    /// A statement in `trust/`; `nil` when there is none that can be read.
+    func statement(_ name: String, limit: Int) -> [UInt8]? {
+        let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
+        return try? readFile("trust/\(name)", in: top.raw, trust: trust, limit: limit)
+    }
+
+    private func subdirectory(_ name: String) throws(PublishError) -> Descriptor {
+        if mkdirat(top.raw, name, 0o777) != 0, sa_errno() != EEXIST {
+            throw .writing("\(path)/\(name)", "create", code: sa_errno())
+        }
+        return try Self.open(name, in: top.raw, "\(path)/\(name)")
+    }
+
+    // MARK: Files
+
     private func display(_ folder: Folder, _ name: String) -> String {
         folder == .top ? "\(path)/\(name)" : "\(path)/packs/\(name)"
     }

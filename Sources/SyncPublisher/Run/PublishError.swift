@@ -24,6 +24,8 @@ package struct PublishError: Error, Sendable, Equatable {
         case cannotWrite
         /// Another publish has the output directory.
         case busy
+        /// A key is missing, or does not count.
+        case cannotSign
         /// The caller asked to stop.
         case cancelled
         /// OpenSSL, zstd or the system refused something that cannot be refused.
@@ -58,6 +60,7 @@ package struct PublishError: Error, Sendable, Equatable {
         case .changedWhileRead, .cannotRead, .cannotWrite: .ioError
         case .cannotCreate: .cannotCreate
         case .busy: .busy
+        case .cannotSign: .refused
         case .cancelled: .interrupted
         case .internalError: .internalError
         }

@@ -72,6 +72,9 @@ package struct PublishOptions: Sendable {
     /// When the run begins, **nanoseconds** since 1970; without it nothing is written to ``stampCache``.
     package var now: Int64?
 
+    /// Who signs it; `nil` for a release that nobody signs.
+    package var signing: Signing?
+
     /// What stands before `<sha256>.pack` in a pack's URL; relative to the manifest's own.
     package var packURLPrefix = "packs/"
 

@@ -1,4 +1,5 @@
 package import SyncModel
+package import SyncTrust
 
 /// How far a publish has come. Calls come between pieces of about 1 MiB, not for each file.
 package struct PublishProgress: Sendable, Equatable {
@@ -62,6 +63,8 @@ package struct PublishReport: Sendable, Equatable {
     package var compressedManifestBytes: UInt64 = 0
     /// SHA-256 of `manifest.json`.
     package var manifestDigest: SHA256Digest?
+    /// What says that this is the newest; `nil` when nobody has signed it.
+    package var fresh: FreshStatement?
     /// Most **bytes** of pooled buffers alive at once.
     package var bufferBytes = 0
     /// One line each, safe for a terminal.
@@ -99,6 +102,14 @@ package struct PublishReport: Sendable, Equatable {
                 bytes.field("saved_by_dictionary", savedBytes)
                 bytes.field("manifest", manifestBytes)
                 bytes.field("manifest_zst", compressedManifestBytes)
+            }
+            if let fresh {
+                line.key("signed")
+                line.object { line in
+                    line.field("root", fresh.root)
+                    line.field("serial", fresh.serial)
+                    line.field("until", timestamp(milliseconds: fresh.until))
+                }
             }
             line.key("packs")
             line.object { packs in

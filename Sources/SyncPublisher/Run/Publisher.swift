@@ -1,5 +1,6 @@
 import SyncManifest
 import SyncModel
+package import SyncTrust
 
 /// Makes a set that any static web server can serve out of a directory.
 ///
@@ -7,7 +8,7 @@ import SyncModel
 /// 2. Read in path order; large files are cut into chunks. Workers hash and compress.
 /// 3. Collect in path order and write packs; content that has a place already is not written again.
 /// 4. Count what of the base's packs is still needed; repack if asked to.
-/// 5. Packs durable and named, then the manifest.
+/// 5. Packs durable and named, then the manifest, then the statements that sign it.
 ///
 /// Memory is bounded by the pipeline's window, about **16 MiB** and a few for each worker, besides about
 /// **200 bytes** for each file and blob. Making a dictionary takes about **80 MiB** more.
@@ -33,10 +34,20 @@ package struct Publisher {
         let output = try OutputDirectory(options.output)
         do throws(PublishError) {
             var run = try PublishRun(options, output)
-            return try run.run(root, isCancelled: isCancelled, progress: progress)
+            var report = try run.run(root, isCancelled: isCancelled, progress: progress)
+            if let signing = options.signing {
+                report.fresh = try SignedOutput(output: output, signing: signing).publish(report)
+            }
+            return report
         } catch {
             output.clear()
             throw error
         }
+    }
+
+    /// Says once more that what an output directory has is the newest.
+    package static func refresh(_ path: String, _ signing: Signing) throws(PublishError) -> FreshStatement {
+        let output = try OutputDirectory(path)
+        return try SignedOutput(output: output, signing: signing).refresh()
     }
 }

@@ -1,12 +1,11 @@
 import CPosix
-import SyncSystem
 
 /// A program of the system that is run for a few lines of output, and never longer than its deadline.
 ///
-/// It leads a session of its own, reads nothing and gets only the variables it is given.
-enum BriefProgram {
+/// It leads a session of its own and gets only the variables it is given.
+package enum BriefProgram {
     /// How it ended.
-    enum End: Sendable, Equatable {
+    package enum End: Sendable, Equatable {
         /// By itself.
         case exited(Int32)
         /// Ended by a signal, not ours.
@@ -26,11 +25,15 @@ enum BriefProgram {
     ///   - arguments: An absolute path first.
     ///   - variables: `NAME=value`.
     ///   - deadline: From now.
-    /// - Returns: How it ended, and what it wrote to standard output and error.
-    static func run(
+    ///   - input: What it reads.
+    ///   - error: An open file for its standard error; `nil` for where standard output goes.
+    /// - Returns: How it ended, and the first **16 KiB** of what it wrote.
+    package static func run(
         _ arguments: [String],
         variables: [String],
-        deadline: Duration
+        deadline: Duration,
+        input: [UInt8] = [],
+        error: Int32? = nil
     ) -> (end: End, output: String) {
         let end = ContinuousClock.now + deadline
         let program: StartedProgram
@@ -39,6 +42,9 @@ enum BriefProgram {
             guard let pipe = Pipe() else { throw .last("run", arguments.first ?? "") }
             var start = ProgramStart(arguments, variables: variables)
             start.output = pipe.writer.raw
+            start.error = error
+            let text = try unnamedFile("syncagent-input", holding: input)
+            start.input = text.raw
             program = try withExtendedLifetime(pipe) { () throws(FileError) in try start.start() }
             reader = pipe.reader
         } catch {

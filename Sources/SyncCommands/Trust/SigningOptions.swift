@@ -1,0 +1,86 @@
+import ArgumentParser
+import Foundation
+import SyncModel
+import SyncPublisher
+import SyncSystem
+import SyncTrust
+
+/// The passphrase of key files.
+struct PassphraseOption: ParsableArguments {
+    @Option(
+        help: ArgumentHelp("A file with the passphrase of the keys.", valueName: "file"),
+        completion: .file()
+    )
+    var passphraseFile: String?
+
+    /// The first line of the file; `nil` when none was named.
+    func passphrase() throws -> [UInt8]? {
+        guard let path = passphraseFile else { return nil }
+        let text: String
+        do throws(FileError) {
+            text = try readSecret(path, limit: 4096)
+        } catch {
+            throw CommandFailure(error.isMissing ? .noInput : .refused, "the passphrase: \(error)")
+        }
+        let line = text.prefix { $0 != "\n" && $0 != "\r\n" }
+        guard !line.isEmpty else {
+            throw CommandFailure(.noInput, "\(escaped(path)): the passphrase is empty")
+        }
+        return Array(line.utf8)
+    }
+}
+
+/// Who signs, and for how long.
+struct SigningOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp("Sign with the keys of this directory, see 'syncagent keys'.", valueName: "dir"),
+        completion: .directory
+    )
+    var sign: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A program that signs: gets the namespace as argument and the bytes on standard input, writes a block as ssh-keygen -Y sign does.",
+            valueName: "program"
+        ),
+        completion: .file()
+    )
+    var signer: String?
+
+    @OptionGroup
+    var secret: PassphraseOption
+
+    @Option(
+        help: ArgumentHelp("How long it counts as the newest, such as 30d.", valueName: "time"),
+        transform: validity
+    )
+    var until: Int64?
+
+    func validate() throws {
+        guard sign == nil, signer == nil else { return }
+        if until != nil { throw ValidationError("--until is about signatures; add --sign.") }
+        if secret.passphraseFile != nil {
+            throw ValidationError("--passphrase-file is about signatures; add --sign.")
+        }
+    }
+
+    /// Who signs what is published to `output`; `nil` when nobody was named.
+    func signing(for output: String, _ roles: [Role]) throws -> Signing? {
+        guard sign != nil || signer != nil else { return nil }
+        let passphrase = try secret.passphrase()
+        let environment = EnvironmentPaths.ofProcess
+        let program = try signer.map { try environment.absoluteProgram($0, option: "--signer") }
+        let variables = ProcessInfo.processInfo.environment.map { "\($0)=\($1)" }.sorted()
+        return try publishing { () throws(PublishError) in
+            // With a program alone the roots are those that were published.
+            let keys = try KeyDirectory(sign ?? "\(output)/trust", passphrase: passphrase)
+            return try Signing(
+                keys,
+                roles,
+                program: program.map { ($0, variables) },
+                now: EngineAssembly.milliseconds(),
+                validity: until ?? Signing.usualValidity
+            )
+        }
+    }
+}

@@ -1,0 +1,123 @@
+import SyncModel
+import SyncPublisher
+import SyncSystem
+import SyncTrust
+
+/// A statement for people and programs.
+struct StatementText {
+    let lines: [String]
+    let json: JSONLine
+
+    init(root: TrustPin.Root) { self.init(root.content, root.statement) }
+
+    /// Reads a statement of any kind.
+    init(file path: String) throws {
+        let bytes: [UInt8]
+        do throws(FileError) {
+            bytes = try readFile(path, trust: .input, limit: Role.root.limit)
+        } catch {
+            throw CommandFailure(error.isMissing ? .noInput : .ioError, "\(error)")
+        }
+        do throws(TrustFault) {
+            try self.init(SignedStatement(bytes, limit: Role.root.limit))
+        } catch {
+            throw CommandFailure(.dataInvalid, "\(escaped(path)): \(error.reason)")
+        }
+    }
+
+    init(_ statement: SignedStatement) throws(TrustFault) {
+        if let root = try? RootStatement(json: statement.json) {
+            self.init(root, statement)
+        } else if let release = try? ReleaseStatement(json: statement.json) {
+            self.init(release, statement)
+        } else {
+            // Its fault is told: it is what is looked at most.
+            self.init(try FreshStatement(json: statement.json), statement)
+        }
+    }
+
+    private init(_ root: RootStatement, _ statement: SignedStatement) {
+        var lines = [
+            "project    \(root.project)", "root       \(root.number)",
+            "digest     SHA256:\(statement.digest)",
+            "signed     \(timestamp(milliseconds: root.signed))",
+            "until      \(timestamp(milliseconds: root.until))",
+        ]
+        for role in Role.allCases {
+            let keys = root[role]
+            for (index, key) in keys.keys.enumerated() {
+                let name = index == 0 ? "\(role.rawValue)".padded(to: 11) : "".padded(to: 11)
+                let count =
+                    index == 0 && keys.keys.count > 1 ? "  \(keys.threshold) of \(keys.keys.count)" : ""
+                lines.append(name + key.fingerprint + count)
+            }
+        }
+        lines += root.mirrors.map { "mirror     \(redacted(url: $0))" }
+        self.lines = lines
+        json = JSONLine.object { line in
+            line.field("project", root.project)
+            line.field("root", root.number)
+            line.field("sha256", statement.digest.hex)
+            line.field("signed", timestamp(milliseconds: root.signed))
+            line.field("until", timestamp(milliseconds: root.until))
+            for role in Role.allCases {
+                line.key(role.rawValue)
+                line.object { line in
+                    line.field("threshold", root[role].threshold)
+                    line.key("keys")
+                    line.array { array in for key in root[role].keys { array.value(key.text) } }
+                }
+            }
+            line.key("mirrors")
+            line.array { array in for mirror in root.mirrors { array.value(mirror) } }
+        }
+    }
+
+    private init(_ release: ReleaseStatement, _ statement: SignedStatement) {
+        lines =
+            [
+                "project    \(release.project)", "revision   \(release.revision)",
+                "digest     SHA256:\(statement.digest)", "manifest   \(release.manifest)",
+                "signed     \(timestamp(milliseconds: release.signed))",
+            ] + Self.signers(statement)
+        json = JSONLine.object { line in
+            line.field("project", release.project)
+            line.field("revision", release.revision)
+            line.field("sha256", statement.digest.hex)
+            line.field("manifest", release.manifest.hex)
+            line.field("size", release.size)
+            line.field("signed", timestamp(milliseconds: release.signed))
+        }
+    }
+
+    private init(_ fresh: FreshStatement, _ statement: SignedStatement) {
+        lines =
+            [
+                "project    \(fresh.project)", "revision   \(fresh.revision)", "serial     \(fresh.serial)",
+                "root       \(fresh.root)", "signed     \(timestamp(milliseconds: fresh.signed))",
+                "until      \(timestamp(milliseconds: fresh.until))",
+            ] + Self.signers(statement)
+        json = JSONLine.object { line in
+            line.field("project", fresh.project)
+            line.field("revision", fresh.revision)
+            line.field("serial", fresh.serial)
+            line.field("root", fresh.root)
+            line.field("sha256", statement.digest.hex)
+            line.field("signed", timestamp(milliseconds: fresh.signed))
+            line.field("until", timestamp(milliseconds: fresh.until))
+        }
+    }
+
+    /// Whose signatures it has; whether they count, the root says.
+    private static func signers(_ statement: SignedStatement) -> [String] {
+        statement.signatures.map {
+            "by         \($0.key.fingerprint)" + ($0.isOf(statement.json) ? "" : "  WRONG SIGNATURE")
+        }
+    }
+}
+
+extension String {
+    fileprivate func padded(to width: Int) -> String {
+        self + String(repeating: " ", count: max(0, width - count))
+    }
+}

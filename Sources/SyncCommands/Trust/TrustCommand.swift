@@ -1,0 +1,168 @@
+import ArgumentParser
+import SyncEngine
+import SyncModel
+import SyncTrust
+
+/// `syncagent trust`: whom this machine believes.
+struct TrustCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "trust",
+        abstract: "List, show and forget the projects whose releases have to be signed.",
+        discussion: "A project is pinned with 'syncagent pull --trust', or in the configuration.",
+        subcommands: [TrustListCommand.self, TrustShowCommand.self, TrustForgetCommand.self]
+    )
+
+    func run() async throws { throw CommandFailure(.usage, TrustCommand.helpMessage()) }
+
+    /// The pins of this user.
+    static func pins() throws -> PinStore {
+        PinStore(stateDirectory: try EnvironmentPaths.ofProcess.stateDirectory())
+    }
+
+    static func asking<R>(_ work: () throws(EngineError) -> R) throws(CommandFailure) -> R {
+        do throws(EngineError) {
+            return try work()
+        } catch {
+            throw CommandFailure(error.status, error.message)
+        }
+    }
+}
+
+/// `syncagent trust list`.
+struct TrustListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "List the projects that are pinned."
+    )
+
+    @OptionGroup(title: "Output")
+    var format: JSONFlag
+
+    func run() async throws {
+        let output = Output()
+        let store = try TrustCommand.pins()
+        let pins = try TrustCommand.asking { () throws(EngineError) in try store.all() }
+        if format.json {
+            for pin in pins { output.event(PinText(pin).json, flushing: true) }
+            return
+        }
+        guard !pins.isEmpty else { return output.message("No project is pinned.") }
+        let rows =
+            [["PROJECT", "ROOT", "REVISION", "FRESH UNTIL", "PINNED BY"]] + pins.map { PinText($0).row }
+        for line in TextTable.lines(rows) { output.line(line) }
+    }
+}
+
+/// `syncagent trust show`.
+struct TrustShowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Show whose signatures count for a project, and what was believed last."
+    )
+
+    @Argument(help: "The project.")
+    var project: String
+
+    @OptionGroup(title: "Output")
+    var format: JSONFlag
+
+    func run() async throws {
+        let output = Output()
+        let (store, name) = (try TrustCommand.pins(), project)
+        guard let pin = try TrustCommand.asking({ () throws(EngineError) in try store.pin(name) }) else {
+            throw CommandFailure(.noInput, "\(escaped(project)) is not pinned")
+        }
+        let text = PinText(pin)
+        if format.json {
+            output.event(text.json, flushing: true)
+        } else {
+            text.lines.forEach { output.line($0) }
+        }
+    }
+}
+
+/// `syncagent trust forget`.
+struct TrustForgetCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "forget",
+        abstract: "Forget the pin of a project.",
+        discussion: """
+            Then the project is believed unsigned again, until it is pinned anew. This is the way out when so many \
+            root keys are lost that nobody can sign a new root.
+            """
+    )
+
+    @Argument(help: "The project.")
+    var project: String
+
+    func run() async throws {
+        let (store, name) = (try TrustCommand.pins(), project)
+        guard try TrustCommand.asking({ () throws(EngineError) in try store.forget(name) }) else {
+            throw CommandFailure(.noInput, "\(escaped(project)) is not pinned")
+        }
+        Output().message("\(escaped(project)) is no longer pinned; pin it anew with --trust.")
+    }
+}
+
+/// A pin for people and programs.
+struct PinText {
+    private let pin: TrustPin
+
+    init(_ pin: TrustPin) { self.pin = pin }
+
+    private static func time(_ milliseconds: Int64) -> String { timestamp(milliseconds: milliseconds) }
+
+    private var origin: String {
+        switch pin.origin {
+        case .file: "file"
+        case .fingerprint: "fingerprint"
+        case .first: "first sight"
+        case .configuration: "configuration"
+        }
+    }
+
+    var row: [String] {
+        [
+            pin.project, "\(pin.root.content.number)", pin.revision == 0 ? "-" : "\(pin.revision)",
+            pin.freshContent.map { Self.time($0.until) } ?? "-", origin,
+        ]
+    }
+
+    var lines: [String] {
+        var lines = StatementText(root: pin.root).lines
+        lines.append("pinned     \(Self.time(pin.pinned)) by \(origin)")
+        if let release = pin.releaseContent {
+            lines.append("revision   \(release.revision), signed \(Self.time(release.signed))")
+            lines.append("manifest   \(release.manifest)")
+        }
+        if let fresh = pin.freshContent {
+            lines.append("fresh      serial \(fresh.serial), until \(Self.time(fresh.until))")
+        }
+        lines += pin.graces.map { "grace      used \(Self.time($0.used)), over since \(Self.time($0.until))" }
+        return lines
+    }
+
+    var json: JSONLine {
+        JSONLine.object { line in
+            line.field("project", pin.project)
+            line.field("root", pin.root.content.number)
+            line.field("sha256", pin.root.statement.digest.hex)
+            line.field("root_until", Self.time(pin.root.content.until))
+            line.field("pinned", Self.time(pin.pinned))
+            line.field("origin", pin.origin)
+            line.field("serial", pin.serial)
+            line.field("revision", pin.revision)
+            line.field("manifest", optional: pin.releaseContent?.manifest.hex)
+            line.field("until", optional: pin.freshContent.map { Self.time($0.until) })
+            line.key("graces")
+            line.array { array in
+                for grace in pin.graces {
+                    array.object {
+                        $0.field("used", Self.time(grace.used))
+                        $0.field("until", Self.time(grace.until))
+                    }
+                }
+            }
+        }
+    }
+}

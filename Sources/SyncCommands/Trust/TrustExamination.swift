@@ -1,0 +1,72 @@
+import SyncAgent
+import SyncEngine
+import SyncModel
+import SyncTrust
+
+extension Examination {
+    /// Whether what is signed will soon count no more.
+    static func trust(_ access: StateAccess, _ findings: inout Findings) {
+        do throws(EngineError) {
+            for pin in try PinStore(stateDirectory: access.place.stateDirectory).all() {
+                for warning in TrustWarning.all(of: pin, now: EngineAssembly.milliseconds()) {
+                    findings.problem("trust \(pin.project)", warning.what, warning.advice)
+                }
+            }
+        } catch {
+            findings.problem("trust", error.message, "see above")
+        }
+    }
+}
+
+/// What a person should know of a pin before a pull is refused for it.
+struct TrustWarning {
+    let what: String
+    let advice: String
+
+    /// The share of its time after which a statement should have been signed anew.
+    private static let share = 0.8
+
+    static func all(of pin: TrustPin, now: Int64) -> [TrustWarning] {
+        var warnings: [TrustWarning] = []
+        if let fresh = pin.freshContent, isLate(fresh.signed, fresh.until, now) {
+            warnings.append(
+                TrustWarning(
+                    what: sentence(
+                        "what says that revision \(fresh.revision) is the newest",
+                        fresh.until,
+                        now
+                    ),
+                    advice: "whoever publishes it runs 'syncagent keys refresh', by a timer at best"
+                )
+            )
+        }
+        let root = pin.root.content
+        if isLate(root.signed, root.until, now) {
+            warnings.append(
+                TrustWarning(
+                    what: sentence("root \(root.number)", root.until, now),
+                    advice: "whoever publishes it runs 'syncagent keys rotate'"
+                )
+            )
+        }
+        return warnings
+    }
+
+    /// One line each, of all pins; none where they cannot be read, which `doctor` says.
+    static func lines(stateDirectory: String) -> [String] {
+        ((try? PinStore(stateDirectory: stateDirectory).all()) ?? []).flatMap { pin in
+            all(of: pin, now: EngineAssembly.milliseconds()).map {
+                "\(pin.project): \($0.what); \($0.advice)"
+            }
+        }
+    }
+
+    private static func isLate(_ signed: Int64, _ until: Int64, _ now: Int64) -> Bool {
+        Double(now) > Double(signed) + share * (Double(until) - Double(signed))
+    }
+
+    private static func sentence(_ subject: String, _ until: Int64, _ now: Int64) -> String {
+        let time = timestamp(milliseconds: until)
+        return now > until ? "\(subject) has counted until \(time)" : "\(subject) counts until \(time) only"
+    }
+}

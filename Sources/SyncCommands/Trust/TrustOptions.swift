@@ -1,0 +1,67 @@
+import ArgumentParser
+import SyncEngine
+import SyncModel
+import SyncSettings
+import SyncSystem
+import SyncTrust
+
+/// Whom a pull believes.
+struct TrustOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Pin the project: from now on its releases have to be signed. A root's file, SHA256:HEX of its statement, or first for whatever root is served now.",
+            valueName: "root"
+        ),
+        completion: .file(extensions: ["root"])
+    )
+    var trust: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Believe a signed release so long after its time, such as 7d; it is put on record.",
+            valueName: "time"
+        ),
+        transform: validity
+    )
+    var stale: Int64?
+
+    func validate() throws {
+        guard let trust else { return }
+        if trust.isEmpty { throw ValidationError("--trust wants a file, SHA256:HEX or first.") }
+        if trust.hasPrefix("SHA256:"), Self.digest(trust) == nil {
+            throw ValidationError("--trust SHA256: wants 64 hexadecimal digits.")
+        }
+    }
+
+    private static func digest(_ text: String) -> SHA256Digest? {
+        text.hasPrefix("SHA256:") ? SHA256Digest(hex: String(text.dropFirst(7))) : nil
+    }
+
+    /// Where trust begins, from its text.
+    ///
+    /// - Throws: ``CommandFailure`` for a file that cannot be read.
+    static func anchor(_ text: String) throws(CommandFailure) -> TrustChoice.Anchor {
+        if text == "first" { return .first }
+        if let digest = digest(text) { return .fingerprint(digest) }
+        do throws(FileError) {
+            return .file(path: text, try readFile(text, trust: .input, limit: Role.root.limit))
+        } catch {
+            throw CommandFailure(error.isMissing ? .noInput : .ioError, "--trust: \(error)")
+        }
+    }
+
+    /// What the command line says beside the configuration.
+    func apply(to choice: inout TrustChoice) throws(CommandFailure) {
+        if let trust { choice.anchor = try Self.anchor(trust) }
+        choice.grace = stale ?? 0
+    }
+}
+
+extension TrustChoice {
+    /// The pins of a configuration.
+    init(_ setting: TrustSetting) throws(CommandFailure) {
+        self.init()
+        for (project, text) in setting.pins { pins[project] = try TrustOptions.anchor(text) }
+        requiresSignature = setting.unsigned == .refuse
+    }
+}

@@ -1,0 +1,584 @@
+import SyncCompression
+import SyncDigest
+import SyncManifest
+import SyncModel
+import SyncPlugins
+import SyncSystem
+import SyncTrust
+
+/// Finds a manifest, and where its project is pinned only one that those who are trusted have signed.
+///
+/// 1. Who is trusted: what the command says, else the pin of the place, else that of the project that the manifest names,
+///    else nobody.
+/// 2. The statements, asked for as ``TrustCheck`` wants them, at one place after the other.
+/// 3. The manifest, by its digest: no cache can pair an old one with a new statement.
+struct ReleaseSource {
+    let source: ManifestSource
+    let pins: PinStore
+    /// Whether nothing may be kept, as by `plan` and `verify`.
+    let isReadOnly: Bool
+    let environment: EngineEnvironment
+
+    private var choice: TrustChoice { environment.trust }
+
+    /// Statements about one release that came too late for another process's: so often it begins again.
+    private static let attempts = 5
+
+    func find(_ given: String) throws(EngineError) -> FoundManifest {
+        let location = ManifestSource.named(given)
+        if let anchored = try anchored(location) { return try signed(location, anchored) }
+        let place = try PinStore.digest(location.withoutSecretsOfPlace)
+        if let pin = try pins.all().first(where: { $0.places.contains(place) }) {
+            return try signed(location, Believed(pin: pin, kept: pin))
+        }
+        let found = try source.find(given)
+        if let pin = try pins.pin(found.project) {
+            return try signed(location, Believed(pin: pin, kept: pin))
+        }
+        if let anchor = choice.pins[found.project] {
+            let believed = try begin(anchor, .configuration, location)
+            guard believed.pin.project == found.project else {
+                throw refused(
+                    "the pin of \(escaped(found.project)) in the configuration is for \(believed.pin.project)"
+                )
+            }
+            return try signed(location, believed)
+        }
+        guard !choice.requiresSignature else {
+            throw refused(
+                "\(found.shown): nobody who signs \(escaped(found.project)) is pinned, and the configuration refuses what "
+                    + "is not signed; pin it with --trust"
+            )
+        }
+        return found
+    }
+
+    /// The manifest of a run that was recorded earlier. What was signed then is what is installed now.
+    func recorded(
+        _ digest: SHA256Digest,
+        project: String,
+        location: String,
+        isPublic: Bool?,
+        isSigned: Bool
+    ) throws(EngineError) -> FoundManifest {
+        if !isSigned, try pins.pin(project) != nil {
+            throw refused(
+                "this run of \(escaped(project)) was asked for before the project was pinned, and nobody has signed it; "
+                    + "pull it again"
+            )
+        }
+        guard isSigned, source.cache?.body(digest) == nil else {
+            return try source.recorded(
+                digest,
+                project: project,
+                location: location,
+                isPublic: isPublic
+            )
+        }
+        do throws(Failure) {
+            return try manifest(digest, size: nil, at: manifestURL(location), location, reload: false).found
+        } catch {
+            throw error.told
+        }
+    }
+
+    // MARK: Who is trusted
+
+    /// A pin, and the file that it was made from.
+    private struct Believed {
+        var pin: TrustPin
+        /// What is kept; `nil` for a pin that is new.
+        var kept: TrustPin?
+        /// Whether the last statement came from a public address; `nil` when nobody can tell.
+        var isPublic: Bool?
+    }
+
+    /// What the command says of whom to trust; `nil` when it says nothing.
+    private func anchored(_ location: String) throws(EngineError) -> Believed? {
+        guard let anchor = choice.anchor else { return nil }
+        let origin: TrustPin.Origin =
+            switch anchor {
+            case .file: .file
+            case .fingerprint: .fingerprint
+            case .first: .first
+            }
+        return try begin(anchor, origin, location)
+    }
+
+    /// The pin that an anchor stands for: the one there is, if that began or has come by this root; else a new one.
+    private func begin(
+        _ anchor: TrustChoice.Anchor,
+        _ origin: TrustPin.Origin,
+        _ location: String
+    ) throws(EngineError) -> Believed {
+        if case .fingerprint(let digest) = anchor,
+            let pin = try pins.all().first(where: { $0.roots.contains(digest) })
+        {
+            return Believed(pin: pin, kept: pin)
+        }
+        let new = try pin(anchor, origin, location)
+        guard let kept = try pins.pin(new.project) else {
+            if anchor == .first {
+                tell(
+                    "trust.pinned",
+                    note: "\(new.project) is pinned at first sight to SHA256:\(new.root.statement.digest); "
+                        + "compare it with what its publisher says",
+                    new
+                )
+            } else {
+                tell("trust.pinned", note: nil, new)
+            }
+            return Believed(pin: new, kept: nil)
+        }
+        guard anchor == .first || kept.roots.contains(new.root.statement.digest) else {
+            throw refused(
+                "\(new.project) is pinned to another root, SHA256:\(kept.root.statement.digest); if this one is right, run: "
+                    + "syncagent trust forget \(new.project)"
+            )
+        }
+        return Believed(pin: kept, kept: kept)
+    }
+
+    private func pin(
+        _ anchor: TrustChoice.Anchor,
+        _ origin: TrustPin.Origin,
+        _ location: String
+    ) throws(EngineError) -> TrustPin {
+        func make(_ bytes: [UInt8], _ shown: String) throws(EngineError) -> TrustPin {
+            do throws(TrustRefusal) {
+                return try TrustPin(root: bytes, origin: origin, now: environment.now())
+            } catch {
+                throw refused("\(shown): \(error.message)")
+            }
+        }
+        switch anchor {
+        case .file(let path, let bytes): return try make(bytes, escaped(path))
+        case .first:
+            let (bytes, shown) = try root(1, location)
+            guard let bytes else {
+                throw refused("\(shown) is not there: what is published there is not signed")
+            }
+            return try make(bytes, shown)
+        case .fingerprint(let digest):
+            for number in 1...UInt64(TrustCheck.mostRoots) {
+                let (bytes, shown) = try root(number, location)
+                guard let bytes else {
+                    throw refused(
+                        number == 1
+                            ? "\(shown) is not there: what is published there is not signed"
+                            : "none of the \(number - 1) roots there is SHA256:\(digest)"
+                    )
+                }
+                let pin = try make(bytes, shown)
+                if pin.root.statement.digest == digest { return pin }
+            }
+            throw refused("none of the first \(TrustCheck.mostRoots) roots is SHA256:\(digest)")
+        }
+    }
+
+    private func root(_ number: UInt64, _ location: String) throws(EngineError) -> (
+        bytes: [UInt8]?, shown: String
+    ) {
+        let url = resolve("trust/\(number).root", against: manifestURL(location))
+        do throws(Failure) {
+            return (try statement(url, limit: Role.root.limit, reload: false)?.bytes, redacted(url: url))
+        } catch {
+            throw error.told
+        }
+    }
+
+    // MARK: Places
+
+    /// Why a place was of no use.
+    private enum Failure: Error {
+        case refused(TrustRefusal, url: String)
+        case engine(EngineError)
+        /// Another process has kept something newer.
+        case overtaken
+
+        var told: EngineError {
+            switch self {
+            case .refused(let refusal, let url): ReleaseSource.refused(url, refusal)
+            case .engine(let error): error
+            case .overtaken: EngineError(.busy, "other pulls of the project go on all the time; pull again")
+            }
+        }
+    }
+
+    private static func refused(_ url: String, _ refusal: TrustRefusal) -> EngineError {
+        EngineError(.refused, "\(redacted(url: url)): \(refusal.message); nothing was changed")
+    }
+
+    private func refused(_ message: String) -> EngineError { EngineError(.refused, message) }
+
+    /// Asks one place after the other until one is believed.
+    private func signed(_ location: String, _ believed: Believed) throws(EngineError) -> FoundManifest {
+        // One time for the whole check, whatever it takes. TUF 5.1.
+        let now = environment.now()
+        var believed = believed
+        var places = [manifestURL(location)]
+        for mirror in believed.pin.root.content.mirrors where !places.contains(mirror + "manifest.json") {
+            places.append(mirror + "manifest.json")
+        }
+        var refusal: EngineError?
+        var other: EngineError?
+        for (number, place) in places.enumerated() {
+            var (reload, attempts) = (false, 0)
+            while true {
+                do throws(Failure) {
+                    return try check(place, location, &believed, now: now, reload: reload)
+                } catch {
+                    if case .overtaken = error, attempts < Self.attempts {
+                        attempts += 1
+                        if let kept = try pins.pin(believed.pin.project) {
+                            believed = Believed(pin: kept, kept: kept)
+                        }
+                        continue
+                    }
+                    // A cache on the way may be what is old: past it, once.
+                    if case .refused(let cause, _) = error, !reload, cause.cause != .unsigned,
+                        cause.cause != .clock,
+                        !place.hasPrefix("file:")
+                    {
+                        reload = true
+                        continue
+                    }
+                    let told = error.told
+                    let hasNext = number + 1 < places.count
+                    if case .refused(let cause, let url) = error {
+                        refusal = refusal ?? told
+                        source.transport.blame(url: place, reason: "its signatures are not to be believed")
+                        tellRefused(url, cause, asking: hasNext ? places[number + 1] : nil)
+                    } else {
+                        other = other ?? told
+                    }
+                }
+                break
+            }
+            if source.stop.isStopped { break }
+        }
+        throw refusal ?? other ?? refused("\(redacted(url: location)): nothing signed is there")
+    }
+
+    /// Goes through the statements of one place, and its manifest.
+    private func check(
+        _ place: String,
+        _ location: String,
+        _ believed: inout Believed,
+        now: Int64,
+        reload: Bool
+    ) throws(Failure) -> FoundManifest {
+        var check = TrustCheck(believed.pin, now: now, grace: choice.grace)
+        while true {
+            switch check.want {
+            case .manifest(let digest, let size):
+                return try finish(digest, size, &check, place, location, &believed, reload: reload)
+            case .fresh:
+                try take(&check, "fresh", Role.fresh.limit, place, &believed, reload: reload)
+            case .root(let number):
+                try take(&check, "\(number).root", Role.root.limit, place, &believed, reload: reload)
+            case .release(let revision):
+                try take(&check, "\(revision).release", Role.release.limit, place, &believed, reload: reload)
+            }
+        }
+    }
+
+    private func take(
+        _ check: inout TrustCheck,
+        _ name: String,
+        _ limit: Int,
+        _ place: String,
+        _ believed: inout Believed,
+        reload: Bool
+    ) throws(Failure) {
+        let url = resolve("trust/\(name)", against: place)
+        let served = try statement(url, limit: limit, reload: reload)
+        if let served { believed.isPublic = served.isPublic }
+        var refusal: TrustRefusal?
+        do throws(TrustRefusal) { try check.take(served?.bytes) } catch { refusal = error }
+        // A root that was believed stays so, whatever came after it. TUF 5.3.8.
+        let hasMoved = check.pin.root != believed.pin.root || check.pin.looked != believed.pin.looked
+        if hasMoved, believed.kept != nil { try keep(check.pin, &believed) } else { believed.pin = check.pin }
+        if let refusal { throw .refused(refusal, url: url) }
+    }
+
+    private func keep(_ pin: TrustPin, _ believed: inout Believed) throws(Failure) {
+        defer { believed.pin = pin }
+        guard !isReadOnly, pin != believed.kept else { return }
+        let isKept: Bool
+        do throws(EngineError) {
+            isKept = try pins.keep(pin, inPlaceOf: believed.kept)
+        } catch {
+            throw .engine(error)
+        }
+        guard isKept else { throw .overtaken }
+        believed.kept = pin
+    }
+
+    /// The manifest that everybody has signed for.
+    private func finish(
+        _ digest: SHA256Digest,
+        _ size: UInt64,
+        _ check: inout TrustCheck,
+        _ place: String,
+        _ location: String,
+        _ believed: inout Believed,
+        reload: Bool
+    ) throws(Failure) -> FoundManifest {
+        let found: FoundManifest
+        if check.isKnown,
+            let kept = kept(digest, project: check.pin.project, place, location, believed.isPublic)
+        {
+            // It was verified when it was believed the first time.
+            try accept(&check, project: check.pin.project, revision: check.pin.revision, place)
+            found = kept
+        } else {
+            let came = try manifest(digest, size: size, at: place, location, reload: reload)
+            let manifest: Manifest
+            do throws(EngineError) { manifest = try came.found.decode() } catch { throw .engine(error) }
+            try accept(&check, project: manifest.project, revision: manifest.revision, place)
+            source.cache?.remember(
+                ManifestCache.Entry(
+                    digest: digest,
+                    validator: Validator(),
+                    isCompressed: true,
+                    project: manifest.project
+                ),
+                body: came.body,
+                for: "signed \(manifest.project)"
+            )
+            found = came.found
+        }
+        var pin = check.pin
+        do throws(EngineError) {
+            pin.note(place: try PinStore.digest(location.withoutSecretsOfPlace))
+        } catch {
+            throw .engine(error)
+        }
+        try keep(pin, &believed)
+        if let grace = check.grace { tellGrace(grace, pin) }
+        var signed = found
+        signed.release = TrustedRelease(pin)
+        return signed
+    }
+
+    private func accept(
+        _ check: inout TrustCheck,
+        project: String,
+        revision: UInt64,
+        _ place: String
+    ) throws(Failure) {
+        do throws(TrustRefusal) {
+            try check.accept(project: project, revision: revision)
+        } catch {
+            throw .refused(error, url: place)
+        }
+    }
+
+    // MARK: Bytes
+
+    /// A statement; `nil` when there is none.
+    private func statement(
+        _ url: String,
+        limit: Int,
+        reload: Bool
+    ) throws(Failure) -> (bytes: [UInt8], isPublic: Bool?)? {
+        let sink = MemorySink(limit: limit)
+        switch fetch(url, limit: limit, sink, reload: reload) {
+        case .success(let report): return (sink.bytes, report.isPublic)
+        case .failure(let error):
+            if source.stop.isStopped {
+                throw .engine(EngineError(.interrupted, "stopped while looking at signatures"))
+            }
+            if sink.overflowed || error.code == .tooLarge {
+                throw .refused(TrustRefusal(.malformed, "it has more than \(limit) bytes"), url: url)
+            }
+            // What a bucket does not have it may also forbid.
+            if let status = error.code.status, [403, 404, 410].contains(status) { return nil }
+            throw .engine(Self.unavailable(error))
+        }
+    }
+
+    private static func unavailable(_ error: TransferError) -> EngineError {
+        let isPolicy = error.code == .refusedByPolicy || error.code == .redirectRefused
+        return EngineError(isPolicy ? .refused : .unavailable, "cannot fetch a signature: \(error)")
+    }
+
+    private func fetch(
+        _ url: String,
+        limit: Int,
+        _ sink: MemorySink,
+        reload: Bool
+    ) -> Result<TransferReport, TransferError> {
+        let isLocal = url.hasPrefix("file:")
+        let request = TransferRequest(
+            id: source.nextID(),
+            urls: [url],
+            limit: UInt64(limit),
+            priority: .max,
+            reload: reload
+        )
+        let transport = isLocal ? source.localTransport : source.transport
+        let result = transport.run(request, sink: sink, stop: source.stop)
+        if !isLocal, case .success(let report) = result { source.tally.received(report.bytesReceived) }
+        return result
+    }
+
+    /// The manifest with this digest, from a place.
+    ///
+    /// - Parameter size: **Bytes** of its text; `nil` when nobody has said.
+    private func manifest(
+        _ digest: SHA256Digest,
+        size: UInt64?,
+        at place: String,
+        _ location: String,
+        reload: Bool
+    ) throws(Failure) -> (found: FoundManifest, body: [UInt8]) {
+        let most = source.limits.ownTextBytes
+        if let size, size > UInt64(most) {
+            throw .engine(source.tooLong(redacted(url: place)))
+        }
+        let url = resolve("manifests/\(digest).json.zst", against: place)
+        let sink = MemorySink(limit: most)
+        let isPublic: Bool?
+        switch fetch(url, limit: most, sink, reload: reload) {
+        case .success(let report): isPublic = report.isPublic
+        case .failure(let error):
+            if source.stop.isStopped {
+                throw .engine(EngineError(.interrupted, "stopped while fetching the manifest"))
+            }
+            if let status = error.code.status, [403, 404, 410].contains(status) {
+                throw .refused(TrustRefusal(.mixed, "the manifest that was signed is not there"), url: url)
+            }
+            throw .engine(source.refusal(error, overflowed: sink.overflowed))
+        }
+        let body = sink.bytes
+        let limit = size.map { Int($0) } ?? most
+        guard (try? body.withUnsafeBytes { try sha256(try decodeZstd($0, limit: limit)) }) == digest else {
+            throw .refused(TrustRefusal(.mixed, "it is not the manifest that was signed"), url: url)
+        }
+        let referrer =
+            place.hasPrefix("file:") ? nil : TransferRequest.Referrer(url: place, isPublic: isPublic)
+        let manifest: Manifest
+        do throws(EngineError) {
+            manifest = try source.decode(
+                body,
+                isCompressed: true,
+                shown: redacted(url: url),
+                baseURL: place,
+                referrer: referrer
+            )
+        } catch {
+            throw .engine(error)
+        }
+        let found = FoundManifest(
+            digest: digest,
+            project: manifest.project,
+            baseURL: place,
+            shown: shown(location),
+            location: recordedLocation(location),
+            referrer: referrer,
+            source: source
+        ) { () throws(EngineError) in manifest }
+        return (found, body)
+    }
+
+    /// The manifest with this digest as it was kept, not yet decoded; `nil` when it was not.
+    private func kept(
+        _ digest: SHA256Digest,
+        project: String,
+        _ place: String,
+        _ location: String,
+        _ isPublic: Bool?
+    ) -> FoundManifest? {
+        guard let entry = source.cache?.entry(for: "signed \(project)"), entry.digest == digest else {
+            return nil
+        }
+        let referrer =
+            place.hasPrefix("file:") ? nil : TransferRequest.Referrer(url: place, isPublic: isPublic)
+        return FoundManifest(
+            digest: digest,
+            project: project,
+            baseURL: place,
+            shown: shown(location),
+            location: recordedLocation(location),
+            referrer: referrer,
+            source: source
+        ) { () throws(EngineError) in
+            if let body = source.cache?.body(of: entry),
+                let manifest = try? source.decode(
+                    body,
+                    isCompressed: entry.isCompressed,
+                    shown: redacted(url: place),
+                    baseURL: place,
+                    referrer: referrer
+                ), manifest.digest == digest
+            {
+                return manifest
+            }
+            // Gone or damaged.
+            let again: FoundManifest
+            do throws(Failure) {
+                again = try self.manifest(digest, size: nil, at: place, location, reload: true).found
+            } catch {
+                throw error.told
+            }
+            return try again.decode()
+        }
+    }
+
+    private func shown(_ location: String) -> String {
+        urlScheme(of: location) != nil ? redacted(url: location) : escaped(location)
+    }
+
+    private func recordedLocation(_ location: String) -> String { location.withoutSecretsOfPlace }
+
+    // MARK: Told
+
+    private func tell(_ name: String, note: String?, _ pin: TrustPin) {
+        guard !isReadOnly else { return }
+        let (project, root) = (pin.project, pin.root)
+        environment.events.tell(
+            SyncEvent("trust.pinned", time: environment.now(), note: note) {
+                $0.field("project", project)
+                $0.field("root", root.content.number)
+                $0.field("sha256", root.statement.digest.hex)
+                $0.field("origin", pin.origin)
+            }
+        )
+    }
+
+    private func tellRefused(_ url: String, _ refusal: TrustRefusal, asking next: String?) {
+        let url = redacted(url: url)
+        let note = next.map { "\(url): \(refusal.message); asking \(redacted(url: $0))" }
+        environment.events.tell(
+            SyncEvent("trust.refused", time: environment.now(), note: note) {
+                $0.field("url", url)
+                $0.field("cause", refusal.cause)
+                $0.field("reason", refusal.message)
+            }
+        )
+    }
+
+    private func tellGrace(_ grace: TrustPin.Grace, _ pin: TrustPin) {
+        let (project, until) = (pin.project, timestamp(milliseconds: grace.until))
+        environment.events.tell(
+            SyncEvent(
+                "trust.stale",
+                time: environment.now(),
+                note:
+                    "\(project): what says that this is the newest counted until \(until); --stale lets it pass"
+            ) {
+                $0.field("project", project)
+                $0.field("until", until)
+            }
+        )
+    }
+}
+
+extension String {
+    /// A manifest's place as it may be recorded: an absolute path, or a URL without userinfo, query and fragment.
+    fileprivate var withoutSecretsOfPlace: String {
+        urlScheme(of: self) != nil ? withoutSecrets(self) : absolute(self)
+    }
+}

@@ -1,0 +1,124 @@
+import SyncModel
+import SyncSystem
+package import SyncTrust
+
+/// Who signs what is published, and for how long it counts.
+package struct Signing: Sendable {
+    /// The roots, oldest first.
+    package let roots: [TrustPin.Root]
+    /// What can sign, by role.
+    private let keys: [Role: [PrivateKey]]
+    /// A program that signs, absolute; and its environment, `NAME=value`.
+    package var program: (path: String, variables: [String])?
+    /// **Milliseconds** since 1970.
+    package var now: Int64
+    /// How long a fresh statement counts, **milliseconds**.
+    package var validity: Int64
+
+    /// 30 days, **milliseconds**: long enough for a holiday, short enough that a frozen mirror is noticed.
+    package static let usualValidity: Int64 = 30 * 86_400_000
+    /// A person may have to touch a token.
+    private static let patience = Duration.seconds(120)
+
+    /// - Parameters:
+    ///   - directory: With the roots, and the keys of what is to be signed.
+    ///   - roles: What is to be signed; the keys of others are not even read.
+    package init(
+        _ directory: KeyDirectory,
+        _ roles: [Role],
+        program: (path: String, variables: [String])?,
+        now: Int64,
+        validity: Int64 = usualValidity
+    ) throws(PublishError) {
+        roots = directory.roots
+        var keys: [Role: [PrivateKey]] = [:]
+        // A program that signs does so for everything that has no file here.
+        for role in roles { keys[role] = try directory.keys(role) }
+        self.keys = keys
+        self.program = program
+        (self.now, self.validity) = (now, validity)
+        for role in roles { try requireEnough(role, in: directory) }
+    }
+
+    /// The newest root.
+    package var root: RootStatement { roots[roots.count - 1].content }
+
+    /// Says before anything is written that it could not be signed.
+    private func requireEnough(_ role: Role, in directory: KeyDirectory) throws(PublishError) {
+        guard program == nil else { return }
+        let here = Set((keys[role] ?? []).map(\.publicKey))
+        let counting = here.intersection(root[role].keys)
+        guard counting.count < root[role].threshold else { return }
+        let name = "\(shown(directory.path))/\(role.rawValue).key"
+        throw PublishError(
+            .cannotSign,
+            here.isEmpty
+                ? "there is no \(name)"
+                : "\(name) is not among the \(role.rawValue) keys of root \(root.number)",
+            remedy: here.isEmpty
+                ? "put it there, or name a program that signs with --signer"
+                : "use the key that the root names, or change the root with 'syncagent keys rotate'"
+        )
+    }
+
+    /// Whether this can sign for a role at all.
+    func canSign(_ role: Role) -> Bool { program != nil || keys[role]?.isEmpty == false }
+
+    /// Signs a statement.
+    func sign(_ json: [UInt8], _ role: Role) throws(PublishError) -> SignedStatement {
+        let counting = root[role]
+        do throws(TrustFault) {
+            var signatures: [SSHSignature] = []
+            for key in keys[role] ?? [] where counting.keys.contains(key.publicKey) {
+                signatures.append(try SSHSignature(of: json, namespace: role.namespace, by: key))
+            }
+            if signatures.count < counting.threshold, let program {
+                signatures += try run(program, json, role)
+            }
+            let statement = try SignedStatement(signatures, json: json)
+            let count = statement.signers(role, of: counting).count
+            guard count >= counting.threshold else {
+                throw TrustFault(
+                    "\(count) of the \(counting.threshold) \(role.rawValue) keys that root \(root.number) asks for have signed"
+                )
+            }
+            return statement
+        } catch {
+            throw PublishError(
+                .cannotSign,
+                "cannot sign: \(error.reason)",
+                remedy: "what was published before stays as it is"
+            )
+        }
+    }
+
+    /// The signatures that a program makes: it gets the namespace as its argument and the bytes on standard input, and writes
+    /// blocks to standard output.
+    private func run(
+        _ program: (path: String, variables: [String]),
+        _ json: [UInt8],
+        _ role: Role
+    ) throws(TrustFault) -> [SSHSignature] {
+        let (end, output) = BriefProgram.run(
+            [program.path, role.namespace],
+            variables: program.variables,
+            deadline: Self.patience,
+            input: json,
+            error: 2
+        )
+        let name = shown(program.path)
+        switch end {
+        case .exited(0): break
+        case .exited(let status): throw TrustFault("\(name) ended with status \(status)")
+        case .signalled(let number): throw TrustFault("\(name) was ended by signal \(number)")
+        case .timedOut: throw TrustFault("\(name) did not end within \(Self.patience.components.seconds) s")
+        case .notRun(let reason): throw TrustFault("cannot run \(name): \(reason)")
+        }
+        do throws(TrustFault) {
+            let text = output.hasSuffix("\n") ? output : output + "\n"
+            return try SignedStatement(Array((text + "\n").utf8), limit: role.limit).signatures
+        } catch {
+            throw TrustFault("what \(name) wrote is no signature of ssh-keygen: \(error.reason)")
+        }
+    }
+}

@@ -1,0 +1,101 @@
+import COpenSSL
+
+/// The few calls into OpenSSL that signatures and key files take. Each owns what it makes for as long as it runs.
+enum Crypto {
+    /// OpenSSL refused a call that cannot fail with good input: no memory, or a policy of openssl.cnf.
+    static func refused(_ function: String) -> TrustFault {
+        TrustFault("OpenSSL: \(function) failed; is Ed25519 allowed by openssl.cnf?")
+    }
+
+    /// Whether an Ed25519 signature is right. EVP_DigestVerify(3), RFC 8032.
+    ///
+    /// - Parameters:
+    ///   - signature: 64 **bytes**; anything else is wrong.
+    ///   - key: 32 **bytes**; what is no point of the curve verifies nothing.
+    static func isSignature(_ signature: [UInt8], of message: [UInt8], by key: [UInt8]) -> Bool {
+        guard signature.count == 64, key.count == 32,
+            let key = EVP_PKEY_new_raw_public_key_ex(nil, "ED25519", nil, key, key.count)
+        else { return false }
+        defer { EVP_PKEY_free(key) }
+        guard let context = EVP_MD_CTX_new() else { return false }
+        defer { EVP_MD_CTX_free(context) }
+        return EVP_DigestVerifyInit(context, nil, nil, nil, key) == 1
+            && EVP_DigestVerify(context, signature, signature.count, message, message.count) == 1
+    }
+
+    /// Signs. EVP_DigestSign(3)
+    ///
+    /// - Parameter seed: 32 **bytes**.
+    static func sign(_ message: [UInt8], seed: [UInt8]) throws(TrustFault) -> [UInt8] {
+        let key = try privateKey(seed)
+        defer { EVP_PKEY_free(key) }
+        guard let context = EVP_MD_CTX_new() else { throw refused("EVP_MD_CTX_new") }
+        defer { EVP_MD_CTX_free(context) }
+        var signature = [UInt8](repeating: 0, count: 64)
+        var length = signature.count
+        guard EVP_DigestSignInit(context, nil, nil, nil, key) == 1,
+            EVP_DigestSign(context, &signature, &length, message, message.count) == 1, length == 64
+        else { throw refused("EVP_DigestSign") }
+        return signature
+    }
+
+    /// The public key of a seed. EVP_PKEY_get_raw_public_key(3)
+    static func publicKey(seed: [UInt8]) throws(TrustFault) -> [UInt8] {
+        let key = try privateKey(seed)
+        defer { EVP_PKEY_free(key) }
+        var bytes = [UInt8](repeating: 0, count: 32)
+        var length = bytes.count
+        guard EVP_PKEY_get_raw_public_key(key, &bytes, &length) == 1, length == 32 else {
+            throw refused("EVP_PKEY_get_raw_public_key")
+        }
+        return bytes
+    }
+
+    private static func privateKey(_ seed: [UInt8]) throws(TrustFault) -> OpaquePointer {
+        guard seed.count == 32, let key = EVP_PKEY_new_raw_private_key_ex(nil, "ED25519", nil, seed, 32)
+        else {
+            throw refused("EVP_PKEY_new_raw_private_key_ex")
+        }
+        return key
+    }
+
+    /// EVP_Q_digest(3)
+    ///
+    /// - Parameter name: `SHA256` or `SHA512`.
+    static func digest(_ name: String, _ bytes: [UInt8]) throws(TrustFault) -> [UInt8] {
+        var digest = [UInt8](repeating: 0, count: 64)
+        var length = digest.count
+        guard EVP_Q_digest(nil, name, nil, bytes, bytes.count, &digest, &length) == 1 else {
+            throw refused("EVP_Q_digest")
+        }
+        return Array(digest.prefix(length))
+    }
+
+    /// Encrypts or decrypts, which is the same in counter mode. EVP_CipherUpdate(3)
+    ///
+    /// - Parameters:
+    ///   - key: 32 **bytes**.
+    ///   - counter: 16 **bytes**.
+    static func aes256Counter(_ bytes: [UInt8], key: [UInt8], counter: [UInt8]) throws(TrustFault) -> [UInt8]
+    {
+        guard key.count == 32, counter.count == 16, let length = Int32(exactly: bytes.count),
+            let cipher = EVP_CIPHER_fetch(nil, "AES-256-CTR", nil)
+        else { throw refused("EVP_CIPHER_fetch") }
+        defer { EVP_CIPHER_free(cipher) }
+        guard let context = EVP_CIPHER_CTX_new() else { throw refused("EVP_CIPHER_CTX_new") }
+        defer { EVP_CIPHER_CTX_free(context) }
+        var out = [UInt8](repeating: 0, count: bytes.count)
+        var written: Int32 = 0
+        guard EVP_EncryptInit_ex2(context, cipher, key, counter, nil) == 1,
+            EVP_EncryptUpdate(context, &out, &written, bytes, length) == 1, written == length
+        else { throw refused("EVP_EncryptUpdate") }
+        return out
+    }
+
+    /// Bytes that nobody can guess. RAND_priv_bytes(3)
+    static func random(_ count: Int) throws(TrustFault) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        guard RAND_priv_bytes(&bytes, Int32(clamping: count)) == 1 else { throw refused("RAND_priv_bytes") }
+        return bytes
+    }
+}

@@ -1,0 +1,116 @@
+/// A detached signature in the form that `ssh-keygen -Y sign` makes. PROTOCOL.sshsig of OpenSSH.
+package struct SSHSignature: Sendable, Hashable {
+    /// Whose it is, by its own word.
+    package let key: PublicKey
+    /// What kind of thing was signed: a signature of one kind is none of another.
+    package let namespace: String
+    private let reserved: [UInt8]
+    /// `SHA256` or `SHA512`: what was signed is this digest of the message.
+    private let hash: String
+    private let signature: [UInt8]
+
+    static let begin = "-----BEGIN SSH SIGNATURE-----"
+    static let end = "-----END SSH SIGNATURE-----"
+    private static let magic = Array("SSHSIG".utf8)
+    /// As ssh-keygen(1) breaks its lines.
+    private static let lineLength = 70
+
+    /// Signs.
+    ///
+    /// - Parameters:
+    ///   - message: Its exact bytes.
+    ///   - namespace: Such as `syncagent-release`.
+    package init(of message: [UInt8], namespace: String, by key: PrivateKey) throws(TrustFault) {
+        self.key = key.publicKey
+        self.namespace = namespace
+        reserved = []
+        hash = "SHA512"
+        let signed = try Self.signed(message, namespace: namespace, reserved: [], hash: hash)
+        signature = try Crypto.sign(signed, seed: key.seed)
+    }
+
+    /// Reads the binary form.
+    init(blob: [UInt8]) throws(TrustFault) {
+        var reader = WireReader(blob)
+        guard try reader.bytes(6) == Self.magic else { throw TrustFault("not a signature of ssh-keygen") }
+        let version = try reader.uint32()
+        guard version == 1 else {
+            throw TrustFault("a signature of version \(version); this program knows 1")
+        }
+        key = try PublicKey(blob: try reader.string())
+        guard let namespace = String(validating: try reader.string(), as: UTF8.self), !namespace.isEmpty
+        else {
+            throw TrustFault("the namespace is not text")
+        }
+        self.namespace = namespace
+        reserved = try reader.string()
+        let name = try reader.string()
+        switch String(decoding: name, as: UTF8.self) {
+        case "sha256": hash = "SHA256"
+        case "sha512": hash = "SHA512"
+        default: throw TrustFault("the digest is neither sha256 nor sha512")
+        }
+        var inner = WireReader(try reader.string())
+        try inner.expect(PublicKey.kind, "the kind of signature")
+        signature = try inner.string()
+        guard signature.count == 64, inner.isAtEnd, reader.isAtEnd else {
+            throw TrustFault("not an Ed25519 signature: it must have 64 bytes")
+        }
+    }
+
+    /// Reads the lines of Base64 between the first and the last line of a block.
+    init(lines: some Sequence<UInt8>) throws(TrustFault) {
+        guard let blob = Base64.bytes(lines.filter { $0 != 0x0A }) else {
+            throw TrustFault("the signature is not Base64")
+        }
+        try self.init(blob: blob)
+    }
+
+    /// Whether ``key`` has signed a message in ``namespace``.
+    package func isOf(_ message: [UInt8]) -> Bool {
+        // Without the digest it is not.
+        guard let signed = try? Self.signed(message, namespace: namespace, reserved: reserved, hash: hash)
+        else {
+            return false
+        }
+        return Crypto.isSignature(signature, of: signed, by: key.bytes)
+    }
+
+    /// The block, its lines and a newline at its end.
+    package var armoured: String {
+        var writer = WireWriter()
+        writer.raw(Self.magic)
+        writer.uint32(1)
+        writer.string(key.blob)
+        writer.string(namespace)
+        writer.string(reserved)
+        writer.string(hash.lowercased())
+        var inner = WireWriter()
+        inner.string(PublicKey.kind)
+        inner.string(signature)
+        writer.string(inner.bytes)
+        var rest = Base64.text(writer.bytes)[...]
+        var text = Self.begin + "\n"
+        while !rest.isEmpty {
+            text += rest.prefix(Self.lineLength) + "\n"
+            rest = rest.dropFirst(Self.lineLength)
+        }
+        return text + Self.end + "\n"
+    }
+
+    /// What is really signed: the message's digest with what it is for.
+    private static func signed(
+        _ message: [UInt8],
+        namespace: String,
+        reserved: [UInt8],
+        hash: String
+    ) throws(TrustFault) -> [UInt8] {
+        var writer = WireWriter()
+        writer.raw(magic)
+        writer.string(namespace)
+        writer.string(reserved)
+        writer.string(hash.lowercased())
+        writer.string(try Crypto.digest(hash, message))
+        return writer.bytes
+    }
+}

@@ -1,0 +1,48 @@
+/// Reads the binary data of SSH: numbers in network order, and strings with their length before them. RFC 4251 section 5.
+struct WireReader {
+    private var rest: ArraySlice<UInt8>
+
+    init(_ bytes: [UInt8]) { rest = bytes[...] }
+
+    /// Whether everything has been read.
+    var isAtEnd: Bool { rest.isEmpty }
+
+    mutating func bytes(_ count: Int) throws(TrustFault) -> [UInt8] {
+        guard count <= rest.count else { throw TrustFault("it ends too early") }
+        defer { rest = rest.dropFirst(count) }
+        return Array(rest.prefix(count))
+    }
+
+    mutating func uint32() throws(TrustFault) -> UInt32 {
+        try bytes(4).reduce(0) { $0 << 8 | UInt32($1) }
+    }
+
+    mutating func string() throws(TrustFault) -> [UInt8] {
+        let count = try uint32()
+        return try bytes(Int(clamping: count))
+    }
+
+    /// A string that has to be this one.
+    mutating func expect(_ text: String, _ what: String) throws(TrustFault) {
+        let found = try string()
+        guard found.elementsEqual(text.utf8) else { throw TrustFault("\(what) is not \(text)") }
+    }
+}
+
+/// Writes what ``WireReader`` reads.
+struct WireWriter {
+    private(set) var bytes: [UInt8] = []
+
+    mutating func raw(_ more: some Sequence<UInt8>) { bytes.append(contentsOf: more) }
+
+    mutating func uint32(_ value: UInt32) {
+        for shift in [24, 16, 8, 0] as [UInt32] { bytes.append(UInt8(truncatingIfNeeded: value >> shift)) }
+    }
+
+    mutating func string(_ value: some Collection<UInt8>) {
+        uint32(UInt32(clamping: value.count))
+        bytes.append(contentsOf: value)
+    }
+
+    mutating func string(_ value: String) { string(Array(value.utf8)) }
+}

@@ -1,0 +1,271 @@
+package import SyncModel
+
+/// Decides whether what a place serves is to be believed. Pure: it says what it wants to see, and is shown it.
+///
+/// 1. `fresh`, which says what is newest. Where it is what is here already, that was all.
+/// 2. The roots after the one that is believed, one by one: when `fresh` knows of one, when what is believed did not sign
+///    it, and once a day.
+/// 3. The release that `fresh` names, and the manifest that the release names.
+///
+/// ``pin`` is to be kept after every step: it changes with each root, and its floors only with ``accept(project:revision:)``.
+/// One time counts for the whole check (TUF 5.1).
+package struct TrustCheck: Sendable {
+    /// What it has to see next.
+    package enum Want: Sendable, Equatable {
+        case fresh
+        case root(UInt64)
+        case release(UInt64)
+        /// The manifest with this digest, of so many **bytes** of text.
+        case manifest(SHA256Digest, size: UInt64)
+    }
+
+    package private(set) var want = Want.fresh
+    package private(set) var pin: TrustPin
+    /// The grace that was used, if any.
+    package private(set) var grace: TrustPin.Grace?
+
+    private let now: Int64
+    private let patience: Int64
+    private var steps = 0
+    private var freshBytes: SignedStatement?
+    private var freshContent: FreshStatement?
+    private var release: (statement: SignedStatement, content: ReleaseStatement)?
+
+    /// Most roots one check goes through; the next check goes on from there.
+    package static let mostRoots = 256
+    /// A newer root is looked for after so many **milliseconds**, whatever `fresh` says.
+    static let day: Int64 = 86_400_000
+    /// **Milliseconds** that two clocks may differ.
+    static let clockTolerance: Int64 = 600_000
+
+    /// - Parameters:
+    ///   - pin: What is believed so far.
+    ///   - now: **Milliseconds** since 1970.
+    ///   - grace: How many **milliseconds** after its end a statement is still believed.
+    package init(_ pin: TrustPin, now: Int64, grace: Int64 = 0) {
+        (self.pin, self.now) = (pin, now)
+        patience = max(0, grace)
+    }
+
+    /// Takes what was wanted.
+    ///
+    /// - Parameter bytes: The statement as served; `nil` when there is none.
+    package mutating func take(_ bytes: [UInt8]?) throws(TrustRefusal) {
+        switch want {
+        case .fresh: try takeFresh(bytes)
+        case .root(let number): try takeRoot(bytes, number)
+        case .release(let revision): try takeRelease(bytes, revision)
+        case .manifest: break
+        }
+    }
+
+    /// The manifest has the digest that was wanted, and says this of itself: now it counts.
+    package mutating func accept(project: String, revision: UInt64) throws(TrustRefusal) {
+        guard let fresh = freshContent, let release else { return }
+        guard project == pin.project else { throw wrongProject("the manifest", project) }
+        guard revision == release.content.revision else {
+            throw TrustRefusal(
+                .mixed,
+                "the manifest has revision \(revision), its release says \(release.content.revision)"
+            )
+        }
+        pin.serial = fresh.serial
+        pin.revision = release.content.revision
+        pin.fresh = freshBytes
+        pin.release = release.statement
+        pin.seen = max(pin.seen, fresh.signed, release.content.signed)
+        if let grace, pin.graces.last?.until != grace.until {
+            pin.graces = pin.graces.suffix(TrustPin.mostGraces - 1) + [grace]
+        }
+    }
+
+    /// Whether the manifest that is wanted is the one that was believed last.
+    package var isKnown: Bool { release.map { $0.statement == pin.release } ?? false }
+
+    // MARK: Fresh
+
+    private mutating func takeFresh(_ bytes: [UInt8]?) throws(TrustRefusal) {
+        guard now + Self.clockTolerance >= pin.seen else {
+            throw TrustRefusal(
+                .clock,
+                "this machine's clock says \(timestamp(milliseconds: now)), but a signature of "
+                    + "\(timestamp(milliseconds: pin.seen)) was seen already; set the clock"
+            )
+        }
+        guard let bytes else {
+            throw TrustRefusal(.unsigned, "there is no trust/fresh: what is published there is not signed")
+        }
+        let (statement, content) = try read("trust/fresh", bytes, .fresh) { json throws(TrustFault) in
+            try FreshStatement(json: json)
+        }
+        (freshBytes, freshContent) = (statement, content)
+        let isSigned = statement.isSigned(.fresh, by: pin.root.content.fresh)
+        let isTime = now < pin.looked || now - pin.looked >= Self.day
+        let isOver = now > pin.root.content.until
+        if !isSigned || content.root > pin.root.content.number || isTime || isOver {
+            return lookForRoot()
+        }
+        try judge()
+    }
+
+    // MARK: Roots
+
+    private mutating func lookForRoot() {
+        let (next, overflow) = pin.root.content.number.addingReportingOverflow(1)
+        want = .root(overflow ? .max : next)
+    }
+
+    /// TUF 5.3.3 to 5.3.9.
+    private mutating func takeRoot(_ bytes: [UInt8]?, _ number: UInt64) throws(TrustRefusal) {
+        if let bytes {
+            try step(to: bytes, number)
+            steps += 1
+            if steps < Self.mostRoots { return lookForRoot() }
+        } else {
+            pin.looked = now
+        }
+        try judge()
+    }
+
+    private mutating func step(to bytes: [UInt8], _ number: UInt64) throws(TrustRefusal) {
+        let name = "trust/\(number).root"
+        let (statement, content) = try read(name, bytes, .root) { json throws(TrustFault) in
+            try RootStatement(json: json)
+        }
+        guard content.project == pin.project else { throw wrongProject(name, content.project) }
+        guard content.number == number else {
+            throw TrustRefusal(.older, "\(name) is root \(content.number)")
+        }
+        // By those who counted so far, and by those who count from now on.
+        try requireSigned(statement, name, .root, by: pin.root.content.root)
+        try requireSigned(statement, name, .root, by: content.root)
+        pin.advance(to: TrustPin.Root(statement: statement, content: content))
+    }
+
+    // MARK: What counts now
+
+    /// Everything about `fresh` that the newest root decides. TUF 5.3.10, 5.4.2 to 5.4.4.
+    private mutating func judge() throws(TrustRefusal) {
+        guard let statement = freshBytes, let fresh = freshContent else { return }
+        let root = pin.root.content
+        try requireCurrent("root \(root.number)", until: root.until)
+        guard fresh.root <= root.number else {
+            throw TrustRefusal(
+                .mixed,
+                steps < Self.mostRoots
+                    ? "trust/fresh knows root \(fresh.root), but trust/\(root.number + 1).root is not there"
+                    : "the keys have changed more than \(Self.mostRoots) times; pull again to go on from root \(root.number)"
+            )
+        }
+        try requireSigned(statement, "trust/fresh", .fresh, by: root.fresh)
+        guard fresh.project == pin.project else { throw wrongProject("trust/fresh", fresh.project) }
+        guard fresh.serial >= pin.serial else {
+            throw TrustRefusal(
+                .older,
+                "trust/fresh has serial \(fresh.serial), older than \(pin.serial), which was seen before"
+            )
+        }
+        try requirePast("trust/fresh", fresh.signed)
+        try requireCurrent("trust/fresh", until: fresh.until)
+        guard fresh.revision >= pin.revision else {
+            throw TrustRefusal(
+                .older,
+                "trust/fresh names revision \(fresh.revision), older than \(pin.revision), which was seen before"
+            )
+        }
+        if let known = pin.release, known.digest == fresh.release, let content = pin.releaseContent,
+            known.isSigned(.release, by: root.release)
+        {
+            return want(known, content)
+        }
+        want = .release(fresh.revision)
+    }
+
+    // MARK: Release
+
+    /// TUF 5.5.2 to 5.5.5.
+    private mutating func takeRelease(_ bytes: [UInt8]?, _ revision: UInt64) throws(TrustRefusal) {
+        guard let fresh = freshContent else { return }
+        let name = "trust/\(revision).release"
+        guard let bytes else {
+            throw TrustRefusal(.mixed, "trust/fresh names \(name), which is not there")
+        }
+        let (statement, content) = try read(name, bytes, .release) { json throws(TrustFault) in
+            try ReleaseStatement(json: json)
+        }
+        guard statement.digest == fresh.release else {
+            throw TrustRefusal(.mixed, "\(name) is not the one that trust/fresh names")
+        }
+        try requireSigned(statement, name, .release, by: pin.root.content.release)
+        guard content.project == pin.project else { throw wrongProject(name, content.project) }
+        guard content.revision == revision else {
+            throw TrustRefusal(.mixed, "\(name) is about revision \(content.revision)")
+        }
+        try requirePast(name, content.signed)
+        want(statement, content)
+    }
+
+    private mutating func want(_ statement: SignedStatement, _ content: ReleaseStatement) {
+        release = (statement, content)
+        want = .manifest(content.manifest, size: content.size)
+    }
+
+    // MARK: Rules
+
+    private func read<S>(
+        _ name: String,
+        _ bytes: [UInt8],
+        _ role: Role,
+        _ content: ([UInt8]) throws(TrustFault) -> S
+    ) throws(TrustRefusal) -> (SignedStatement, S) {
+        do throws(TrustFault) {
+            let statement = try SignedStatement(bytes, limit: role.limit)
+            return (statement, try content(statement.json))
+        } catch {
+            throw TrustRefusal(.malformed, "\(name): \(error.reason)")
+        }
+    }
+
+    private func requireSigned(
+        _ statement: SignedStatement,
+        _ name: String,
+        _ role: Role,
+        by keys: RoleKeys
+    ) throws(TrustRefusal) {
+        let count = statement.signers(role, of: keys).count
+        guard count < keys.threshold else { return }
+        throw TrustRefusal(
+            .signature,
+            keys.threshold == 1
+                ? "\(name) is not signed by the \(role.rawValue) key of \(pin.project)"
+                : "\(name) has \(count) of the \(keys.threshold) \(role.rawValue) signatures that it needs"
+        )
+    }
+
+    private mutating func requireCurrent(_ name: String, until: Int64) throws(TrustRefusal) {
+        guard now > until else { return }
+        let (end, overflow) = until.addingReportingOverflow(patience)
+        guard overflow || now <= end else {
+            throw TrustRefusal(
+                .stale,
+                "\(name) counted until \(timestamp(milliseconds: until)), and nobody has signed anew since; "
+                    + "whoever publishes runs 'syncagent keys refresh'. To go on for now: --stale 7d"
+            )
+        }
+        grace = TrustPin.Grace(used: now, until: until)
+    }
+
+    private func requirePast(_ name: String, _ signed: Int64) throws(TrustRefusal) {
+        guard signed <= now + Self.clockTolerance else {
+            throw TrustRefusal(
+                .clock,
+                "\(name) was signed at \(timestamp(milliseconds: signed)), but this machine's clock says "
+                    + "\(timestamp(milliseconds: now)); one of the two clocks is wrong"
+            )
+        }
+    }
+
+    private func wrongProject(_ name: String, _ found: String) -> TrustRefusal {
+        TrustRefusal(.project, "\(name) is about project \(escaped(found)), not \(pin.project)")
+    }
+}

@@ -1,0 +1,117 @@
+package import SyncModel
+
+/// What a machine knows of a project whose releases are signed, from one pull to the next.
+///
+/// A value: whoever checks makes a new one, and keeps it when it is told to.
+package struct TrustPin: Sendable, Equatable {
+    /// How the first root came to be believed.
+    package enum Origin: String, Sendable {
+        case file, fingerprint, first, configuration
+    }
+
+    /// A stale statement that was believed because somebody had said so.
+    package struct Grace: Sendable, Equatable {
+        /// When it was used, and until when the statement had counted; **milliseconds** since 1970.
+        package var used: Int64
+        package var until: Int64
+
+        package init(used: Int64, until: Int64) { (self.used, self.until) = (used, until) }
+    }
+
+    /// A root and what it says.
+    package struct Root: Sendable, Equatable {
+        package let statement: SignedStatement
+        package let content: RootStatement
+    }
+
+    package let origin: Origin
+    /// When it was pinned, **milliseconds** since 1970.
+    package let pinned: Int64
+    /// The newest root that is believed.
+    package var root: Root
+    /// Every root that was believed, oldest first.
+    package var roots: [SHA256Digest]
+    /// When a newer root was last looked for, **milliseconds** since 1970.
+    package var looked: Int64 = 0
+    /// The highest serial and revision that were believed; nothing older is. 0 when there is none: each belongs to the
+    /// keys that signed it, and goes with them.
+    package var serial: UInt64 = 0
+    package var revision: UInt64 = 0
+    /// What was believed last.
+    package var fresh: SignedStatement?
+    package var release: SignedStatement?
+    /// The latest signature that was believed, **milliseconds** since 1970.
+    package var seen: Int64 = 0
+    /// Whether ``revision`` has ever gone with a key: then what is installed may be newer than what is right.
+    package var hasFallen = false
+    /// The last times that grace was used.
+    package var graces: [Grace] = []
+    /// SHA-256 of the places that this project was pulled from: what they say of themselves no longer decides.
+    package var places: [SHA256Digest] = []
+
+    package var project: String { root.content.project }
+
+    static let mostGraces = 16
+    static let mostPlaces = 64
+    /// A chain as long takes centuries.
+    static let mostRoots = 4096
+
+    /// Begins with a root that somebody vouches for. It has to be signed by as many of its own keys as it says.
+    ///
+    /// - Parameters:
+    ///   - bytes: The statement as published.
+    ///   - now: **Milliseconds** since 1970.
+    package init(root bytes: [UInt8], origin: Origin, now: Int64) throws(TrustRefusal) {
+        do throws(TrustFault) {
+            let statement = try SignedStatement(bytes, limit: Role.root.limit)
+            let content = try RootStatement(json: statement.json)
+            guard statement.isSigned(.root, by: content.root) else {
+                throw TrustFault("fewer than \(content.root.threshold) of its own root keys have signed it")
+            }
+            root = Root(statement: statement, content: content)
+        } catch {
+            throw TrustRefusal(.malformed, "the root: \(error.reason)")
+        }
+        roots = [root.statement.digest]
+        self.origin = origin
+        pinned = now
+    }
+
+    init(origin: Origin, pinned: Int64, root: Root, roots: [SHA256Digest]) {
+        (self.origin, self.pinned, self.root, self.roots) = (origin, pinned, root, roots)
+    }
+
+    /// Notes that the project is at a place, so that the place is asked for signatures from now on.
+    package mutating func note(place: SHA256Digest) {
+        guard !places.contains(place) else { return }
+        places = places.suffix(Self.mostPlaces - 1) + [place]
+    }
+
+    /// A newer root takes over. What keys that it no longer names have said goes with them, which is how a project gets
+    /// out of numbers that a thief has put too high.
+    mutating func advance(to next: Root) {
+        func hasLost(_ role: Role) -> Bool {
+            !Set(root.content[role].keys).isSubset(of: next.content[role].keys)
+        }
+        if hasLost(.fresh) {
+            serial = 0
+            fresh = nil
+        }
+        if hasLost(.release) {
+            hasFallen = hasFallen || revision > 0
+            revision = 0
+            release = nil
+        }
+        root = next
+        roots = roots.suffix(Self.mostRoots - 1) + [next.statement.digest]
+    }
+
+    /// What the last fresh statement says; `nil` when none was believed yet.
+    package var freshContent: FreshStatement? {
+        // It was read when it was believed.
+        fresh.flatMap { try? FreshStatement(json: $0.json) }
+    }
+
+    /// What the last release says; `nil` when none was believed yet.
+    package var releaseContent: ReleaseStatement? { release.flatMap { try? ReleaseStatement(json: $0.json) } }
+}

@@ -1,0 +1,87 @@
+package import SyncModel
+
+/// Says which release is the newest, for a while.
+package struct FreshStatement: Sendable, Equatable {
+    package var project: String
+    /// Grows with every statement.
+    package var serial: UInt64
+    /// When it was signed, and until when it counts; **milliseconds** since 1970.
+    package var signed: Int64
+    package var until: Int64
+    /// The number of the newest root.
+    package var root: UInt64
+    /// The newest release.
+    package var revision: UInt64
+    /// ``SignedStatement/digest`` of its statement.
+    package var release: SHA256Digest
+
+    static let format = "syncagent-fresh/1"
+
+    package init(
+        project: String,
+        serial: UInt64,
+        signed: Int64,
+        until: Int64,
+        root: UInt64,
+        revision: UInt64,
+        release: SHA256Digest
+    ) {
+        (self.project, self.serial, self.signed, self.until) = (project, serial, signed, until)
+        (self.root, self.revision, self.release) = (root, revision, release)
+    }
+
+    /// Reads it.
+    package init(json: [UInt8]) throws(TrustFault) {
+        var statement = FreshStatement(
+            project: "",
+            serial: 0,
+            signed: 0,
+            until: 0,
+            root: 0,
+            revision: 0,
+            release: .zero
+        )
+        try StatementReader.read(
+            json,
+            required: ["format", "project", "serial", "signed", "until", "root", "release"]
+        ) { key, reader throws(TrustFault) in
+            switch key {
+            case "format": try reader.expect(Self.format)
+            case "project": statement.project = try reader.project()
+            case "serial": statement.serial = try reader.number(key)
+            case "signed": statement.signed = try reader.time()
+            case "until": statement.until = try reader.time()
+            case "root": statement.root = try reader.number(key)
+            case "release":
+                try reader.object(required: ["revision", "sha256"]) { key, reader throws(TrustFault) in
+                    switch key {
+                    case "revision": statement.revision = try reader.number(key)
+                    case "sha256": statement.release = try reader.digest()
+                    default: return false
+                    }
+                    return true
+                }
+            default: return false
+            }
+            return true
+        }
+        self = statement
+    }
+
+    /// The JSON text, with a newline at its end.
+    package var json: [UInt8] {
+        JSONLine.object { line in
+            line.field("format", Self.format)
+            line.field("project", project)
+            line.field("serial", serial)
+            line.field("signed", timestamp(milliseconds: signed))
+            line.field("until", timestamp(milliseconds: until))
+            line.field("root", root)
+            line.key("release")
+            line.object { line in
+                line.field("revision", revision)
+                line.field("sha256", release.hex)
+            }
+        }.bytes + [0x0A]
+    }
+}

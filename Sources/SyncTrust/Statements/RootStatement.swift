@@ -1,0 +1,150 @@
+import SyncManifest
+import SyncModel
+
+/// Says whose signatures count for a project. The next one is signed by the keys of this one and by its own.
+package struct RootStatement: Sendable, Equatable {
+    package var project: String
+    /// Counts from 1 without a gap.
+    package var number: UInt64
+    /// When it was signed, and until when it counts; **milliseconds** since 1970.
+    package var signed: Int64
+    package var until: Int64
+    package var root: RoleKeys
+    package var release: RoleKeys
+    package var fresh: RoleKeys
+    /// Other places with the same files: URLs that end with `/`, asked in this order after the one that was named.
+    package var mirrors: [String]
+
+    static let format = "syncagent-root/1"
+    private static let mostMirrors = 16
+
+    package init(
+        project: String,
+        number: UInt64,
+        signed: Int64,
+        until: Int64,
+        root: RoleKeys,
+        release: RoleKeys,
+        fresh: RoleKeys,
+        mirrors: [String] = []
+    ) {
+        (self.project, self.number, self.signed, self.until) = (project, number, signed, until)
+        (self.root, self.release, self.fresh, self.mirrors) = (root, release, fresh, mirrors)
+    }
+
+    /// Reads it.
+    package init(json: [UInt8]) throws(TrustFault) {
+        var statement = RootStatement(
+            project: "",
+            number: 0,
+            signed: 0,
+            until: 0,
+            root: RoleKeys(keys: [], threshold: 0),
+            release: RoleKeys(keys: [], threshold: 0),
+            fresh: RoleKeys(keys: [], threshold: 0)
+        )
+        try StatementReader.read(
+            json,
+            required: ["format", "project", "number", "signed", "until", "roles"]
+        ) { key, reader throws(TrustFault) in
+            switch key {
+            case "format": try reader.expect(Self.format)
+            case "project": statement.project = try reader.project()
+            case "number": statement.number = try reader.number(key)
+            case "signed": statement.signed = try reader.time()
+            case "until": statement.until = try reader.time()
+            case "mirrors":
+                statement.mirrors = try reader.array(most: Self.mostMirrors) { reader throws(TrustFault) in
+                    try Self.mirror(reader.string())
+                }
+            case "roles":
+                try reader.object(required: Role.allCases.map(\.rawValue)) {
+                    name,
+                    reader throws(TrustFault) in
+                    guard let role = Role(rawValue: name) else { return false }
+                    statement[role] = try Self.roleKeys(&reader, role)
+                    return true
+                }
+            default: return false
+            }
+            return true
+        }
+        self = statement
+    }
+
+    package subscript(role: Role) -> RoleKeys {
+        get {
+            switch role {
+            case .root: root
+            case .release: release
+            case .fresh: fresh
+            }
+        }
+        set {
+            switch role {
+            case .root: root = newValue
+            case .release: release = newValue
+            case .fresh: fresh = newValue
+            }
+        }
+    }
+
+    private static func roleKeys(_ reader: inout StatementReader, _ role: Role) throws(TrustFault) -> RoleKeys
+    {
+        var keys = RoleKeys(keys: [], threshold: 0)
+        try reader.object(required: ["threshold", "keys"]) { key, reader throws(TrustFault) in
+            switch key {
+            case "threshold": keys.threshold = Int(clamping: try reader.number(key))
+            case "keys":
+                keys.keys = try reader.array(most: RoleKeys.most) { reader throws(TrustFault) in
+                    try PublicKey(text: reader.string())
+                }
+            default: return false
+            }
+            return true
+        }
+        guard Set(keys.keys).count == keys.keys.count else {
+            throw TrustFault("a key of “\(role.rawValue)” is there twice")
+        }
+        guard keys.threshold <= keys.keys.count else {
+            throw TrustFault(
+                "“\(role.rawValue)” wants \(keys.threshold) signatures of \(keys.keys.count) keys: nobody could sign"
+            )
+        }
+        return keys
+    }
+
+    /// A place with the same files.
+    package static func mirror(_ text: String) throws(TrustFault) -> String {
+        let isWeb = text.hasPrefix("https://") || text.hasPrefix("http://")
+        guard isWeb, text.hasSuffix("/"), ManifestRules.objection(url: text) == nil else {
+            throw TrustFault("\(quoted(text)) is no mirror: write an http(s) URL that ends with “/”")
+        }
+        return text
+    }
+
+    /// The JSON text, with a newline at its end.
+    package var json: [UInt8] {
+        JSONLine.object { line in
+            line.field("format", Self.format)
+            line.field("project", project)
+            line.field("number", number)
+            line.field("signed", timestamp(milliseconds: signed))
+            line.field("until", timestamp(milliseconds: until))
+            line.key("roles")
+            line.object { line in
+                for role in Role.allCases {
+                    line.key(role.rawValue)
+                    line.object { line in
+                        line.field("threshold", self[role].threshold)
+                        line.key("keys")
+                        line.array { array in for key in self[role].keys { array.value(key.text) } }
+                    }
+                }
+            }
+            guard !mirrors.isEmpty else { return }
+            line.key("mirrors")
+            line.array { array in for mirror in mirrors { array.value(mirror) } }
+        }.bytes + [0x0A]
+    }
+}

@@ -1,0 +1,93 @@
+import SyncDigest
+package import SyncModel
+
+/// A statement as it is published: blocks of signatures, a blank line, JSON. What was signed are exactly the bytes behind
+/// the blank line; no form of JSON is more right than another.
+package struct SignedStatement: Sendable, Equatable {
+    /// Everything.
+    package let bytes: [UInt8]
+    package let signatures: [SSHSignature]
+    /// What was signed.
+    package let json: [UInt8]
+    /// SHA-256 of ``json``: what names this statement, whoever has signed it.
+    package let digest: SHA256Digest
+
+    /// Blocks a statement may have.
+    static let mostSignatures = 32
+
+    /// Takes a published statement apart; verifies nothing.
+    ///
+    /// - Parameter limit: Most **bytes**.
+    package init(_ bytes: [UInt8], limit: Int) throws(TrustFault) {
+        guard bytes.count <= limit else {
+            throw TrustFault("it has \(bytes.count) bytes, more than \(limit)")
+        }
+        var rest = bytes[...]
+        var signatures: [SSHSignature] = []
+        func line() throws(TrustFault) -> ArraySlice<UInt8> {
+            guard let end = rest.firstIndex(of: 0x0A) else { throw TrustFault("it ends within a signature") }
+            defer { rest = rest[(end + 1)...] }
+            return rest[..<end]
+        }
+        var first = try line()
+        while first.elementsEqual(SSHSignature.begin.utf8) {
+            guard signatures.count < Self.mostSignatures else {
+                throw TrustFault("it has more than \(Self.mostSignatures) signatures")
+            }
+            var base64: [UInt8] = []
+            while true {
+                let next = try line()
+                if next.elementsEqual(SSHSignature.end.utf8) { break }
+                base64 += next
+            }
+            signatures.append(try SSHSignature(lines: base64))
+            first = try line()
+        }
+        guard !signatures.isEmpty, first.isEmpty else {
+            throw TrustFault(
+                signatures.isEmpty
+                    ? "it does not begin with a signature" : "no blank line follows the signatures"
+            )
+        }
+        try self.init(signatures, Array(rest), bytes: bytes)
+    }
+
+    /// Puts a statement together.
+    package init(_ signatures: [SSHSignature], json: [UInt8]) throws(TrustFault) {
+        let head = signatures.map(\.armoured).joined() + "\n"
+        try self.init(signatures, json, bytes: Array(head.utf8) + json)
+    }
+
+    private init(_ signatures: [SSHSignature], _ json: [UInt8], bytes: [UInt8]) throws(TrustFault) {
+        (self.signatures, self.json, self.bytes) = (signatures, json, bytes)
+        do { digest = try sha256(json) } catch { throw TrustFault("\(error)") }
+    }
+
+    /// The keys of a role that have signed it for that role, each once.
+    package func signers(_ role: Role, of keys: RoleKeys) -> Set<PublicKey> {
+        var signers: Set<PublicKey> = []
+        for signature in signatures
+        where signature.namespace == role.namespace && keys.keys.contains(signature.key)
+            && !signers.contains(signature.key) && signature.isOf(json)
+        {
+            signers.insert(signature.key)
+        }
+        return signers
+    }
+
+    /// Whether as many keys of a role have signed it as have to.
+    package func isSigned(_ role: Role, by keys: RoleKeys) -> Bool {
+        signers(role, of: keys).count >= keys.threshold
+    }
+}
+
+/// The keys of a role, and how many of them have to sign.
+package struct RoleKeys: Sendable, Equatable {
+    package var keys: [PublicKey]
+    package var threshold: Int
+
+    /// Keys that a role may have.
+    static let most = 16
+
+    package init(keys: [PublicKey], threshold: Int) { (self.keys, self.threshold) = (keys, threshold) }
+}

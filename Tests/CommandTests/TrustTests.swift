@@ -1,0 +1,468 @@
+import Foundation
+import Testing
+
+/// Signed releases, with an origin that does what a thief would: every server here is a real one.
+@Suite("Signed releases", .timeLimit(.minutes(5)))
+struct TrustTests {
+    @Test("A pin by file, by digest and at first sight; then nothing new is one request", arguments: 0..<3)
+    func pins(kind: Int) throws {
+        let set = try SignedSet()
+        let digest = try #require(
+            try set.tool.run(["keys", "show", "keys", "--json"]).objects().first?["sha256"] as? String
+        )
+        let first = try set.pull("--trust", ["keys/1.root", "SHA256:\(digest)", "first"][kind])
+        #expect(first.status == 0, "\(first.error)")
+        #expect(try set.text("tower/a.txt") == "one")
+        #expect(try set.pinned()["origin"] as? String == ["file", "fingerprint", "first"][kind])
+        let second = try set.pull()
+        #expect(second.status == 0)
+        #expect(try SignedSet.last(second)["requests"] as? Int == 1)
+        // The option may stay in the command.
+        let third = try set.pull("--trust", ["keys/1.root", "SHA256:\(digest)", "first"][kind])
+        #expect(third.status == 0, "\(third.error)")
+        try set.publish("three")
+        #expect(try set.pull().status == 0)
+        #expect(try set.text("tower/a.txt") == "three")
+        #expect(try set.numbers().last == 2)
+    }
+
+    @Test("Publishing works without root.key, refreshing with fresh.key and the root alone")
+    func offlineKeys() throws {
+        let set = try SignedSet()
+        try set.remove("keys/root.key")
+        try set.publish("two")
+        try set.pin()
+        try set.copy("keys/fresh.key", to: "online-fresh.key")
+        try set.copy("keys/1.root", to: "online-1.root")
+        try set.scratch.write(Data(), to: "online/x")
+        try set.copy("online-fresh.key", to: "online/fresh.key")
+        try set.copy("online-1.root", to: "online/1.root")
+        let before = try set.text("site/trust/fresh")
+        try set.keys("refresh", "site", "--sign", "online", "--until", "60d")
+        #expect(try set.text("site/trust/fresh") != before)
+        let pulled = try set.pull()
+        #expect(pulled.status == 0, "\(pulled.error)")
+        #expect(try SignedSet.last(pulled)["requests"] as? Int == 1)
+        // It cannot name a release.
+        let outcome = try set.tool.run(["publish", "assets", "--to", "site", "--sign", "online"])
+        #expect(outcome.status == 77)
+        #expect(outcome.error.contains("release.key"))
+    }
+
+    @Test("Key files are for their owner alone; new ones never take the place of others")
+    func keyFiles() throws {
+        let set = try SignedSet()
+        for name in ["root.key", "release.key", "fresh.key"] {
+            let path = set.scratch.url.appendingPathComponent("keys/\(name)").path
+            #expect(
+                try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int == 0o600
+            )
+        }
+        #expect(try set.tool.run(["keys", "new", "keys", "--project", "com.example.tower"]).status == 73)
+        try set.keys("rotate", "keys", "--role", "release")
+        #expect(set.exists("keys/release.key.1") && set.exists("keys/2.root"))
+        try set.keys("rotate", "keys", "--role", "release")
+        #expect(set.exists("keys/release.key.2") && set.exists("keys/3.root"))
+    }
+
+    @Test("A passphrase protects the keys, and nothing is published without it")
+    func passphrase() throws {
+        let scratch = try Scratch()
+        let tool = Tool(scratch)
+        try scratch.write(Data("x".utf8), to: "assets/a")
+        for (name, text) in [("right", "correct horse\n"), ("wrong", "battery\n")] {
+            let file = try scratch.write(Data(text.utf8), to: name)
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        }
+        let made = try tool.run(["keys", "new", "keys", "--project", "p", "--passphrase-file", "right"])
+        try #require(made.status == 0, "\(made.error)")
+        let publish = ["publish", "assets", "--to", "site", "--sign", "keys"]
+        #expect(try tool.run(publish).error.contains("--passphrase-file"))
+        #expect(try tool.run(publish + ["--passphrase-file", "wrong"]).error.contains("passphrase is wrong"))
+        #expect(!FileManager.default.fileExists(atPath: scratch.path + "/site/manifest.json"))
+        let outcome = try tool.run(publish + ["--passphrase-file", "right"])
+        #expect(outcome.status == 0, "\(outcome.error)")
+    }
+
+    // MARK: Attacks
+
+    /// What an origin does, and how it is told from a good one.
+    struct Attack: Sendable, CustomTestStringConvertible {
+        let name: String
+        let cause: String
+        let act: @Sendable (SignedSet) throws -> Void
+        var testDescription: String { name }
+    }
+
+    private static let attacks = [
+        Attack(name: "nothing signed", cause: "unsigned") { try $0.remove("site/trust") },
+        Attack(name: "an older fresh", cause: "older") {
+            try $0.copy("before/trust/fresh", to: "site/trust/fresh")
+        },
+        Attack(name: "the whole older site", cause: "older") { try $0.copy("before", to: "site-old") },
+        Attack(name: "an older release under the new name", cause: "mixed") {
+            try $0.publish("four")
+            try $0.copy("site/trust/2.release", to: "site/trust/3.release")
+        },
+        Attack(name: "no release", cause: "mixed") {
+            try $0.publish("four")
+            try $0.remove("site/trust/3.release")
+        },
+        Attack(name: "an older manifest for the new release", cause: "mixed") { set in
+            let old = try set.scratch.contents(of: "site/manifests")
+            try set.publish("four")
+            let new = try set.scratch.contents(of: "site/manifests").filter { !old.contains($0) }
+            try set.copy("site/manifests/\(old[0])", to: "site/manifests/\(new[0])")
+        },
+        Attack(name: "an endless statement", cause: "malformed") {
+            try $0.scratch.write(Data(repeating: 0x41, count: 64 << 20), to: "site/trust/fresh")
+        },
+        Attack(name: "another project with keys of its own", cause: "signature") { set in
+            try set.keys("new", "bridge", "--project", "com.example.bridge")
+            let outcome = try set.tool.run(["publish", "assets", "--to", "other", "--sign", "bridge"])
+            try #require(outcome.status == 0, "\(outcome.error)")
+            try set.remove("site/trust")
+            try set.copy("other/trust", to: "site/trust")
+        },
+        Attack(name: "a revoked fresh key", cause: "signature") { set in
+            try set.copy("keys", to: "stolen")
+            try set.keys("rotate", "keys", "--role", "fresh")
+            try set.keys("refresh", "site", "--sign", "keys")
+            #expect(try set.pull().status == 0)
+            try set.keys("refresh", "site", "--sign", "stolen")
+        },
+        Attack(name: "a root that too few have signed", cause: "signature") { set in
+            try set.keys("rotate", "keys", "--role", "root")
+            try set.keys("refresh", "site", "--sign", "keys")
+            // Without the first of its two signatures, that of the old key.
+            let text = try set.text("site/trust/2.root")
+            let end = try #require(text.range(of: "-----END SSH SIGNATURE-----\n"))
+            try set.scratch.write(Data(text[end.upperBound...].utf8), to: "site/trust/2.root")
+        },
+    ]
+
+    @Test(
+        "An origin that does this is refused with 77; files, floors and hooks stay as they were",
+        arguments: attacks
+    )
+    func attacked(_ attack: Attack) throws {
+        let set = try SignedSet()
+        try set.copy("site", to: "before")
+        // So that serials differ, which grow by the second.
+        try set.publish("two")
+        try set.pin()
+        try attack.act(set)
+        if set.exists("site-old") {
+            try set.remove("site/trust")
+            try set.copy("before/trust", to: "site/trust")
+        }
+        let before = try set.numbers()
+        let outcome = try set.pull("--hook", "/bin/false")
+        #expect(outcome.status == 77, "\(outcome.error)")
+        #expect(outcome.error.contains("nothing was changed"))
+        #expect(try SignedSet.causes(outcome) == [attack.cause])
+        #expect(try set.text("tower/a.txt") == "two")
+        #expect(try !outcome.objects().contains { ($0["event"] as? String)?.hasPrefix("hook.") == true })
+        let after = try set.numbers()
+        #expect(after.dropFirst() == before.dropFirst(), "serial and revision")
+        let received = (try SignedSet.last(outcome)["bytes"] as? [String: Int])?["received"] ?? 0
+        #expect(received < 1 << 20, "no more is read than a statement may have: \(received)")
+    }
+
+    @Test("A release that the key of another role has signed is refused", .enabled(if: SSH.isHere))
+    func otherRole() throws {
+        let set = try SignedSet()
+        try set.pin()
+        try set.publish("two")
+        let text = try set.text("site/trust/2.release")
+        let json = String(text[try #require(text.range(of: "\n\n")).upperBound...])
+        for (key, namespace) in [("fresh", "release"), ("root", "release"), ("release", "fresh")] {
+            try set.scratch.write(Data(json.utf8), to: "json")
+            let signature = try SSH.sign(
+                "json",
+                with: "keys/\(key).key",
+                "syncagent-\(namespace)",
+                in: set.scratch
+            )
+            try set.scratch.write(Data((signature + "\n" + json).utf8), to: "site/trust/2.release")
+            let outcome = try set.pull()
+            #expect(outcome.status == 77)
+            #expect(try SignedSet.causes(outcome) == ["signature"])
+        }
+        let signature = try SSH.sign("json", with: "keys/release.key", "syncagent-release", in: set.scratch)
+        try set.scratch.write(Data((signature + "\n" + json).utf8), to: "site/trust/2.release")
+        #expect(try set.pull().status == 0)
+    }
+
+    @Test("Three rotations at once are gone through, and the old keys count no more")
+    func rotations() throws {
+        let set = try SignedSet()
+        try set.pin()
+        for role in ["release", "fresh", "root"] { try set.keys("rotate", "keys", "--role", role) }
+        try set.publish("two")
+        let outcome = try set.pull()
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(try set.pinned()["root"] as? Int == 4)
+        #expect(try set.text("tower/a.txt") == "two")
+        // The root that the machine began with still names the project.
+        #expect(try set.pull("--trust", "keys/1.root").status == 0)
+        #expect(try set.pull("--trust", "keys/4.root").status == 0)
+    }
+
+    @Test("Out of a fast-forward: numbers that a thief has put too high go with his keys")
+    func fastForward() throws {
+        let set = try SignedSet()
+        try set.pin()
+        try set.publish("stolen", "--revision", "1000000")
+        #expect(try set.pull().status == 0)
+        #expect(try set.numbers().last == 1_000_000)
+        for role in ["release", "fresh"] { try set.keys("rotate", "keys", "--role", role) }
+        for name in ["manifest.json", "manifest.json.zst", "trust"] { try set.remove("site/\(name)") }
+        try set.publish("clean", "--revision", "2")
+        let outcome = try set.pull()
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(try set.numbers().last == 2)
+        #expect(try set.text("tower/a.txt") == "clean")
+        try set.publish("clean again")
+        #expect(try set.pull().status == 0)
+        #expect(try set.text("tower/a.txt") == "clean again")
+    }
+
+    @Test(
+        "What nobody has signed anew is stale; grace is on record; a clock gone back is told",
+        .enabled(if: FakeTime.library != nil)
+    )
+    func expiry() throws {
+        let set = try SignedSet()
+        try set.pin()
+        func pull(_ shift: String, _ arguments: String...) throws -> Tool.Outcome {
+            try set.tool.run(
+                ["pull", set.url, "--into", "tower", "--json"] + arguments,
+                environment: FakeTime.environment(shift)
+            )
+        }
+        #expect(try pull("+29d").status == 0)
+        let stale = try pull("+31d")
+        #expect(stale.status == 77)
+        #expect(try SignedSet.causes(stale) == ["stale"])
+        #expect(stale.error.contains("keys refresh"))
+        let graced = try pull("+31d", "--stale", "7d")
+        #expect(graced.status == 0, "\(graced.error)")
+        #expect((try set.pinned()["graces"] as? [Any])?.count == 1)
+        #expect(try pull("+38d", "--stale", "7d").status == 77)
+        let early = try pull("-10d")
+        #expect(early.status == 77)
+        #expect(try SignedSet.causes(early) == ["clock"])
+        #expect(early.error.contains("set the clock"))
+        let doctor = try set.tool.run(["doctor"], environment: FakeTime.environment("+25d"))
+        #expect(doctor.output.contains("problem  trust com.example.tower"))
+        let quiet = try set.tool.run(["doctor"], environment: FakeTime.environment("+23d"))
+        #expect(!quiet.output.contains("problem  trust"))
+        try set.keys("refresh", "site", "--sign", "keys", "--until", "60d")
+        #expect(try pull("+31d").status == 0)
+    }
+
+    // MARK: Around it
+
+    @Test("A mirror helps where the first place is stale, and both are named")
+    func mirrors() throws {
+        let scratch = try Scratch()
+        try scratch.write(Data(), to: "mirror/x")
+        let mirror = try RunningServer(scratch, directory: "mirror")
+        let base = mirror.firstLine.replacingOccurrences(of: "manifest.json", with: "")
+        let set = try SignedSet(["--mirror", base])
+        try set.pin()
+        try set.copy("site", to: "before")
+        try set.publish("two")
+        for name in try FileManager.default.contentsOfDirectory(atPath: set.scratch.path + "/site") {
+            try FileManager.default.copyItem(
+                atPath: "\(set.scratch.path)/site/\(name)",
+                toPath: "\(scratch.path)/mirror/\(name)"
+            )
+        }
+        #expect(try set.pull().status == 0)
+        for name in ["trust", "manifests", "manifest.json", "manifest.json.zst"] {
+            try set.remove("site/\(name)")
+            try set.copy("before/\(name)", to: "site/\(name)")
+        }
+        let outcome = try set.pull()
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(try SignedSet.causes(outcome) == ["older"])
+        let told = try set.tool.run(["pull", set.url, "--into", "tower"]).error
+        #expect(told.contains(set.url.replacingOccurrences(of: "manifest.json", with: "trust/fresh")))
+        #expect(told.contains("asking \(base)"))
+    }
+
+    @Test("An offline copy is held to its signatures, too")
+    func offlineCopy() throws {
+        let set = try SignedSet()
+        let path = set.scratch.path + "/site/manifest.json"
+        func pull() throws -> Tool.Outcome { try set.tool.run(["pull", path, "--into", "tower", "--json"]) }
+        let first = try set.tool.run(["pull", path, "--into", "tower", "--json", "--trust", "first"])
+        #expect(first.status == 0, "\(first.error)")
+        try set.publish("two")
+        #expect(try pull().status == 0)
+        #expect(try set.text("tower/a.txt") == "two")
+        try set.scratch.write(Data("three".utf8), to: "assets/a.txt")
+        #expect(try set.tool.run(["publish", "assets", "--to", "site"]).status == 0)
+        // Its signatures still name what was signed.
+        #expect(try pull().status == 0)
+        #expect(try set.text("tower/a.txt") == "two")
+        try set.remove("site/trust")
+        #expect(try pull().status == 77)
+    }
+
+    @Test("A manifest in parts is signed as a whole")
+    func parts() throws {
+        let set = try SignedSet()
+        try set.publish("two", "--manifest-parts")
+        try set.pin()
+        #expect(try set.text("tower/a.txt") == "two")
+        #expect(try SignedSet.last(try set.pull())["requests"] as? Int == 1)
+    }
+
+    @Test("Another place that says it is the project has to be signed, whatever it calls itself")
+    func otherPlace() throws {
+        let set = try SignedSet()
+        try set.pin()
+        #expect(
+            try set.tool.run(["publish", "assets", "--to", "else", "--project", "com.example.tower"]).status
+                == 0
+        )
+        let other = try RunningServer(set.scratch, directory: "else")
+        #expect(try set.tool.run(["pull", other.firstLine, "--into", "tower"]).status == 77)
+        // At the place that was pinned another project is no way around it.
+        #expect(
+            try set.tool.run(["publish", "assets", "--to", "site2", "--project", "com.example.bridge"]).status
+                == 0
+        )
+        for name in ["trust", "manifest.json", "manifest.json.zst"] { try set.remove("site/\(name)") }
+        for name in ["manifest.json", "manifest.json.zst"] {
+            try set.copy("site2/\(name)", to: "site/\(name)")
+        }
+        #expect(try set.tool.run(["pull", set.url]).status == 77)
+        #expect(!set.exists("com.example.bridge"))
+    }
+
+    @Test("verify says who has signed; plan and verify keep nothing")
+    func looking() throws {
+        let set = try SignedSet()
+        let plan = try set.tool.run(["plan", set.url, "--into", "tower", "--trust", "first"])
+        #expect(plan.status == 0, "\(plan.error)")
+        #expect(try set.tool.run(["trust", "list"]).error.contains("No project is pinned"))
+        try set.pin()
+        let verify = try set.tool.run(["verify", set.url, "--into", "tower"])
+        #expect(verify.status == 0)
+        #expect(verify.output.contains("revision 1 is signed by SHA256:"))
+        let json = try set.tool.run(["verify", set.url, "--into", "tower", "--json"]).objects().last
+        #expect((json?["signed"] as? [String: Any])?["revision"] as? Int == 1)
+        try set.remove("site/trust/fresh")
+        #expect(try set.tool.run(["verify", set.url, "--into", "tower"]).status == 77)
+        #expect(try set.tool.run(["plan", set.url, "--into", "tower"]).status == 77)
+    }
+
+    @Test("Another root is refused until the pin is forgotten")
+    func forget() throws {
+        let set = try SignedSet()
+        try set.pin()
+        try set.copy("keys", to: "lost")
+        try set.remove("keys")
+        try set.keys("new", "keys", "--project", "com.example.tower")
+        try set.remove("site/trust")
+        try set.publish("two")
+        #expect(try set.pull().status == 77)
+        let other = try set.pull("--trust", "keys/1.root")
+        #expect(other.status == 77)
+        #expect(other.error.contains("trust forget com.example.tower"))
+        #expect(try set.tool.run(["trust", "forget", "com.example.tower"]).status == 0)
+        #expect(try set.pull("--trust", "keys/1.root").status == 0)
+        #expect(try set.text("tower/a.txt") == "two")
+        #expect(try set.tool.run(["trust", "forget", "nobody"]).status == 66)
+    }
+
+    @Test("A program signs in place of key files", .enabled(if: SSH.isHere))
+    func signer() throws {
+        let set = try SignedSet()
+        try set.pin()
+        let script = """
+            #!/bin/sh
+            # A safe for keys that is asked by the role in the namespace.
+            exec ssh-keygen -Y sign -n "$1" -f "\(set.scratch.path)/safe/${1#syncagent-}.key" 2>/dev/null
+            """
+        let file = try set.scratch.write(Data(script.utf8), to: "signer")
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: file.path)
+        try set.copy("keys", to: "safe")
+        for role in ["root", "release", "fresh"] { try set.remove("keys/\(role).key") }
+        try set.scratch.write(Data("two".utf8), to: "assets/a.txt")
+        for arguments in [["--sign", "keys"], []] {
+            let outcome = try set.tool.run(
+                ["publish", "assets", "--to", "site", "--signer", "./signer"] + arguments
+            )
+            #expect(outcome.status == 0, "\(outcome.error)")
+        }
+        let outcome = try set.pull()
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(try set.text("tower/a.txt") == "two")
+        try set.scratch.write(Data("#!/bin/sh\necho no\n".utf8), to: "signer")
+        #expect(try set.tool.run(["keys", "refresh", "site", "--signer", "./signer"]).status == 77)
+    }
+
+    @Test("ssh-keygen verifies what is published", .enabled(if: SSH.isHere))
+    func oracle() throws {
+        let set = try SignedSet()
+        for (file, role) in [("1.root", "root"), ("1.release", "release"), ("fresh", "fresh")] {
+            let text = try set.text("site/trust/\(file)")
+            let gap = try #require(text.range(of: "\n\n"))
+            try set.scratch.write(Data((text[..<gap.lowerBound] + "\n").utf8), to: "sig")
+            try set.scratch.write(Data(text[gap.upperBound...].utf8), to: "json")
+            #expect(
+                try SSH.verifies("json", "sig", by: "keys/\(role).key", "syncagent-\(role)", in: set.scratch)
+            )
+            #expect(
+                try !SSH.verifies("json", "sig", by: "keys/\(role).key", "syncagent-other", in: set.scratch)
+            )
+        }
+    }
+}
+
+/// ssh-keygen(1).
+enum SSH {
+    static var isHere: Bool { FileManager.default.isExecutableFile(atPath: "/usr/bin/ssh-keygen") }
+
+    private static func run(_ script: String, in scratch: Scratch) throws -> Int32 {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        process.arguments = ["-c", script]
+        process.currentDirectoryURL = scratch.url
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        process.waitUntilExit()
+        return process.terminationStatus
+    }
+
+    static func sign(_ file: String, with key: String, _ namespace: String, in scratch: Scratch) throws
+        -> String
+    {
+        let status = try run(
+            "rm -f \(file).sig; ssh-keygen -Y sign -n \(namespace) -f \(key) \(file)",
+            in: scratch
+        )
+        try #require(status == 0)
+        return try String(contentsOf: scratch.url.appendingPathComponent("\(file).sig"), encoding: .utf8)
+    }
+
+    static func verifies(
+        _ file: String,
+        _ signature: String,
+        by key: String,
+        _ namespace: String,
+        in scratch: Scratch
+    ) throws -> Bool {
+        try run(
+            "printf 'me %s\\n' \"$(ssh-keygen -y -f \(key))\" >allowed && "
+                + "ssh-keygen -Y verify -f allowed -I me -n \(namespace) -s \(signature) <\(file)",
+            in: scratch
+        ) == 0
+    }
+}

@@ -1,0 +1,50 @@
+import SyncModel
+import SyncTrust
+
+/// Reads any bytes as what stands in `trust/`, as a pin, and as a key file. Nothing may trap or read outside the bytes, and what
+/// is accepted must come back as it was. Built by `run.sh`, with AddressSanitizer.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzStatement(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    let bytes = Array(UnsafeBufferPointer(start: start, count: count))
+    check { () throws(TrustFault) in
+        let statement = try SignedStatement(bytes, limit: Role.root.limit)
+        precondition(statement.bytes == bytes && bytes.suffix(statement.json.count) == statement.json[...])
+        precondition(try SignedStatement(statement.signatures, json: statement.json).json == statement.json)
+        contents(statement.json)
+    }
+    contents(bytes)
+    check { () throws(TrustFault) in
+        let pin = try TrustPin(file: bytes)
+        precondition(try TrustPin(file: pin.file) == pin)
+    }
+    check { () throws(TrustFault) in
+        // A passphrase would cost seconds by design.
+        _ = try PrivateKey(file: String(decoding: bytes, as: UTF8.self), passphrase: nil)
+    }
+    return 0
+}
+
+private func contents(_ json: [UInt8]) {
+    check { () throws(TrustFault) in
+        let root = try RootStatement(json: json)
+        precondition(try RootStatement(json: root.json) == root && root.number > 0)
+        for role in Role.allCases { precondition((1...root[role].keys.count).contains(root[role].threshold)) }
+    }
+    check { () throws(TrustFault) in
+        let release = try ReleaseStatement(json: json)
+        precondition(try ReleaseStatement(json: release.json) == release && release.revision > 0)
+    }
+    check { () throws(TrustFault) in
+        let fresh = try FreshStatement(json: json)
+        precondition(try FreshStatement(json: fresh.json) == fresh && fresh.serial > 0 && fresh.root > 0)
+    }
+}
+
+private func check(_ read: () throws(TrustFault) -> Void) {
+    do throws(TrustFault) {
+        try read()
+    } catch {
+        precondition(!error.reason.isEmpty && error.reason.utf8.count < 2_000)
+        precondition(!error.reason.unicodeScalars.contains(where: isUnsafeOnTerminal))
+    }
+}

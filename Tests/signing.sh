@@ -1,0 +1,158 @@
+#!/bin/sh
+# Runs every command of Documentation/Signing.md on the real program, over a real server: from unsigned to signed, a key
+# that changes, one that is lost, a fleet; each has to do what the page says.
+#
+#   Tests/signing.sh
+#
+# Environment: SYNCAGENT, the program; otherwise the debug build, or else the release build.
+# Exit status: 0 when everything did, 1 at the first that did not.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+if [ -z "${SYNCAGENT:-}" ]; then
+    SYNCAGENT="$here/../.build/debug/syncagent"
+    [ -x "$SYNCAGENT" ] || SYNCAGENT="$here/../.build/release/syncagent"
+fi
+[ -x "$SYNCAGENT" ] || { echo "There is no program at $SYNCAGENT: swift build." >&2; exit 1; }
+SYNCAGENT=$(realpath "$SYNCAGENT")
+
+work=$(mktemp -d)
+server=""
+cleanup() {
+    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    rm -rf "$work"
+}
+trap cleanup EXIT
+export HOME="$work/home" XDG_STATE_HOME="$work/state" XDG_CONFIG_HOME="$work/config" XDG_RUNTIME_DIR="$work/run"
+mkdir -p "$HOME" "$work/stick"
+cd "$work"
+
+syncagent() { "$SYNCAGENT" "$@"; }
+step() { printf '%s\n' "- $1"; }
+fail() { printf 'FAILED: %s\n' "$1" >&2; exit 1; }
+# Runs a command that has to end with this status.
+expect() {
+    wanted=$1; shift
+    status=0
+    "$@" >output 2>&1 || status=$?
+    [ "$status" -eq "$wanted" ] || { cat output >&2; fail "status $status, not $wanted: $*"; }
+}
+
+mkdir assets
+echo one >assets/a.txt
+
+step "from unsigned to signed, in five commands"
+expect 0 syncagent keys new keys --project com.example.tower
+expect 0 syncagent publish assets --to out --sign keys
+mv keys/root.key stick/
+mkdir host
+cp -R out/packs out/manifests host/ && cp -R out/. host/ && cp out/trust/fresh host/trust/
+"$SYNCAGENT" serve host --port 0 >url 2>serve.log &
+server=$!
+while [ ! -s url ]; do kill -0 "$server" || fail "the server has ended"; sleep 0.1; done
+url=$(head -n 1 url)
+pull() { "$SYNCAGENT" pull "$url" --into tower "$@"; }
+upload() { cp -R out/packs out/manifests host/ && cp -R out/. host/ && cp out/trust/fresh host/trust/; }
+expect 0 pull --trust keys/1.root
+grep -q one tower/a.txt || fail "the file is not there"
+expect 0 pull --json
+grep -q '"requests":1,' output || fail "nothing new is not one request"
+
+step "nothing unsigned is believed any more"
+mv host/trust trust.away
+expect 77 pull
+mv trust.away host/trust
+expect 0 pull
+
+step "keys refresh"
+expect 0 syncagent keys refresh out --sign keys --until 30d
+upload
+expect 0 pull
+
+step "a key changes; publishing goes on without root.key"
+expect 66 syncagent keys rotate nowhere --role release
+expect 77 syncagent keys rotate keys --role release
+mv stick/root.key keys/
+expect 0 syncagent keys rotate keys --role release
+mv keys/root.key stick/
+[ -f keys/release.key.1 ] && [ -f keys/2.root ] || fail "the old key or the new root is missing"
+echo two >assets/a.txt
+expect 0 syncagent publish assets --to out --sign keys
+upload
+expect 0 pull
+grep -q two tower/a.txt || fail "the new release is not there"
+
+step "what the old key signs counts no more"
+mkdir stolen
+cp keys/release.key.1 stolen/release.key
+cp keys/fresh.key keys/1.root stolen/
+echo evil >assets/a.txt
+cp -R out stolen-out
+expect 0 syncagent publish assets --to stolen-out --sign stolen
+cp -R host host.away
+cp -R stolen-out/. host/
+expect 77 pull
+grep -q two tower/a.txt || fail "a thief's release was installed"
+rm -rf host/* && cp -R host.away/. host/
+expect 0 pull
+
+step "fresh.key is lost"
+mv stick/root.key keys/
+rm keys/fresh.key
+expect 0 syncagent keys rotate keys --role fresh
+expect 0 syncagent keys refresh out --sign keys
+upload
+expect 0 pull
+
+step "root.key is lost: new keys, and every machine pins anew"
+rm -r keys
+expect 0 syncagent keys new keys --project com.example.tower
+rm -r out/trust
+echo three >assets/a.txt
+expect 0 syncagent publish assets --to out --sign keys
+rm -r host/trust
+upload
+expect 77 pull
+expect 77 pull --trust keys/1.root
+expect 0 syncagent trust forget com.example.tower
+expect 0 pull --trust keys/1.root
+grep -q three tower/a.txt || fail "the new release is not there"
+
+step "a fleet: pins in the configuration, and nothing unsigned"
+expect 0 syncagent trust forget com.example.tower
+mkdir -p config/syncagent
+printf '{"trust":{"pins":{"com.example.tower":"%s"},"unsigned":"refuse"}}\n' "$work/keys/1.root" >config/syncagent/config.json
+expect 0 pull
+"$SYNCAGENT" trust list | grep -q configuration || fail "the pin is not the configuration's"
+expect 0 syncagent publish assets --to plain --project com.example.bridge
+expect 77 syncagent pull plain/manifest.json --into bridge
+[ ! -e bridge ] || fail "something unsigned was installed"
+
+step "at first sight, and by digest"
+rm config/syncagent/config.json
+expect 0 syncagent trust forget com.example.tower
+expect 0 pull --trust first
+expect 0 syncagent trust forget com.example.tower
+digest=$("$SYNCAGENT" keys show keys | sed -n 's/^digest *//p')
+expect 77 pull --trust "SHA256:$(printf '%064d' 0)"
+expect 0 pull --trust "$digest"
+
+if command -v ssh-keygen >/dev/null; then
+    step "ssh-keygen verifies it"
+    printf 'publisher %s\n' "$(ssh-keygen -y -f keys/fresh.key)" >allowed
+    sed '/^$/q' out/trust/fresh >fresh.sig
+    sed '1,/^$/d' out/trust/fresh >fresh.json
+    expect 0 sh -c 'ssh-keygen -Y verify -f allowed -I publisher -n syncagent-fresh -s fresh.sig <fresh.json'
+    step "a program signs, as Signing.md shows one"
+    mkdir agent && mv keys/release.key keys/fresh.key agent/
+    printf '#!/bin/sh\nexec ssh-keygen -Y sign -n "$1" -f "%s/agent/${1#syncagent-}.key"\n' "$work" >signer
+    chmod 755 signer
+    echo four >assets/a.txt
+    expect 0 syncagent publish assets --to out --sign keys --signer ./signer
+    upload
+    expect 0 pull
+    grep -q four tower/a.txt || fail "the new release is not there"
+else
+    echo "SKIPPED: ssh-keygen is not here; nobody else looked at the signatures"
+fi
+echo "Signing: everything did as the page says."
