@@ -183,6 +183,14 @@ else
     skipped "kills, races, restarts: no nginx or no python3"
 fi
 
+# Some two minutes; the whole day by hand: Tests/evidence/live.py PROGRAM.
+title "What a pull says while it happens (Tests/evidence/live.py --short)"
+if command -v python3 >/dev/null; then
+    python3 -B Tests/evidence/live.py "$PWD/.build/debug/syncagent" --short || failed "live"
+else
+    skipped "what a pull says while it happens: no python3"
+fi
+
 # A real cron and a real systemd, each in namespaces of its own; two to three minutes.
 title "Schedules by cron, systemd and the agent"
 SYNCAGENT="$PWD/.build/debug/syncagent"

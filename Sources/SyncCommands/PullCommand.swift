@@ -81,7 +81,11 @@ struct PullCommand: AsyncParsableCommand {
     @OptionGroup(title: "Output")
     var reporting: ReportingOptions
 
+    @Flag(help: "With --json: progress as lines, too, five a second.")
+    var progress = false
+
     func validate() throws {
+        if progress, !reporting.json { throw ValidationError("--progress: lines for programs; add --json.") }
         if dryRun, later.background {
             throw ValidationError("--dry-run and --background: print the plan, or hand it over; not both.")
         }
@@ -115,7 +119,14 @@ struct PullCommand: AsyncParsableCommand {
         let options = try pullOptions(environment: .ofProcess, settings)
         var tuning = try EngineTuning(settings, for: target)
         try trust.apply(to: &tuning.trust)
-        let engine = EngineCall(reporting, on: output, tuning: tuning, end: end, detail: verbose.detail)
+        let engine = EngineCall(
+            reporting,
+            on: output,
+            tuning: tuning,
+            tellsProgress: progress,
+            end: end,
+            detail: verbose.detail
+        )
         if dryRun { return try await engine.plan(options) }
 
         for program in options.hooks.compactMap(\.arguments.first)

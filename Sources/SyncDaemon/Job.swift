@@ -102,7 +102,8 @@ final class Job: Sendable {
     var isOver: Bool { state.withLock(\.isOver) }
 
     func note(_ progress: PullProgress) {
-        state.withLock { $0.progress = progress }
+        // Before the plan there is nothing to count by.
+        if progress.phase == .fetching { state.withLock { $0.progress = progress } }
     }
 
     func note(_ event: SyncEvent) {

@@ -15,34 +15,94 @@ struct ProgressTextTests {
         bytesTotal: 512 << 20
     )
 
+    private static func line(_ progress: ProgressSnapshot, rate: Double?, width: Int = .max) -> String {
+        ProgressText.line(progress, ProgressText.Pace(rate: rate), ProgressText.Style(width: width))
+    }
+
     @Test(
         "What does not fit into the terminal is left out, the least telling first",
         arguments: [
-            (200, "Fetching  12,345/20,000 files  300 MiB/512 MiB  53.0 MiB/s  ETA 0:04"),
-            (65, "12,345/20,000 files  300 MiB/512 MiB  53.0 MiB/s  ETA 0:04"),
-            (50, "12,345/20,000 files  300 MiB/512 MiB  ETA 0:04"),
-            (40, "12,345/20,000 files  ETA 0:04"),
+            (200, "Fetching  58 %  12,345/20,000 files  300 MiB/512 MiB  53.0 MiB/s  ETA 0:04"),
+            (70, "58 %  12,345/20,000 files  300 MiB/512 MiB  53.0 MiB/s  ETA 0:04"),
+            (56, "58 %  12,345/20,000 files  300 MiB/512 MiB  ETA 0:04"),
+            (40, "58 %  12,345/20,000 files  ETA 0:04"),
+            (26, "58 %  12,345/20,000 files"),
             (20, "12,345/20,000 files"),
             (9, "12,345/20"),
             (0, ""),
         ]
     )
     func fits(width: Int, text: String) {
-        #expect(ProgressText.line(Self.progress, rate: 53 * 1_048_576, width: width) == text)
+        #expect(Self.line(Self.progress, rate: 53 * 1_048_576, width: width) == text)
     }
 
     @Test("Nothing is made up before it is known")
     func unknown() {
         let start = ProgressSnapshot(phase: "Checking", filesDone: 7)
-        #expect(ProgressText.line(start, rate: nil) == "Checking  7 files")
-        #expect(ProgressText.line(start, rate: 0) == "Checking  7 files")
+        #expect(Self.line(start, rate: nil) == "Checking  7 files")
+        #expect(Self.line(start, rate: 0) == "Checking  7 files")
         let empty = ProgressSnapshot(phase: "Fetching", filesDone: 7, bytesTotal: 9)
-        #expect(ProgressText.line(empty, rate: 0) == "Fetching  7 files  0 B/9 B  0 B/s")
+        #expect(Self.line(empty, rate: 0) == "Fetching  7 files  0 B/9 B  0 B/s")
         let over = ProgressSnapshot(phase: "Finishing", filesDone: 7, bytesDone: 9, bytesTotal: 9)
-        #expect(ProgressText.line(over, rate: 0) == "Finishing  7 files  9 B/9 B")
+        #expect(Self.line(over, rate: 0) == "Finishing  7 files  9 B/9 B")
         #expect(ProgressText.eta(Self.progress, rate: 0) == nil)
         #expect(ProgressText.eta(Self.progress, rate: .infinity) == "0:00")
-        #expect(ProgressText.line(Self.progress, rate: .nan).contains("/s") == false)
+        #expect(Self.line(Self.progress, rate: .nan).contains("/s") == false)
+        let manifest = ProgressSnapshot(phase: "Manifest", unit: .bytes, bytesDone: 3 << 20)
+        #expect(Self.line(manifest, rate: 1_048_576) == "Manifest  3.00 MiB  1.00 MiB/s")
+        #expect(Self.line(ProgressSnapshot(phase: "Looking", unit: .nothing), rate: nil) == "Looking")
+    }
+
+    @Test("All of it is said only when every file is in place")
+    func percent() {
+        var progress = Self.progress
+        progress.bytesDone = 512 << 20
+        #expect(Self.line(progress, rate: 0).contains("99 %"))
+        progress.filesDone = 20_000
+        #expect(Self.line(progress, rate: 0).contains("100 %"))
+    }
+
+    @Test(
+        "After five seconds without a byte that stands in place of the rate",
+        arguments: [
+            (
+                200,
+                "Fetching  58 %  12,345/20,000 files  no data for 12 s (cdn.example.com, retry 3 of 7 in 4 s)"
+            ),
+            (61, "58 %  no data for 12 s (cdn.example.com, retry 3 of 7 in 4 s)"),
+            (40, "58 %  no data for 12 s"), (16, "no data for 12 s"), (7, "no data"),
+        ]
+    )
+    func silence(width: Int, text: String) {
+        var progress = Self.progress
+        progress.isTransferring = true
+        progress.wait = ProgressSnapshot.Wait(host: "cdn.example.com", attempt: 4, attempts: 8, until: 0)
+        var pace = ProgressText.Pace(rate: 10, growth: 10, silence: 12, wait: 4)
+        let style = ProgressText.Style(width: width)
+        #expect(ProgressText.line(progress, pace, style) == text)
+        pace.silence = 4
+        #expect(!ProgressText.line(progress, pace, style).contains("no d"))
+        pace.silence = 12
+        progress.isTransferring = false
+        #expect(!ProgressText.line(progress, pace, style).contains("no d"))
+    }
+
+    @Test("Colours surround words, and take no columns")
+    func colours() {
+        var progress = Self.progress
+        progress.isTransferring = true
+        let pace = ProgressText.Pace(rate: 10, silence: 7)
+        let silent = ProgressText.line(progress, pace, ProgressText.Style(width: 30, hasColour: true))
+        #expect(silent == "58 %  \u{1B}[33mno data for 7 s\u{1B}[m")
+        let style = ProgressText.Style(width: 26, hasColour: true)
+        let line = ProgressText.line(progress, ProgressText.Pace(), style)
+        #expect(line == "\u{1B}[1m58 %\u{1B}[m  12,345/20,000 files")
+    }
+
+    @Test("The time left goes by what is finished, not by what the wire brings")
+    func timeLeft() {
+        let pace = ProgressText.Pace(rate: 1_048_576, growth: 4_194_304)
+        #expect(ProgressText.line(Self.progress, pace).hasSuffix("1.00 MiB/s  ETA 0:53"))
     }
 
     @Test(

@@ -61,8 +61,11 @@ struct EngineAssembly: Sendable {
             listener(event)
             for feed in feeds { feed.tell(event) }
         }
+        let waits = TransferWaits(attempts: configuration.retry.attempts)
         configuration.events = { event in
-            events.tell(transfer: event, time: Self.milliseconds())
+            let time = Self.milliseconds()
+            waits.note(event, time: time)
+            events.tell(transfer: event, time: time)
         }
         configuration.hostRecords = hostRecords()
         configuration.links = links?.read(now: Self.clock.unixTime()) ?? []
@@ -81,7 +84,11 @@ struct EngineAssembly: Sendable {
             process: getpid(),
             store: store,
             events: events,
-            progress: progress,
+            progress: { [progress] step in
+                var step = step
+                step.wait = waits.current(received: step.received)
+                progress(step)
+            },
             hooks: Self.hooks(plugins, configuration),
             stop: stop
         )

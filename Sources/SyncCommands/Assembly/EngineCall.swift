@@ -14,6 +14,8 @@ struct EngineCall: Sendable {
     let output: Output
     let display: ProgressDisplay
     let json: Bool
+    /// Whether progress is told as JSON lines, too.
+    let tellsProgress: Bool
     let tuning: EngineTuning
     let end: PullEnd
     /// Which files are named one by one.
@@ -25,6 +27,7 @@ struct EngineCall: Sendable {
         _ reporting: ReportingOptions,
         on output: Output,
         tuning: EngineTuning = EngineTuning(),
+        tellsProgress: Bool = false,
         end: PullEnd = PullEnd(),
         detail: PlanDetail = .totals
     ) {
@@ -33,6 +36,7 @@ struct EngineCall: Sendable {
         self.output = output
         display = reporting.display(on: output)
         json = reporting.json
+        self.tellsProgress = tellsProgress
         self.tuning = tuning
     }
 
@@ -44,7 +48,8 @@ struct EngineCall: Sendable {
             return try await withEngine(options, store: store) { engine, stop in
                 let report = try engine.pull(options)
                 // What has been fetched is kept; the process still says that it was stopped.
-                if stop.isStopped, report.result != .ok { throw CancellationError() }
+                let isCut = report.result != .ok || report.status == .hookFailed && stop.reason != .late
+                if stop.isStopped, isCut { throw CancellationError() }
                 if stop.reason == .late, report.status == .hookFailed {
                     output.message("The deadline has passed while a hook ran; the next pull calls it again.")
                 }
@@ -128,7 +133,7 @@ struct EngineCall: Sendable {
             tuning: tuning,
             destination: options.destination,
             listener: { [self] in observe($0) },
-            progress: { [display] in display.report(ProgressSnapshot($0)) }
+            progress: { [self] in tell($0) }
         )
         let parts = try assembly.parts(stop: stop)
         end.count(parts.transport)
@@ -158,6 +163,12 @@ struct EngineCall: Sendable {
         let known = try StateAccess(output: output).existingStore()
         let store = try known ?? asking { () throws(StoreError) in try SyncStore.inMemory() }
         return try await withEngine(options, store: store, keepsMetrics: false, work)
+    }
+
+    private func tell(_ progress: PullProgress) {
+        display.report(ProgressSnapshot(progress))
+        guard tellsProgress else { return }
+        output.event(SyncEvent(progress: progress, time: EngineAssembly.milliseconds()).json, flushing: true)
     }
 
     private func observe(_ event: SyncEvent) {
@@ -231,13 +242,41 @@ struct EngineCall: Sendable {
 extension ProgressSnapshot {
     /// What a person sees of the engine's progress.
     fileprivate init(_ progress: PullProgress) {
-        self.init(
-            phase: "Fetching",
-            filesDone: progress.filesDone,
-            filesTotal: progress.filesTotal,
-            bytesDone: progress.bytesDone,
-            bytesTotal: progress.bytesTotal
-        )
+        switch progress.phase {
+        case .finding: self.init(phase: "Manifest", unit: .bytes, bytesDone: progress.received)
+        case .looking: self.init(phase: "Looking", unit: .nothing)
+        case .fetching:
+            self.init(
+                phase: "Fetching",
+                filesDone: progress.filesDone,
+                filesTotal: progress.filesTotal,
+                bytesDone: progress.bytesDone,
+                bytesTotal: progress.bytesTotal
+            )
+        }
+        received = progress.received
+        isTransferring = progress.phase == .finding || progress.bytesDone < progress.bytesTotal
+        wait = progress.wait.map { wait in
+            Wait(host: wait.host, attempt: wait.attempt, attempts: wait.attempts, until: wait.until)
+        }
+    }
+}
+
+extension SyncEvent {
+    /// How far a pull is, as an event that is not recorded.
+    fileprivate init(progress: PullProgress, time: Int64) {
+        self.init("progress", time: time) {
+            $0.field("phase", progress.phase.rawValue)
+            $0.field("files_done", progress.filesDone)
+            $0.field("files_total", progress.filesTotal)
+            $0.field("bytes_done", progress.bytesDone)
+            $0.field("bytes_total", progress.bytesTotal)
+            $0.field("received", progress.received)
+            guard let wait = progress.wait else { return }
+            $0.field("host", wait.host)
+            $0.field("attempt", optional: wait.attempt)
+            $0.field("until", timestamp(milliseconds: wait.until))
+        }
     }
 }
 

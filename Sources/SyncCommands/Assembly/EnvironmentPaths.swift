@@ -101,6 +101,17 @@ struct EnvironmentPaths: Sendable {
         return !term.isEmpty && term != "dumb"
     }
 
+    /// Whether words for people may have colours: a capable terminal on standard error, and no <https://no-color.org>.
+    var wantsColour: Bool {
+        isatty(STDERR_FILENO) == 1 && hasCapableTerminal && (lookup("NO_COLOR") ?? "").isEmpty
+    }
+
+    /// Whether the locale knows ASCII alone. locale(7): the first of the three that is set counts.
+    var isASCIIOnly: Bool {
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].compactMap(lookup).first { !$0.isEmpty } ?? "C"
+        return locale == "C" || locale == "POSIX"
+    }
+
     /// Where the user's files are.
     var baseDirectories: BaseDirectories { BaseDirectories(home: home, lookup: lookup) }
 

@@ -14,12 +14,13 @@ struct ReportingOptions: ParsableArguments {
     var quiet = false
 
     /// The output these options ask for.
-    func output() -> Output { Output(quiet: quiet) }
+    func output() -> Output { Output(quiet: quiet, hasColour: EnvironmentPaths.ofProcess.wantsColour) }
 
     /// The progress display these options ask for.
     func display(on output: Output) -> ProgressDisplay {
         let style = ProgressDisplay.style(quiet: quiet, json: json, environment: .ofProcess)
-        return ProgressDisplay(output: output, style: style)
+        let hasColour = style == .terminal && EnvironmentPaths.ofProcess.wantsColour
+        return ProgressDisplay(output: output, style: style, hasColour: hasColour)
     }
 }
 

@@ -17,6 +17,9 @@ package final class Output: Sendable {
     private let standardOutput: Int32
     private let standardError: Int32
     private let isQuiet: Bool
+    private let hasColour: Bool
+    /// Whether a terminal that knows ASCII alone reads the words.
+    private let isPlain: Bool
 
     /// Events wait for company up to this many **bytes**: one write(2) for each of 100,000 files would show.
     private static let eventBufferSize = 16 << 10
@@ -24,10 +27,13 @@ package final class Output: Sendable {
     /// Writes to these descriptors; `quiet` keeps messages back, never warnings and errors.
     package init(
         quiet: Bool = false,
+        hasColour: Bool = false,
         standardOutput: Int32 = STDOUT_FILENO,
         standardError: Int32 = STDERR_FILENO
     ) {
         self.isQuiet = quiet
+        self.hasColour = hasColour
+        isPlain = isatty(standardError) == 1 && EnvironmentPaths.ofProcess.isASCIIOnly
         self.standardOutput = standardOutput
         self.standardError = standardError
     }
@@ -42,10 +48,15 @@ package final class Output: Sendable {
     package func message(_ text: String) { if !isQuiet { say(text) } }
 
     /// For people, on standard error, also when quiet.
-    package func warning(_ text: String) { say("syncagent: warning: \(text)") }
+    package func warning(_ text: String) { say("syncagent: \(coloured("warning:", 33)) \(text)") }
 
     /// Why the command fails; on standard error, also when quiet.
-    package func error(_ text: String) { say("syncagent: \(text)") }
+    package func error(_ text: String) { say("\(coloured("syncagent:", 31)) \(text)") }
+
+    /// Text in a colour of ECMA-48, where colours are wanted.
+    private func coloured(_ text: String, _ colour: Int) -> String {
+        hasColour ? "\u{1B}[\(colour)m\(text)\u{1B}[m" : text
+    }
 
     /// Writes out what waits.
     package func flush() { state.withLock { writeEvents(&$0) } }
@@ -74,7 +85,8 @@ package final class Output: Sendable {
         state.withLock { state in
             writeEvents(&state)
             eraseProgress(&state)
-            _ = writeAll(Array("\(text)\n".utf8), to: standardError)
+            let shown = isPlain ? text.replacingOccurrences(of: "…", with: "...") : text
+            _ = writeAll(Array("\(shown)\n".utf8), to: standardError)
         }
     }
 

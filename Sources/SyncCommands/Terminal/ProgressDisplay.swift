@@ -16,6 +16,9 @@ package final class ProgressDisplay: Sendable {
     private struct State {
         var snapshot: ProgressSnapshot?
         var rate = RateEstimate()
+        /// Of what is finished: calmer, because the time left swings with it.
+        var growth = RateEstimate(timeConstant: 20)
+        var movedAt = 0.0
         var lastDraw = -Double.infinity
         var isFinished = false
     }
@@ -24,6 +27,7 @@ package final class ProgressDisplay: Sendable {
     private let output: Output
     private let style: Style
     private let columns: @Sendable () -> Int
+    private let hasColour: Bool
     private let start = ContinuousClock.now
 
     /// In **seconds**: a terminal is redrawn at most ten times a second (S116), a log gets a line every five.
@@ -33,10 +37,12 @@ package final class ProgressDisplay: Sendable {
     package init(
         output: Output,
         style: Style,
+        hasColour: Bool = false,
         columns: @escaping @Sendable () -> Int = ProgressDisplay.terminalColumns
     ) {
         self.output = output
         self.style = style
+        self.hasColour = hasColour
         self.columns = columns
     }
 
@@ -56,7 +62,11 @@ package final class ProgressDisplay: Sendable {
 
     /// Takes how far things are. Cheap; may be called from any thread, as often as one likes.
     package func report(_ snapshot: ProgressSnapshot) {
-        state.withLock { $0.snapshot = snapshot }
+        let now = (ContinuousClock.now - start) / .seconds(1)
+        state.withLock { state in
+            if state.snapshot.map({ snapshot.hasMoved(since: $0) }) ?? true { state.movedAt = now }
+            state.snapshot = snapshot
+        }
         draw()
     }
 
@@ -85,8 +95,13 @@ package final class ProgressDisplay: Sendable {
             if first, style == .lines { state.lastDraw = 0 }
             guard now - state.lastDraw >= drawInterval else { return nil }
             state.lastDraw = now
-            state.rate.add(count: snapshot.bytesDone, of: snapshot.phase, at: now)
-            return ProgressText.line(snapshot, rate: state.rate.perSecond, width: width())
+            state.rate.add(count: snapshot.received ?? snapshot.bytesDone, of: snapshot.phase, at: now)
+            state.growth.add(count: snapshot.bytesDone, of: snapshot.phase, at: now)
+            var pace = ProgressText.Pace(rate: state.rate.perSecond, growth: state.growth.perSecond)
+            pace.silence = Int(now - state.movedAt)
+            let left = snapshot.wait.map { $0.until - EngineAssembly.milliseconds() } ?? 0
+            pace.wait = Int(max(0, left + 999) / 1_000)
+            return ProgressText.line(snapshot, pace, ProgressText.Style(width: width(), hasColour: hasColour))
         }
         guard let text else { return }
         if style == .terminal { output.drawProgress(text) } else { output.message(text) }

@@ -1,58 +1,99 @@
+import Foundation
 import SyncModel
 import SyncReport
 
-/// How far a command has come, as the engine tells it.
-package struct ProgressSnapshot: Sendable, Equatable {
-    /// What goes on: `Checking`, `Fetching`, `Packing`.
-    package var phase: String
-    /// Files that are finished.
-    package var filesDone: Int
-    /// Files there are; `nil` before that is known.
-    package var filesTotal: Int?
-    /// **Bytes** that are finished.
-    package var bytesDone: UInt64
-    /// **Bytes** there are; `nil` before that is known.
-    package var bytesTotal: UInt64?
-
-    package init(
-        phase: String,
-        filesDone: Int = 0,
-        filesTotal: Int? = nil,
-        bytesDone: UInt64 = 0,
-        bytesTotal: UInt64? = nil
-    ) {
-        self.phase = phase
-        self.filesDone = filesDone
-        self.filesTotal = filesTotal
-        self.bytesDone = bytesDone
-        self.bytesTotal = bytesTotal
-    }
-}
-
 /// Progress as one line of text. Pure.
 enum ProgressText {
-    /// Makes the line. The rate is in **bytes** a second; the width is the most columns, and parts are left
-    /// out, the least telling first, until the line fits.
-    static func line(_ progress: ProgressSnapshot, rate: Double?, width: Int = .max) -> String {
+    /// What is shown beside the counts.
+    struct Pace: Sendable, Equatable {
+        /// **Bytes** a second as they come.
+        var rate: Double?
+        /// **Bytes** a second by which ``ProgressSnapshot/bytesDone`` grows, over a longer time: the time left goes by it.
+        var growth: Double?
+        /// **Seconds** since anything came.
+        var silence = 0
+        /// For how long what keeps it waits from now, in **seconds**.
+        var wait = 0
+    }
+
+    /// What fits the terminal.
+    struct Style: Sendable, Equatable {
+        /// The most columns.
+        var width = Int.max
+        var hasColour = false
+    }
+
+    /// **Seconds** without a byte after which that is said in place of the rate.
+    static let longSilence = 5
+
+    /// Makes the line; parts are left out, the least telling first, until it fits.
+    static func line(_ progress: ProgressSnapshot, _ pace: Pace, _ style: Style = Style()) -> String {
         let files = counted(progress.filesDone, of: progress.filesTotal) + " files"
         // A phase that is not about bytes says nothing of them.
         let hasBytes = progress.bytesDone > 0 || progress.bytesTotal != nil
         var bytes = hasBytes ? ByteCount(progress.bytesDone).description : nil
         if let total = progress.bytesTotal { bytes?.append("/\(ByteCount(total))") }
         let isMoving = progress.bytesTotal.map { progress.bytesDone < $0 } ?? hasBytes
-        let speed = isMoving ? rate.flatMap(ByteCount.init(perSecond:)).map { "\($0)/s" } : nil
-        let remaining = eta(progress, rate: rate).map { "ETA \($0)" }
+        let speed = isMoving ? pace.rate.flatMap(ByteCount.init(perSecond:)).map { "\($0)/s" } : nil
+        let remaining = eta(progress, rate: pace.growth ?? pace.rate).map { "ETA \($0)" }
+        let share = percent(progress)
 
+        if let silence = silence(progress, pace) {
+            let count = progress.unit == .files ? [share, files] : [progress.unit == .bytes ? bytes : nil]
+            let before = ([progress.phase] + count).compactMap(\.self).joined(separator: "  ")
+            let short = share ?? progress.phase
+            let (long, brief) = silence
+            for (start, end) in [(before, long), (short, long), (short, brief), ("", brief)] {
+                let text = start.isEmpty ? end : start + "  " + end
+                guard text.count <= style.width else { continue }
+                let shown = style.hasColour ? "\u{1B}[33m\(end)\u{1B}[m" : end
+                return start.isEmpty ? shown : start + "  " + shown
+            }
+            return String(brief.prefix(max(0, style.width)))
+        }
         // By what one misses least: the phase, the rate, the bytes, the time left, the files.
-        let candidates: [[String?]] = [
-            [progress.phase, files, bytes, speed, remaining],
-            [files, bytes, speed, remaining],
-            [files, bytes, remaining],
-            [files, remaining],
-            [files],
-        ]
+        let candidates: [[String?]] =
+            switch progress.unit {
+            case .nothing: [[progress.phase]]
+            case .bytes: [[progress.phase, bytes, speed], [progress.phase]]
+            case .files:
+                [
+                    [progress.phase, share, files, bytes, speed, remaining],
+                    [share, files, bytes, speed, remaining],
+                    [share, files, bytes, remaining],
+                    [share, files, remaining],
+                    [share, files],
+                    [files],
+                ]
+            }
         let lines = candidates.map { $0.compactMap(\.self).joined(separator: "  ") }
-        return lines.first { $0.count <= width } ?? String(files.prefix(max(0, width)))
+        guard let line = lines.first(where: { $0.count <= style.width }) else {
+            return String((lines.last ?? "").prefix(max(0, style.width)))
+        }
+        guard style.hasColour, let share, let place = line.range(of: share) else { return line }
+        return line.replacingCharacters(in: place, with: "\u{1B}[1m\(share)\u{1B}[m")
+    }
+
+    /// What is said while nothing comes, in many words and in few; `nil` as long as something does, or nothing should.
+    private static func silence(_ progress: ProgressSnapshot, _ pace: Pace) -> (String, String)? {
+        guard progress.isTransferring, pace.silence >= longSilence else { return nil }
+        let brief = "no data for \(pace.silence) s"
+        guard let wait = progress.wait else { return (brief, brief) }
+        var why = wait.host
+        if let attempt = wait.attempt, let attempts = wait.attempts {
+            why += ", retry \(attempt - 1) of \(attempts - 1)"
+        } else {
+            why += ", tried again"
+        }
+        if pace.wait > 0 { why += " in \(pace.wait) s" }
+        return ("\(brief) (\(why))", brief)
+    }
+
+    /// `58 %`; all of it only when every file is in place.
+    private static func percent(_ progress: ProgressSnapshot) -> String? {
+        guard let total = progress.bytesTotal, total > 0, let files = progress.filesTotal else { return nil }
+        let share = Int(Double(progress.bytesDone) / Double(total) * 100)
+        return "\(progress.filesDone < files ? min(share, 99) : share) %"
     }
 
     /// The time until the end at `rate`, or `nil` when nobody can say.

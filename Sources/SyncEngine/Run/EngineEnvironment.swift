@@ -85,13 +85,44 @@ package struct EngineEnvironment: Sendable {
 
 /// How far a pull is. Totals come from the plan and never change during a run (S117).
 package struct PullProgress: Sendable, Equatable {
+    /// What goes on.
+    package enum Phase: String, Sendable {
+        /// The manifest comes, or is read.
+        case finding
+        /// What is here is looked at, and hashed where that is needed.
+        case looking
+        case fetching
+    }
+
+    package var phase = Phase.finding
     package var filesDone = 0
     package var filesTotal = 0
-    /// Raw **bytes** written.
+    /// Raw **bytes** that are here, with those that have come and are not yet verified. It never falls.
     package var bytesDone: UInt64 = 0
     package var bytesTotal: UInt64 = 0
+    /// Body **bytes** that have come over the network so far, the manifest's included.
+    package var received: UInt64 = 0
+    /// What keeps it; `nil` while bytes come.
+    package var wait: TransferWait?
 
     package init() {}
+}
+
+/// What a transfer that was tried waits for.
+package struct TransferWait: Sendable, Equatable {
+    /// The host that is asked, without path and user.
+    package var host: String
+    /// The attempt to come, where attempts are counted, and how many there are.
+    package var attempt, attempts: Int?
+    /// When it is tried again, **milliseconds** since 1970.
+    package var until: Int64
+
+    package init(host: String, attempt: Int? = nil, attempts: Int? = nil, until: Int64) {
+        self.host = host
+        self.attempt = attempt
+        self.attempts = attempts
+        self.until = until
+    }
 }
 
 /// Why a run is stopped, which decides how it rests (S24, S27).

@@ -162,6 +162,8 @@ extension PullEngine {
     /// - Throws: ``EngineError``; the run is finished by then, unless it could not even be taken up.
     package func work(on run: StoredRun, stateDirectory: String) throws(EngineError) -> PullReport {
         let started = environment.now()
+        let progress = ProgressCount(environment)
+        defer { progress.end() }
         let session = try recording { () throws(StoreError) in try environment.store.session(run.session) }
         guard let session else {
             throw EngineError(.internalError, "run \(run.identifier) has no session")
@@ -180,7 +182,7 @@ extension PullEngine {
             isPublic: options.manifestIsPublic,
             isSigned: options.isSigned
         )
-        return try work(on: found, options, recorded: run, started: started)
+        return try work(on: found, options, recorded: run, started: started, progress)
     }
 
     private func hooks(of run: StoredRun) throws(EngineError) -> [HookSpecification] {

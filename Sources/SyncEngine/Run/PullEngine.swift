@@ -28,6 +28,8 @@ package struct PullEngine: Sendable {
     /// - Throws: ``EngineError`` when nothing could be tried: no manifest, no destination, busy, refused.
     package func pull(_ options: PullOptions) throws(EngineError) -> PullReport {
         let started = environment.now()
+        let progress = ProgressCount(environment)
+        defer { progress.end() }
         environment.releaseMemory()  // What reading arguments and settings took.
         let source = try manifestSource(options, caching: true)
         let found = try releases(source, options).find(options.manifest)
@@ -37,7 +39,7 @@ package struct PullEngine: Sendable {
         var options = options
         options.note(found)
         let lease = try lease(&options, project: found.project)
-        let report = try work(on: found, options, started: started)
+        let report = try work(on: found, options, started: started, progress)
         _ = consume lease
         return report
     }
@@ -47,8 +49,10 @@ package struct PullEngine: Sendable {
         on found: FoundManifest,
         _ options: PullOptions,
         recorded: StoredRun? = nil,
-        started: Int64
+        started: Int64,
+        _ progress: ProgressCount
     ) throws(EngineError) -> PullReport {
+        progress.enter(.looking)
         environment.releaseMemory()  // What fetching and reading the manifest took.
         let path = Self.destinationPath(options, project: found.project)
         if !options.groups.isEmpty || !options.hooks.isEmpty, try Self.openIfPresent(path) == nil {
@@ -68,7 +72,8 @@ package struct PullEngine: Sendable {
             environment: environment,
             found: found,
             destination: destination,
-            started: started
+            started: started,
+            progress: progress
         )
         run.recorded = recorded
         let report = try run.run()

@@ -17,6 +17,7 @@ struct PullRun {
     let destination: Destination
     /// **Milliseconds** since 1970.
     let started: Int64
+    let progress: ProgressCount
     let session: String
     /// The run to take up; `nil` to begin one.
     var recorded: StoredRun?
@@ -31,13 +32,15 @@ struct PullRun {
         environment: EngineEnvironment,
         found: FoundManifest,
         destination: Destination,
-        started: Int64
+        started: Int64,
+        progress: ProgressCount
     ) {
         self.options = options
         self.environment = environment
         self.found = found
         self.destination = destination
         self.started = started
+        self.progress = progress
         session = options.session ?? found.project
         journal = RunJournal(environment: environment, session: session, run: "")
         report.session = session
@@ -229,13 +232,10 @@ struct PullRun {
         } catch {
             throw PullEngine.cannotUse(error)
         }
-        let progress = ProgressCount(
+        let progress = progress
+        progress.begin(
             files: inventory.wanted.count,
-            bytes: inventory.wanted.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) },
-            report: { [live = environment.live, tell = environment.progress] progress in
-                live.note(progress)
-                tell(progress)
-            }
+            bytes: inventory.wanted.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
         )
         let origins = Mutex<[Int: RowOrigin]>([:])
         let origin = RowOrigins(origins: origins)
@@ -337,6 +337,7 @@ struct PullRun {
             )
             origin.set(chunks.rowsWithoutNetwork(plan), .reused)
             journal.planned(plan, total: report.files.total, unchanged: states.count(.unchanged))
+            progress.fetch(wire: plan.fetchBytes)
             try destination.checkSpace(SpaceNeed(open, of: manifest, present: adopted.bytes))
             let small = SmallEntries(
                 manifest: manifest,

@@ -12,6 +12,8 @@ struct DictionarySamples {
     let tree: SourceTree
     let base: BaseSet?
     let level: Int32
+    /// Told how many **bytes** have been looked at, after each file.
+    let onLook: (UInt64) -> Void
 
     /// Files are looked at in pieces of so many **bytes**, about as long as the chunks they are cut into.
     static let pieceSize = 64 << 10
@@ -71,6 +73,7 @@ struct DictionarySamples {
         let share = min(1, wanted / total)
         var (seen, looked, compressible, compressed, stored) = (0.0, 0.0, 0.0, 0.0, 0.0)
         for file in files {
+            onLook(UInt64(looked))
             let size = tree.entries[file].stamp.size
             var descriptor: OpenFile?
             var offset: UInt64 = 0

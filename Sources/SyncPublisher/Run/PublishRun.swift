@@ -118,9 +118,22 @@ struct PublishRun {
             }
             return
         }
-        progress(PublishProgress(step: .sampling, files: tree.count, totalFiles: 0, bytes: 0, totalBytes: 0))
-        let samples = DictionarySamples(root: root, tree: tree, base: base, level: options.level)
-        guard let made = try DictionaryMaker(options: options, samples: samples).make() else { return }
+        let made = try withoutActuallyEscaping(progress) { progress throws(PublishError) in
+            let samples = DictionarySamples(root: root, tree: tree, base: base, level: options.level) {
+                bytes in
+                progress(
+                    PublishProgress(
+                        step: .sampling,
+                        files: tree.count,
+                        totalFiles: 0,
+                        bytes: bytes,
+                        totalBytes: 0
+                    )
+                )
+            }
+            return try DictionaryMaker(options: options, samples: samples).make()
+        }
+        guard let made else { return }
         let (new, stored) = (made.dictionary, made.stored)
         dictionary = new
         madeDictionary = try new.write(stored, to: writer, firstPack: base?.packs.count ?? 0)

@@ -38,7 +38,7 @@ extension CurlWorker {
             host.goodput = Double(host.measuredBytes) / (time / .seconds(1))
             if configuration.adaptive, host.wasSaturated, throttle.rate == nil {
                 host.adaptive.measured(goodput: host.goodput, now: now)
-                standings[host.origin].connections = host.adaptive.proven
+                keepProven(of: host)
                 list(host)
             }
             (host.measuredBytes, host.seen.bytes) = (0, 0)
@@ -58,8 +58,17 @@ extension CurlWorker {
         switch fault?.kind {
         case .status(429), .status(503), .idle, .slow, .broken:
             host.adaptive.penalise(now: now)
-            standings[host.origin].connections = host.adaptive.proven
+            keepProven(of: host)
         default: break
         }
+    }
+
+    /// Keeps how many connections serve a host well. What a cap of the user's own allows says nothing about that.
+    private func keepProven(of host: HostState) {
+        let proven = host.adaptive.proven
+        guard proven < configuration.connectionsPerHost || proven >= configuration.initialConnections else {
+            return
+        }
+        standings[host.origin].connections = proven
     }
 }

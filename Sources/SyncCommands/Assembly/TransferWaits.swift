@@ -1,0 +1,47 @@
+import SyncEngine
+import SyncPlugins
+import SyncTransfer
+import Synchronization
+
+/// What transfers wait for, by what the transport tells; forgotten once bytes come again.
+final class TransferWaits: Sendable {
+    private let state = Mutex<(wait: TransferWait?, received: UInt64)>((nil, 0))
+    private let attempts: Int
+
+    /// - Parameter attempts: Of each transfer.
+    init(attempts: Int) { self.attempts = attempts }
+
+    /// Takes an event; `time` is in **milliseconds** since 1970.
+    func note(_ event: TransferEvent, time: Int64) {
+        switch event {
+        case .retrying(_, let url, _, let attempt, let after):
+            set(
+                TransferWait(
+                    host: Self.host(url),
+                    attempt: attempt,
+                    attempts: attempts,
+                    until: time + after.inMilliseconds
+                )
+            )
+        case .waitingForConnectivity(_, let url, _, let after, _):
+            set(TransferWait(host: Self.host(url), until: time + after.inMilliseconds))
+        default: break
+        }
+    }
+
+    /// What is waited for, when so many **bytes** have come.
+    func current(received: UInt64) -> TransferWait? {
+        state.withLock { state in
+            if received > state.received { state = (nil, received) }
+            return state.wait
+        }
+    }
+
+    private func set(_ wait: TransferWait) { state.withLock { $0.wait = wait } }
+
+    private static func host(_ url: String) -> String { (try? CurlURL(url))?.origin.host ?? url }
+}
+
+extension Duration {
+    fileprivate var inMilliseconds: Int64 { Int64(self / .milliseconds(1)) }
+}

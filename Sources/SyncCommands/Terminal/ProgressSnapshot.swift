@@ -1,0 +1,60 @@
+/// How far a command has come, as the engine tells it.
+package struct ProgressSnapshot: Sendable, Equatable {
+    /// What a phase is counted in.
+    package enum Unit: Sendable, Equatable {
+        case files
+        /// Bytes alone: files are not known yet.
+        case bytes
+        /// It shows that something goes on, and not how far it is.
+        case nothing
+    }
+
+    /// What keeps it.
+    package struct Wait: Sendable, Equatable {
+        /// The host that is asked.
+        package var host: String
+        /// The attempt to come, and how many there are, where they are counted.
+        package var attempt, attempts: Int?
+        /// When it comes, **milliseconds** since 1970.
+        package var until: Int64
+    }
+
+    /// What goes on: `Checking`, `Fetching`, `Packing`.
+    package var phase: String
+    package var unit: Unit
+    /// Files that are finished.
+    package var filesDone: Int
+    /// Files there are; `nil` before that is known.
+    package var filesTotal: Int?
+    /// **Bytes** that are finished.
+    package var bytesDone: UInt64
+    /// **Bytes** there are; `nil` before that is known.
+    package var bytesTotal: UInt64?
+    /// **Bytes** off the network, where it has to do with one.
+    package var received: UInt64?
+    /// Whether bytes should come now.
+    package var isTransferring = false
+    package var wait: Wait?
+
+    package init(
+        phase: String,
+        unit: Unit = .files,
+        filesDone: Int = 0,
+        filesTotal: Int? = nil,
+        bytesDone: UInt64 = 0,
+        bytesTotal: UInt64? = nil
+    ) {
+        self.phase = phase
+        self.unit = unit
+        self.filesDone = filesDone
+        self.filesTotal = filesTotal
+        self.bytesDone = bytesDone
+        self.bytesTotal = bytesTotal
+    }
+
+    /// Whether something has moved from an earlier one to this.
+    func hasMoved(since earlier: ProgressSnapshot) -> Bool {
+        phase != earlier.phase || received != earlier.received || bytesDone != earlier.bytesDone
+            || filesDone != earlier.filesDone
+    }
+}
