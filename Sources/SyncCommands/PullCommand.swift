@@ -51,6 +51,9 @@ struct PullCommand: AsyncParsableCommand {
     @Flag(help: "Install a manifest whose revision is older than what is installed.")
     var allowOlder = false
 
+    @OptionGroup
+    var handedOn: HandedOnOptions
+
     @Flag(help: "Print the plan; fetch and change nothing.")
     var dryRun = false
 
@@ -169,6 +172,7 @@ struct PullCommand: AsyncParsableCommand {
         try pruning.apply(to: &options, settings, environment)
         options.allowOlder = allowOlder
         options.dryRun = dryRun
+        handedOn.apply(to: &options)
         return options
     }
 

@@ -5,6 +5,7 @@ extension EnqueueRequest: ControlRequest {
         case manifest, destination, session, groups, hooks, connections, limitRate, prune, force, allowOlder
         case maxDelete, backupDir, notBefore
         case deadlineSeconds, paused, origin, originRun, settings, label, conditions
+        case userData, expectedBytes
     }
 
     package static let keys = ControlKeys(
@@ -12,7 +13,7 @@ extension EnqueueRequest: ControlRequest {
             "manifest", "destination", "session", "groups", "connections", "limit_rate", "prune", "force",
             "allow_older", "max_delete", "backup_dir", "not_before", "deadline_seconds", "paused", "origin",
             "origin_run",
-            "settings", "label",
+            "settings", "label", "user_data", "expected_bytes",
         ],
         nested: [
             "hooks": ControlKeys(["group", "arguments", "timeout", "results", "batch"]),
@@ -50,6 +51,9 @@ extension EnqueueRequest: ControlRequest {
         originRun = try values.decodeIfPresent(String.self, forKey: .originRun)
         settings = try values.decodeIfPresent(String.self, forKey: .settings)
         label = try values.decodeIfPresent(String.self, forKey: .label)
+        // A null is a value like any other, and says the same as nothing.
+        userData = try values.decodeIfPresent(JSONValue.self, forKey: .userData)
+        expectedBytes = try values.decodeIfPresent(UInt64.self, forKey: .expectedBytes)
         conditions = try values.decodeIfPresent(RunConditions.self, forKey: .conditions) ?? conditions
     }
 }

@@ -77,6 +77,10 @@ public struct EnqueueRequest: Sendable, Equatable, Codable {
     public var settings: String?
     /// Free text for people, at most 4 KiB (S67).
     public var label: String?
+    /// Handed on to hooks, observers and reports as it is; at most 64 KiB as text.
+    public var userData: JSONValue?
+    /// How many **bytes** the client expects to come, to be shown.
+    public var expectedBytes: UInt64?
     /// What must hold for it to be worked on (S49).
     public var conditions = RunConditions()
 

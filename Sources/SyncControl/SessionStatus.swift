@@ -148,6 +148,10 @@ public struct RunStatus: Sendable, Equatable, Codable {
     public var requests: UInt64
     /// How far it is, while it runs.
     public var progress: Progress?
+    /// What its client, or else its manifest, wants handed on.
+    public var userData: JSONValue?
+    /// How many **bytes** its client expects to come.
+    public var expectedBytes: UInt64?
     /// What transfers wait for at present, for people; at most ten lines.
     public var waits: [String]
 

@@ -170,6 +170,11 @@ extension Agent {
         }
         options.backupDirectory = request.backupDir
         options.allowOlder = request.allowOlder ?? false
+        options.userData = request.userData?.text
+        if let size = options.userData?.utf8.count, size > PullOptions.longestUserData {
+            throw invalid("user_data: at most \(PullOptions.longestUserData) bytes")
+        }
+        options.expectedBytes = request.expectedBytes
         options.terms.notBefore = request.notBefore?.milliseconds
         if let deadline = request.deadlineSeconds {
             guard (1...31_536_000).contains(deadline) else { throw invalid("deadline_seconds: 1 to a year") }

@@ -203,6 +203,9 @@ extension RunStatus {
         bytes.received = run.counts.bytesReceived
         bytes.reused = run.counts.bytesReused
         requests = run.counts.requests
+        let options = StoredOptions.options(of: run)
+        userData = options.userData.flatMap(JSONValue.init(text:))
+        expectedBytes = options.expectedBytes
     }
 }
 

@@ -86,6 +86,13 @@ public struct JSONLine: Sendable {
         if let number { field(name, number) }
     }
 
+    /// Adds a key with text that is a JSON value already, unless it is missing.
+    public mutating func json(_ name: String, _ text: String?) {
+        guard let text else { return }
+        key(name)
+        raw(text)
+    }
+
     /// Adds text that is a JSON value already.
     public mutating func raw(_ json: String) {
         separate()

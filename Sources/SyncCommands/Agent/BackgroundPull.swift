@@ -93,6 +93,8 @@ struct BackgroundPull: Sendable {
         request.conditions = conditions
         request.settings = text
         request.label = background.label
+        request.userData = options.userData.flatMap(JSONValue.init(text:))
+        request.expectedBytes = options.expectedBytes
         return request
     }
 

@@ -38,6 +38,7 @@ extension PullEngine {
         options.session = try sessionName(options, project: found.project)
         try checkRevision(manifest, options)
         options.revision = manifest.revision
+        options.userData = options.userData ?? manifest.userData
         let named = NamedHooks(manifest, options)
         options.hooks += named.specifications
         let groups = GroupCompletion.names(manifest.groups.map(\.name), options)
@@ -117,8 +118,7 @@ extension PullEngine {
 
     /// The limits that a run was asked for.
     package static func limits(of run: StoredRun) -> (connections: Int?, rateLimit: UInt64?) {
-        var options = PullOptions(manifest: "", stateDirectory: "")
-        StoredOptions.read(run.options, into: &options)
+        let options = StoredOptions.options(of: run)
         return (options.connections, options.rateLimit)
     }
 

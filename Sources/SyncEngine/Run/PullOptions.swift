@@ -35,6 +35,14 @@ package struct PullOptions: Sendable {
     package var allowOlder = false
     /// Whether those who are believed have signed the manifest, once it has been found.
     var isSigned = false
+    /// What whoever asks wants handed on to hooks, observers and reports: JSON text on one line, at most
+    /// ``longestUserData`` **bytes**.
+    package var userData: String?
+    /// How many **bytes** whoever asks expects to come, to be shown; `nil` for what the plan says.
+    package var expectedBytes: UInt64?
+
+    /// What ``userData`` may have.
+    package static let longestUserData = 64 << 10
     /// The manifest's revision, once it has been read; 0 when it has none.
     var revision: UInt64?
     /// Plan and print, fetch nothing, create nothing.

@@ -29,7 +29,12 @@ extension PullRun {
         report.run = run
         journal = RunJournal(environment: environment, session: session, run: run)
         record.open()
-        journal.started(found, destination: destination.path)
+        journal.started(
+            found,
+            destination: destination.path,
+            userData: options.userData,
+            expected: options.expectedBytes
+        )
         return record
     }
 

@@ -70,6 +70,7 @@ struct PullRun {
             try Self.requireGroups(options.groups, in: decoded)
             names = decoded.groups.map(\.name)
             options.revision = decoded.revision
+            options.userData = options.userData ?? decoded.userData
             manifest = decoded
         }
         let record = try enter(GroupCompletion.names(names, options))

@@ -52,7 +52,8 @@ struct GroupCompletion {
                     result: end.result,
                     changed: end.changed,
                     rows: selection,
-                    destination: destination.path
+                    destination: destination.path,
+                    userData: options.userData
                 )
                 let earlier = try earlierRows(hook)
                 allSucceeded = try hooks.run(hook, input.input(for: hook, earlier: earlier)) && allSucceeded

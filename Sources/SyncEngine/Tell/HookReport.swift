@@ -11,6 +11,8 @@ struct HookReport {
     let destination: String
     /// Files of the group that changed.
     let changed: Int
+    /// What whoever asked for the run wants handed on, JSON.
+    let userData: String?
     private let states: RowStates
     private let rows: RowSelection?
 
@@ -23,8 +25,10 @@ struct HookReport {
         result: RunResult,
         changed: Int,
         rows: RowSelection?,
-        destination: String
+        destination: String,
+        userData: String? = nil
     ) {
+        self.userData = userData
         self.manifest = manifest
         self.report = report
         self.group = group
@@ -62,6 +66,9 @@ struct HookReport {
             line.field("manifest_sha256", manifest.digest.hex)
             line.field("group", group)
             line.field("group_result", result.rawValue)
+            line.json("user_data", userData ?? manifest.userData)
+            line.json("manifest_user_data", manifest.userData)
+            line.json("group_user_data", manifest.groups.first { $0.name == group }?.userData)
             line.field("changed", changed)
             line.field("destination", destination)
             report.write(to: &line)
@@ -102,5 +109,6 @@ struct HookReport {
             entry.field("size", files.size(row))
             entry.field("sha256", files.digest(row).hex)
         }
+        entry.json("user_data", files.userData[row])
     }
 }

@@ -45,12 +45,14 @@ struct RunJournal: Sendable {
         environment.events.tell(event(name, note: note, fill))
     }
 
-    func started(_ found: FoundManifest, destination: String) {
+    func started(_ found: FoundManifest, destination: String, userData: String?, expected: UInt64?) {
         tell("run.started") {
             $0.field("project", found.project)
             $0.field("manifest", found.shown)
             $0.field("manifest_sha256", found.digest.hex)
             $0.field("destination", destination)
+            $0.field("expected_bytes", optional: expected)
+            $0.json("user_data", userData)
         }
     }
 

@@ -4,7 +4,7 @@ extension ManifestDecoder {
     private static let deltasKey = Array("x-deltas".utf8)
     private static let chunkingKey = Array("x-chunking".utf8)
 
-    /// Takes `x-deltas` of a file entry, or skips any other key that starts with `x-`.
+    /// Takes `x-deltas` or `x-user-data` of a file entry, or skips any other key that starts with `x-`.
     ///
     /// Values of such keys can be anything: one of another shape is ignored, as by a reader that does not know it.
     mutating func readExtension(
@@ -12,7 +12,9 @@ extension ManifestDecoder {
         seen: inout Set<[UInt8]>
     ) throws(ManifestFault) -> [Delta] {
         guard key.elementsEqual(Self.deltasKey), !seen.contains(Self.deltasKey) else {
-            try skipForeign(key, seen: &seen)
+            if let text = try readUserData(key, isOfFile: true, seen: &seen) {
+                files.userData[files.count] = text
+            }
             return []
         }
         return try readOrSkip(Self.deltasKey, &seen) { (decoder: inout Self) throws(ManifestFault) in
@@ -20,13 +22,14 @@ extension ManifestDecoder {
         } ?? []
     }
 
-    /// Takes `x-chunking` of the top level, or skips any other key that starts with `x-`.
+    /// Takes `x-chunking` or `x-user-data` of the top level, or skips any other key that starts with `x-`.
     mutating func readTopExtension(
         _ key: UnsafeBufferPointer<UInt8>,
         seen: inout Set<[UInt8]>
     ) throws(ManifestFault) {
         guard key.elementsEqual(Self.chunkingKey), !seen.contains(Self.chunkingKey) else {
-            return try skipForeign(key, seen: &seen)
+            if let text = try readUserData(key, seen: &seen) { userData = text }
+            return
         }
         chunking =
             try readOrSkip(Self.chunkingKey, &seen) { (decoder: inout Self) throws(ManifestFault) in

@@ -20,6 +20,7 @@ extension ManifestDecoder {
         var name: String?
         var include: [String]?
         var hooks: [String]?
+        var userData: String?
         var foreign: Set<[UInt8]> = []
         try reader.beginObject()
         while let key = try reader.nextKey() {
@@ -36,12 +37,12 @@ extension ManifestDecoder {
                 guard hooks == nil else { throw reader.duplicateKey(key) }
                 hooks = try readHooks()
             } else {
-                try skipForeign(key, seen: &foreign)
+                if let text = try readUserData(key, seen: &foreign) { userData = text }
             }
         }
         place.leaveMember()
         guard let name else { throw missing("name") }
-        return Manifest.Group(name: name, include: include ?? [], hooks: hooks ?? [])
+        return Manifest.Group(name: name, include: include ?? [], hooks: hooks ?? [], userData: userData)
     }
 
     /// A group's name. `all` is every run's own group.

@@ -13,6 +13,8 @@ struct ManifestDecoder {
     var groups: [Manifest.Group] = []
     var files = FileTable()
     var chunking: ChunkParameters?
+    /// `x-user-data` of the top level.
+    var userData: String?
     /// Whether some path has characters outside ASCII, so that normalisation matters.
     var hasWidePaths = false
     /// Directories that must be real ones, by the entry of the link that leads through them.

@@ -44,6 +44,7 @@ enum TableChecks {
             groups: decoder.groups + implied.map { Manifest.Group(name: $0, include: [], hooks: []) },
             files: files,
             chunking: decoder.chunking,
+            userData: decoder.userData,
             parts: decoder.parts,
             dictionary: decoder.dictionary
         )

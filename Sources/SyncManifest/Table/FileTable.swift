@@ -21,6 +21,8 @@ package struct FileTable: Sendable {
     /// Index into `names`, or ``noGroup``.
     private(set) var groupNumbers: [UInt16] = []
     var deltaColumn = DeltaColumn()
+    /// `x-user-data` of the rows that have it: JSON text on one line.
+    package internal(set) var userData: [Int: String] = [:]
     private var names: [String] = []
     private var numbers: [String: UInt16] = [:]
     /// The rows that name a group, by group; nothing before ``sortGroups()``.
@@ -122,6 +124,7 @@ package struct FileTable: Sendable {
         result.texts.reserveCapacity(texts.count)
         for source in order {
             let row = Int(source)
+            if !userData.isEmpty, let text = userData[row] { result.userData[result.count] = text }
             result.deltaColumn.append(deltaColumn[row], row: result.count)
             result.pathOffsets.append(pathOffsets[row])
             result.pathLengths.append(pathLengths[row])

@@ -28,6 +28,9 @@ package struct Manifest: Sendable {
     /// How the publisher cut large files, where it said so; a hint, `x-chunking` in `Manifests/FORMAT.md`.
     package let chunking: ChunkParameters?
 
+    /// What its publisher wants handed on to hooks and programs, `x-user-data`: JSON text on one line.
+    package let userData: String?
+
     /// The texts that hold the entries, in path order; empty when the manifest is one text, as in version 1.
     package let parts: [Part]
 
@@ -46,6 +49,7 @@ package struct Manifest: Sendable {
         groups: [Group],
         files: FileTable,
         chunking: ChunkParameters? = nil,
+        userData: String? = nil,
         parts: [Part] = [],
         dictionary: SharedDictionary? = nil
     ) {
@@ -57,6 +61,7 @@ package struct Manifest: Sendable {
         self.groups = groups
         self.files = files
         self.chunking = chunking
+        self.userData = userData
         self.parts = parts
         self.dictionary = dictionary
     }
@@ -141,8 +146,11 @@ package struct Manifest: Sendable {
         package var include: [String]
         /// Hooks by name; never commands.
         package var hooks: [String]
+        /// `x-user-data`: JSON text on one line.
+        package var userData: String?
 
-        package init(name: String, include: [String], hooks: [String]) {
+        package init(name: String, include: [String], hooks: [String], userData: String? = nil) {
+            self.userData = userData
             self.name = name
             self.include = include
             self.hooks = hooks

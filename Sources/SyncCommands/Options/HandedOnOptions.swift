@@ -1,0 +1,40 @@
+import ArgumentParser
+import SyncControl
+import SyncEngine
+import SyncModel
+
+/// What a pull is told for others: nothing of it changes what is brought.
+struct HandedOnOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Any JSON, handed on to hooks, observers, status and report as it is; at most 64 KiB.",
+            valueName: "json"
+        ),
+        transform: { text in
+            guard let value = JSONValue(text: text) else {
+                throw ValidationError("--user-data takes JSON, such as '{\"model\": 7}' or '\"text\"'.")
+            }
+            let text = value.text
+            guard text.utf8.count <= PullOptions.longestUserData else {
+                throw ValidationError(
+                    "--user-data has \(text.utf8.count) bytes, above the limit of \(PullOptions.longestUserData)."
+                )
+            }
+            return text
+        }
+    )
+    var userData: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "How many bytes you expect to come, for status and report; the manifest's sum without it.",
+            valueName: "n"
+        )
+    )
+    var expectedBytes: UInt64?
+
+    func apply(to options: inout PullOptions) {
+        options.userData = userData
+        options.expectedBytes = expectedBytes
+    }
+}
