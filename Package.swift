@@ -107,7 +107,7 @@ let package = Package(
         // Plugins that are programs of their own.
         library("SyncPluginProcess", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncHooks", "CPosix"]),
         // What every plugin must do, for people who write one and for tests.
-        library("SyncPluginChecks", ["SyncPlugins", "SyncPluginProcess", "SyncModel"]),
+        library("SyncPluginChecks", ["SyncSystem", "SyncPlugins", "SyncPluginProcess", "SyncModel"]),
         tests("SyncPluginProcessTests", [
             "SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncTestKit",
         ]),
@@ -135,7 +135,7 @@ let package = Package(
         // HTTP/1.1 on a port or a Unix socket: who may connect, for how long, and what goes out.
         library("SyncHTTPServer", ["SyncSystem", "CMicroHTTPD", "CPosix"]),
         tests("SyncHTTPServerTests", ["SyncHTTPServer"]),
-        library("SyncServer", ["SyncModel", "SyncHTTPServer"]),
+        library("SyncServer", ["SyncSystem", "SyncModel", "SyncHTTPServer"]),
         tests("SyncServerTests", ["SyncServer", "SyncHTTPServer"]),
         // The control API of the agent: what is said on the socket.
         library("SyncControl", ["SyncModel"]),

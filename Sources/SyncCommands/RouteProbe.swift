@@ -4,7 +4,6 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 import SyncTransfer
-import Synchronization
 
 /// Finds out where the requests of a plan go: asks for the first byte of one object of each place.
 struct RouteProbe: Sendable {

@@ -1,7 +1,7 @@
 import Dispatch
 package import SyncModel
 package import SyncPlugins
-import Synchronization
+import SyncSystem
 
 /// Tells whether one run may go on; asked before it starts and every few seconds while it runs (S133).
 ///

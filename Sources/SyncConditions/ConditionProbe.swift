@@ -1,7 +1,6 @@
 import Dispatch
 import SyncPlugins
 import SyncSystem
-import Synchronization
 
 /// Asks one condition, on a thread of its own, so that a condition that hangs holds up nobody.
 ///

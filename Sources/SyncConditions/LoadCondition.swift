@@ -1,7 +1,6 @@
 import CPosix
 package import SyncPlugins
 import SyncSystem
-import Synchronization
 
 #if canImport(Glibc)
     import Glibc

@@ -2,7 +2,6 @@ import CPosix
 import SyncModel
 package import SyncPlugins
 import SyncSystem
-import Synchronization
 
 /// So much stays free where the destination is.
 ///

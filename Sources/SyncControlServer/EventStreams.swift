@@ -1,7 +1,7 @@
 import SyncControl
 import SyncHTTPServer
 import SyncModel
-import Synchronization
+import SyncSystem
 
 /// The event streams that are open: counted, and ended together when the server stops.
 final class EventStreams: Sendable {

@@ -1,6 +1,7 @@
 import CPosix
 import SyncHTTPServer
-import Synchronization
+
+import struct Synchronization.Atomic
 
 #if canImport(Glibc)
     import Glibc

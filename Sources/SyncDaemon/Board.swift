@@ -1,5 +1,5 @@
 import SyncControl
-import Synchronization
+import SyncSystem
 
 /// What readers of events ask for without waiting for the agent: who works, who follows, whether it is over.
 final class Board: Sendable {

@@ -1,7 +1,7 @@
 import SyncControl
 import SyncEngine
 import SyncModel
-import Synchronization
+import SyncSystem
 
 /// Work on one session that is under way: a run, or hooks that an earlier run owes.
 final class Job: Sendable {

@@ -4,7 +4,7 @@ import SyncEngine
 import SyncModel
 import SyncPlugins
 import SyncStore
-import Synchronization
+import SyncSystem
 
 /// Whether one run may go on, and how fast: looked at before it starts and every few seconds while it runs (S133).
 final class RunGate: Sendable {

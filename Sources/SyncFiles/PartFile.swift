@@ -2,7 +2,6 @@ import CPosix
 package import SyncDigest
 package import SyncModel
 package import SyncSystem
-import Synchronization
 
 /// A large file while it is put together from blobs that may come in any order, from several workers.
 ///

@@ -1,7 +1,6 @@
 import CPosix
 package import SyncModel
 package import SyncSystem
-import Synchronization
 
 extension Staging {
     /// A directory under construction: `.syncagent/staging/dir-<key>/`, its files under their final names.

@@ -1,7 +1,8 @@
 import CPosix
 package import SyncModel
 package import SyncSystem
-import Synchronization
+
+import struct Synchronization.Atomic
 
 /// Where unfinished bytes live: `.syncagent/staging/`, on the destination's filesystem.
 ///

@@ -1,5 +1,5 @@
 import CMicroHTTPD
-import Synchronization
+import SyncSystem
 
 /// A connection as libmicrohttpd has it. Only what it allows to any thread is done through it.
 struct ConnectionHandle: @unchecked Sendable {  // Safe: libmicrohttpd locks.

@@ -1,4 +1,4 @@
-import Synchronization
+import SyncSystem
 
 #if canImport(Glibc)
     import Glibc

@@ -1,7 +1,8 @@
 import CMicroHTTPD
 import CPosix
 import SyncSystem
-import Synchronization
+
+import struct Synchronization.Atomic
 
 #if canImport(Glibc)
     import Glibc

@@ -1,6 +1,6 @@
 import CMicroHTTPD
 import CPosix
-import Synchronization
+import SyncSystem
 
 /// One request and its answer, as far as they have come.
 ///

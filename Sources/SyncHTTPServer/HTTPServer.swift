@@ -1,5 +1,3 @@
-import Synchronization
-
 /// An HTTP/1.1 server on a TCP port or a Unix socket: libmicrohttpd reads requests and sends answers, this module says
 /// who may connect, for how long, and what is answered.
 ///

@@ -1,6 +1,6 @@
 import Dispatch
 import SyncPlugins
-import Synchronization
+import SyncSystem
 
 /// One transfer for a check, and everything that came of it.
 final class CheckedFetch: TransferSink {

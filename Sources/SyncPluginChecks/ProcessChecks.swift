@@ -1,7 +1,7 @@
 import SyncModel
 package import SyncPluginProcess
 import SyncPlugins
-import Synchronization
+import SyncSystem
 
 /// Checks what holds for every plugin that is a program of its own, whatever its point.
 ///

@@ -1,6 +1,6 @@
 import Dispatch
 package import SyncPlugins
-import Synchronization
+import SyncSystem
 
 /// Checks a resolver: what it answers is well formed, whole and in order, whoever asks and however often.
 ///

@@ -1,4 +1,4 @@
-import Synchronization
+import SyncSystem
 
 /// How many answers are under way: memory is given back when many have ended.
 final class ServerLoad: Sendable {

@@ -1,4 +1,4 @@
-import Synchronization
+import SyncSystem
 
 /// Gathers a session's events and records many in one row: 20,000 files cost some tens of rows.
 ///

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// Runs `body` for 0..<count, each on a thread of its own, and returns the results in order.
 ///
 /// Where the system has no more threads, the rest is done here, one after the other (F095): nothing is lost, only slower.

@@ -1,5 +1,6 @@
 import CPosix
-import Synchronization
+
+import struct Synchronization.Atomic
 
 /// The system has no thread for us. pthread_create(3).
 package struct ThreadError: Error, CustomStringConvertible {

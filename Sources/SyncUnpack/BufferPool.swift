@@ -1,4 +1,4 @@
-import Synchronization
+import SyncSystem
 
 /// A piece of memory for body bytes. One thread at a time has it: the transport's while it fills, a worker's
 /// while it is unpacked, the pool's lock in between. Whoever passes it on keeps no reference to it: ``SpanSink`` forgets

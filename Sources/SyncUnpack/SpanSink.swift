@@ -1,5 +1,6 @@
 package import SyncPlugins
-import Synchronization
+
+import struct Synchronization.Atomic
 
 /// The door between the transport's thread and the workers: copies body bytes into buffers of the pool and
 /// passes full ones on. When the pool is empty, the transfer is paused; nothing here ever waits.

@@ -1,6 +1,6 @@
 import SyncModel
 package import SyncPlanner
-import Synchronization
+import SyncSystem
 
 /// Takes the blobs of spans, on worker threads. Calls for one part of a span come in order, never two at once; a
 /// span has one part until its end is given to another connection.

@@ -80,6 +80,13 @@ private let bans: [Ban] = [
         replacement: "argv and posix_spawn",
         inStrings: true
     ),
+    Ban(
+        text: "import Synchronization",
+        reason: "its Mutex ends the process when it is inlined into an async function",
+        replacement: "Mutex of SyncSystem, and import struct Synchronization.Atomic",
+        // The first is no part of the program; nothing in the second is async.
+        except: ["SyncTestKit", "SyncCompression"]
+    ),
     Ban(text: "popen(", reason: "names from outside become commands", replacement: "argv and posix_spawn"),
 ]
 

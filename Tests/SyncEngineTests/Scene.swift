@@ -8,8 +8,9 @@ import SyncStore
 import SyncSystem
 import SyncTestKit
 import SyncUnpack
-import Synchronization
 import Testing
+
+import struct Synchronization.Atomic
 
 /// A destination, a state directory and a transport of a test's own, and pulls that check themselves.
 final class Scene: Sendable {

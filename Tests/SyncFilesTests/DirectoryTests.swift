@@ -3,8 +3,9 @@ import SyncFiles
 import SyncSystem
 import SyncTestKit
 import SyncUnpack
-import Synchronization
 import Testing
+
+import struct Synchronization.Atomic
 
 @Suite("Directories below a destination", .timeLimit(.minutes(3)))
 struct DirectoryTests {

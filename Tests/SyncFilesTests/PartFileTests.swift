@@ -4,8 +4,9 @@ import SyncFiles
 import SyncSystem
 import SyncTestKit
 import SyncUnpack
-import Synchronization
 import Testing
+
+import struct Synchronization.Atomic
 
 @Suite("Large files put together from blobs", .timeLimit(.minutes(3)))
 struct PartFileTests {

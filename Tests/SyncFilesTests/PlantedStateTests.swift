@@ -4,8 +4,9 @@ import SyncModel
 import SyncSystem
 import SyncTestKit
 import SyncUnpack
-import Synchronization
 import Testing
+
+import struct Synchronization.Atomic
 
 /// What somebody has put below `.syncagent` is neither followed, nor filled, nor written through.
 @Suite("Things planted in the state directory", .timeLimit(.minutes(2)))

@@ -1,7 +1,8 @@
 import Glibc
 import SyncSystem
-import Synchronization
 import Testing
+
+import struct Synchronization.Atomic
 
 @Suite("Threads and waiting", .timeLimit(.minutes(1)))
 struct ThreadTests {

@@ -3,8 +3,9 @@ import SyncPlugins
 import SyncSystem
 import SyncTestKit
 import SyncUnpack
-import Synchronization
 import Testing
+
+import struct Synchronization.Atomic
 
 @testable import SyncPlanner
 

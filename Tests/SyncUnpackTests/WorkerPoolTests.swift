@@ -1,8 +1,9 @@
 import Foundation
 import SyncSystem
 import SyncUnpack
-import Synchronization
 import Testing
+
+import struct Synchronization.Atomic
 
 @Suite("Threads that cannot be had", .timeLimit(.minutes(1)))
 struct WorkerPoolTests {

@@ -5,6 +5,7 @@ import SyncHooks
 import SyncModel
 import SyncPlugins
 import SyncStore
+import SyncSystem
 import SyncTransfer
 
 /// Puts an engine together: transports, clock, store and hooks. The one place where the engine meets libcurl and

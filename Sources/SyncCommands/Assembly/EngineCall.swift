@@ -7,7 +7,6 @@ import SyncReport
 import SyncSettings
 import SyncStore
 import SyncSystem
-import Synchronization
 
 /// The one place where commands meet the engine: transports, clocks and hooks are put together here.
 struct EngineCall: Sendable {

@@ -4,7 +4,6 @@ import SyncEngine
 import SyncModel
 import SyncPlugins
 import SyncSystem
-import Synchronization
 
 /// Sees to it that `pull --json` ends with `pull.finished`, however early it ends: whoever reads lines needs no second way
 /// to learn what became of it.

@@ -1,7 +1,7 @@
 import SyncEngine
 import SyncPlugins
+import SyncSystem
 import SyncTransfer
-import Synchronization
 
 /// What transfers wait for, by what the transport tells; forgotten once bytes come again.
 final class TransferWaits: Sendable {

@@ -4,7 +4,7 @@ import SyncModel
 import SyncPluginProcess
 import SyncPlugins
 import SyncSettings
-import Synchronization
+import SyncSystem
 
 /// The condition plugins of an agent: each is made once and lives as long as the agent does, so that one that is a
 /// program is not started for every look.

@@ -3,7 +3,7 @@ import SyncDaemon
 import SyncModel
 import SyncSchedule
 import SyncStore
-import Synchronization
+import SyncSystem
 
 extension AgentSchedules {
     /// The schedules that the agent of this user fires itself.

@@ -1,6 +1,6 @@
 import Foundation
 package import SyncModel
-import Synchronization
+import SyncSystem
 
 /// The one way to standard output and standard error.
 ///

@@ -1,6 +1,6 @@
 import Foundation
 import SyncControlServer
-import Synchronization
+import SyncSystem
 
 /// Shows progress: on a terminal one line that is redrawn, elsewhere a line every few seconds, or nothing.
 package final class ProgressDisplay: Sendable {

@@ -1,7 +1,8 @@
 import Foundation
 import SyncModel
 import SyncSystem
-import Synchronization
+
+import struct Synchronization.Atomic
 
 /// SIGINT and SIGTERM as a request to stop, SIGPIPE as nothing (F085).
 ///

@@ -7,7 +7,6 @@ import SyncPlanner
 import SyncPlugins
 import SyncSystem
 import SyncUnpack
-import Synchronization
 
 /// Fetches what is wanted: plans, runs the spans, and asks again elsewhere for what came out wrong.
 struct FetchRounds: Sendable {

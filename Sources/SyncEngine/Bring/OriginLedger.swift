@@ -1,6 +1,6 @@
 import SyncModel
 import SyncPlugins
-import Synchronization
+import SyncSystem
 
 /// Stands before a run's transport and counts what each server delivered, for the run's summary.
 ///

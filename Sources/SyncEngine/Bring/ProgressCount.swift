@@ -1,7 +1,6 @@
 import SyncModel
 import SyncPlugins
 import SyncSystem
-import Synchronization
 
 /// Adds up how far a pull is, from many threads, and tells it some times a second, also while nothing happens.
 ///

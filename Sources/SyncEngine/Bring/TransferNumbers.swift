@@ -1,5 +1,5 @@
 import SyncPlugins
-import Synchronization
+import SyncSystem
 
 /// Numbers for transfers, unique in this process.
 enum TransferNumbers {

@@ -1,5 +1,5 @@
 package import SyncPlugins
-import Synchronization
+import SyncSystem
 
 /// What a transfer is for.
 package struct TransferSubject: Sendable, Equatable {

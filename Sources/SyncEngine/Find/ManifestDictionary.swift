@@ -2,7 +2,7 @@ import SyncCompression
 import SyncManifest
 import SyncModel
 import SyncPlugins
-import Synchronization
+import SyncSystem
 
 /// A dictionary that was asked for before it is known whether it is needed: while a manifest is read and looked at, its
 /// round trips cost no time. Whoever has it here asks for nothing.

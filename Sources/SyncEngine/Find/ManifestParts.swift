@@ -3,7 +3,7 @@ import SyncDigest
 import SyncManifest
 import SyncModel
 import SyncPlugins
-import Synchronization
+import SyncSystem
 
 /// Reads the parts of a manifest, in order: from the cache, else out of their packs. One text is in memory at a time.
 struct ManifestParts: Sendable {

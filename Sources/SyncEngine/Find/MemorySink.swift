@@ -1,5 +1,5 @@
 import SyncPlugins
-import Synchronization
+import SyncSystem
 
 /// Collects a small body in memory, up to a limit (S15): manifests, never assets.
 final class MemorySink: TransferSink {

@@ -4,7 +4,6 @@ import SyncPlanner
 import SyncPlugins
 import SyncSystem
 import SyncUnpack
-import Synchronization
 
 /// Fetches parts of a manifest: ranges of packs, neighbours together, a few requests ahead of whoever reads.
 final class PartFetch: Sendable {

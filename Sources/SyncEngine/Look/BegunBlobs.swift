@@ -6,7 +6,6 @@ import SyncModel
 import SyncPlanner
 import SyncSystem
 import SyncUnpack
-import Synchronization
 
 /// The first stored bytes of blobs that were under way when a process ended, so that the next one goes on there.
 ///

@@ -2,7 +2,6 @@ import SyncFiles
 import SyncModel
 import SyncSystem
 import SyncUnpack
-import Synchronization
 
 /// Asks of every file in an index whether it is still what it was: one lstat(2) a file, nothing opened.
 struct IndexCheck: Sendable {

@@ -4,7 +4,6 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 import SyncUnpack
-import Synchronization
 
 /// Makes the ``Inventory``: a look at every place on several threads, then a hash of what no record speaks for.
 struct InventoryScan: Sendable {

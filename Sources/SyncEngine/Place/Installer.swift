@@ -7,7 +7,6 @@ import SyncModel
 import SyncPlanner
 import SyncSystem
 import SyncUnpack
-import Synchronization
 
 /// Turns blobs into verified staged files, on worker threads, and hands them to the committer.
 final class Installer: BlobConsumer {

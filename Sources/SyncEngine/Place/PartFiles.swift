@@ -4,7 +4,6 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncSystem
-import Synchronization
 
 /// The large files that are being put together, by row.
 final class PartFiles: Sendable {

@@ -3,7 +3,6 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 import SyncUnpack
-import Synchronization
 
 /// Directories that are not there yet and are put together in staging, to be moved into place by one rename(2)
 /// each instead of one for every file.

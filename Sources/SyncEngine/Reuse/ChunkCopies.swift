@@ -5,7 +5,8 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 import SyncUnpack
-import Synchronization
+
+import struct Synchronization.Atomic
 
 /// Puts chunks that are here already into the new files, while the rest is on its way.
 ///

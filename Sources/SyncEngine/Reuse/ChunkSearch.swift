@@ -3,7 +3,6 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncSystem
-import Synchronization
 
 /// Opens local files that may hold chunks, and looks whether they do. One thread.
 struct ChunkSearch: ~Copyable {

@@ -5,7 +5,6 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 import SyncUnpack
-import Synchronization
 
 /// Brings wanted content from what this machine has: files under another path, older revisions' files that are
 /// still here, and whole files an interrupted run left in staging. Nothing is trusted: every byte is hashed.

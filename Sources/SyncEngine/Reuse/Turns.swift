@@ -1,4 +1,4 @@
-import Synchronization
+import SyncSystem
 
 /// Gives out the parts of files to threads, each thread a file of its own while there are enough: bytes of a file that
 /// come in order are hashed while they are in memory. Threads that find no untouched file help with the longest.

@@ -7,7 +7,6 @@ import SyncPlugins
 import SyncStore
 import SyncSystem
 import SyncUnpack
-import Synchronization
 
 /// One execution of one manifest in one destination.
 struct PullRun {

@@ -1,7 +1,7 @@
 import SyncModel
 package import SyncPlugins
 package import SyncStore
-import Synchronization
+import SyncSystem
 
 /// Tells every event of a run to a listener and records it in the store: one at a time, in one order, whoever
 /// tells it.

@@ -1,7 +1,6 @@
 import SyncModel
 import SyncStore
 import SyncSystem
-import Synchronization
 
 /// The tasks of a run as anybody may see them: each step goes by the table (``TaskState``) and is on disk at once.
 ///

@@ -2,7 +2,6 @@ import CPosix
 import SyncModel
 import SyncPlugins
 import SyncSystem
-import Synchronization
 
 /// A directory that only this user can look into, made when it is first needed.
 final class PrivateDirectory: Sendable {

@@ -3,7 +3,6 @@ import Dispatch
 package import SyncModel
 package import SyncPlugins
 import SyncSystem
-import Synchronization
 
 /// A plugin that is a program of its own, for any thread.
 ///

@@ -1,4 +1,4 @@
-import Synchronization
+import SyncSystem
 
 /// What other threads want of a ``PluginWorker``.
 final class PluginInbox: Sendable {

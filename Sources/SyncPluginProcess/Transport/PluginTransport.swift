@@ -2,7 +2,6 @@ import CPosix
 import Dispatch
 package import SyncPlugins
 import SyncSystem
-import Synchronization
 
 /// Brings bytes through a plugin: method `transport.fetch`.
 ///

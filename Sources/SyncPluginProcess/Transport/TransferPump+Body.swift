@@ -1,6 +1,6 @@
 import SyncModel
 import SyncPlugins
-import Synchronization
+import SyncSystem
 
 extension TransferPump {
     // MARK: Head

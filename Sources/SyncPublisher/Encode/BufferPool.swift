@@ -1,4 +1,4 @@
-import Synchronization
+import SyncSystem
 
 /// Buffers of one size, used again and again; counts how much was alive at once.
 ///

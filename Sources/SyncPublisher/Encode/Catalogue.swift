@@ -1,6 +1,6 @@
 import SyncManifest
 import SyncModel
-import Synchronization
+import SyncSystem
 
 /// Every blob that has a place in a pack, by the digest of its raw bytes; and those on their way.
 ///

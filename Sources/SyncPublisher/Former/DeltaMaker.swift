@@ -4,7 +4,6 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncSystem
-import Synchronization
 
 /// Makes deltas: new blobs once more, as zstd frames behind bytes of the file's former version, in packs of their own.
 ///

@@ -3,7 +3,6 @@ import Glibc
 import SyncModel
 package import SyncPlugins
 import SyncSystem
-import Synchronization
 
 /// Brings bytes of `file:` URLs: packs that lie beside a local manifest. Sends no requests.
 package final class FileTransport: Transport {

@@ -1,6 +1,5 @@
 import Dispatch
 import SyncSystem
-import Synchronization
 
 /// Work done one after another on a thread of its own, which there is only while there is work.
 final class ThreadLane: Sendable {

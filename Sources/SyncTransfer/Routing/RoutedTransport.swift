@@ -1,6 +1,6 @@
 import SyncModel
 package import SyncPlugins
-import Synchronization
+import SyncSystem
 
 /// Hands each transfer to the transport that its URLs are for; those of others are asked when that one fails.
 package final class RoutedTransport: Transport {

@@ -1,7 +1,8 @@
 import CCurl
 package import SyncPlugins
 import SyncSystem
-import Synchronization
+
+import struct Synchronization.Atomic
 
 /// Brings bytes for URLs with libcurl: queueing, redirects, retries and resume included.
 ///

@@ -1,6 +1,6 @@
 import CCurl
 import SyncPlugins
-import Synchronization
+import SyncSystem
 
 /// What other threads ask of the worker.
 enum Command: Sendable {
