@@ -28,9 +28,9 @@ struct RouteProbe: Sendable {
             guard let (id, hop) = PlannedRoute.Hop.made(of: event) else { return }
             hops.withLock { $0[id, default: []].append(hop) }
         }
-        // One look each: what fails now is told, not waited for.
+        // One look each: what fails now is told, and soon.
         configuration.retry.attempts = 1
-        configuration.patience = Patience(.zero)
+        configuration.patience = Patience(.seconds(5))
         let transport = try EngineAssembly.transport(configuration)
         defer { transport.shutdown() }
 

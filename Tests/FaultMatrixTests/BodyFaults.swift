@@ -29,6 +29,7 @@ extension MatrixFault {
         ),
         MatrixFault("A captive portal that stays is named as such [F030]") { fault in
             fault.configure = { $0.patience = Patience(.milliseconds(500)) }
+            fault.isGivenUp = true
             fault.answer = { _ in .captivePortal() }
             fault.outcome = { _ in .fails([.badAnswer]) }
         },

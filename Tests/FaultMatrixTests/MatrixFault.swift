@@ -35,6 +35,8 @@ struct MatrixFault: Sendable, CustomTestStringConvertible {
     var setting = Setting.plain
     /// Whether a second source, without faults, is named after the first.
     var hasMirror = false
+    /// Whether the transport gives its server up.
+    var isGivenUp = false
     var configure: @Sendable (inout TransportConfiguration) -> Void = { _ in }
     /// Done before the transfer starts.
     var before: @Sendable (MatrixStage) throws -> Void = { _ in }

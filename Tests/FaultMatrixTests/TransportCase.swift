@@ -16,18 +16,24 @@ struct TransportCase {
         let root = try TemporaryRoot()
         try root.write(servers.trusted, to: "ca.pem")
         let transport = try CurlTransport(configuration: configuration(servers, root))
+        // Who has lost patience with a server asks it again in the next pull, with another transport.
+        let next =
+            try fault.isGivenUp ? CurlTransport(configuration: configuration(servers, root)) : transport
         do {
-            try await run(transport, servers)
+            try await run(transport, servers, next)
             transport.shutdown()
+            next.shutdown()
         } catch {
             transport.shutdown()
+            next.shutdown()
             throw MatrixFailure(
                 "\(situation): \(error)\nThe server saw:\n\(servers.stage.server.log.description)"
             )
         }
     }
 
-    private func run(_ transport: CurlTransport, _ servers: MatrixServers) async throws {
+    private func run(_ transport: CurlTransport, _ servers: MatrixServers, _ next: CurlTransport) async throws
+    {
         let stage = servers.stage
         try fault.before(stage)
         let here = situation.wanted.prefix(situation.here)
@@ -41,7 +47,7 @@ struct TransportCase {
 
         // Whatever happened, a clean pull now succeeds, with what was kept.
         try servers.disarm()
-        let again = start(on: transport, servers, stage.server.url(""), here: run.sink.bytes)
+        let again = start(on: next, servers, stage.server.url(""), here: run.sink.bytes)
         guard case .success = try await again.end(within: Self.limit) else {
             throw MatrixFailure("the clean transfer failed: \(String(describing: again.result))")
         }

@@ -40,7 +40,7 @@ struct TaskMachineTests {
         }
     }
 
-    @Test("A person's command is never refused and may be repeated [S102 S106]")
+    @Test("A person's command is never refused and may be repeated [G8 S102 S106]")
     func commands() {
         for state in TaskState.allCases {
             for input in [TaskInput.paused, .resumed, .cancelled, .retried] {

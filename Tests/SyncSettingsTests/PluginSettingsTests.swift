@@ -51,8 +51,8 @@ struct PluginSettingsTests {
                 "for[0]: a.example is not the beginning of a URL"
             ),
             (
-                "{ plugin: 'a', point: 'transport', for: ['ftp://a/'] }",
-                "for[0]: ftp://a/ is not the beginning"
+                "{ plugin: 'a', point: 'transport', for: ['ftp:/a/'] }",
+                "for[0]: ftp:/a/ is not the beginning"
             ),
             (
                 "{ plugin: 'a', point: 'credential', for: ['https://a.example', 'https://a.example/x/'] }",

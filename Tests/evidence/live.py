@@ -351,7 +351,8 @@ def a_deadline_ends_it_within_a_second_in_every_state(day):
 def a_signal_ends_it_within_a_second_in_every_state(day):
     found = [(name, *ends(day, name, mode, arguments, variables, False))
              for name, mode, arguments, variables in states(day)]
-    good = all(status == 143 and late < 1 for _, status, late in found)
+    # While a hook runs everything is in place: the hook is owed.
+    good = all(status == (5 if name == "hook" else 143) and late < 1 for name, status, late in found)
     return good, "; ".join("%s: %d after %.2f s" % one for one in found)
 
 

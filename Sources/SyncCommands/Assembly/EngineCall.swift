@@ -47,8 +47,7 @@ struct EngineCall: Sendable {
             return try await withEngine(options, store: store) { engine, stop in
                 let report = try engine.pull(options)
                 // What has been fetched is kept; the process still says that it was stopped.
-                let isCut = report.result != .ok || report.status == .hookFailed && stop.reason != .late
-                if stop.isStopped, isCut { throw CancellationError() }
+                if stop.isStopped, report.result != .ok { throw CancellationError() }
                 if stop.reason == .late, report.status == .hookFailed {
                     output.message("The deadline has passed while a hook ran; the next pull calls it again.")
                 }

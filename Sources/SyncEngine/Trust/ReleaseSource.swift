@@ -20,6 +20,7 @@ struct ReleaseSource {
     let environment: EngineEnvironment
 
     private var choice: TrustChoice { environment.trust }
+    private var files: SignedFiles { SignedFiles(source: source) }
 
     /// Statements about one release that came too late for another process's: so often it begins again.
     private static let attempts = 5
@@ -76,7 +77,8 @@ struct ReleaseSource {
             )
         }
         do throws(Failure) {
-            return try manifest(digest, size: nil, at: manifestURL(location), location, reload: false).found
+            return try files.manifest(digest, size: nil, at: manifestURL(location), location, reload: false)
+                .found
         } catch {
             throw error.told
         }
@@ -181,7 +183,9 @@ struct ReleaseSource {
     ) {
         let url = resolve("trust/\(number).root", against: manifestURL(location))
         do throws(Failure) {
-            return (try statement(url, limit: Role.root.limit, reload: false)?.bytes, redacted(url: url))
+            return (
+                try files.statement(url, limit: Role.root.limit, reload: false)?.bytes, redacted(url: url)
+            )
         } catch {
             throw error.told
         }
@@ -190,7 +194,7 @@ struct ReleaseSource {
     // MARK: Places
 
     /// Why a place was of no use.
-    private enum Failure: Error {
+    enum Failure: Error {
         case refused(TrustRefusal, url: String)
         case engine(EngineError)
         /// Another process has kept something newer.
@@ -292,7 +296,7 @@ struct ReleaseSource {
         reload: Bool
     ) throws(Failure) {
         let url = resolve("trust/\(name)", against: place)
-        let served = try statement(url, limit: limit, reload: reload)
+        let served = try files.statement(url, limit: limit, reload: reload)
         if let served { believed.isPublic = served.isPublic }
         var refusal: TrustRefusal?
         do throws(TrustRefusal) { try check.take(served?.bytes) } catch { refusal = error }
@@ -327,13 +331,13 @@ struct ReleaseSource {
     ) throws(Failure) -> FoundManifest {
         let found: FoundManifest
         if check.isKnown,
-            let kept = kept(digest, project: check.pin.project, place, location, believed.isPublic)
+            let kept = files.kept(digest, project: check.pin.project, place, location, believed.isPublic)
         {
             // It was verified when it was believed the first time.
             try accept(&check, project: check.pin.project, revision: check.pin.revision, place)
             found = kept
         } else {
-            let came = try manifest(digest, size: size, at: place, location, reload: reload)
+            let came = try files.manifest(digest, size: size, at: place, location, reload: reload)
             let manifest: Manifest
             do throws(EngineError) { manifest = try came.found.decode() } catch { throw .engine(error) }
             try accept(&check, project: manifest.project, revision: manifest.revision, place)
@@ -375,164 +379,6 @@ struct ReleaseSource {
         }
     }
 
-    // MARK: Bytes
-
-    /// A statement; `nil` when there is none.
-    private func statement(
-        _ url: String,
-        limit: Int,
-        reload: Bool
-    ) throws(Failure) -> (bytes: [UInt8], isPublic: Bool?)? {
-        let sink = MemorySink(limit: limit)
-        switch fetch(url, limit: limit, sink, reload: reload) {
-        case .success(let report): return (sink.bytes, report.isPublic)
-        case .failure(let error):
-            if source.stop.isStopped {
-                throw .engine(EngineError(.interrupted, "stopped while looking at signatures"))
-            }
-            if sink.overflowed || error.code == .tooLarge {
-                throw .refused(TrustRefusal(.malformed, "it has more than \(limit) bytes"), url: url)
-            }
-            // What a bucket does not have it may also forbid.
-            if let status = error.code.status, [403, 404, 410].contains(status) { return nil }
-            throw .engine(Self.unavailable(error))
-        }
-    }
-
-    private static func unavailable(_ error: TransferError) -> EngineError {
-        let isPolicy = error.code == .refusedByPolicy || error.code == .redirectRefused
-        return EngineError(isPolicy ? .refused : .unavailable, "cannot fetch a signature: \(error)")
-    }
-
-    private func fetch(
-        _ url: String,
-        limit: Int,
-        _ sink: MemorySink,
-        reload: Bool
-    ) -> Result<TransferReport, TransferError> {
-        let isLocal = url.hasPrefix("file:")
-        let request = TransferRequest(
-            id: source.nextID(),
-            urls: [url],
-            limit: UInt64(limit),
-            priority: .max,
-            reload: reload
-        )
-        let transport = isLocal ? source.localTransport : source.transport
-        let result = transport.run(request, sink: sink, stop: source.stop)
-        if !isLocal, case .success(let report) = result { source.tally.received(report.bytesReceived) }
-        return result
-    }
-
-    /// The manifest with this digest, from a place.
-    ///
-    /// - Parameter size: **Bytes** of its text; `nil` when nobody has said.
-    private func manifest(
-        _ digest: SHA256Digest,
-        size: UInt64?,
-        at place: String,
-        _ location: String,
-        reload: Bool
-    ) throws(Failure) -> (found: FoundManifest, body: [UInt8]) {
-        let most = source.limits.ownTextBytes
-        if let size, size > UInt64(most) {
-            throw .engine(source.tooLong(redacted(url: place)))
-        }
-        let url = resolve("manifests/\(digest).json.zst", against: place)
-        let sink = MemorySink(limit: most)
-        let isPublic: Bool?
-        switch fetch(url, limit: most, sink, reload: reload) {
-        case .success(let report): isPublic = report.isPublic
-        case .failure(let error):
-            if source.stop.isStopped {
-                throw .engine(EngineError(.interrupted, "stopped while fetching the manifest"))
-            }
-            if let status = error.code.status, [403, 404, 410].contains(status) {
-                throw .refused(TrustRefusal(.mixed, "the manifest that was signed is not there"), url: url)
-            }
-            throw .engine(source.refusal(error, overflowed: sink.overflowed))
-        }
-        let body = sink.bytes
-        let limit = size.map { Int($0) } ?? most
-        guard (try? body.withUnsafeBytes { try sha256(try decodeZstd($0, limit: limit)) }) == digest else {
-            throw .refused(TrustRefusal(.mixed, "it is not the manifest that was signed"), url: url)
-        }
-        let referrer =
-            place.hasPrefix("file:") ? nil : TransferRequest.Referrer(url: place, isPublic: isPublic)
-        let manifest: Manifest
-        do throws(EngineError) {
-            manifest = try source.decode(
-                body,
-                isCompressed: true,
-                shown: redacted(url: url),
-                baseURL: place,
-                referrer: referrer
-            )
-        } catch {
-            throw .engine(error)
-        }
-        let found = FoundManifest(
-            digest: digest,
-            project: manifest.project,
-            baseURL: place,
-            shown: shown(location),
-            location: recordedLocation(location),
-            referrer: referrer,
-            source: source
-        ) { () throws(EngineError) in manifest }
-        return (found, body)
-    }
-
-    /// The manifest with this digest as it was kept, not yet decoded; `nil` when it was not.
-    private func kept(
-        _ digest: SHA256Digest,
-        project: String,
-        _ place: String,
-        _ location: String,
-        _ isPublic: Bool?
-    ) -> FoundManifest? {
-        guard let entry = source.cache?.entry(for: "signed \(project)"), entry.digest == digest else {
-            return nil
-        }
-        let referrer =
-            place.hasPrefix("file:") ? nil : TransferRequest.Referrer(url: place, isPublic: isPublic)
-        return FoundManifest(
-            digest: digest,
-            project: project,
-            baseURL: place,
-            shown: shown(location),
-            location: recordedLocation(location),
-            referrer: referrer,
-            source: source
-        ) { () throws(EngineError) in
-            if let body = source.cache?.body(of: entry),
-                let manifest = try? source.decode(
-                    body,
-                    isCompressed: entry.isCompressed,
-                    shown: redacted(url: place),
-                    baseURL: place,
-                    referrer: referrer
-                ), manifest.digest == digest
-            {
-                return manifest
-            }
-            // Gone or damaged.
-            let again: FoundManifest
-            do throws(Failure) {
-                again = try self.manifest(digest, size: nil, at: place, location, reload: true).found
-            } catch {
-                throw error.told
-            }
-            return try again.decode()
-        }
-    }
-
-    private func shown(_ location: String) -> String {
-        urlScheme(of: location) != nil ? redacted(url: location) : escaped(location)
-    }
-
-    private func recordedLocation(_ location: String) -> String { location.withoutSecretsOfPlace }
-
     // MARK: Told
 
     private func tell(_ name: String, note: String?, _ pin: TrustPin) {
@@ -573,12 +419,5 @@ struct ReleaseSource {
                 $0.field("until", until)
             }
         )
-    }
-}
-
-extension String {
-    /// A manifest's place as it may be recorded: an absolute path, or a URL without userinfo, query and fragment.
-    fileprivate var withoutSecretsOfPlace: String {
-        urlScheme(of: self) != nil ? withoutSecrets(self) : absolute(self)
     }
 }
