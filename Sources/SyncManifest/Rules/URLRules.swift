@@ -75,7 +75,7 @@ enum URLRules {
         guard schemes.contains(scheme) else {
             throw ManifestFault(
                 "the URL \(shown(url)) has the scheme \(quoted(scheme))",
-                "use http or https, or a transport plugin that is for it; write “./” before a relative name that has “:” in it"
+                "use http or https; write “./” before a relative name that has “:” in it"
             )
         }
         return scheme
