@@ -4,13 +4,13 @@
 #
 # usage: Tests/debian.sh [PROGRAM]       without one, .build/release/syncagent
 #
-# Needs root, a network, dpkg-dev, debootstrap, lintian, python3. About two minutes. Exit status: 0 all is well, 1 it is
+# Needs root, a network, dpkg-dev, debootstrap, lintian, openssl, python3. About two minutes. Exit status: 0 all is well, 1 it is
 # not, 77 it cannot be run here.
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
 program=${1:-.build/release/syncagent}
-for command in debootstrap lintian dpkg-shlibdeps unshare python3; do
+for command in debootstrap lintian dpkg-shlibdeps unshare python3 openssl; do
     command -v "$command" >/dev/null || { echo "SKIPPED: the Debian package: no $command"; exit 77; }
 done
 [ "$(id -u)" = 0 ] || { echo "SKIPPED: the Debian package: debootstrap needs root"; exit 77; }
@@ -58,8 +58,19 @@ expect "it publishes, pulls and verifies without /proc" within "cd /tmp && mkdir
     syncagent verify site/manifest.json --into tower && cmp set/ls tower/ls"
 expect "as a user of its own, too" within "cd /tmp && chmod 1777 /tmp && setpriv --reuid syncagent --regid syncagent --clear-groups \
     env HOME=/tmp/home syncagent pull /tmp/site/manifest.json --into /tmp/other && cmp set/ls other/ls"
-within "cd /tmp && syncagent pull https://deb.debian.org/none/manifest.json --into none --deadline 20s" >"$work/said" 2>&1
-expect "https without authorities names the package that has them" grep -q ca-certificates "$work/said"
+openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost -keyout "$work/key" -out "$work/certificate" 2>"$work/said"
+python3 -c 'import http.server, ssl, sys
+server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(sys.argv[1], sys.argv[2])
+server.socket = context.wrap_socket(server.socket, server_side=True)
+print(server.server_port, flush=True)
+server.serve_forever()' "$work/certificate" "$work/key" >"$work/port" 2>"$work/log" &
+server=$!
+for _ in 1 2 3 4 5 6 7 8 9 10; do [ -s "$work/port" ] || sleep 0.5; done
+within "cd /tmp && syncagent pull https://localhost:$(cat "$work/port")/manifest.json --into none --deadline 20s" >"$work/authorities" 2>&1
+expect "https without authorities says which package has them" grep "install the package ca-certificates" "$work/authorities"
+kill "$server"
 expect "manual page and completions are where they are looked for" within "ls /usr/share/man/man1/syncagent.1.gz \
     /usr/share/bash-completion/completions/syncagent /usr/share/zsh/vendor-completions/_syncagent \
     /usr/share/fish/vendor_completions.d/syncagent.fish"

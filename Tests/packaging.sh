@@ -50,7 +50,7 @@ commands=0
 for command in $("$program" --help | shown); do
     inner=$("$program" "$command" --help | shown)
     for words in ${inner:-.}; do
-        [ "$words" = . ] && words= || true
+        if [ "$words" = . ]; then words=; fi
         commands=$((commands + 1))
         # shellcheck disable=SC2086 # none or one
         look "$command" $words

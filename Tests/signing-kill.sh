@@ -25,7 +25,7 @@ strace -qq -o /dev/null true 2>/dev/null || { echo "SKIPPED: killing signed pull
 work=$(mktemp -d)
 server=""
 cleanup() {
-    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    if [ -n "$server" ]; then kill "$server"; fi
     rm -rf "$work"
 }
 trap cleanup EXIT

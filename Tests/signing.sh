@@ -19,7 +19,7 @@ SYNCAGENT=$(realpath "$SYNCAGENT")
 work=$(mktemp -d)
 server=""
 cleanup() {
-    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    if [ -n "$server" ]; then kill "$server"; fi
     rm -rf "$work"
 }
 trap cleanup EXIT

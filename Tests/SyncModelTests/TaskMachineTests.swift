@@ -71,7 +71,11 @@ struct TaskMachineTests {
                     }
                     let expected: TaskState =
                         switch run {
-                        case .running: request?.isOnTheWire == true ? .running : .waiting
+                        case .running:
+                            switch request {
+                            case .resolving, .connecting, .receiving, .stalled: .running
+                            case nil, .queued, .waiting: .waiting
+                            }
                         case .waiting: .waiting
                         case .paused: .paused
                         case .finished: .failed

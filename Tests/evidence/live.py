@@ -265,8 +265,7 @@ def a_log_in_page_is_told_once_and_ends_within_the_patience(day):
     day.origin.fresh("login")
     done = day.pull("", "--patience", "3s")
     told = [line for line in done.err.splitlines() if "waiting for" in line and "web page" in line]
-    # One patience, unless the host had rested for as long when the next round asked it: then one a round.
-    good = done.returncode in (2, 69) and len(told) == 1 and done.took < 16
+    good = done.returncode in (2, 69) and len(told) == 1 and done.took < 5
     return good, "exit %d after %.1f s, %d requests, told %d times" % (
         done.returncode, done.took, day.origin.requests, len(told))
 

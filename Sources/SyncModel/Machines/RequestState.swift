@@ -12,12 +12,4 @@ public enum RequestState: String, Sendable, CaseIterable, Codable {
     case stalled
     /// Nothing is sent before some time: its host cannot be reached, asked for a pause, or the last attempt failed.
     case waiting
-
-    /// Whether something is on the wire for it.
-    package var isOnTheWire: Bool {
-        switch self {
-        case .queued, .waiting: false
-        case .resolving, .connecting, .receiving, .stalled: true
-        }
-    }
 }

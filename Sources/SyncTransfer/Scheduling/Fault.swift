@@ -86,6 +86,8 @@ package struct Fault: Error, Equatable, Sendable {
             "does that port speak plain HTTP? Then the URL begins with http://, or it wants another port"
         case .malformed where detail.contains("HTTP/0.9"):
             "is that a port for TLS? Then the URL begins with https://"
+        case .tls where detail.contains("certificate file") || detail.contains("verify locations"):
+            "no authorities can be read there: install the package ca-certificates, or name a PEM file with --cacert"
         case .tls where detail.contains("not yet valid"): "is this machine's clock right?"
         case .tls where detail.contains("expired"):
             "its owner has to renew it; is this machine's clock right?"

@@ -16,8 +16,8 @@ final class HostState {
     var lastFault: Fault?
     /// Since when it has given nothing of what it is asked for; `nil` while it is asked for nothing.
     var silentSince: Duration?
-    /// When the last exchange with it ended.
-    var endedAt: Duration = .zero
+    /// Since when nobody could have asked it and did not: the end of the last exchange, or of the last wait for it.
+    var idleSince: Duration = .zero
     /// Whether a timer looks at ``silentSince``.
     var isWatched = false
     /// When those that have failed there ask again.

@@ -114,7 +114,7 @@ extension CurlWorker {
         guard running.removeValue(forKey: ObjectIdentifier(exchange)) != nil else { return }
         let host = exchange.host
         host.running -= 1
-        host.endedAt = now
+        host.idleSince = now
         if exchange.plan.isSmall { host.runningSmall -= 1 }
         _ = curl_multi_remove_handle(multi, exchange.easy.raw)
         do {

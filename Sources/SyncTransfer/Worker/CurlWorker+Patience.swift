@@ -10,7 +10,8 @@ extension CurlWorker {
     func watchSilence(of host: HostState) {
         guard let patience = configuration.patience, let limit else { return }
         // Whoever was not asked for long was not silent.
-        let wasIdle = host.running == 0 && now - host.endedAt >= max(patience.firstContact, .seconds(1))
+        let idle = now - max(host.idleSince, host.backoff.until)
+        let wasIdle = host.running == 0 && idle >= max(patience.firstContact, .seconds(1))
         if host.silentSince == nil || wasIdle { host.silentSince = now }
         guard !host.isWatched, let since = host.silentSince else { return }
         host.isWatched = true

@@ -26,6 +26,8 @@ extension CurlWorker {
         )
         if piece.transfer.sources.count > 1 { host.movable += 1 }
         list(host)
+        // Whoever comes later has no patience of its own with it.
+        if host.isOutOfReach, host.gate != nil, host.silentSince != nil { watchSilence(of: host) }
     }
 
     /// What has begun goes first; what has failed again and again leaves its slot to others first (V50).
@@ -156,6 +158,7 @@ extension CurlWorker {
     func closeGate(of host: HostState, until time: Duration) {
         guard time > host.gate ?? now else { return }
         host.gate = time
+        host.idleSince = max(host.idleSince, time)
         timers.insert(Timer(at: time, action: .openGate(host)))
         guard host.movable > 0 else { return }
         // Those that can be asked elsewhere do not wait here. Once: afterwards there are none.
