@@ -210,13 +210,27 @@ struct OutputTests {
     @Test("A progress line is erased before a message and at the end")
     func progressIsErased() throws {
         let (_, err) = try Self.captured { output in
-            output.drawProgress("1/2 files")
+            output.drawProgress(["1/2 files"])
             output.message("word")
-            output.drawProgress("2/2 files")
+            output.drawProgress(["2/2 files"])
             output.clearProgress()
             output.clearProgress()
         }
         #expect(err == "\r1/2 files\u{1B}[K\r\u{1B}[Kword\n\r2/2 files\u{1B}[K\r\u{1B}[K")
+    }
+
+    @Test("Lines under the bar are drawn over, and those that are no longer wanted go")
+    func linesUnderTheBar() throws {
+        let (_, err) = try Self.captured { output in
+            output.drawProgress(["10 %", "a", "b"])
+            output.drawProgress(["20 %", "b"])
+            output.drawProgress(["30 %"])
+            output.message("word")
+        }
+        #expect(
+            err == "\r10 %\u{1B}[K\na\u{1B}[K\nb\u{1B}[K" + "\r\u{1B}[2A20 %\u{1B}[K\nb\u{1B}[K\u{1B}[J"
+                + "\r\u{1B}[1A30 %\u{1B}[K\u{1B}[J" + "\r\u{1B}[Kword\n"
+        )
     }
 
     @Test("A terminal is redrawn at most ten times a second, and the line is gone at the end [S116]")

@@ -129,6 +129,20 @@ struct PatienceTests {
         #expect(bench.server.log.requestCount < 42 * 4)
     }
 
+    @Test(
+        "Who asks behind a log-in page after the patience has run out does not wait for it once more [F030]"
+    )
+    func portalAgain() async throws {
+        let bench = try bench(Patience(.seconds(1)))
+        show(.inPlace, on: bench.server) { false }
+        _ = try await bench.failure(bench.start(object, from: [bench.server.url("/0")]))
+        let asked = bench.server.log.requestCount
+        let runs = (0..<42).map { bench.start(object, from: [bench.server.url("/\($0)")]) }
+        for run in runs { _ = try await bench.failure(run) }
+        #expect(longest(runs) < .seconds(1))
+        #expect(bench.server.log.requestCount <= asked + 1)
+    }
+
     @Test("Once somebody has logged in, all goes on [F030]", arguments: Portal.allCases)
     func login(portal: Portal) async throws {
         let bench = try bench(Patience(.seconds(20)))

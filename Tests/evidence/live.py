@@ -387,6 +387,26 @@ def a_lost_agent_is_replaced_while_somebody_waits(day):
 
 
 @claim(short=True)
+def whoever_looks_on_sees_the_transfers_and_brings_an_agent_up(day):
+    day.origin.fresh(rate=600_000)
+    project = day.where()
+    day.run("pull", day.origin.url(project + "-huge.json"), "--into", project, "--background", "--connections", "1")
+    attached = Screen(day, "attach", project)
+    attached.until("huge.bin: ", limit=15).process.kill()
+    holder = json.loads(day.run("status", project, "--json").stdout)["holder"]
+    os.kill(holder, signal.SIGKILL)
+    looking = Screen(day, "status", project, "--watch", "--requests")
+    looking.until("#", limit=20)
+    successor = json.loads(day.run("status", project, "--json").stdout).get("holder")
+    looking.process.send_signal(signal.SIGINT)
+    looking.until(limit=5)
+    wait = day.run("wait", project)
+    good = "huge.bin: " in attached.text and successor not in (None, holder) and wait.returncode == 0
+    return good and looking.process.returncode == 130, "agent %s became %s; the watching ended with %s" % (
+        holder, successor, looking.process.returncode)
+
+
+@claim(short=True)
 def waiting_for_what_a_person_must_move_ends_with_75(day):
     day.origin.fresh()
     project = day.where()

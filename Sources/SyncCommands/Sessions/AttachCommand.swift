@@ -2,6 +2,7 @@ import ArgumentParser
 import SyncAgent
 import SyncControl
 import SyncControlServer
+import SyncDaemon
 import SyncModel
 
 /// `syncagent attach`: looks on while a session's run goes on in the background.
@@ -101,11 +102,20 @@ struct AttachCommand: AsyncParsableCommand {
                     let last = try await group.next() ?? start
                     if json { try printRest(after: last, watch, state) }
                     return try end(status, words, watch, state)
-                case .open(let status): try await care.look(at: status)
+                case .open(let status):
+                    try await care.look(at: status)
+                    display.show(details: Self.details(of: watch))
                 }
                 try await TaskThreads.sleep(for: .milliseconds(200))
             }
         }
+    }
+
+    /// The first transfers under way.
+    private static func details(of watch: RunWatch) -> [String] {
+        // They are shown where they can be read; the bar does not need them.
+        guard let list = try? StateAccess.reader(watch.store).requests(watch.session) else { return [] }
+        return RequestText(now: EngineAssembly.milliseconds()).top(list, 4)
     }
 
     /// The events that had not come when the run was over.

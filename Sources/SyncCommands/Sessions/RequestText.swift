@@ -18,9 +18,13 @@ struct RequestText: Sendable {
         return lines
     }
 
-    /// A transfer in one line, for the top of a display.
-    func line(_ request: RequestStatus) -> String {
-        "\(what(request)): \(state(request)), \(escaped(request.source))"
+    /// The first transfers, a line for each, for under a bar.
+    func top(_ list: RequestList, _ most: Int) -> [String] {
+        let lines = list.requests.prefix(most).map {
+            "  \(what($0)): \(state($0)), \(escaped($0.source))"
+        }
+        let more = list.requests.count - lines.count + list.more
+        return more > 0 ? lines + ["  and \(more) more"] : lines
     }
 
     private func what(_ request: RequestStatus) -> String {

@@ -3,6 +3,7 @@ import SyncAgent
 import SyncControl
 import SyncDaemon
 import SyncModel
+import SyncStore
 
 /// `syncagent status`: what every session does, and why and until when it waits.
 struct StatusCommand: AsyncParsableCommand {
@@ -17,6 +18,11 @@ struct StatusCommand: AsyncParsableCommand {
             where it goes, how far it is, and what it waits for. --tasks shows the files of its latest run. Both are at \
             most a second old; of a process that was killed they show the last that is known.
 
+            --watch looks again each second, until ^C. It starts an agent when a run is open and nobody is at it, and \
+            says each change of what a run waits for. On a terminal the picture is drawn over, elsewhere it is printed \
+            when it has changed.
+
+              syncagent status --watch
               syncagent status tower --requests
               syncagent status tower --tasks --state failed
               syncagent status tower --tasks --path 'sheets/**' --json
@@ -31,6 +37,9 @@ struct StatusCommand: AsyncParsableCommand {
 
     @Flag(help: "Show the files of its latest run.")
     var tasks = false
+
+    @Flag(help: "Look again each second, until ^C.")
+    var watch = false
 
     @Option(
         help: ArgumentHelp(
@@ -54,6 +63,9 @@ struct StatusCommand: AsyncParsableCommand {
 
     func validate() throws {
         if requests, tasks { throw ValidationError("--requests and --tasks are two commands.") }
+        if tasks, watch {
+            throw ValidationError("--watch goes with --requests or alone; --tasks lists once.")
+        }
         if !tasks, state != nil || path != nil {
             throw ValidationError("\(state != nil ? "--state" : "--path") goes with --tasks.")
         }
@@ -61,81 +73,89 @@ struct StatusCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = Output()
-        let state = try StateAccess(output: output)
-        if requests || tasks { return try showParts(state, output) }
-        guard let store = try state.existingStore() else {
+        let access = try StateAccess(output: output)
+        if watch { return try await StatusWatch(command: self, access: access).run() }
+        if tasks { return try showTasks(access) }
+        if requests { return try showRequests(access) }
+        guard let sessions = try await sessions(access) else {
             if session.session != nil { throw StateAccess.noSessions }
             if !format.json { output.message("No sessions.") }
             return
         }
+        for line in try lines(sessions) { output.line(line) }
+        if sessions.all.isEmpty, !format.json { output.message("No sessions.") }
+    }
+
+    /// What is known of the sessions that are asked for.
+    struct Known {
+        var all: [SessionStatus]
+        var hasAgent: Bool
+    }
+
+    /// Reads them; `nil` when there is no state yet.
+    func sessions(_ access: StateAccess) async throws -> Known? {
+        guard let store = try access.existingStore() else { return nil }
         let reader = StateAccess.reader(store)
-        var sessions: [SessionStatus]
+        let sessions: [SessionStatus]
         do throws(ControlError) {
-            if let name = session.session {
-                sessions = [try reader.session(name)]
-            } else {
-                sessions = try reader.sessions()
-            }
+            sessions =
+                if let name = session.session { [try reader.session(name)] } else { try reader.sessions() }
         } catch {
             throw CommandFailure(error)
         }
         // The agent knows more, but everything that is on record is told without it.
-        let agent = ControlClient(socketPath: state.place.socketPath, timeout: .seconds(2))
+        let agent = ControlClient(socketPath: access.place.socketPath, timeout: .seconds(2))
         let live = try? await agent.sessions()
         let known = Dictionary((live ?? []).map { ($0.session, $0) }, uniquingKeysWith: { $1 })
-        sessions = sessions.map { known[$0.session] ?? $0 }
+        return Known(all: sessions.map { known[$0.session] ?? $0 }, hasAgent: live != nil)
+    }
 
-        if format.json {
-            for session in sessions { try output.value(session) }
-            return
-        }
-        let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: live != nil)
-        if session.session != nil, let only = sessions.first {
-            for line in text.details(only) { output.line(line) }
-        } else if sessions.isEmpty {
-            output.message("No sessions.")
-        } else {
-            for line in text.table(sessions) { output.line(line) }
-        }
+    /// What is said of them.
+    func lines(_ sessions: Known) throws -> [String] {
+        if format.json { return try sessions.all.map { try Output.text($0) } }
+        let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: sessions.hasAgent)
+        if session.session != nil, let only = sessions.all.first { return text.details(only) }
+        return sessions.all.isEmpty ? [] : text.table(sessions.all)
     }
 }
 
 extension StatusCommand {
-    /// What is on the wire, or the tasks, of one session.
-    private func showParts(_ access: StateAccess, _ output: Output) throws {
+    private func showRequests(_ access: StateAccess) throws {
         let store = try access.store()
-        let name = try StateAccess.session(session.session, in: store)
-        let reader = StateAccess.reader(store)
+        let lines = try requestLines(try StateAccess.session(session.session, in: store), in: store)
+        if lines.isEmpty, !format.json { access.output.message("Nothing is on the wire.") }
+        for line in lines { access.output.line(line) }
+    }
+
+    /// What is on the wire for a session.
+    func requestLines(_ name: String, in store: SyncStore) throws -> [String] {
+        let list: RequestList
         do throws(ControlError) {
-            if requests {
-                try show(try reader.requests(name), output)
-            } else {
-                let directory = access.place.stateDirectory
-                try show(try reader.tasks(name, state: state, path: path, stateDirectory: directory), output)
-            }
+            list = try StateAccess.reader(store).requests(name)
         } catch {
             throw CommandFailure(error)
         }
-    }
-
-    private func show(_ list: RequestList, _ output: Output) throws(ControlError) {
-        if format.json {
-            for request in list.requests { output.line(try Output.text(request)) }
-            return
-        }
+        if format.json { return try list.requests.map { try Output.text($0) } }
         let text = RequestText(now: EngineAssembly.milliseconds())
-        if list.requests.isEmpty { return output.message("Nothing is on the wire.") }
-        for request in list.requests { for line in text.lines(request) { output.line(line) } }
-        if list.more > 0 { output.line("\(list.more) more are queued") }
+        return list.requests.flatMap(text.lines) + (list.more > 0 ? ["\(list.more) more are queued"] : [])
     }
 
-    private func show(_ tasks: TaskList, _ output: Output) throws(ControlError) {
-        var (tasks, count) = (tasks, 0)
-        while let task = tasks.next() {
-            count += 1
-            output.line(format.json ? try Output.text(task) : RequestText.line(task))
+    private func showTasks(_ access: StateAccess) throws {
+        let store = try access.store()
+        let name = try StateAccess.session(session.session, in: store)
+        let (output, directory) = (access.output, access.place.stateDirectory)
+        do throws(ControlError) {
+            var count = 0
+            var tasks = try StateAccess.reader(store)
+                .tasks(name, state: state, path: path, stateDirectory: directory)
+            while let task = tasks.next() {
+                count += 1
+                output.line(format.json ? try Output.text(task) : RequestText.line(task))
+            }
+            if count == 0, !format.json { output.message("No files.") }
+        } catch {
+            throw CommandFailure(error)
         }
-        if count == 0, !format.json { output.message("No files.") }
     }
 }
 

@@ -9,7 +9,8 @@ import SyncSystem
 package final class Output: Sendable {
     private struct State {
         var events: [UInt8] = []
-        var isProgressShown = false
+        /// Lines of progress that a terminal shows; the cursor stands at the end of the last.
+        var progressLines = 0
         var isOutputBroken = false
     }
 
@@ -61,15 +62,22 @@ package final class Output: Sendable {
     /// Writes out what waits.
     package func flush() { state.withLock { writeEvents(&$0) } }
 
-    /// Puts `text`, which must fit into the terminal's width, in the place of the last progress line.
-    package func drawProgress(_ text: String) {
+    /// Puts lines, each of which must fit into the terminal's width and all into its height, in the place of the last.
+    package func drawProgress(_ lines: [String]) {
         state.withLock { state in
-            state.isProgressShown = true
-            _ = writeAll(Array("\r\(text)\u{1B}[K".utf8), to: standardError)
+            let text = lines.joined(separator: "\u{1B}[K\n")
+            let below = lines.count < state.progressLines ? "\u{1B}[J" : ""
+            _ = writeAll(Array("\(Self.start(state))\(text)\u{1B}[K\(below)".utf8), to: standardError)
+            state.progressLines = lines.count
         }
     }
 
-    /// Takes the progress line away.
+    /// Leads to where the first line of progress begins. CUU, ECMA-48 section 8.3.22.
+    private static func start(_ state: State) -> String {
+        state.progressLines > 1 ? "\r\u{1B}[\(state.progressLines - 1)A" : "\r"
+    }
+
+    /// Takes the progress away.
     package func clearProgress() { state.withLock { eraseProgress(&$0) } }
 
     private func put(_ bytes: [UInt8], flushing: Bool) {
@@ -99,8 +107,9 @@ package final class Output: Sendable {
     }
 
     private func eraseProgress(_ state: inout State) {
-        guard state.isProgressShown else { return }
-        state.isProgressShown = false
-        _ = writeAll(Array("\r\u{1B}[K".utf8), to: standardError)
+        guard state.progressLines > 0 else { return }
+        let below = state.progressLines > 1 ? "\u{1B}[J" : "\u{1B}[K"
+        _ = writeAll(Array("\(Self.start(state))\(below)".utf8), to: standardError)
+        state.progressLines = 0
     }
 }

@@ -15,6 +15,8 @@ package final class ProgressDisplay: Sendable {
 
     private struct State {
         var snapshot: ProgressSnapshot?
+        /// Lines under it.
+        var details: [String] = []
         var rate = RateEstimate()
         /// Of what is finished: calmer, because the time left swings with it.
         var growth = RateEstimate(timeConstant: 20)
@@ -60,6 +62,17 @@ package final class ProgressDisplay: Sendable {
         return Int(size.ws_col)
     }
 
+    /// Lines cut to what the terminal on standard error shows at once.
+    static func fitting(_ lines: [String]) -> [String] {
+        var size = winsize()
+        let rows =
+            ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_row > 1 ? Int(size.ws_row) - 1 : 23
+        let width = max(20, terminalColumns()) - 1
+        let shown =
+            lines.count > rows ? lines.prefix(rows - 1) + ["… \(lines.count - rows + 1) more"] : lines[...]
+        return shown.map { String($0.prefix(width)) }
+    }
+
     /// Takes how far things are. Cheap; may be called from any thread, as often as one likes.
     package func report(_ snapshot: ProgressSnapshot) {
         let now = (ContinuousClock.now - start) / .seconds(1)
@@ -67,6 +80,13 @@ package final class ProgressDisplay: Sendable {
             if state.snapshot.map({ snapshot.hasMoved(since: $0) }) ?? true { state.movedAt = now }
             state.snapshot = snapshot
         }
+        draw()
+    }
+
+    /// Takes lines to show under it, on a terminal alone; those that are too long are cut.
+    package func show(details: [String]) {
+        guard style == .terminal else { return }
+        state.withLock { $0.details = details }
         draw()
     }
 
@@ -88,7 +108,7 @@ package final class ProgressDisplay: Sendable {
 
     private func draw() {
         let now = (ContinuousClock.now - start) / .seconds(1)
-        let text: String? = state.withLock { state in
+        let lines: [String]? = state.withLock { state in
             let first = state.lastDraw == -.infinity
             guard style != .none, !state.isFinished, let snapshot = state.snapshot else { return nil }
             // The first line of a log comes after one interval: a short run needs none.
@@ -101,10 +121,16 @@ package final class ProgressDisplay: Sendable {
             pace.silence = Int(now - state.movedAt)
             let left = snapshot.wait.map { $0.until - EngineAssembly.milliseconds() } ?? 0
             pace.wait = Int(max(0, left + 999) / 1_000)
-            return ProgressText.line(snapshot, pace, ProgressText.Style(width: width(), hasColour: hasColour))
+            let width = width()
+            let line = ProgressText.line(
+                snapshot,
+                pace,
+                ProgressText.Style(width: width, hasColour: hasColour)
+            )
+            return [line] + state.details.map { String($0.prefix(width)) }
         }
-        guard let text else { return }
-        if style == .terminal { output.drawProgress(text) } else { output.message(text) }
+        guard let lines else { return }
+        if style == .terminal { output.drawProgress(lines) } else { lines.forEach(output.message) }
     }
 
     /// One column stays free: writing into the last one makes some terminals wrap.

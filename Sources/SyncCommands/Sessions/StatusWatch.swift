@@ -1,0 +1,61 @@
+import Foundation
+import SyncControl
+import SyncControlServer
+import SyncModel
+
+/// `syncagent status --watch`: the same, again and again.
+struct StatusWatch: Sendable {
+    let command: StatusCommand
+    let access: StateAccess
+
+    /// From one look to the next.
+    private static let interval = Duration.seconds(1)
+
+    /// Looks until somebody ends it.
+    func run() async throws {
+        let output = access.output
+        do {
+            try await StopSignals.cancelling(notice: {}, atOnce: { output.clearProgress() }) {
+                defer { output.clearProgress() }
+                try await look()
+            }
+        } catch {
+            if let status = StopSignals.requestedStatus { throw CommandFailure(status) }
+            throw error
+        }
+    }
+
+    private func look() async throws {
+        let isDrawn =
+            !command.format.json && isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1
+            && EnvironmentPaths.ofProcess.hasCapableTerminal
+        var cares: [String: RunCare] = [:]
+        var shown: [String]?
+        while true {
+            let known = try await command.sessions(access)
+            for status in known?.all ?? [] where status.state != .idle || status.owedHooks > 0 {
+                try await cares[status.session, default: RunCare(access)].look(at: status)
+            }
+            let lines = try self.lines(known)
+            if isDrawn {
+                access.output.drawProgress(ProgressDisplay.fitting(lines.isEmpty ? ["No sessions."] : lines))
+            } else if lines != shown {
+                for line in lines where !command.format.json || shown?.contains(line) != true {
+                    access.output.line(line)
+                }
+                shown = lines
+            }
+            try await TaskThreads.sleep(for: Self.interval)
+        }
+    }
+
+    private func lines(_ known: StatusCommand.Known?) throws -> [String] {
+        guard let known else { return [] }
+        guard command.requests, let store = try access.existingStore() else {
+            return try command.lines(known)
+        }
+        // Without a name: all that is on the wire, whoever works on it.
+        let names = known.all.filter { command.session.session != nil || $0.state == .running }.map(\.session)
+        return try names.flatMap { try command.requestLines($0, in: store) }
+    }
+}
