@@ -80,6 +80,20 @@ struct StrictObject {
         return members.map { ($0.key, $0.line, $0.node) }
     }
 
+    /// The object under a key whose members have names of the user's own.
+    func inner(_ key: String) throws(SettingsError) -> StrictObject {
+        guard let node = members[key] else { return self }
+        let names = try named(key).map(\.name)
+        return try StrictObject(node, path: Self.join(path, key), keys: names, shown: shown)
+    }
+
+    /// `true` or `false`.
+    func flag(_ key: String) throws(SettingsError) -> Bool? {
+        guard let node = members[key] else { return nil }
+        guard case .boolean(let value) = node.value else { throw wants("true or false", node, key) }
+        return value
+    }
+
     func integer(_ key: String, in range: ClosedRange<Int>) throws(SettingsError) -> Int? {
         guard let node = members[key] else { return nil }
         guard case .integer(let value) = node.value, let number = Int(exactly: value), range.contains(number)

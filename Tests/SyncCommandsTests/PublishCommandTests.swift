@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import SyncManifest
 import SyncModel
 import SyncPublisher
@@ -48,6 +49,52 @@ struct PublishCommandTests {
         #expect(options.created.map { ManifestRules.objection(time: $0) } == .some(nil))
     }
 
+    @Test("publish.json says what does not change; the command line says more")
+    func file() throws {
+        let directory = NSTemporaryDirectory() + "publish-file-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        try Data(
+            """
+            {project: "com.example.file", groups: {maps: ["maps/**"]}, mirrors: ["https://m.example/"], loose: true,
+             exclude: ["*.tmp"], exclude_from: ["list"], pack_size: "1M", level: 7, dictionary: "never", deltas: false}
+            """.utf8
+        ).write(to: URL(fileURLWithPath: directory + "/publish.json"))
+        func options(_ more: String...) throws -> PublishOptions {
+            let arguments = ["publish", directory, "--to", "out"] + more
+            let command = try #require(try SyncagentCommand.parseAsRoot(arguments) as? PublishCommand)
+            return try command.publishOptions(environment: Self.environment)
+        }
+        let plain = try options()
+        #expect(plain.project == "com.example.file" && plain.groups?.map(\.name) == ["maps"])
+        #expect(plain.mirrors == ["https://m.example/"] && plain.isLoose == true && plain.filesURL == .asBase)
+        #expect(plain.exclude == ["*.tmp"] && plain.excludeFrom == [directory + "/list"])
+        #expect(plain.packSize == 1 << 20 && plain.level == 7 && plain.dictionary == .never && !plain.deltas)
+        #expect(plain.ownNames == ["publish.json"])
+        let more = try options(
+            "--project",
+            "com.example.line",
+            "--group",
+            "all-maps=**",
+            "--no-mirrors",
+            "--no-loose",
+            "--exclude",
+            "x",
+            "--level",
+            "3",
+            "--dictionary",
+            "auto",
+            "--files-url",
+            "https://f.example"
+        )
+        #expect(more.project == "com.example.line" && more.groups?.map(\.name) == ["all-maps"])
+        #expect(more.mirrors == [] && more.isLoose == false && more.filesURL == .at("https://f.example"))
+        #expect(more.exclude == ["*.tmp", "x"] && more.level == 3 && more.dictionary == .automatic)
+        let none = try options("--no-config", "--no-groups")
+        #expect(none.project == nil && none.groups == [] && none.mirrors == nil && none.ownNames == [])
+        #expect(throws: CommandFailure.self) { try options("--config", directory + "/none.json") }
+    }
+
     @Test("The summary says in words what was done")
     func summary() {
         var report = PublishReport()
@@ -63,13 +110,13 @@ struct PublishCommandTests {
         report.packsDropped = 2
         report.compressedManifestBytes = 1 << 20
         #expect(
-            PublishCommand.summary(report, milliseconds: 1_230) == """
+            PublishText.summary(report, milliseconds: 1_230) == """
                 com.example.tower revision 42: 20,000 files, 512 MiB stored in 400 MiB
                 1 pack written, 8.00 MiB; 12 reused; 3.00 MiB in them no longer used; 2 old packs no longer named; \
                 manifest 1.00 MiB, 1.23 s
                 """
         )
         report.unchanged = true
-        #expect(PublishCommand.summary(report, milliseconds: 90).hasSuffix("; nothing changed, 0.09 s"))
+        #expect(PublishText.summary(report, milliseconds: 90).hasSuffix("; nothing changed, 0.09 s"))
     }
 }

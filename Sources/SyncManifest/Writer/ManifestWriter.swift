@@ -21,13 +21,15 @@ package struct ManifestWriter: Sendable {
     ///   - chunking: How files were cut; left out when `nil`.
     ///   - isInParts: Whether parts take the place of files: version 2 of the format, at least.
     ///   - dictionary: What blobs are decoded with: version 3 of the format.
+    ///   - userData: `x-user-data`: JSON text on one line.
     package init(
         project: String,
         revision: UInt64,
         created: String?,
         chunking: ChunkParameters? = nil,
         isInParts: Bool = false,
-        dictionary: Manifest.SharedDictionary? = nil
+        dictionary: Manifest.SharedDictionary? = nil,
+        userData: String? = nil
     ) {
         self.isInParts = isInParts
         put("{\"format\":\"syncagent-manifest/")
@@ -42,6 +44,7 @@ package struct ManifestWriter: Sendable {
             put(",\"created\":")
             quote(created)
         }
+        put(userData: userData)
         if let chunking {
             put(",\"x-chunking\":{\"method\":")
             quote(ChunkCutter.method)
@@ -218,6 +221,7 @@ package struct ManifestWriter: Sendable {
                     put(",")
                     list("hooks", group.hooks)
                 }
+                put(userData: group.userData)
                 put("}")
             }
         }
@@ -281,6 +285,12 @@ package struct ManifestWriter: Sendable {
         guard let group else { return }
         put(",\"group\":")
         quote(group)
+    }
+
+    private mutating func put(userData: String?) {
+        guard let userData else { return }
+        put(",\"x-user-data\":")
+        bytes.append(contentsOf: userData.utf8)
     }
 
     private mutating func put(_ text: StaticString) {

@@ -75,6 +75,9 @@ final class Pipeline: Sendable {
         if isNext { state.signal(Self.ready) }
     }
 
+    /// Whether the run has ended early.
+    var hasFailed: Bool { state.withLock { $0.failure != nil } }
+
     /// Ends the run early; the first failure is the one reported.
     func fail(_ error: PublishError) { state.change { $0.failure = $0.failure ?? error } }
 

@@ -21,6 +21,7 @@ struct Worker: ~Copyable {
         let segments: BufferPool
         let options: PublishOptions
         let dictionary: SetDictionary?
+        let purpose: Collector.Purpose
     }
 
     private init(_ source: Source, _ encoder: consuming BlobEncoder) {
@@ -70,7 +71,9 @@ struct Worker: ~Copyable {
                 codec: .identity,
                 stored: used..<used
             )
-            if !bytes.isEmpty, source.catalogue.claim(digest, order: Self.order(number, blobs.count)) {
+            if !bytes.isEmpty, source.purpose == .packing,
+                source.catalogue.claim(digest, order: Self.order(number, blobs.count))
+            {
                 let rest = UnsafeMutableRawBufferPointer(rebasing: target[used...])
                 if let encoded = try encoder.compress(bytes, into: rest) {
                     (blob.codec, blob.saved) = (encoded.codec, encoded.saved)
@@ -95,7 +98,7 @@ struct Worker: ~Copyable {
         let bytes = segment[range]
         let digest = try encoder.digest(bytes)
         var blob = EncodedBlob(digest: digest, rawLength: range.count, codec: .identity, stored: 0..<0)
-        guard source.catalogue.claim(digest, order: Self.order(number, 0)) else {
+        guard source.purpose == .packing, source.catalogue.claim(digest, order: Self.order(number, 0)) else {
             return .chunk(file: file, blob, segment)
         }
         let buffer = source.results.take()

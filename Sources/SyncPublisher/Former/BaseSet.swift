@@ -20,17 +20,23 @@ struct BaseSet {
     private(set) var dictionary: [UInt8]?
 
     /// Loads the base the options name; `nil` when there is none.
-    static func load(_ options: PublishOptions, _ output: OutputDirectory) throws(PublishError) -> BaseSet? {
+    ///
+    /// - Parameter ownPlace: Where files are when nobody says so; see ``PublishChoices``.
+    static func load(
+        _ options: PublishOptions,
+        _ output: OutputDirectory,
+        ownPlace: String
+    ) throws(PublishError) -> BaseSet? {
         switch options.base {
         case .none: return nil
         case .inOutput:
             guard output.size(.top, "manifest.json") != nil else { return nil }
             let path = options.output + "/manifest.json"
             let manifest = try read(path, output, remedy: "repair it, or publish without a base")
-            return try BaseSet(manifest, path: path, options, output, mayBeElsewhere: false)
+            return try BaseSet(manifest, path: path, options, output, ownPlace, mayBeElsewhere: false)
         case .manifest(let path):
             let manifest = try read(path, output, remedy: "name a manifest that this program can read")
-            return try BaseSet(manifest, path: path, options, output, mayBeElsewhere: true)
+            return try BaseSet(manifest, path: path, options, output, ownPlace, mayBeElsewhere: true)
         }
     }
 
@@ -39,11 +45,17 @@ struct BaseSet {
         path: String,
         _ options: PublishOptions,
         _ output: OutputDirectory,
+        _ ownPlace: String,
         mayBeElsewhere: Bool
     ) throws(PublishError) {
         self.manifest = manifest
         self.path = path
         packs = manifest.packs
+        // Without packs those of the base are nothing to us.
+        if try PublishChoices(options, base: manifest, ownPlace: ownPlace).isLoose {
+            usable = Array(repeating: false, count: packs.count)
+            return
+        }
         usable = Array(repeating: true, count: packs.count)
         let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
         for index in packs.indices {

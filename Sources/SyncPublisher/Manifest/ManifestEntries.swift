@@ -8,6 +8,8 @@ struct ManifestEntries {
     let places: [Catalogue.Place]
     /// By index in the tree; packs counted as in the catalogue.
     let deltas: [Int: [Delta]]
+    /// Where files can be had as they are.
+    let urls: FileURLs
 
     /// SHA-256 of no bytes at all. FIPS 180-4.
     static let digestOfNothing =
@@ -61,13 +63,16 @@ struct ManifestEntries {
             delta.pack = pack
             return delta
         }
-        tree.withPath(index) { path in
+        let digest = digest(of: index) ?? .zero
+        try tree.withPath(index) { path throws(PublishError) in
             writer.file(
                 path: path,
                 size: entry.stamp.size,
-                digest: digest(of: index) ?? .zero,
+                digest: digest,
                 executable: entry.kind == .executable,
                 blobs: blobs,
+                // Nothing need be asked for nothing.
+                urls: entry.stamp.size > 0 ? try urls.urls(of: path) : [],
                 deltas: deltas
             )
         }

@@ -8,18 +8,16 @@ import SyncSystem
 
 /// Writes `manifest.json` and `manifest.json.zst` from what the run has found out.
 struct ManifestFiles {
-    let tree: SourceTree
-    let ledger: Ledger
-    let places: [Catalogue.Place]
+    let entries: ManifestEntries
     let packs: [Manifest.Pack]
     /// Index into ``packs`` by the catalogue's pack number; unused ones have none.
     let packIndices: [UInt32?]
-    /// By index in the tree; packs counted as in the catalogue.
-    let deltas: [Int: [Delta]]
     /// How large files were cut; `nil` when none was.
     let chunking: ChunkParameters?
     let project: String
     let groups: [Manifest.Group]
+    /// `x-user-data` of the base: JSON text on one line.
+    let userData: String?
     /// What stands in place of the entries; `nil` when they stand in the manifest itself.
     let parts: [Manifest.Part]?
     /// What blobs are decoded with.
@@ -40,14 +38,14 @@ struct ManifestFiles {
             created: created,
             chunking: chunking,
             isInParts: parts != nil,
-            dictionary: dictionary
+            dictionary: dictionary,
+            userData: userData
         )
         for pack in packs { writer.pack(pack) }
         if let parts {
             for part in parts { writer.part(part) }
         } else {
-            let entries = ManifestEntries(tree: tree, ledger: ledger, places: places, deltas: deltas)
-            for index in tree.entries.indices {
+            for index in entries.tree.entries.indices {
                 try entries.write(index, to: &writer) { packIndices[Int($0)] }
                 if writer.pending >= 256 << 10 { try writer.drain(take) }
             }

@@ -7,11 +7,9 @@ import SyncSystem
 extension PublishRun {
     /// What the manifest is made of: packs of the base that are still needed, then the new ones.
     func manifestFiles(
-        _ tree: SourceTree,
-        _ ledger: Ledger,
+        _ entries: ManifestEntries,
         _ usage: PackUsage,
         _ writer: PackWriter,
-        deltas: [Int: [Delta]],
         parts: MadeParts?
     ) -> ManifestFiles {
         var packs: [Manifest.Pack] = []
@@ -19,30 +17,30 @@ extension PublishRun {
         for (number, pack) in (base?.packs ?? []).enumerated() {
             let isKept = usage.keptPacks.contains(number)
             indices.append(isKept ? UInt32(packs.count) : nil)
-            if isKept { packs.append(pack) }
+            guard isKept else { continue }
+            packs.append(pack)
+            // Who mirrors this directory has what is in it.
+            let name = options.packURLPrefix + pack.sha256.hex + ".pack"
+            if pack.urls == [name] { packs[packs.count - 1].urls = choices.packURLs(name) }
         }
         for pack in writer.finished {
             indices.append(UInt32(packs.count))
-            let url = options.packURLPrefix + pack.sha256.hex + ".pack"
-            packs.append(Manifest.Pack(urls: [url], size: pack.size, sha256: pack.sha256))
+            packs.append(named(pack))
         }
         var dictionary = madeDictionary ?? (usage.keepsDictionary ? base?.manifest.dictionary : nil)
         if let pack = dictionary.flatMap({ indices[Int($0.blob.pack)] }) { dictionary?.blob.pack = pack }
         let firstOfParts = UInt32(packs.count)
         for pack in parts?.packs ?? [] {
-            let url = options.packURLPrefix + pack.sha256.hex + ".pack"
-            packs.append(Manifest.Pack(urls: [url], size: pack.size, sha256: pack.sha256))
+            packs.append(named(pack))
         }
         return ManifestFiles(
-            tree: tree,
-            ledger: ledger,
-            places: catalogue.places,
+            entries: entries,
             packs: packs,
             packIndices: indices,
-            deltas: deltas,
-            chunking: ledger.digests.isEmpty ? nil : options.chunks,
+            chunking: choices.isLoose || entries.ledger.digests.isEmpty ? nil : options.chunks,
             project: project,
-            groups: options.groups,
+            groups: choices.groups,
+            userData: base?.manifest.userData,
             parts: parts?.all.map { made in
                 var part = made.part
                 func number(_ pack: UInt32) -> UInt32? {
@@ -60,6 +58,11 @@ extension PublishRun {
         )
     }
 
+    private func named(_ pack: PackWriter.Finished) -> Manifest.Pack {
+        let name = options.packURLPrefix + pack.sha256.hex + ".pack"
+        return Manifest.Pack(urls: choices.packURLs(name), size: pack.size, sha256: pack.sha256)
+    }
+
     /// Writes the manifest, unless it would say what the base says; that can only be when there are the base's
     /// packs and no others.
     mutating func writeManifest(_ files: ManifestFiles, mayBeUnchanged: Bool) throws(PublishError) {
@@ -73,7 +76,7 @@ extension PublishRun {
         try write(files, revision: try nextRevision(), created: options.created)
     }
 
-    private func nextRevision() throws(PublishError) -> UInt64 {
+    func nextRevision() throws(PublishError) -> UInt64 {
         if let revision = options.revision { return revision }
         let (next, overflow) = (base?.manifest.revision ?? 0).addingReportingOverflow(1)
         guard !overflow, next <= PublishOptions.lastRevision else {

@@ -6,6 +6,7 @@ struct Collector {
     private let tree: SourceTree
     private let catalogue: Catalogue
     private let writer: PackWriter
+    private let purpose: Purpose
     private let base: Manifest?
     private let firstPack: Int
     private(set) var ledger: Ledger
@@ -17,19 +18,38 @@ struct Collector {
     private var bytes: UInt64 = 0
     /// **Bytes** that the dictionary has saved.
     private(set) var saved: UInt64 = 0
+    /// **Bytes** of blobs that have no place yet, where nothing gets one.
+    private(set) var unplaced: UInt64 = 0
 
-    init(_ tree: SourceTree, _ catalogue: Catalogue, _ writer: PackWriter, _ base: Manifest?) {
+    /// What the files are read for.
+    enum Purpose: Sendable {
+        /// Every blob gets a place in a pack.
+        case packing
+        /// To know the digest of every file.
+        case hashing
+        /// To know that, and what packing would have to do.
+        case counting
+    }
+
+    init(
+        _ tree: SourceTree,
+        _ catalogue: Catalogue,
+        _ writer: PackWriter,
+        _ base: Manifest?,
+        for purpose: Purpose
+    ) {
         self.tree = tree
         self.catalogue = catalogue
         self.writer = writer
+        self.purpose = purpose
         self.base = base
         firstPack = base?.packs.count ?? 0
         ledger = Ledger(count: tree.count)
     }
 
-    func progress(_ step: PublishProgress.Step) -> PublishProgress {
+    var progress: PublishProgress {
         PublishProgress(
-            step: step,
+            step: purpose == .packing ? .reading : .hashing,
             files: files,
             totalFiles: tree.fileCount,
             bytes: bytes,
@@ -61,7 +81,8 @@ struct Collector {
 
     private mutating func add(_ blob: EncodedBlob, _ buffer: PooledBuffer) throws(PublishError) {
         bytes += UInt64(blob.rawLength)
-        guard blob.rawLength > 0 else { return }
+        guard blob.rawLength > 0, purpose != .hashing else { return }
+        if purpose == .counting { return try count(blob) }
         if let known = catalogue.find(blob.digest) { return ledger.append(blob: known) }
         guard !blob.stored.isEmpty, let stored = UInt32(exactly: blob.stored.count),
             let raw = UInt32(exactly: blob.rawLength)
@@ -89,8 +110,23 @@ struct Collector {
         ledger.append(blob: number)
     }
 
+    /// Takes a blob for known from now on.
+    private mutating func count(_ blob: EncodedBlob) throws(PublishError) {
+        guard catalogue.find(blob.digest) == nil else { return }
+        unplaced += UInt64(blob.rawLength)
+        let place = Catalogue.Place(
+            digest: blob.digest,
+            pack: .max,
+            codec: .identity,
+            offset: 0,
+            storedLength: 0,
+            rawLength: UInt32(clamping: blob.rawLength)
+        )
+        guard catalogue.add(place) != nil else { throw .tooManyBlobs }
+    }
+
     private mutating func close(_ file: Int, _ digest: SHA256Digest) throws(PublishError) {
-        guard ledger.close(file, digest: digest) else { throw .tooManyBlobs }
+        guard ledger.close(file, digest: digest, hasBlobs: purpose == .packing) else { throw .tooManyBlobs }
         next = file + 1
         files += 1
     }
@@ -100,7 +136,7 @@ struct Collector {
         while next < file {
             let row = Int(tree.entries[next].baseRow)
             if row >= 0, let base {
-                for blob in base.files.blobs(row) {
+                for blob in purpose == .packing ? base.files.blobs(row) : [] {
                     guard let number = catalogue.find(base.files.digest(of: blob, in: row)) else {
                         throw PublishError(
                             .internalError,

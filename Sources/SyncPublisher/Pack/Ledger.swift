@@ -2,7 +2,7 @@ import SyncModel
 
 /// What became of each file: its blobs by number, in tree order, by column; **8 bytes** for a file of one blob.
 struct Ledger {
-    /// Of files with several blobs; a file of one blob has the blob's.
+    /// Of files with several blobs, and of those without; a file of one blob has the blob's.
     private(set) var digests: [Int: SHA256Digest] = [:]
     private var ends: [UInt32]
     private var blobs: [UInt32] = []
@@ -21,11 +21,12 @@ struct Ledger {
 
     /// Ends an entry; entries come in order.
     ///
+    /// - Parameter hasBlobs: Whether blobs say what a file's digest is; otherwise it is kept.
     /// - Returns: `false` after 2³² blobs.
-    mutating func close(_ index: Int, digest: SHA256Digest?) -> Bool {
+    mutating func close(_ index: Int, digest: SHA256Digest?, hasBlobs: Bool = true) -> Bool {
         guard let end = UInt32(exactly: blobs.count) else { return false }
         ends[index] = end
-        if let digest, blobs(index).count > 1 { digests[index] = digest }
+        if let digest, !hasBlobs || blobs(index).count > 1 { digests[index] = digest }
         return true
     }
 

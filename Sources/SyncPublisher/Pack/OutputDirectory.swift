@@ -9,20 +9,33 @@ import SyncSystem
 /// Everything is written under a temporary name, made durable, and renamed. A run that fails takes its
 /// temporary files away, and so does the next run after one that was killed.
 final class OutputDirectory {
-    private let top: Descriptor
-    private let packs: Descriptor
+    private let top: SharedDescriptor?
+    private var packs: SharedDescriptor?
     let path: String
+    private let access: Access
     private var temporaries = 0
     /// Packs this run has put in place; taken away again when it fails.
     private var placed: [String] = []
 
     private static let prefix = ".publish-"
+    private static let suffix = ".tmp"
 
-    /// Opens the directory and `packs/` in it, makes what is missing, locks it, and clears what was left over.
-    init(_ path: String) throws(PublishError) {
+    /// What is done with it.
+    enum Access { case publishing, reading }
+
+    /// Opens the directory. To publish it is made where it is missing, locked, and cleared of what was left over; to read
+    /// nothing is changed, and where it is missing it has no files.
+    init(_ path: String, for access: Access = .publishing) throws(PublishError) {
         self.path = path
+        self.access = access
+        guard access == .publishing else {
+            top = SharedDescriptor(openDirectory(path))
+            packs = SharedDescriptor(openDirectory(path + "/packs"))
+            return
+        }
         try Self.makeDirectories(path)
-        top = try Self.open(path, path)
+        let top = SharedDescriptor(try Self.open(path, path))
+        self.top = top
         // Held until the descriptor closes. flock(2).
         // A file system without locks gives none; a lock of another is the only thing that stops us.
         guard flock(top.raw, LOCK_EX | LOCK_NB) == 0 || sa_errno() != EWOULDBLOCK else {
@@ -32,22 +45,30 @@ final class OutputDirectory {
                 remedy: "wait for it, or name another output directory"
             )
         }
-        if mkdirat(top.raw, "packs", 0o777) != 0, sa_errno() != EEXIST {
+        packs = SharedDescriptor(openDirectory("packs", in: top.raw))
+        removeTemporaries(top.raw)
+        if let packs { removeTemporaries(packs.raw) }
+    }
+
+    /// Makes `packs/`, unless it is there.
+    func makePacks() throws(PublishError) {
+        guard packs == nil, access == .publishing else { return }
+        let directory = descriptor(.top)
+        if mkdirat(directory, "packs", 0o777) != 0, sa_errno() != EEXIST {
             throw PublishError(
                 .cannotCreate,
                 "cannot create \(shown(path))/packs: \(errnoText)",
                 remedy: "make the output directory writable"
             )
         }
-        packs = try Self.open("packs", in: top.raw, path + "/packs")
-        removeTemporaries(top.raw)
-        removeTemporaries(packs.raw)
+        packs = SharedDescriptor(try Self.open("packs", in: directory, path + "/packs"))
     }
 
     /// Where a file stands.
     enum Folder { case top, packs }
 
-    private func descriptor(_ folder: Folder) -> Int32 { folder == .top ? top.raw : packs.raw }
+    /// -1, which no call takes, for what is not there.
+    private func descriptor(_ folder: Folder) -> Int32 { (folder == .top ? top : packs)?.raw ?? -1 }
 
     // MARK: Signatures
 
@@ -55,12 +76,12 @@ final class OutputDirectory {
     func placeManifestByDigest(_ name: String) throws(PublishError) {
         let folder = try subdirectory("manifests")
         guard faccessat(folder.raw, name, F_OK, 0) != 0 else { return }
-        if linkat(top.raw, "manifest.json.zst", folder.raw, name, 0) != 0 {
+        if linkat(descriptor(.top), "manifest.json.zst", folder.raw, name, 0) != 0 {
             // A file system without links.
             do throws(FileError) {
                 let source = try openFile(
                     "manifest.json.zst",
-                    in: top.raw,
+                    in: descriptor(.top),
                     trust: FileTrust(owner: .anyone, forbidden: 0, followsLinks: false),
                     shown: "\(path)/manifest.json.zst"
                 )
@@ -88,14 +109,14 @@ final class OutputDirectory {
     /// A statement in `trust/`; `nil` when there is none that can be read.
     func statement(_ name: String, limit: Int) -> [UInt8]? {
         let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
-        return try? readFile("trust/\(name)", in: top.raw, trust: trust, limit: limit)
+        return try? readFile("trust/\(name)", in: descriptor(.top), trust: trust, limit: limit)
     }
 
     private func subdirectory(_ name: String) throws(PublishError) -> Descriptor {
-        if mkdirat(top.raw, name, 0o777) != 0, sa_errno() != EEXIST {
+        if mkdirat(descriptor(.top), name, 0o777) != 0, sa_errno() != EEXIST {
             throw .writing("\(path)/\(name)", "create", code: sa_errno())
         }
-        return try Self.open(name, in: top.raw, "\(path)/\(name)")
+        return try Self.open(name, in: descriptor(.top), "\(path)/\(name)")
     }
 
     // MARK: Files
@@ -107,7 +128,7 @@ final class OutputDirectory {
     /// A new file under a temporary name.
     func makeTemporary(_ folder: Folder) throws(PublishError) -> TemporaryFile {
         temporaries += 1
-        let name = "\(Self.prefix)\(temporaries).tmp"
+        let name = "\(Self.prefix)\(temporaries)\(Self.suffix)"
         let raw = sa_openat(descriptor(folder), name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666)
         guard raw >= 0 else { throw .writing(display(folder, name), "create", code: sa_errno()) }
         return TemporaryFile(
@@ -158,6 +179,7 @@ final class OutputDirectory {
 
     /// Makes the names in a folder durable.
     func syncNames(_ folder: Folder) throws(PublishError) {
+        if folder == .packs, packs == nil { return }
         guard fsync(descriptor(folder)) == 0 else {
             throw .writing(folder == .top ? path : path + "/packs", "sync", code: sa_errno())
         }
@@ -165,9 +187,10 @@ final class OutputDirectory {
 
     /// After a failure: no temporary file and no new pack stays.
     func clear() {
-        removeTemporaries(top.raw)
-        removeTemporaries(packs.raw)
-        for name in placed { unlinkat(packs.raw, name, 0) }
+        guard access == .publishing else { return }
+        removeTemporaries(descriptor(.top))
+        if packs != nil { removeTemporaries(descriptor(.packs)) }
+        for name in placed { unlinkat(descriptor(.packs), name, 0) }
         placed = []
     }
 
@@ -224,13 +247,17 @@ final class OutputDirectory {
     ///
     /// - Returns: Whether it is here now, with the digest it should have.
     func adopt(_ source: String, asPack name: String, _ digest: SHA256Digest) throws(PublishError) -> Bool {
-        if linkat(AT_FDCWD, source, packs.raw, name, AT_SYMLINK_FOLLOW) == 0 {
+        try makePacks()
+        if access == .publishing,
+            linkat(AT_FDCWD, source, descriptor(.packs), name, AT_SYMLINK_FOLLOW) == 0
+        {
             placed.append(name)
             if try self.digest(.packs, name) == digest { return true }
-            unlinkat(packs.raw, name, 0)
+            unlinkat(descriptor(.packs), name, 0)
             return false
         }
         guard let original = try? openFile(source, trust: .input) else { return false }
+        if access == .reading { return try Self.digest(original.raw) == digest }
         let copy = try makeTemporary(.packs)
         guard
             try Self.forEachPiece(
@@ -249,7 +276,11 @@ final class OutputDirectory {
     }
 
     private func removeTemporaries(_ directory: Int32) {
-        for name in directoryEntries(directory) where name.hasPrefix(Self.prefix) {
+        // Exactly ours: a set that is published where it stands may have names that begin alike.
+        for name in directoryEntries(directory)
+        where name.hasPrefix(Self.prefix) && name.hasSuffix(Self.suffix)
+            && Int(name.dropFirst(Self.prefix.count).dropLast(Self.suffix.count)) != nil
+        {
             unlinkat(directory, name, 0)
         }
     }

@@ -3,11 +3,19 @@ import SyncFiles
 import SyncModel
 import SyncSystem
 
-/// Whether source and output are apart: a set must not contain what is made of it.
-enum OutputPlacement {
-    /// - Throws: ``PublishError/Code/usage`` when the output is the source or in it, or the source in `packs/`.
-    static func check(source: borrowing SourceRoot, output: String) throws(PublishError) {
+/// How source and output stand to each other: a set must not contain what is made of it.
+enum OutputPlacement: Equatable {
+    /// Neither is in the other.
+    case apart
+    /// One directory: only for files that stay as they are.
+    case same
+    /// The source is below the output; its path from there.
+    case below(String)
+
+    /// - Throws: ``PublishError/Code/usage`` when the output is in the source, or the source in `packs/`.
+    static func find(source: borrowing SourceRoot, output: String) throws(PublishError) -> OutputPlacement {
         guard let root = status(source.raw) else { throw .reading(source.path, "look at", code: sa_errno()) }
+        if let there = openDirectory(output), status(there.raw)?.isSameFile(as: root) == true { return .same }
         if let start = nearestDirectory(output), isInside(start.raw, root) {
             throw PublishError(
                 .usage,
@@ -24,6 +32,16 @@ enum OutputPlacement {
                 remedy: "name another output directory"
             )
         }
+        guard let from = realPath(output), let to = realPath(source.path), to.hasPrefix(from + "/") else {
+            return .apart
+        }
+        return .below(String(to.dropFirst(from.count + 1)))
+    }
+
+    /// What stands before the paths of files, from the manifest: empty, or with a `/` at its end.
+    var ownPlace: String {
+        guard case .below(let path) = self else { return "" }
+        return FileURLs.encoded(path.utf8) + "/"
     }
 
     /// The directory itself, or the nearest above it that exists.
@@ -35,5 +53,12 @@ enum OutputPlacement {
             guard !path.isEmpty else { return nil }
             path = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
         }
+    }
+
+    private static func realPath(_ path: String) -> String? {
+        guard let real = realpath(path, nil) else { return nil }
+        defer { free(real) }
+        let text = String(cString: real)
+        return text == "/" ? "" : text
     }
 }

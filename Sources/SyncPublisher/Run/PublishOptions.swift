@@ -51,11 +51,26 @@ package struct PublishOptions: Sendable {
     /// Workers that hash and compress.
     package var jobs = 1
 
-    /// Groups to declare, in this order.
-    package var groups: [Manifest.Group] = []
+    /// Groups to declare, in this order; `nil` for those of the base.
+    package var groups: [Manifest.Group]?
+
+    /// URLs under which the output directory can be had, too; `nil` for those of the base.
+    package var mirrors: [String]?
+
+    /// Where each file can be had as it is.
+    package var filesURL = FilesURL.asBase
+
+    /// Whether files stay as they are: no packs, and a URL for each file. `nil` for what the base does.
+    package var isLoose: Bool?
 
     /// Patterns of paths that are left out, as in groups; a directory goes with all that is in it.
     package var exclude: [String] = []
+
+    /// Files of patterns as in gitignore(5); every `.syncignore` in the tree comes before them.
+    package var excludeFrom: [String] = []
+
+    /// Names at the top of the source that are not published: what says how to publish it.
+    package var ownNames: Set<String> = []
 
     /// Leave out links that leave the tree, instead of refusing the set.
     package var leavesOutUnsafeLinks = false
@@ -88,6 +103,15 @@ package struct PublishOptions: Sendable {
         case oneText
     }
 
+    /// A URL that stands before the paths of files.
+    package enum FilesURL: Sendable, Equatable {
+        /// The base's.
+        case asBase
+        case none
+        /// Absolute, or relative to the manifest.
+        case at(String)
+    }
+
     /// When blobs are made with a dictionary, which takes a reader of version 3 of the format.
     package enum DictionaryUse: String, Sendable, Equatable, CaseIterable {
         /// The base's; a new one where it saves 4 MiB and 4 %.
@@ -116,6 +140,13 @@ package struct PublishOptions: Sendable {
     package init(directory: String, output: String) {
         self.directory = directory
         self.output = output
+    }
+
+    /// The same with what the output directory has as base.
+    var withBaseInOutput: PublishOptions {
+        var options = self
+        options.base = .inOutput
+        return options
     }
 
     /// The largest revision: a signed 64-bit number, as every JSON reader that keeps integers has it.
@@ -170,12 +201,18 @@ package struct PublishOptions: Sendable {
                 )
             }
         }
+        for url in mirrors ?? [] {
+            _ = try FileURLs.prefix(url, option: "the mirror", mayBeRelative: false)
+        }
+        if case .at(let url) = filesURL {
+            _ = try FileURLs.prefix(url, option: "the files' URL", mayBeRelative: true)
+        }
         try checkGroups()
     }
 
     private func checkGroups() throws(PublishError) {
         var names: Set<String> = []
-        for group in groups {
+        for group in groups ?? [] {
             var reason = ManifestRules.objection(identifier: group.name, what: "group name")
             if group.name == Manifest.groupOfAll {
                 reason = "the group name “all” is taken: every run has it"

@@ -4,7 +4,7 @@ package import SyncTrust
 /// How far a publish has come. Calls come between pieces of about 1 MiB, not for each file.
 package struct PublishProgress: Sendable, Equatable {
     /// What is being done.
-    package enum Step: String, Sendable { case walking, sampling, reading, finishing }
+    package enum Step: String, Sendable { case walking, sampling, reading, hashing, finishing }
 
     package var step: Step
     /// Files read, or seen while walking and sampling.
@@ -25,6 +25,10 @@ package struct PublishReport: Sendable, Equatable {
     package var unchanged = false
     package var files = 0
     package var links = 0
+    /// Whether files stay as they are, without packs.
+    package var isLoose = false
+    /// In words, which choices are the base's.
+    package var kept: [String] = []
     /// Entries that a pattern excluded; a directory counts once.
     package var excluded = 0
     /// Files that look as they did at the last publish, and were not read again.
@@ -89,6 +93,11 @@ package struct PublishReport: Sendable, Equatable {
             line.field("files", files)
             line.field("links", links)
             line.field("excluded", excluded)
+            line.field("loose", isLoose)
+            line.key("kept")
+            line.array { list in
+                for choice in kept { list.value(choice) }
+            }
             line.field("unread", unreadFiles)
             line.key("bytes")
             line.object { bytes in

@@ -10,17 +10,26 @@ struct PublishRun {
     let base: BaseSet?
     let catalogue = Catalogue()
     let project: String
+    let placement: OutputPlacement
+    let choices: PublishChoices
     var report = PublishReport()
     /// What new blobs are made with.
     private var dictionary: SetDictionary?
     /// Where that is, when it is new; its pack counts as in the catalogue.
     private(set) var madeDictionary: Manifest.SharedDictionary?
 
-    init(_ options: PublishOptions, _ output: OutputDirectory) throws(PublishError) {
+    init(
+        _ options: PublishOptions,
+        _ output: OutputDirectory,
+        _ placement: OutputPlacement
+    ) throws(PublishError) {
         self.options = options
         self.output = output
-        let base = try BaseSet.load(options, output)
+        self.placement = placement
+        let base = try BaseSet.load(options, output, ownPlace: placement.ownPlace)
         self.base = base
+        choices = try PublishChoices(options, base: base?.manifest, ownPlace: placement.ownPlace)
+        try PublishRun.check(choices, options, output, placement, hasBase: base != nil)
         project = try ProjectName.choose(options, base: base?.manifest)
         if let revision = options.revision, let base, revision <= base.manifest.revision {
             throw PublishError(
@@ -32,24 +41,75 @@ struct PublishRun {
         try base?.register(in: catalogue)
     }
 
+    /// Whether it can be done where it is to be done.
+    private static func check(
+        _ choices: PublishChoices,
+        _ options: PublishOptions,
+        _ output: OutputDirectory,
+        _ placement: OutputPlacement,
+        hasBase: Bool
+    ) throws(PublishError) {
+        if choices.isLoose, options.form == .parts {
+            throw PublishError(
+                .usage,
+                "parts of a manifest lie in packs, and a loose set has none",
+                remedy: "leave out --manifest-parts or --loose"
+            )
+        }
+        guard placement == .same else { return }
+        guard choices.isLoose else {
+            throw PublishError(
+                .usage,
+                "the output \(shown(options.output)) is the source itself",
+                remedy: "name another output directory, or publish the files as they are with --loose"
+            )
+        }
+        if options.signing != nil {
+            throw PublishError(
+                .usage,
+                "the signatures would lie among the files that are published",
+                remedy: "name another output directory for a signed set"
+            )
+        }
+        // Whatever else has this name is somebody's file. A base that is here has been read.
+        if !hasBase || options.base != .inOutput {
+            for name in ["manifest.json", "manifest.json.zst"] where output.size(.top, name) != nil {
+                guard name == "manifest.json",
+                    (try? BaseSet.load(options.withBaseInOutput, output, ownPlace: "")) != nil
+                else {
+                    throw PublishError(
+                        .refusedEntries,
+                        "\(shown(options.output))/\(name) is a file of the set, and would be replaced",
+                        remedy: "name another output directory"
+                    )
+                }
+                break
+            }
+        }
+    }
+
     mutating func run(
         _ root: consuming SourceRoot,
         isCancelled: () -> Bool,
         progress: (PublishProgress) -> Void
     ) throws(PublishError) -> PublishReport {
         var tree = try walk(root, isCancelled: isCancelled, progress: progress)
+        spareUntouched(&tree)
+        if !choices.isLoose { try output.makePacks() }
+        let purpose = choices.isLoose ? Collector.Purpose.hashing : .packing
         let writer = try PackWriter(output, packSize: options.packSize)
-        if let base, let cache = options.stampCache, options.trustsStamps {
-            Untouched.mark(&tree, cache: cache, base, catalogue)
-        }
-        var collector = Collector(tree, catalogue, writer, base?.manifest)
+        var collector = Collector(tree, catalogue, writer, base?.manifest, for: purpose)
         let source = SharedRoot(root)
-        try chooseDictionary(source, tree, writer, progress: progress)
-        try read(source, tree, &collector, isCancelled: isCancelled, progress: progress)
+        if !choices.isLoose { try chooseDictionary(source, tree, writer, progress: progress) }
+        report.bufferBytes = try Reading(source, tree, catalogue, options, dictionary, for: purpose)
+            .run(&collector, isCancelled: isCancelled, progress: progress)
         if isCancelled() { throw .cancelled }
-        progress(collector.progress(.finishing))
+        var last = collector.progress
+        last.step = .finishing
+        progress(last)
         let ledger = collector.ledger
-        var deltas = DeltaCarrying(tree, ledger, catalogue.places, base).deltas
+        let carried = choices.isLoose ? [:] : DeltaCarrying(tree, ledger, catalogue.places, base).deltas
+        var deltas = carried
         func used(_ parts: [Int: UInt64] = [:]) -> PackUsage {
             PackUsage(
                 base,
@@ -69,22 +129,60 @@ struct PublishRun {
             )
             usage = used()
         }
-        if options.deltas, let base, deltas.isEmpty {
+        if options.deltas, !choices.isLoose, let base, deltas.isEmpty {
             let plan = DeltaPlan(tree, ledger, catalogue.places, base)
             let maker = DeltaMaker(source, tree, catalogue.places, base, options, output)
             (deltas, report.deltaBytes) = try maker.run(plan.tasks, writer, isCancelled: isCancelled)
         }
         try writer.finish()
         report.deltas = deltas.values.reduce(0) { $0 + $1.count }
-        let entries = ManifestEntries(tree: tree, ledger: ledger, places: catalogue.places, deltas: deltas)
+        let entries = ManifestEntries(
+            tree: tree,
+            ledger: ledger,
+            places: catalogue.places,
+            deltas: deltas,
+            urls: choices.fileURLs(ownPlace: placement.ownPlace)
+        )
         let parts = try isInParts(tree) ? makeParts(entries, writer) : nil
         usage = used(parts?.kept ?? [:])
         fill(tree, collector, usage, writer.finished + (parts?.packs ?? []))
-        let files = manifestFiles(tree, ledger, usage, writer, deltas: deltas, parts: parts)
+        let files = manifestFiles(entries, usage, writer, parts: parts)
         let hasNewPacks = !writer.finished.isEmpty || !(parts?.packs ?? []).isEmpty
         try writeManifest(files, mayBeUnchanged: !hasNewPacks && usage.droppedPacks == 0)
         keepStamps(entries)
         return report
+    }
+
+    /// Marks files that look as they did when they were read last.
+    private func spareUntouched(_ tree: inout SourceTree) {
+        guard let base, let cache = options.stampCache, options.trustsStamps else { return }
+        Untouched.mark(&tree, cache: cache, base, catalogue, isLoose: choices.isLoose)
+    }
+
+    /// What ``run(_:isCancelled:progress:)`` would do. Nothing is written.
+    mutating func preview(
+        _ root: consuming SourceRoot,
+        isCancelled: () -> Bool,
+        progress: (PublishProgress) -> Void
+    ) throws(PublishError) -> PublishPreview {
+        var tree = try walk(root, isCancelled: isCancelled, progress: progress)
+        spareUntouched(&tree)
+        let writer = try PackWriter(output, packSize: options.packSize)
+        let purpose = choices.isLoose ? Collector.Purpose.hashing : .counting
+        var collector = Collector(tree, catalogue, writer, base?.manifest, for: purpose)
+        let source = SharedRoot(root)
+        _ = try Reading(source, tree, catalogue, options, nil, for: purpose)
+            .run(&collector, isCancelled: isCancelled, progress: progress)
+        if isCancelled() { throw .cancelled }
+        return PublishPreview(
+            project: project,
+            revision: try nextRevision(),
+            hasOtherChoices: choices.differsFromBase || options.revision != nil,
+            tree,
+            collector,
+            base?.manifest,
+            report
+        )
     }
 
     private mutating func walk(
@@ -92,7 +190,8 @@ struct PublishRun {
         isCancelled: () -> Bool,
         progress: (PublishProgress) -> Void
     ) throws(PublishError) -> SourceTree {
-        var walk = TreeWalk(options)
+        let ownNames: Set = placement == .same ? ["manifest.json", "manifest.json.zst"] : []
+        var walk = try TreeWalk(options, ownNames: ownNames.union(options.ownNames))
         try walk.run(root) { count throws(PublishError) in
             if isCancelled() { throw .cancelled }
             progress(PublishProgress(step: .walking, files: count, totalFiles: 0, bytes: 0, totalBytes: 0))
@@ -100,7 +199,9 @@ struct PublishRun {
         if let error = walk.notes.error { throw error }
         report.excluded = walk.notes.excluded
         report.warnings = walk.notes.warnings + (base?.warnings ?? [])
-        report.warnings += GroupWarnings.make(options.groups, base: base?.manifest.groups ?? [], walk.tree)
+        report.warnings += GroupWarnings.make(choices.groups, base: base?.manifest.groups ?? [], walk.tree)
+        report.isLoose = choices.isLoose
+        report.kept = choices.kept
         return walk.tree
     }
 
@@ -138,49 +239,6 @@ struct PublishRun {
         dictionary = new
         madeDictionary = try new.write(stored, to: writer, firstPack: base?.packs.count ?? 0)
         report.dictionaryBytes = UInt64(stored.bytes.count)
-    }
-
-    private mutating func read(
-        _ root: SharedRoot,
-        _ tree: SourceTree,
-        _ collector: inout Collector,
-        isCancelled: () -> Bool,
-        progress: (PublishProgress) -> Void
-    ) throws(PublishError) {
-        let largest = max(1 << 20, options.chunkThreshold, options.chunks.maximum)
-        let source = Worker.Source(
-            root: root,
-            tree: tree,
-            catalogue: catalogue,
-            pipeline: Pipeline(window: 4 + 4 * options.jobs),
-            results: BufferPool(size: largest),
-            segments: BufferPool(size: max(SourceReader.segmentSize, 2 * options.chunks.maximum)),
-            options: options,
-            dictionary: dictionary
-        )
-        var threads: [WorkerThread] = []
-        defer { for thread in threads { thread.join() } }
-        do throws(ThreadError) {
-            threads.append(try WorkerThread(name: "read") { SourceReader.run(source) })
-            for number in 0..<options.jobs {
-                threads.append(try WorkerThread(name: "encode-\(number)") { Worker.run(source) })
-            }
-        } catch {
-            // With one to read and one to encode it goes on, only slower (F095).
-            if threads.count < 2 { source.pipeline.fail(.noThreads) }
-        }
-        do throws(PublishError) {
-            while let result = try source.pipeline.collect() {
-                try collector.take(result)
-                progress(collector.progress(.reading))
-                if isCancelled() { throw .cancelled }
-            }
-            try collector.finish()
-        } catch {
-            source.pipeline.fail(error)
-            throw error
-        }
-        report.bufferBytes = source.results.highWater + source.segments.highWater
     }
 
     private mutating func fill(

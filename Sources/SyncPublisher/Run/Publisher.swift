@@ -30,10 +30,10 @@ package struct Publisher {
     ) throws(PublishError) -> PublishReport {
         try options.check()
         let root = try SourceRoot(options.directory)
-        try OutputPlacement.check(source: root, output: options.output)
+        let placement = try OutputPlacement.find(source: root, output: options.output)
         let output = try OutputDirectory(options.output)
         do throws(PublishError) {
-            var run = try PublishRun(options, output)
+            var run = try PublishRun(options, output, placement)
             var report = try run.run(root, isCancelled: isCancelled, progress: progress)
             if let signing = options.signing {
                 report.fresh = try SignedOutput(output: output, signing: signing).publish(report)
@@ -43,6 +43,20 @@ package struct Publisher {
             output.clear()
             throw error
         }
+    }
+
+    /// Says what ``run(isCancelled:progress:)`` would do, and writes nothing at all: the source is read, and of the output
+    /// what the base names.
+    package func preview(
+        isCancelled: () -> Bool = { false },
+        progress: (PublishProgress) -> Void = { _ in }
+    ) throws(PublishError) -> PublishPreview {
+        try options.check()
+        let root = try SourceRoot(options.directory)
+        let placement = try OutputPlacement.find(source: root, output: options.output)
+        let output = try OutputDirectory(options.output, for: .reading)
+        var run = try PublishRun(options, output, placement)
+        return try run.preview(root, isCancelled: isCancelled, progress: progress)
     }
 
     /// Says once more that what an output directory has is the newest.

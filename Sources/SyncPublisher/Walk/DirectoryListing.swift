@@ -55,10 +55,12 @@ struct DirectoryListing {
         }
     }
 
-    /// Forgets entries by name; tells how many.
-    mutating func removeAll(where isGone: (UnsafeBufferPointer<UInt8>) -> Bool) -> Int {
+    /// Forgets entries by name and kind; tells how many.
+    mutating func removeAll(where isGone: (UnsafeBufferPointer<UInt8>, FileStatus.Kind) -> Bool) -> Int {
         let before = count
-        let kept = entries.indices.filter { !withName($0, isGone) }
+        let kept = entries.indices.filter { index in
+            !withName(index) { isGone($0, entries[index].status.kind) }
+        }
         entries = kept.map { entries[$0] }
         return before - count
     }

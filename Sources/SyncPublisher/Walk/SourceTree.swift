@@ -84,11 +84,14 @@ struct SourceTree: Sendable {
     }
 
     /// The path's bytes, valid during `body`; a NUL stands directly behind them.
-    func withPath<R>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
+    func withPath<R, Failure: Error>(
+        _ index: Int,
+        _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> R
+    ) throws(Failure) -> R {
         let entry = entries[index]
         let start = Int(entry.pathStart)
-        return arena.withUnsafeBufferPointer { arena in
-            body(UnsafeBufferPointer(rebasing: arena[start..<(start + Int(entry.pathLength))]))
+        return try arena.withUnsafeBufferPointer { arena throws(Failure) in
+            try body(UnsafeBufferPointer(rebasing: arena[start..<(start + Int(entry.pathLength))]))
         }
     }
 

@@ -24,10 +24,16 @@ struct TreeWalk: ~Copyable {
     /// The path of what is being looked at.
     private var path: [UInt8] = []
     private let excluded: [Glob]
+    private var ignored: IgnoreRules
+    /// Names at the top that belong to the publisher, not to the set.
+    private let ownNames: Set<String>
     private let leavesOutUnsafeLinks: Bool
 
-    init(_ options: PublishOptions) {
+    /// - Parameter ownNames: Names at the top that are never published.
+    init(_ options: PublishOptions, ownNames: Set<String> = []) throws(PublishError) {
         excluded = options.exclude.map { Glob($0) }
+        ignored = try IgnoreRules(options.excludeFrom)
+        self.ownNames = ownNames
         leavesOutUnsafeLinks = options.leavesOutUnsafeLinks
     }
 
@@ -44,6 +50,7 @@ struct TreeWalk: ~Copyable {
             guard index < levels[depth].listing.count else {
                 if tree.count == levels[depth].entriesBefore, depth > 0 { notes.emptyDirectories += 1 }
                 levels.removeLast()
+                ignored.leave()
                 continue
             }
             levels[depth].next += 1
@@ -110,7 +117,8 @@ struct TreeWalk: ~Copyable {
             throw .reading(text, "open the directory", code: code)
         }
         var listing = try DirectoryListing(owning: descriptor, path: text)
-        if !excluded.isEmpty { leaveOut(&listing) }
+        try readIgnoreFile(root, &listing)
+        leaveOut(&listing)
         NameClashes.find(in: listing) { clash in
             switch clash {
             case .sameText(let a, let b):
@@ -126,11 +134,49 @@ struct TreeWalk: ~Copyable {
         levels.append(Level(listing: listing, pathLength: length, entriesBefore: tree.count))
     }
 
+    /// Reads a directory's `.syncignore`, which is no part of the set itself.
+    private mutating func readIgnoreFile(
+        _ root: borrowing SourceRoot,
+        _ listing: inout DirectoryListing
+    ) throws(PublishError) {
+        var kind: FileStatus.Kind?
+        _ = listing.removeAll { name, found in
+            guard name.elementsEqual(IgnoreFile.name.utf8) else { return false }
+            kind = found
+            return true
+        }
+        guard let kind else { return try ignored.enter(nil, path) }
+        let file = path + (path.isEmpty ? [] : [0x2F]) + Array(IgnoreFile.name.utf8)
+        guard kind == .file else {
+            notes.refuse(file, "it must be a file: it says what is left out")
+            return try ignored.enter(nil, path)
+        }
+        let raw = (file + [0]).withUnsafeBufferPointer { bytes in
+            root.open(
+                UnsafeBufferPointer(rebasing: bytes.dropLast()),
+                flags: O_RDONLY | O_NONBLOCK | O_NOCTTY
+            )
+        }
+        guard let opened = Descriptor(opened: raw) else {
+            throw .reading(shown(file), "open", code: sa_errno())
+        }
+        try ignored.enter(opened.raw, path)
+    }
+
     /// Takes away what a pattern excludes: a file, or a directory with all that is in it.
     private mutating func leaveOut(_ listing: inout DirectoryListing) {
-        let prefix = path.isEmpty ? [] : path + [0x2F]
-        let removed = listing.removeAll { name in
-            (prefix + name).withUnsafeBufferPointer { path in excluded.contains { $0.matches(path) } }
+        if path.isEmpty, !ownNames.isEmpty {
+            _ = listing.removeAll { name, _ in ownNames.contains(String(decoding: name, as: UTF8.self)) }
+        }
+        var entry = path.isEmpty ? [] : path + [0x2F]
+        let length = entry.count
+        let removed = listing.removeAll { name, kind in
+            entry.removeSubrange(length...)
+            entry.append(contentsOf: name)
+            return entry.withUnsafeBufferPointer { path in
+                excluded.contains { $0.matches(path) }
+                    || ignored.leavesOut(path, isDirectory: kind == .directory)
+            }
         }
         notes.excluded += removed
     }

@@ -6,7 +6,14 @@ import SyncModel
 ///
 /// Tree, cache and base stand in ``PathOrder``, so one pass over the three is enough.
 enum Untouched {
-    static func mark(_ tree: inout SourceTree, cache: String, _ base: BaseSet, _ catalogue: Catalogue) {
+    /// - Parameter isLoose: Whether it is enough that the base knows the file's digest.
+    static func mark(
+        _ tree: inout SourceTree,
+        cache: String,
+        _ base: BaseSet,
+        _ catalogue: Catalogue,
+        isLoose: Bool
+    ) {
         let files = base.manifest.files
         var index = 0
         var row = 0
@@ -18,8 +25,9 @@ enum Untouched {
                 tree.withPath(index, { PathOrder.compare($0, path) }) == 0,
                 row < files.count, files.kind(row) != .link, files.digest(row) == digest,
                 files.size(row) == stamp.size, files.withPath(row, { PathOrder.compare($0, path) }) == 0,
-                stamp.size == 0 || !files.blobs(row).isEmpty,
-                files.blobs(row).allSatisfy({ catalogue.find(files.digest(of: $0, in: row)) != nil })
+                isLoose || stamp.size == 0 || !files.blobs(row).isEmpty,
+                isLoose
+                    || files.blobs(row).allSatisfy({ catalogue.find(files.digest(of: $0, in: row)) != nil })
             else { return }
             found.append((index, row))
         }

@@ -3,7 +3,7 @@ import Foundation
 import SyncManifest
 import SyncModel
 import SyncPublisher
-import SyncReport
+import SyncSettings
 import SyncSystem
 import SyncTrust
 
@@ -17,9 +17,15 @@ struct PublishCommand: AsyncParsableCommand {
             that the directory can be served or copied at any time. Publishing again into the same directory \
             writes only what is new. Equal input gives equal output; SOURCE_DATE_EPOCH fixes the time in it.
 
+            What is said once stays: groups, mirrors, the files' URL and --loose are those of the base when they are \
+            not given, and publish.json in the directory has what does not change. A .syncignore in any directory \
+            says what is left out there, by the rules of gitignore.
+
             Examples:
 
               syncagent publish tower --to site --group 'maps=maps/**'
+              syncagent publish tower --to site --dry-run
+              syncagent publish tower --to tower --loose
             """
     )
 
@@ -61,7 +67,7 @@ struct PublishCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("group"),
         help: ArgumentHelp(
-            "Declare a group of files; the same name may be given with more patterns.",
+            "Declare a group of files; the same name may be given with more patterns.  (default: the base's groups)",
             valueName: "name=glob"
         )
     )
@@ -76,6 +82,40 @@ struct PublishCommand: AsyncParsableCommand {
     )
     var groupHooks: [String] = []
 
+    @Flag(name: .customLong("no-groups"), help: "Declare no groups, also when the base has some.")
+    var withoutGroups = false
+
+    @Option(
+        name: .customLong("mirror"),
+        help: ArgumentHelp(
+            "Another URL of the published directory, asked after the manifest's own; may be given more than once.  (default: the base's)",
+            valueName: "url"
+        )
+    )
+    var mirrors: [String] = []
+
+    @Flag(name: .customLong("no-mirrors"), help: "Name no mirrors, also when the base does.")
+    var withoutMirrors = false
+
+    @Option(
+        name: .customLong("files-url"),
+        help: ArgumentHelp(
+            "Where the files can be had as they are, one by one; asked after the packs.  (default: the base's)",
+            valueName: "url"
+        )
+    )
+    var filesURL: String?
+
+    @Flag(name: .customLong("no-files-url"), help: "Name no such URL, also when the base does.")
+    var withoutFilesURL = false
+
+    @Flag(
+        inversion: .prefixedNo,
+        help:
+            "Make no packs: the manifest names the files as they are, by URLs relative to it or by --files-url. The output may then be the directory itself.  (default: as the base)"
+    )
+    var loose: Bool?
+
     @Option(
         name: .customLong("exclude"),
         help: ArgumentHelp(
@@ -85,14 +125,49 @@ struct PublishCommand: AsyncParsableCommand {
     )
     var excluded: [String] = []
 
+    @Option(
+        name: .customLong("exclude-from"),
+        help: ArgumentHelp(
+            "Leave out what the patterns of a file match, by the rules of gitignore; .syncignore files come before it.",
+            valueName: "file"
+        ),
+        completion: .file()
+    )
+    var excludedFrom: [String] = []
+
+    @Option(
+        name: .customLong("config"),
+        help: ArgumentHelp(
+            "What does not change, as JSON.  (default: publish.json in the directory)",
+            valueName: "file"
+        ),
+        completion: .file(extensions: ["json"])
+    )
+    var config: String?
+
+    @Flag(name: .customLong("no-config"), help: "Take publish.json for a file of the set like others.")
+    var withoutConfig = false
+
+    @Flag(
+        name: .customLong("dry-run"),
+        help: "Say what would be new, changed and removed, and write nothing at all."
+    )
+    var isDryRun = false
+
+    @OptionGroup
+    var verbose: VerboseOption
+
     @Flag(help: "Leave out links that lead out of the directory, instead of refusing to publish.")
     var safeLinks = false
 
-    @Option(help: ArgumentHelp("Most bytes of a pack.", valueName: "size"), transform: positiveByteCount)
-    var packSize = ByteCount(32 << 20)
+    @Option(
+        help: ArgumentHelp("Most bytes of a pack.  (default: 32 MiB)", valueName: "size"),
+        transform: positiveByteCount
+    )
+    var packSize: ByteCount?
 
-    @Option(help: ArgumentHelp("zstd's level, 1 to 19.", valueName: "n"))
-    var level: Int32 = 3
+    @Option(help: ArgumentHelp("zstd's level, 1 to 19.  (default: 3)", valueName: "n"))
+    var level: Int32?
 
     @Option(
         help: ArgumentHelp("Workers that hash and compress.  (default: one for each core)", valueName: "n")
@@ -113,11 +188,11 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Compress blobs with a dictionary of what they have in common: auto (where it saves 4 MiB and 4 %), always or never.",
+            "Compress blobs with a dictionary of what they have in common: auto (where it saves 4 MiB and 4 %), always or never.  (default: auto)",
             valueName: "when"
         )
     )
-    var dictionary = PublishOptions.DictionaryUse.automatic
+    var dictionary: PublishOptions.DictionaryUse?
 
     @Flag(
         inversion: .prefixedNo,
@@ -139,6 +214,17 @@ struct PublishCommand: AsyncParsableCommand {
         if repack, withoutBase {
             throw ValidationError("--repack rewrites packs of a base; --no-base has none.")
         }
+        for (isBoth, name) in [
+            (withoutGroups && !(groups + groupHooks).isEmpty, "--no-groups and --group"),
+            (withoutMirrors && !mirrors.isEmpty, "--no-mirrors and --mirror"),
+            (withoutFilesURL && filesURL != nil, "--no-files-url and --files-url"),
+            (withoutConfig && config != nil, "--no-config and --config"),
+        ] where isBoth {
+            throw ValidationError("\(name) exclude each other.")
+        }
+        if verbose.verbose > 0, !isDryRun {
+            throw ValidationError("-v names what would be published; add --dry-run.")
+        }
         if directory.isEmpty { throw ValidationError("DIRECTORY wants a path, not an empty string.") }
         if output.isEmpty { throw ValidationError("--to wants a directory, not an empty string.") }
         _ = try declaredGroups()
@@ -148,13 +234,24 @@ struct PublishCommand: AsyncParsableCommand {
         let start = ContinuousClock.now
         let output = reporting.output()
         let options = try publishOptions(environment: .ofProcess)
-        let report = try await publish(options, reporting.display(on: output), output)
+        let display = reporting.display(on: output)
+        if isDryRun {
+            let preview = try await working(display, output) { isCancelled, progress throws(PublishError) in
+                try Publisher(options).preview(isCancelled: isCancelled, progress: progress)
+            }
+            let elapsed = Int64((ContinuousClock.now - start) / .milliseconds(1))
+            return tell(preview, milliseconds: elapsed, output)
+        }
+        let report = try await working(display, output) { isCancelled, progress throws(PublishError) in
+            try Publisher(options).run(isCancelled: isCancelled, progress: progress)
+        }
         let elapsed = Int64((ContinuousClock.now - start) / .milliseconds(1))
         for warning in report.warnings { output.warning(warning) }
         if reporting.json {
             output.event(report.json(time: Self.now(), elapsed: elapsed), flushing: true)
         }
-        output.message(Self.summary(report, milliseconds: elapsed))
+        if !report.kept.isEmpty { output.message(PublishText.kept(report.kept)) }
+        output.message(PublishText.summary(report, milliseconds: elapsed))
         if let fresh = report.fresh {
             output.message(
                 "Signed under root \(fresh.root); counts until \(timestamp(milliseconds: fresh.until))."
@@ -165,22 +262,39 @@ struct PublishCommand: AsyncParsableCommand {
         }
     }
 
+    /// Says what a publish would do.
+    private func tell(_ preview: PublishPreview, milliseconds: Int64, _ output: Output) {
+        for warning in preview.warnings { output.warning(warning) }
+        if reporting.json {
+            let time = Self.now()
+            if verbose.detail.isWanted {
+                for change in preview.changes { output.event(preview.json(change, time: time)) }
+            }
+            output.event(preview.json(time: time, elapsed: milliseconds), flushing: true)
+        } else if verbose.detail.isWanted {
+            for change in preview.changes { output.line(PublishText.line(change), flushing: false) }
+            output.flush()
+        }
+        if !preview.kept.isEmpty { output.message(PublishText.kept(preview.kept)) }
+        output.message(PublishText.summary(preview, milliseconds: milliseconds))
+    }
+
     /// Runs the publisher on a thread of its own: it blocks.
-    private func publish(
-        _ options: PublishOptions,
+    private func working<Result: Sendable>(
         _ display: ProgressDisplay,
-        _ output: Output
-    ) async throws -> PublishReport {
+        _ output: Output,
+        _ body: @escaping @Sendable (() -> Bool, (PublishProgress) -> Void) throws(PublishError) -> Result
+    ) async throws -> Result {
         do {
             return try await StopSignals.cancelling(
-                notice: { output.message("Stopping; what was published before stays.") },
+                notice: {
+                    output.message(isDryRun ? "Stopping." : "Stopping; what was published before stays.")
+                },
                 atOnce: { output.clearProgress() },
                 {
                     try await display.whileRunning {
                         try await onThread("publish") { flag in
-                            try Publisher(options).run(isCancelled: { flag.isSet }) { step in
-                                display.report(ProgressSnapshot(step))
-                            }
+                            try body({ flag.isSet }) { step in display.report(ProgressSnapshot(step)) }
                         }
                     }
                 }
@@ -196,19 +310,26 @@ struct PublishCommand: AsyncParsableCommand {
     /// The options as the publisher takes them.
     func publishOptions(environment: EnvironmentPaths) throws -> PublishOptions {
         var options = PublishOptions(directory: directory, output: output)
-        options.project = project
+        let file = try settings(environment)
+        options.project = project ?? file.project
         options.revision = revision
         options.created = Self.now()
-        options.packSize = packSize.bytes
-        options.level = level
+        options.packSize = packSize?.bytes ?? file.packSize ?? options.packSize
+        options.level = level ?? file.level.map { Int32(clamping: $0) } ?? options.level
         options.jobs = jobs ?? ProcessInfo.processInfo.activeProcessorCount
-        options.groups = try declaredGroups()
+        options.groups = try chosenGroups(file)
+        options.mirrors = withoutMirrors ? [] : mirrors.isEmpty ? file.mirrors : mirrors
+        options.filesURL = withoutFilesURL ? .none : (filesURL ?? file.filesURL).map { .at($0) } ?? .asBase
+        options.isLoose = loose ?? file.isLoose
         options.repack = repack
-        options.deltas = !withoutDeltas
-        options.dictionary = dictionary
-        options.form = manifestParts.map { $0 ? .parts : .oneText } ?? .automatic
-        options.exclude = excluded
-        options.leavesOutUnsafeLinks = safeLinks
+        options.deltas = !withoutDeltas && file.deltas != false
+        let word = file.dictionary.flatMap { PublishOptions.DictionaryUse(rawValue: $0.rawValue) }
+        options.dictionary = dictionary ?? word ?? options.dictionary
+        options.form = (manifestParts ?? file.manifestParts).map { $0 ? .parts : .oneText } ?? .automatic
+        options.exclude = file.exclude + excluded
+        options.excludeFrom = file.excludeFrom + excludedFrom
+        options.ownNames = isConfigInDirectory ? [PublishFile.name] : []
+        options.leavesOutUnsafeLinks = safeLinks || file.safeLinks == true
         options.base = withoutBase ? .none : base.map { .manifest($0) } ?? .inOutput
         options.now = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
         options.trustsStamps = !rehash
@@ -217,6 +338,36 @@ struct PublishCommand: AsyncParsableCommand {
         // The keys know whose they are.
         options.project = options.project ?? options.signing?.root.project
         return options
+    }
+
+    /// Whether `publish.json` in the directory is no file of the set.
+    private var isConfigInDirectory: Bool { !withoutConfig && config == nil }
+
+    /// What does not change; nothing where there is no such file.
+    private func settings(_ environment: EnvironmentPaths) throws -> PublishFile {
+        guard !withoutConfig else { return PublishFile() }
+        let path = Self.absolute(config ?? "\(directory)/\(PublishFile.name)")
+        let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ""
+        do throws(SettingsError) {
+            let base = PathBase(directory: folder.isEmpty ? "/" : folder, home: environment.lookup("HOME"))
+            if let file = try PublishFile.read(path, base) { return file }
+        } catch {
+            let hint = config == nil ? "\nif it is a file of the set, publish with --no-config" : ""
+            throw CommandFailure(.configuration, error.description + hint)
+        }
+        guard let config else { return PublishFile() }
+        throw CommandFailure(
+            .noInput,
+            "there is no file \(escaped(config)); --config names what does not change"
+        )
+    }
+
+    /// Those of the command line, else those of the file; `nil` leaves them to the base.
+    private func chosenGroups(_ file: PublishFile) throws -> [Manifest.Group]? {
+        if withoutGroups { return [] }
+        let declared = try declaredGroups()
+        guard declared.isEmpty else { return declared }
+        return file.groups?.map { Manifest.Group(name: $0.name, include: $0.include, hooks: $0.hooks) }
     }
 
     /// A file of the state directory, one for each pair of directories; `nil` where there can be none.
@@ -228,7 +379,7 @@ struct PublishCommand: AsyncParsableCommand {
             output: Self.absolute(output)
         )
         let folder = "\(state)/publish"
-        guard (try? openStateDirectory(folder, create: true)) != nil else { return nil }
+        guard (try? openStateDirectory(folder, create: !isDryRun)) != nil else { return nil }
         return "\(folder)/\(name)"
     }
 
@@ -269,35 +420,6 @@ struct PublishCommand: AsyncParsableCommand {
         }
         return timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
     }
-
-    /// What was done, in two lines.
-    static func summary(_ report: PublishReport, milliseconds: Int64) -> String {
-        var first = "\(escaped(report.project)) revision \(report.revision): "
-        first += Figures.count(report.files, "file")
-        if report.links > 0 { first += ", " + Figures.count(report.links, "link") }
-        first += ", \(ByteCount(report.rawBytes)) stored in \(ByteCount(report.storedBytes))"
-        let seconds = ProgressText.seconds(milliseconds: milliseconds)
-        if report.unchanged { return first + "; nothing changed, \(seconds) s" }
-        var second = "\(Figures.count(report.packsWritten, "pack")) written, \(ByteCount(report.newBytes))"
-        if report.packsReused > 0 { second += "; \(Figures.grouped(report.packsReused)) reused" }
-        if report.deltaBytes > 0 {
-            second += "; \(Figures.count(report.deltas, "delta")), \(ByteCount(report.deltaBytes))"
-        }
-        if report.parts > 0 {
-            second += "; \(Figures.grouped(report.partsWritten)) of "
-            second += "\(Figures.count(report.parts, "manifest part")) written, "
-            second += "\(ByteCount(report.partBytes))"
-        }
-        if report.savedBytes > 0 {
-            second += "; \(ByteCount(report.savedBytes)) less with a dictionary"
-            if report.dictionaryBytes > 0 { second += " of \(ByteCount(report.dictionaryBytes))" }
-        }
-        if report.deadBytes > 0 { second += "; \(ByteCount(report.deadBytes)) in them no longer used" }
-        if report.packsDropped > 0 {
-            second += "; \(Figures.count(report.packsDropped, "old pack")) no longer named"
-        }
-        return "\(first)\n\(second); manifest \(ByteCount(report.compressedManifestBytes)), \(seconds) s"
-    }
 }
 
 extension PublishOptions.DictionaryUse: ExpressibleByArgument {}
@@ -309,9 +431,10 @@ extension ProgressSnapshot {
             case .walking: "Looking"
             case .sampling: "Sampling"
             case .reading: "Packing"
+            case .hashing: "Reading"
             case .finishing: "Finishing"
             }
-        let isCounted = progress.step == .reading || progress.step == .finishing
+        let isCounted = [.reading, .hashing, .finishing].contains(progress.step)
         self.init(
             phase: phase,
             filesDone: progress.files,

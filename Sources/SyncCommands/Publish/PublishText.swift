@@ -1,0 +1,69 @@
+import Foundation
+import SyncModel
+import SyncPublisher
+import SyncReport
+
+/// What `publish` says to people.
+enum PublishText {
+    /// What was done, in two lines.
+    static func summary(_ report: PublishReport, milliseconds: Int64) -> String {
+        var first = "\(escaped(report.project)) revision \(report.revision): "
+        first += Figures.count(report.files, "file")
+        if report.links > 0 { first += ", " + Figures.count(report.links, "link") }
+        first += ", \(ByteCount(report.rawBytes)) "
+        first += report.isLoose ? "as they are" : "stored in \(ByteCount(report.storedBytes))"
+        let seconds = ProgressText.seconds(milliseconds: milliseconds)
+        if report.unchanged { return first + "; nothing changed, \(seconds) s" }
+        if report.isLoose {
+            return "\(first)\nno packs; manifest \(ByteCount(report.compressedManifestBytes)), \(seconds) s"
+        }
+        var second = "\(Figures.count(report.packsWritten, "pack")) written, \(ByteCount(report.newBytes))"
+        if report.packsReused > 0 { second += "; \(Figures.grouped(report.packsReused)) reused" }
+        if report.deltaBytes > 0 {
+            second += "; \(Figures.count(report.deltas, "delta")), \(ByteCount(report.deltaBytes))"
+        }
+        if report.parts > 0 {
+            second += "; \(Figures.grouped(report.partsWritten)) of "
+            second += "\(Figures.count(report.parts, "manifest part")) written, "
+            second += "\(ByteCount(report.partBytes))"
+        }
+        if report.savedBytes > 0 {
+            second += "; \(ByteCount(report.savedBytes)) less with a dictionary"
+            if report.dictionaryBytes > 0 { second += " of \(ByteCount(report.dictionaryBytes))" }
+        }
+        if report.deadBytes > 0 { second += "; \(ByteCount(report.deadBytes)) in them no longer used" }
+        if report.packsDropped > 0 {
+            second += "; \(Figures.count(report.packsDropped, "old pack")) no longer named"
+        }
+        return "\(first)\n\(second); manifest \(ByteCount(report.compressedManifestBytes)), \(seconds) s"
+    }
+
+    /// What would be done, in two lines.
+    static func summary(_ preview: PublishPreview, milliseconds: Int64) -> String {
+        var first = "\(escaped(preview.project)): \(Figures.count(preview.files, "file"))"
+        if preview.links > 0 { first += ", " + Figures.count(preview.links, "link") }
+        first += ", \(ByteCount(preview.rawBytes))"
+        let seconds = ProgressText.seconds(milliseconds: milliseconds)
+        if preview.isUnchanged {
+            return "\(first); nothing would change, revision \(preview.revision) stays, \(seconds) s"
+        }
+        var second = "revision \(preview.revision) would be published: "
+        second += PublishPreview.Change.Kind.allCases.map {
+            "\(Figures.grouped(preview.count($0))) \($0.rawValue)"
+        }.joined(separator: ", ")
+        second +=
+            preview.isLoose
+            ? "; no packs" : "; \(ByteCount(preview.encodedBytes)) to compress and store"
+        return "\(first)\n\(second); nothing was written, \(seconds) s"
+    }
+
+    /// One file of a dry run.
+    static func line(_ change: PublishPreview.Change) -> String {
+        "\(change.kind.rawValue.padding(toLength: 9, withPad: " ", startingAt: 0))\(escaped(change.path))"
+    }
+
+    /// Which choices are the base's.
+    static func kept(_ choices: [String]) -> String {
+        "As published before: \(choices.map { escaped($0) }.joined(separator: ", "))."
+    }
+}

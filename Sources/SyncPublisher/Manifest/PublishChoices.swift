@@ -1,0 +1,115 @@
+import SyncManifest
+import SyncModel
+
+/// What a publish does where its options leave that to the base: whoever publishes again says nothing twice.
+struct PublishChoices: Sendable, Equatable {
+    /// Groups to declare, in this order.
+    private(set) var groups: [Manifest.Group] = []
+    /// Where the published directory can be had, too; URLs that end in `/`.
+    private(set) var mirrors: [String] = []
+    /// Where the files can be had as they are, a URL that ends in `/`; `nil` when nobody has said so.
+    private(set) var filesURL: String?
+    /// Whether files stay as they are, without packs.
+    private(set) var isLoose = false
+    /// Whether the base was published with others.
+    private(set) var differsFromBase = false
+    /// In words, what was taken over from the base.
+    private(set) var kept: [String] = []
+
+    /// - Parameter ownPlace: Where files are when nobody says so, relative to the manifest; see ``OutputPlacement``.
+    init(_ options: PublishOptions, base: Manifest?, ownPlace: String) throws(PublishError) {
+        let former = base.map { Self(of: $0, options.packURLPrefix, ownPlace) } ?? Self()
+        isLoose = options.isLoose ?? former.isLoose
+        groups = options.groups ?? former.groups
+        if let given = options.mirrors {
+            for url in given {
+                let mirror = try FileURLs.prefix(url, option: "the mirror", mayBeRelative: false)
+                if !mirrors.contains(mirror) { mirrors.append(mirror) }
+            }
+            guard mirrors.count < ManifestLimits.standard.urlsPerFile else {
+                throw PublishError(
+                    .usage,
+                    "there are \(mirrors.count) mirrors",
+                    remedy: "choose the best; a manifest names at most 64 places"
+                )
+            }
+        } else {
+            mirrors = former.mirrors
+        }
+        switch options.filesURL {
+        case .asBase: filesURL = former.filesURL
+        case .none: filesURL = nil
+        case .at(let url):
+            filesURL = try FileURLs.prefix(url, option: "the files' URL", mayBeRelative: true)
+        }
+        differsFromBase =
+            base != nil
+            && (groups != former.groups || mirrors != former.mirrors || filesURL != former.filesURL
+                || isLoose != former.isLoose)
+        if options.isLoose == nil, isLoose { kept.append("--loose") }
+        if options.groups == nil, !groups.isEmpty {
+            kept.append(
+                (groups.count == 1 ? "the group " : "the groups ")
+                    + groups.map(\.name).joined(separator: ", ")
+            )
+        }
+        if options.mirrors == nil, !mirrors.isEmpty {
+            kept.append(mirrors.count == 1 ? "1 mirror" : "\(mirrors.count) mirrors")
+        }
+        if options.filesURL == .asBase, filesURL != nil { kept.append("the files' URL") }
+    }
+
+    private init() {}
+
+    /// What a manifest shows of the choices it was made with.
+    private init(of base: Manifest, _ packURLPrefix: String, _ ownPlace: String) {
+        groups = base.groups
+        let urls = Self.filePrefixes(base.files)
+        isLoose = urls != nil && base.packs.isEmpty
+        if isLoose {
+            filesURL = urls?.first.flatMap { $0 == ownPlace ? nil : $0 }
+            mirrors = (urls ?? []).dropFirst().compactMap { url in
+                let place = filesURL == nil ? ownPlace : ""
+                return url.hasSuffix(place) ? String(url.dropLast(place.count)) : nil
+            }
+        } else {
+            filesURL = urls?.first
+            // All packs of a set have the same; those that lie elsewhere have none.
+            mirrors =
+                base.packs.last { $0.urls.count > 1 }.map { pack in
+                    Array(
+                        Self.prefixes(pack.urls, suffix: packURLPrefix + pack.sha256.hex + ".pack")
+                            .dropFirst()
+                    )
+                } ?? []
+        }
+    }
+
+    /// What stands before the path in the URLs of all files alike; `nil` where it is not so.
+    private static func filePrefixes(_ files: FileTable) -> [String]? {
+        func prefixes(_ row: Int) -> [String] {
+            Self.prefixes(files.urls(row), suffix: files.withPath(row) { FileURLs.encoded($0) })
+        }
+        let rows = files.indices.lazy.filter { files.kind($0) != .link && files.size($0) > 0 }
+        guard let found = rows.first.map(prefixes), !found.isEmpty else { return nil }
+        return rows.allSatisfy { prefixes($0) == found } ? found : nil
+    }
+
+    /// What stands before `suffix` in each URL; none when one ends otherwise.
+    private static func prefixes(_ urls: [String], suffix: String) -> [String] {
+        let prefixes = urls.compactMap { url in
+            url.hasSuffix(suffix) ? String(url.dropLast(suffix.count)) : nil
+        }
+        return prefixes.count == urls.count ? prefixes : []
+    }
+
+    /// The URLs of a pack with this name in `packs/`.
+    func packURLs(_ name: String) -> [String] { [name] + mirrors.map { $0 + name } }
+
+    /// The URLs that entries of files get.
+    func fileURLs(ownPlace: String) -> FileURLs {
+        guard isLoose else { return FileURLs(prefixes: filesURL.map { [$0] } ?? []) }
+        if let filesURL { return FileURLs(prefixes: [filesURL] + mirrors) }
+        return FileURLs(prefixes: [ownPlace] + mirrors.map { $0 + ownPlace })
+    }
+}

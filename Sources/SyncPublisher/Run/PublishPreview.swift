@@ -1,0 +1,158 @@
+import SyncManifest
+package import SyncModel
+
+/// What a publish would do.
+package struct PublishPreview: Sendable {
+    package let project: String
+    /// What the manifest would have; the base's own when nothing would change.
+    package let revision: UInt64
+    /// Whether the base says exactly this already.
+    package let isUnchanged: Bool
+    /// The base's revision; `nil` without a base.
+    package let baseRevision: UInt64?
+    package let isLoose: Bool
+    package let files: Int
+    package let links: Int
+    package let excluded: Int
+    /// Files that look as they did at the last publish, and were not read.
+    package let unreadFiles: Int
+    /// **Bytes** of all files.
+    package let rawBytes: UInt64
+    /// **Bytes** that would be given to zstd: content that the base's packs do not have, each counted once.
+    package let encodedBytes: UInt64
+    /// Files and links by what would become of them, against the base.
+    package let counts: [Change.Kind: Int]
+    /// Those that are not as in the base, in path order.
+    package let changes: [Change]
+    /// In words, which choices are the base's.
+    package let kept: [String]
+    package let warnings: [String]
+
+    /// What would become of one file or link.
+    package struct Change: Sendable, Equatable {
+        package enum Kind: String, Sendable, CaseIterable { case new, changed, unchanged, removed }
+
+        package let kind: Kind
+        package let path: String
+        /// **Bytes**; 0 for links, and for what is removed those that it had.
+        package let size: UInt64
+    }
+
+    /// Files and links of one kind.
+    package func count(_ kind: Change.Kind) -> Int { counts[kind] ?? 0 }
+
+    init(
+        project: String,
+        revision: UInt64,
+        hasOtherChoices: Bool,
+        _ tree: SourceTree,
+        _ collector: Collector,
+        _ base: Manifest?,
+        _ report: PublishReport
+    ) {
+        self.project = project
+        (isLoose, kept, warnings) = (report.isLoose, report.kept, report.warnings)
+        excluded = report.excluded
+        files = tree.fileCount
+        links = tree.count - tree.fileCount
+        unreadFiles = collector.unread
+        rawBytes = tree.totalSize
+        encodedBytes = collector.unplaced
+        let former = base?.files ?? FileTable()
+        var changes: [Change] = []
+        var counts: [Change.Kind: Int] = [:]
+        func tell(_ kind: Change.Kind, _ path: String, _ size: UInt64) {
+            counts[kind, default: 0] += 1
+            if kind != .unchanged { changes.append(Change(kind: kind, path: path, size: size)) }
+        }
+        // Both stand in path order.
+        var row = 0
+        for index in tree.entries.indices {
+            tree.withPath(index) { path in
+                while row < former.count, former.withPath(row, { PathOrder.precedes($0, path) }) {
+                    tell(.removed, former.path(row), former.size(row))
+                    row += 1
+                }
+            }
+            let size = tree.entries[index].kind == .link ? 0 : tree.entries[index].stamp.size
+            guard row < former.count, former.withPath(row, { $0.elementsEqual(tree.path(index).utf8) }) else {
+                tell(.new, tree.path(index), size)
+                continue
+            }
+            let isSame = Self.isSame(tree, index, collector.ledger.digests[index], former, row)
+            tell(isSame ? .unchanged : .changed, tree.path(index), size)
+            row += 1
+        }
+        for row in row..<max(row, former.count) { tell(.removed, former.path(row), former.size(row)) }
+        (self.changes, self.counts) = (changes, counts)
+        baseRevision = base?.revision
+        isUnchanged = base != nil && changes.isEmpty && !hasOtherChoices
+        self.revision = isUnchanged ? base?.revision ?? revision : revision
+    }
+
+    private static func isSame(
+        _ tree: SourceTree,
+        _ index: Int,
+        _ digest: SHA256Digest?,
+        _ former: FileTable,
+        _ row: Int
+    ) -> Bool {
+        switch (tree.entries[index].kind, former.kind(row)) {
+        case (.link, .link):
+            former.withLinkTarget(row) { $0.elementsEqual(tree.linkTargets[index] ?? []) } ?? false
+        case (.file, .file), (.executable, .executable): digest == former.digest(row)
+        default: false
+        }
+    }
+
+    /// One line of `publish --dry-run --json -v`.
+    package func json(_ change: Change, time: String) -> JSONLine {
+        JSONLine.object { line in
+            line.field("event", "publish.file")
+            line.field("time", time)
+            line.field("path", change.path)
+            line.field("change", change.kind.rawValue)
+            line.field("size", change.size)
+        }
+    }
+
+    /// The last line of `publish --dry-run --json`.
+    ///
+    /// - Parameters:
+    ///   - time: RFC 3339.
+    ///   - elapsed: **Milliseconds** the look took.
+    package func json(time: String, elapsed: Int64) -> JSONLine {
+        JSONLine.object { line in
+            line.field("event", "publish.planned")
+            line.field("time", time)
+            line.field("result", "ok")
+            line.field("project", project)
+            line.field("revision", revision)
+            line.field("base_revision", optional: baseRevision)
+            line.field("unchanged", isUnchanged)
+            line.field("files", files)
+            line.field("links", links)
+            line.field("excluded", excluded)
+            line.field("unread", unreadFiles)
+            line.field("loose", isLoose)
+            line.key("changes")
+            line.object { line in
+                for kind in Change.Kind.allCases { line.field(kind.rawValue, count(kind)) }
+            }
+            line.key("bytes")
+            line.object { line in
+                line.field("raw", rawBytes)
+                line.field("encoded", encodedBytes)
+            }
+            line.key("kept")
+            line.array { list in
+                for choice in kept { list.value(choice) }
+            }
+            line.key("warnings")
+            line.array { list in
+                for warning in warnings { list.value(warning) }
+            }
+            line.field("elapsed_ms", elapsed)
+        }
+    }
+}

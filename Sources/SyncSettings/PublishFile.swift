@@ -1,0 +1,134 @@
+import SyncModel
+import SyncSystem
+
+/// `publish.json`: what does not change from one publish of a directory to the next. JSON5, as the configuration file.
+///
+/// It lies in a tree that many may write to, so it names no programs and no keys.
+package struct PublishFile: Sendable, Equatable {
+    /// The name of the file in the published directory.
+    package static let name = "publish.json"
+
+    /// Names of the project and of groups are checked by who publishes.
+    package var project: String?
+    package var groups: [Group]?
+    /// URLs as written.
+    package var mirrors: [String]?
+    package var filesURL: String?
+    package var isLoose: Bool?
+    /// Patterns as in groups.
+    package var exclude: [String] = []
+    /// Files of patterns, absolute.
+    package var excludeFrom: [String] = []
+    /// **Bytes**.
+    package var packSize: UInt64?
+    /// zstd's.
+    package var level: Int?
+    package var dictionary: DictionaryWord?
+    package var deltas: Bool?
+    package var manifestParts: Bool?
+    package var safeLinks: Bool?
+
+    /// A group of files, with the names of its hooks.
+    package struct Group: Sendable, Equatable {
+        package var name: String
+        package var include: [String]
+        package var hooks: [String]
+
+        package init(name: String, include: [String], hooks: [String]) {
+            (self.name, self.include, self.hooks) = (name, include, hooks)
+        }
+    }
+
+    /// When a dictionary is made.
+    package enum DictionaryWord: String, Sendable, CaseIterable {
+        case auto, always, never
+    }
+
+    /// Every key.
+    package static let keys = [
+        "project", "groups", "mirrors", "files_url", "loose", "exclude", "exclude_from", "pack_size", "level",
+        "dictionary", "deltas", "manifest_parts", "safe_links",
+    ]
+    private static let groupKeys = ["include", "hooks"]
+
+    package init() {}
+
+    /// Reads a file.
+    ///
+    /// - Parameter base: What paths in it are relative to: its own directory.
+    /// - Returns: `nil` when there is no such file.
+    /// - Throws: ``SettingsError`` with path, line and key.
+    package static func read(_ path: String, _ base: PathBase) throws(SettingsError) -> PublishFile? {
+        let bytes: [UInt8]
+        do throws(FileError) {
+            bytes = try readFile(path, trust: .input, limit: ConfigurationFile.maximumSize)
+        } catch {
+            if error.isMissing { return nil }
+            throw SettingsError(error)
+        }
+        return try parse(bytes, base: base, shown: escaped(path))
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// - Parameter shown: The file's name for messages.
+    package static func parse(
+        _ bytes: [UInt8],
+        base: PathBase,
+        shown: String
+    ) throws(SettingsError) -> PublishFile {
+        let node: ConfigurationNode
+        do throws(SettingsError) {
+            node = try JSON5Reader.read(bytes)
+        } catch {
+            throw SettingsError("\(shown):\(error.description)")
+        }
+        let root = try StrictObject(node, path: "", keys: keys, shown: shown)
+        var file = PublishFile()
+        file.project = try root.text("project", "the project's name")
+        file.mirrors = try root.texts("mirrors", "URLs")?.map(\.text)
+        file.filesURL = try root.text("files_url", "a URL")
+        file.isLoose = try root.flag("loose")
+        file.exclude = try root.texts("exclude", "patterns")?.map(\.text) ?? []
+        for (text, place) in try root.texts("exclude_from", "paths of files") ?? [] {
+            do throws(SettingsError) {
+                file.excludeFrom.append(try base.absolute(text))
+            } catch {
+                throw place.fault(error.description)
+            }
+        }
+        file.packSize = try root.byteCount("pack_size")
+        file.level = try root.integer("level", in: 1...19)
+        file.dictionary = try root.word("dictionary")
+        file.deltas = try root.flag("deltas")
+        file.manifestParts = try root.flag("manifest_parts")
+        file.safeLinks = try root.flag("safe_links")
+        if root.node("groups") != nil {
+            file.groups = []
+            let groups = try root.inner("groups")
+            for (name, _, node) in try root.named("groups") {
+                file.groups?.append(try group(name, node, groups))
+            }
+        }
+        return file
+    }
+
+    /// `["maps/**"]`, or an object with `include` and `hooks`.
+    private static func group(_ name: String, _ node: ConfigurationNode, _ groups: StrictObject)
+        throws(SettingsError) -> Group
+    {
+        if case .list = node.value {
+            return Group(
+                name: name,
+                include: try groups.texts(name, "patterns")?.map(\.text) ?? [],
+                hooks: []
+            )
+        }
+        let object = try groups.element(node, name, keys: groupKeys)
+        return Group(
+            name: name,
+            include: try object.texts("include", "patterns")?.map(\.text) ?? [],
+            hooks: try object.texts("hooks", "names of hooks")?.map(\.text) ?? []
+        )
+    }
+}

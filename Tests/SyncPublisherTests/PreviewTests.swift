@@ -1,0 +1,73 @@
+import Foundation
+import SyncManifest
+import SyncModel
+import SyncPublisher
+import SyncTestKit
+import Testing
+
+@Suite(.timeLimit(.minutes(3)))
+struct PreviewTests {
+    @Test("A dry run says what would be new, changed, unchanged and removed, and what would be compressed")
+    func counts() throws {
+        let set = try BaseTests.published()
+        var tree = BaseTests.after
+        tree.nodes["a link"] = .link("sheets/new")
+        try set.replace(tree)
+        let preview = try Publisher(set.options).preview()
+        #expect(preview.baseRevision == 1 && preview.revision == 2 && !preview.isUnchanged)
+        #expect(preview.count(.new) == 2 && preview.count(.changed) == 3 && preview.count(.removed) == 1)
+        #expect(preview.count(.unchanged) == BaseTests.before.paths.count - 4)
+        #expect(preview.changes.contains { $0.kind == .removed && $0.path == BaseTests.before.paths[100] })
+        #expect(preview.changes.contains { $0.kind == .new && $0.path == "sheets/new" && $0.size == 3_000 })
+        // Three changed files of one content, and one new one.
+        #expect(preview.encodedBytes == 5_000)
+        #expect(try set.publish().newBytes == 5_000)
+        #expect(try Publisher(set.options).preview().isUnchanged)
+    }
+
+    @Test("Of a large file only the chunks that are new are counted")
+    func chunks() throws {
+        let set = try PublishedSet()
+        var bytes = (0..<1_000_000).map { UInt8(truncatingIfNeeded: ($0 &* 2_654_435_761) >> 13) }
+        try set.root.write(bytes, to: "in/large")
+        try set.publish()
+        bytes[500_000] ^= 1
+        try set.root.write(bytes, to: "in/large")
+        let preview = try Publisher(set.options).preview()
+        #expect(preview.count(.changed) == 1)
+        #expect(preview.encodedBytes > 0 && preview.encodedBytes <= 3 * UInt64(set.options.chunks.maximum))
+    }
+
+    @Test("A dry run writes nothing at all: no directory, no lock, no pack, no stamps")
+    func writesNothing() throws {
+        let set = try PublishedSet(AssetTree.manySmall(20))
+        #expect(try Publisher(set.options).preview().count(.new) == 20)
+        #expect(!FileManager.default.fileExists(atPath: set.root.path("out")))
+        try set.publish()
+        try set.root.write("new", to: "in/new")
+        func state() throws -> [String] {
+            try FileManager.default.subpathsOfDirectory(atPath: set.root.path("")).sorted().map { path in
+                let attributes = try FileManager.default.attributesOfItem(atPath: set.root.path(path))
+                return
+                    "\(path) \(String(describing: attributes[.modificationDate])) \(String(describing: attributes[.size]))"
+            }
+        }
+        let before = try state()
+        var options = set.options
+        options.stampCache = set.root.path("stamps")
+        options.now = .max / 2
+        _ = try Publisher(options).preview()
+        // Packs beside a base elsewhere are not brought.
+        options.output = set.root.path("other")
+        options.base = .manifest(set.root.path("out/manifest.json"))
+        #expect(try Publisher(options).preview().count(.new) == 1)
+        #expect(try state() == before)
+    }
+
+    @Test("A dry run is refused as the publish would be")
+    func refused() throws {
+        let set = try PublishedSet(AssetTree.manySmall(2))
+        try set.root.link("in/out", to: "/etc/passwd")
+        #expect(throws: PublishError.self) { try Publisher(set.options).preview() }
+    }
+}

@@ -1,0 +1,129 @@
+#!/bin/sh
+# The first week of somebody who publishes: every step of Documentation/Publishing.md on the real program, with real pulls
+# over a real server.
+#
+#   Tests/walks/publish.sh
+#
+# Environment: SYNCAGENT, the program; otherwise the debug build, or else the release build.
+# Exit status: 0 when everything did what the page says, 1 at the first that did not.
+set -eu
+
+here=$(cd "$(dirname "$0")/../.." && pwd)
+if [ -z "${SYNCAGENT:-}" ]; then
+    SYNCAGENT="$here/.build/debug/syncagent"
+    [ -x "$SYNCAGENT" ] || SYNCAGENT="$here/.build/release/syncagent"
+fi
+[ -x "$SYNCAGENT" ] || { echo "There is no program at $SYNCAGENT: swift build." >&2; exit 1; }
+SYNCAGENT=$(realpath "$SYNCAGENT")
+
+work=$(mktemp -d)
+servers=""
+cleanup() {
+    for one in $servers; do kill "$one" 2>/dev/null || true; done
+    rm -rf "$work"
+}
+trap cleanup EXIT
+export HOME="$work/home" XDG_STATE_HOME="$work/state" XDG_CONFIG_HOME="$work/config" XDG_RUNTIME_DIR="$work/run"
+mkdir -p "$HOME"
+cd "$work"
+
+syncagent() { "$SYNCAGENT" "$@"; }
+step() { printf '%s\n' "- $1"; }
+fail() { printf 'FAILED: %s\n' "$1" >&2; exit 1; }
+# Runs a command that has to end with this status; what it said is in "output".
+expect() {
+    wanted=$1; shift
+    status=0
+    "$@" >output 2>&1 || status=$?
+    [ "$status" -eq "$wanted" ] || { cat output >&2; fail "status $status, not $wanted: $*"; }
+}
+said() { grep -qF -- "$1" output || { cat output >&2; fail "it does not say: $1"; }; }
+# Serves a directory; its URL is in "url" then.
+serve() {
+    : >url
+    "$SYNCAGENT" serve "$1" --port 0 >url 2>serve.log &
+    servers="$servers $!"
+    while [ ! -s url ]; do kill -0 "$!" || fail "the server has ended"; sleep 0.1; done
+    url=$(head -n 1 url)
+}
+same() { diff -r "$1" "$2" >difference || { cat difference >&2; fail "$1 and $2 differ"; }; }
+
+mkdir -p assets/sheets assets/cache assets/maps
+echo first-one >assets/sheets/A-101.txt
+echo the-oldone >assets/sheets/old.txt
+echo one-of-map >assets/maps/a.map
+echo x >assets/cache/x
+
+step "what is left out"
+printf '%s\n' '# made anew each time' 'cache/' >assets/.syncignore
+expect 0 syncagent publish assets --to site --dry-run -v --project com.example.tower
+said "new      sheets/A-101.txt"
+said "3 new, 0 changed, 0 unchanged, 0 removed"
+[ ! -e site ] || fail "a dry run has made something"
+[ ! -e state ] || fail "a dry run has kept something"
+
+step "publish with a group, and again without saying it"
+expect 0 syncagent publish assets --to site --project com.example.tower --group 'maps=maps/**'
+serve site
+expect 0 syncagent pull "$url" --into tower
+[ ! -e tower/cache ] && [ ! -e tower/.syncignore ] || fail "what is left out has come"
+echo second-one >assets/sheets/A-101.txt
+echo a-new-file >assets/sheets/A-102.txt
+rm assets/sheets/old.txt
+expect 0 syncagent publish assets --to site --dry-run -v
+said "changed  sheets/A-101.txt"
+said "new      sheets/A-102.txt"
+said "removed  sheets/old.txt"
+said "revision 2 would be published: 1 new, 1 changed, 1 unchanged, 1 removed"
+expect 0 syncagent publish assets --to site
+said "As published before: the group maps."
+expect 0 syncagent pull "$url" --into maps --group maps --session maps
+[ -e maps/maps/a.map ] && [ ! -e maps/sheets ] || fail "the group is not what it was"
+
+step "publish.json, and a key nobody knows"
+cat >assets/publish.json <<'END'
+{ "groups": { "maps": ["maps/**"] }, "mirors": [] }
+END
+expect 78 syncagent publish assets --to site
+said "publish.json:1: mirors: no such key; did you mean “mirrors”?"
+said "--no-config"
+mkdir mirror
+serve mirror
+mirror=${url%manifest.json}
+printf '{ "groups": { "maps": ["maps/**"] }, "mirrors": ["%s"] }\n' "$mirror" >assets/publish.json
+expect 0 syncagent publish assets --to site
+
+step "the packs come from the mirror when the server has lost them"
+cp -R site/packs mirror/packs
+serve site
+mv site/packs lost
+expect 0 syncagent pull "$url" --into mirrored --session mirrored --allow-private-redirect all
+mkdir plain
+cp -R assets/maps assets/sheets plain/
+rm -rf mirrored/.syncagent
+same plain mirrored
+mv lost site/packs
+
+step "wrong URLs"
+expect 64 syncagent publish assets --to site --mirror 'ftp://mirror.example.net/'
+said "https://mirror.example.net/tower/"
+expect 64 syncagent publish assets --to site --mirror 'https://me:secret@mirror.example.net/'
+if grep -q secret output; then fail "a secret is shown"; fi
+
+step "without packs, where the files are"
+mkdir -p "loose/a directory"
+echo one >"loose/a directory/with: signs?.txt"
+echo two >loose/two.txt
+cp -R loose before
+expect 64 syncagent publish loose --to loose
+said "--loose"
+expect 0 syncagent publish loose --to loose --loose
+serve loose
+expect 0 syncagent pull "$url" --into unloose --session loose
+rm -rf unloose/.syncagent
+same before unloose
+[ "$(ls loose)" = "$(printf '%s\n' 'a directory' manifest.json manifest.json.zst two.txt)" ] || fail "more was written"
+expect 0 syncagent publish loose --to loose
+said "nothing changed"
+
+echo "All steps did what Documentation/Publishing.md says."
