@@ -89,7 +89,7 @@ let package = Package(
         library("SyncTrust", ["SyncModel", "SyncManifest", "SyncDigest", "COpenSSL"]),
         tests("SyncTrustTests", ["SyncTrust", "SyncModel"]),
         library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "CCurl", "CPosix"]),
-        library("SyncSettings", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncTransfer"]),
+        library("SyncSettings", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncControl", "SyncTransfer"]),
         tests("SyncSettingsTests", ["SyncSettings", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncFiles", ["SyncModel", "SyncSystem", "SyncDigest", "CPosix"]),
         tests("SyncFilesTests", [

@@ -1,5 +1,5 @@
 @_exported public import SyncControl
-public import SyncModel
+@_exported public import SyncModel
 
 /// Asks an agent: each method is one request of the control API, `Documentation/CONTROL-API.md`.
 ///

@@ -1,5 +1,6 @@
 import Foundation
-public import SyncControl
+import SyncControl
+public import SyncModel
 
 /// One event of a session.
 public struct SessionEvent: Sendable, Equatable {

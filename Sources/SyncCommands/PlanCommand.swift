@@ -1,5 +1,6 @@
 import ArgumentParser
 import SyncEngine
+import SyncModel
 import SyncSettings
 
 /// `syncagent plan`: what a pull would fetch, in which requests, and why.
@@ -46,24 +47,13 @@ struct PlanCommand: AsyncParsableCommand {
     func run() async throws {
         let output = reporting.output()
         let environment = EnvironmentPaths.ofProcess
-        let settings = try LoadedSettings(
-            try transfer.settings(environment.pathBase),
-            transfer,
-            environment: environment
-        )
-        var options = PullOptions(
-            manifest: target.manifest,
-            stateDirectory: try environment.stateDirectory()
-        )
-        options.destination = target.destination
-        options.session = target.session
-        options.groups = target.groups
-        options.dryRun = true
-        options.allowOlder = allowOlder
-        options.connections = settings.effective.plannedConnections
-        var tuning = try EngineTuning(settings, for: target)
-        try trust.apply(to: &tuning.trust)
+        let said = try transfer.settings(environment.pathBase)
+        let settings = try transfer.runSettings(said, environment)
+        var recipe = try target.recipe(settings)
+        recipe.allowOlder = allowOlder
+        try trust.apply(to: &recipe, environment)
+        let tuning = try EngineTuning(settings, recipe, stateDirectory: try environment.stateDirectory())
         try await EngineCall(reporting, on: output, tuning: tuning, detail: verbose.detail)
-            .plan(options, explains: explain)
+            .plan(recipe, explains: explain)
     }
 }

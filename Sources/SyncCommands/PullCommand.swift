@@ -1,7 +1,6 @@
 import ArgumentParser
 import SyncControl
 import SyncEngine
-import SyncHooks
 import SyncModel
 import SyncReport
 import SyncSettings
@@ -27,50 +26,13 @@ struct PullCommand: AsyncParsableCommand {
     )
 
     @OptionGroup
-    var target: TargetOptions
-
-    @Option(
-        name: .customLong("hook"),
-        help: ArgumentHelp(
-            "A program to run when the pull has ended; may be given more than once.",
-            valueName: "program"
-        ),
-        completion: .file()
-    )
-    var hooks: [String] = []
-
-    @Option(
-        name: .customLong("group-hook"),
-        help: ArgumentHelp("A program to run when a group is in place.", valueName: "name=program")
-    )
-    var groupHooks: [String] = []
-
-    @OptionGroup
-    var pruning: PruneOptions
-
-    @Flag(help: "Install a manifest whose revision is older than what is installed.")
-    var allowOlder = false
-
-    @OptionGroup
-    var handedOn: HandedOnOptions
+    var asked: RunOptions
 
     @Flag(help: "Print the plan; fetch and change nothing.")
     var dryRun = false
 
     @OptionGroup
-    var trust: TrustOptions
-
-    @OptionGroup
     var verbose: VerboseOption
-
-    @OptionGroup(title: "Transfer")
-    var limits: LimitOptions
-
-    @OptionGroup(title: "Transfer")
-    var transfer: TransferOptions
-
-    @OptionGroup(title: "Hooks")
-    var hookOptions: HookOptions
 
     @OptionGroup(title: "Background")
     var later: BackgroundOptions
@@ -92,7 +54,7 @@ struct PullCommand: AsyncParsableCommand {
         if dryRun, later.background {
             throw ValidationError("--dry-run and --background: print the plan, or hand it over; not both.")
         }
-        if trust.stale != nil, later.background {
+        if asked.trust.stale != nil, later.background {
             throw ValidationError("--stale is for a pull that somebody looks at; not with --background.")
         }
         // S45: only the agent can keep to them.
@@ -103,8 +65,6 @@ struct PullCommand: AsyncParsableCommand {
                     + "add --background."
             )
         }
-        try hookOptions.check(hasHooks: !hooks.isEmpty || !groupHooks.isEmpty)
-        _ = try hookSpecifications(environment: .ofProcess)
     }
 
     func run() async throws {
@@ -118,123 +78,37 @@ struct PullCommand: AsyncParsableCommand {
     }
 
     private func pull(_ output: Output, _ end: PullEnd) async throws {
-        let settings = try settings(environment: .ofProcess)
-        let options = try pullOptions(environment: .ofProcess, settings)
-        var tuning = try EngineTuning(settings, for: target)
-        try trust.apply(to: &tuning.trust)
+        let (recipe, settings) = try self.recipe(.ofProcess)
+        let directory = try EnvironmentPaths.ofProcess.stateDirectory()
         let engine = EngineCall(
             reporting,
             on: output,
-            tuning: tuning,
+            tuning: try EngineTuning(settings, recipe, stateDirectory: directory),
             tellsProgress: progress,
             end: end,
             detail: verbose.detail
         )
-        if dryRun { return try await engine.plan(options) }
+        if dryRun { return try await engine.plan(recipe) }
 
-        for program in options.hooks.compactMap(\.arguments.first)
+        for program in recipe.hooks.compactMap(\.arguments.first)
         where program.hasPrefix("/") && !EnvironmentPaths.isProgram(program) {
             output.warning("\(escaped(program)) is not an executable program now; the hook may fail.")
         }
-        if later.background {
-            return try await BackgroundPull(
-                options: options,
-                background: later,
-                settings: settings,
-                hasOwnFile: transfer.configurationFile != nil || transfer.noConfigurationFile,
-                engine: engine,
-                conditions: conditions(environment: .ofProcess)
-            ).run()
-        }
-        let report = try await engine.pull(options)
+        if later.background { return try await BackgroundPull(recipe: recipe, engine: engine).run() }
+        let report = try await engine.pull(recipe)
         output.message(Self.summary(report))
         guard report.status == .done else { throw CommandFailure(report.status) }
     }
 
-    /// How to transfer, from everywhere it is said, and the hooks of the configuration file.
-    func settings(environment: EnvironmentPaths) throws -> LoadedSettings {
-        let said = limits.settings.over(try transfer.settings(environment.pathBase))
-        return try LoadedSettings(said, transfer, environment: environment)
-    }
-
-    /// The options as the engine takes them.
-    func pullOptions(environment: EnvironmentPaths, _ settings: LoadedSettings) throws -> PullOptions {
-        var options = PullOptions(manifest: target.manifest, stateDirectory: try environment.stateDirectory())
-        options.destination = target.destination
-        options.session = target.session
-        options.groups = target.groups
-        options.hooks = try hookSpecifications(environment: environment)
-        options.namedHooks = settings.hooks.mapValues(HookSpecification.init(named:))
-        try Self.check(options.hooks, .refused)
-        try Self.check(options.namedHooks.values, .configuration)
-        options.connections = settings.effective.plannedConnections
-        options.rateLimit = settings.effective.rateLimit
-        try pruning.apply(to: &options, settings, environment)
-        options.allowOlder = allowOlder
-        options.dryRun = dryRun
-        handedOn.apply(to: &options)
-        return options
-    }
-
-    /// What must hold for a background run. What a hook asks for waits until it suits the machine (S50).
-    func conditions(environment: EnvironmentPaths) -> RunConditions {
-        let isOfHook = later.origin(environment) == .hook
-        var conditions = conditionOptions.conditions(isDiscretionary: isOfHook)
-        conditions.window = windowOption.window
-        return conditions
-    }
-
-    private func hookSpecifications(environment: EnvironmentPaths) throws -> [HookSpecification] {
-        var specifications: [HookSpecification] = []
-        for hook in hooks {
-            let program = try environment.absoluteProgram(hook, option: "--hook")
-            specifications.append(specification(program, group: "all"))
-        }
-        for hook in hookOptions.fileHooks {
-            let program = try environment.absoluteProgram(hook, option: "--file-hook")
-            var files = specification(program, group: "all")
-            files.batch = hookOptions.batch
-            specifications.append(files)
-        }
-        for hook in groupHooks {
-            let parts = hook.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts.count == 2, !parts[0].isEmpty else {
-                throw ValidationError("--group-hook takes NAME=PROGRAM, not '\(escaped(hook))'.")
-            }
-            let group = String(parts[0])
-            guard target.groups.isEmpty || target.groups.contains(group) || group == "all" else {
-                throw ValidationError(
-                    "--group-hook names '\(escaped(group))', a group that no --group selects."
-                )
-            }
-            let program = try environment.absoluteProgram(String(parts[1]), option: "--group-hook")
-            specifications.append(specification(program, group: group))
-        }
-        return specifications
-    }
-
-    /// Refuses programs that others could change, before anything is fetched for them. One that is missing may still come;
-    /// it is looked at again when it is to run.
-    private static func check(
-        _ hooks: some Sequence<HookSpecification>,
-        _ status: ExitStatus
-    ) throws(CommandFailure) {
-        for program in hooks.compactMap(\.arguments.first) where program.hasPrefix("/") {
-            do throws(ProgramError) {
-                try physicalProgram(program, role: "hook", destination: nil)
-            } catch {
-                if error.code == .changeable { throw CommandFailure(status, error.message) }
-            }
-        }
-    }
-
-    private func specification(_ program: String, group: String) -> HookSpecification {
-        HookSpecification(
-            group: group,
-            arguments: [program],
-            timeout: hookOptions.timeout,
-            results: hookOptions.results
-        )
+    /// What is asked for, with what only the agent keeps to.
+    func recipe(_ environment: EnvironmentPaths) throws -> (RunRecipe, RunSettings) {
+        var (recipe, settings) = try asked.recipe(environment)
+        guard later.background else { return (recipe, settings) }
+        later.apply(to: &recipe, environment)
+        // What a hook asks for waits until it suits the machine (S50).
+        conditionOptions.apply(to: &recipe, isDiscretionary: recipe.origin == .hook)
+        recipe.conditions.window = windowOption.window
+        return (recipe, settings)
     }
 
     /// One line about what a pull did.

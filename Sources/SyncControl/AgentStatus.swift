@@ -1,3 +1,5 @@
+public import SyncModel
+
 /// The agent itself. `GET /v1/agent`.
 public struct AgentStatus: Sendable, Equatable, Codable {
     /// The program's version, Semantic Versioning 2.0.0.

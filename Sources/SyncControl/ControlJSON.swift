@@ -85,7 +85,7 @@ package enum ControlJSON {
             .joined(separator: ".")
     }
 
-    private static func snakeCase(_ name: String) -> String {
+    fileprivate static func snakeCase(_ name: String) -> String {
         name.reduce(into: "") { result, character in
             if character.isUppercase, !result.isEmpty { result.append("_") }
             result.append(contentsOf: character.lowercased())
@@ -102,16 +102,31 @@ package protocol ControlRequest: Decodable {
 /// The keys of a JSON object and of the objects inside it.
 package struct ControlKeys: Sendable {
     private let names: [String: ControlKeys?]
+    private let required: [String]
 
     /// Takes keys with plain values, and keys whose values are objects, or lists of objects, of their own.
-    package init(_ plain: [String], nested: [String: ControlKeys] = [:]) {
+    ///
+    /// - Parameter required: The keys that must be there.
+    package init(_ plain: [String], required: [String] = [], nested: [String: ControlKeys] = [:]) {
         var names: [String: ControlKeys?] = [:]
         for name in plain { names[name] = .some(nil) }
         for (name, keys) in nested { names[name] = keys }
         self.names = names
+        self.required = required
     }
 
-    /// - Throws: ``ControlError`` that names the first key which is not among them.
+    /// Takes the properties of a value, whatever they are now, as keys.
+    package init(of value: Any, required: [String] = [], nested: [String: ControlKeys] = [:]) {
+        let labels = Mirror(reflecting: value).children.compactMap(\.label)
+        // A property with a wrapper is stored under its name with a line before it.
+        self.init(
+            labels.map { ControlJSON.snakeCase($0.hasPrefix("_") ? String($0.dropFirst()) : $0) },
+            required: required,
+            nested: nested
+        )
+    }
+
+    /// - Throws: ``ControlError`` that names the first key which is not among them, or the first that is missing.
     fileprivate func check(_ tree: Any, at place: String) throws(ControlError) {
         guard let object = tree as? [String: Any] else { return }
         for (key, value) in object.sorted(by: { $0.key < $1.key }) {
@@ -121,6 +136,13 @@ package struct ControlKeys: Sendable {
             }
             guard let inner else { continue }
             for element in value as? [Any] ?? [value] { try inner.check(element, at: name) }
+        }
+        if let missing = required.first(where: { object[$0] == nil }) {
+            throw ControlError(
+                .invalid,
+                "The request cannot be understood: '\(missing)' is missing.",
+                exitStatus: .usage
+            )
         }
     }
 }

@@ -80,27 +80,11 @@ extension Agent: AgentControl {
                 let run = try store.runs(session: session, limit: 1).first, run.state == .finished,
                 run.result != .ok
             else { return nil }
-            let options = PullEngine.options(of: run, stateDirectory: environment.stateDirectory)
-            var request = EnqueueRequest(manifest: run.location, destination: place)
-            request.session = session
-            request.groups = run.selection
-            request.hooks = try store.hooks(run: run.identifier, limit: .max).reversed().map { hook in
-                EnqueueRequest.Hook(
-                    group: hook.group,
-                    arguments: hook.arguments,
-                    timeout: hook.timeout,
-                    results: RunResult.allCases.filter(hook.results.contains),
-                    batch: hook.batch
-                )
-            }
-            request.connections = options.connections
-            request.limitRate = options.rateLimit
-            request.prune = options.prune
-            request.force = options.force
-            request.maxDelete = options.maximumRemovals
-            request.backupDir = options.backupDirectory
-            request.allowOlder = options.allowOlder ? true : nil
-            request.settings = run.settings
+            var request = run.recipe
+            request.destination = place
+            request.hooks = try store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook)
+            // At once, and for a person: what held then is over.
+            (request.notBefore, request.conditions, request.origin) = (nil, RunConditions(), .interactive)
             return request
         }
     }
@@ -267,11 +251,10 @@ extension Agent: AgentControl {
         guard let run = try asking({ () throws(StoreError) in try openRun(of: session) }) else { return }
         let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(1), stop: StopRequest())
         let handle = try environment.engine(needs).get()
-        let place = environment.stateDirectory
         var isNamed = true
         do throws(EngineError) {
             isNamed = try await onEngineThread { () throws(EngineError) in
-                try handle.engine.names(paths, run, stateDirectory: place)
+                try handle.engine.names(paths, run)
             }
         } catch {
             environment.log("prioritize: \(error.message)")

@@ -10,20 +10,18 @@ extension Agent {
         guard stopMode == nil else {
             throw ControlError(.stopping, "the agent is stopping; ask again", exitStatus: .unavailable)
         }
-        let options = try options(of: request)
+        try check(request)
         let stop = StopRequest()
         answering[ObjectIdentifier(stop)] = stop
         defer { answering[ObjectIdentifier(stop)] = nil }
-        var needs = EngineNeeds(deadline: .seconds(120), patience: .seconds(30), stop: stop)
-        needs.settings = request.settings
-        needs.manifest = request.manifest
+        let needs = EngineNeeds(request, deadline: .seconds(120), patience: .seconds(30), stop: stop)
         let handle = try environment.engine(needs).get()
         var reply: Result<EnqueueReply, ControlError>
         do throws(EngineError) {
             var prepared = try await onEngineThread { () throws(EngineError) in
-                try handle.engine.prepare(options)
+                try handle.engine.prepare(request)
             }
-            try await enter(&prepared, options, handle)
+            try await enter(&prepared, request, handle)
             reply = await record(prepared, request, handle)
             leave(prepared.session)
             if !prepared.warnings.isEmpty { reply = reply.map { warned($0, prepared.warnings) } }
@@ -43,16 +41,16 @@ extension Agent {
     /// have taken it meanwhile.
     private func enter(
         _ prepared: inout PreparedRun,
-        _ options: PullOptions,
+        _ request: EnqueueRequest,
         _ handle: EngineHandle
     ) async throws(EngineError) {
         await enter(prepared.session)
         do throws(EngineError) {
-            while case let name = try handle.engine.sessionName(of: prepared, asked: options),
+            while case let name = try handle.engine.sessionName(of: prepared, asked: request),
                 name != prepared.session
             {
                 leave(prepared.session)
-                prepared.options.session = name
+                prepared.recipe.session = name
                 await enter(name)
             }
         } catch {
@@ -89,7 +87,9 @@ extension Agent {
                 let asking = request.originRun.flatMap { try? store.run($0).session }
                 let starts = Set([prepared.session] + [asking].compactMap(\.self)).compactMap(limiterStart)
                 if let start = starts.max() {
-                    limited.options.terms.notBefore = max(start, prepared.options.terms.notBefore ?? 0)
+                    limited.recipe.notBefore = WallTime(
+                        milliseconds: max(start, prepared.recipe.notBefore?.milliseconds ?? 0)
+                    )
                 }
             }
             let begun = try handle.engine.enqueue(limited)
@@ -125,10 +125,11 @@ extension Agent {
     }
 
     /// Checks what can be checked without asking anybody.
-    private func options(of request: EnqueueRequest) throws(ControlError) -> PullOptions {
+    private func check(_ request: EnqueueRequest) throws(ControlError) {
         func invalid(_ text: String) -> ControlError { ControlError(.invalid, text, exitStatus: .usage) }
-        guard request.destination.hasPrefix("/") else {
-            throw invalid("destination: an absolute path is wanted, not '\(escaped(request.destination))'")
+        let destination = request.destination ?? ""
+        guard destination.hasPrefix("/") else {
+            throw invalid("destination: an absolute path is wanted, not '\(escaped(destination))'")
         }
         guard request.manifest.hasPrefix("/") || request.manifest.contains("://") else {
             throw invalid("manifest: an absolute path or a URL is wanted")
@@ -137,65 +138,32 @@ extension Agent {
             let word = escaped(hook.arguments.first ?? "")
             throw invalid("hooks: an absolute path, a URL or plugin:NAME is wanted, not '\(word)'")
         }
-        for batch in request.hooks.compactMap(\.batch) where !HookSpecification.batches.contains(batch) {
-            throw invalid("hooks: batch is 1 to \(HookSpecification.batches.upperBound), not \(batch)")
+        for batch in request.hooks.compactMap(\.batch) where !RunHook.batches.contains(batch) {
+            throw invalid("hooks: batch is 1 to \(RunHook.batches.upperBound), not \(batch)")
         }
         if let label = request.label, label.utf8.count > 4096 { throw invalid("label: at most 4096 bytes") }
         if let session = request.session, session.isEmpty { throw invalid("session: the name is empty") }
-        var options = PullOptions(manifest: request.manifest, stateDirectory: environment.stateDirectory)
-        options.destination = request.destination
-        options.session = request.session
-        options.groups = request.groups
-        options.hooks = request.hooks.map {
-            HookSpecification(
-                group: $0.group,
-                arguments: $0.arguments,
-                timeout: $0.timeout,
-                results: Set($0.results),
-                batch: $0.batch
-            )
+        if let connections = request.connections, !(1...64).contains(connections) {
+            throw invalid("connections: 1 to 64")
         }
-        options.namedHooks = try environment.namedHooks(request.settings).get()
-        if let connections = request.connections {
-            guard (1...64).contains(connections) else { throw invalid("connections: 1 to 64") }
-            options.connections = connections
-        }
-        options.rateLimit = request.limitRate
-        options.prune = request.prune
-        options.force = request.force
         if let most = request.maxDelete, most < 0 { throw invalid("max_delete: 0 or more") }
-        options.maximumRemovals = request.maxDelete
         if let path = request.backupDir, !path.hasPrefix("/") {
             throw invalid("backup_dir: an absolute path is wanted, not '\(escaped(path))'")
         }
-        options.backupDirectory = request.backupDir
-        options.allowOlder = request.allowOlder ?? false
-        options.userData = request.userData?.text
-        if let size = options.userData?.utf8.count, size > PullOptions.longestUserData {
-            throw invalid("user_data: at most \(PullOptions.longestUserData) bytes")
+        if let size = request.userData?.text.utf8.count, size > RunRecipe.longestUserData {
+            throw invalid("user_data: at most \(RunRecipe.longestUserData) bytes")
         }
-        options.expectedBytes = request.expectedBytes
-        options.terms.notBefore = request.notBefore?.milliseconds
-        if let deadline = request.deadlineSeconds {
-            guard (1...31_536_000).contains(deadline) else { throw invalid("deadline_seconds: 1 to a year") }
-            options.terms.deadline = .seconds(deadline)
+        guard request.staleSeconds == nil else {
+            throw invalid("stale_seconds: only for a pull that somebody looks at")
         }
-        options.terms.origin = request.origin.rawValue
-        options.terms.settings = request.settings
-        options.terms.label = request.label
-        options.terms.isPaused = request.paused
-        if !request.conditions.isEmpty {
-            let windows =
-                [request.conditions.window].compactMap(\.self) + request.conditions.rates.map(\.window)
-            guard windows.allSatisfy(\.isValid) else {
-                throw invalid("conditions: start_minute is 0 to 1439, length_minutes 1 to 1440")
-            }
-            _ = try environment.gate(request.conditions, [:]).get()
-            options.terms.conditions = String(
-                decoding: try ControlJSON.encode(request.conditions),
-                as: UTF8.self
-            )
+        if let deadline = request.deadlineSeconds, !(1...31_536_000).contains(deadline) {
+            throw invalid("deadline_seconds: 1 to a year")
         }
-        return options
+        guard !request.conditions.isEmpty else { return }
+        let windows = [request.conditions.window].compactMap(\.self) + request.conditions.rates.map(\.window)
+        guard windows.allSatisfy(\.isValid) else {
+            throw invalid("conditions: start_minute is 0 to 1439, length_minutes 1 to 1440")
+        }
+        _ = try environment.gate(request.conditions, [:]).get()
     }
 }

@@ -221,7 +221,7 @@ extension Agent {
                 self.ended(job, .notYet(reason: .error, error: "\(error)"))
             }
         }
-        guard run?.conditions != nil else { return }
+        guard run?.recipe.conditions.isEmpty == false else { return }
         Task { await self.watch(job) }
     }
 

@@ -31,11 +31,6 @@ package struct AgentEnvironment: Sendable {
     package var sleep: @Sendable (Duration) async throws -> Void
     /// Makes an engine for one piece of work.
     package var engine: @Sendable (EngineNeeds) -> Result<EngineHandle, ControlError>
-    /// What the names of hooks in manifests stand for, for a client with these settings.
-    package var namedHooks:
-        @Sendable (_ settings: String?) -> Result<[String: HookSpecification], ControlError> = { _ in
-            .success([:])
-        }
     /// Makes what tells whether a run may go on, with since when conditions block already.
     package var gate: @Sendable (RunConditions, [String: Int64]) -> Result<ConditionGate, ControlError> = {
         wanted,
@@ -83,18 +78,10 @@ package struct AgentEnvironment: Sendable {
 
 /// What an engine is made for.
 package struct EngineNeeds: Sendable {
-    /// Most connections; `nil` to adapt.
-    package var connections: Int?
+    /// The run that it works on; `nil` when nothing is fetched.
+    package var recipe: RunRecipe?
     /// Most connections in any case, so that all runs together keep to the agent's cap; `nil` without one.
     package var connectionShare: Int?
-    /// Most body **bytes** a second; `nil` without limit.
-    package var rateLimit: UInt64?
-    /// The client's transfer settings as JSON text.
-    package var settings: String?
-    /// Where the manifest is: headers and certificates are for its origin. `nil` when nothing is fetched.
-    package var manifest: String?
-    /// Where files go; `nil` when none do.
-    package var destination: String?
     /// Longest time of a transfer, waiting included.
     package var deadline: Duration
     /// Longest time to wait for a server that cannot be reached; `nil` for as long as ``deadline``.
@@ -106,7 +93,8 @@ package struct EngineNeeds: Sendable {
     package var progress: @Sendable (PullProgress) -> Void = { _ in }
 
     /// See the properties.
-    package init(deadline: Duration, patience: Duration?, stop: StopRequest) {
+    package init(_ recipe: RunRecipe? = nil, deadline: Duration, patience: Duration?, stop: StopRequest) {
+        self.recipe = recipe
         self.deadline = deadline
         self.patience = patience
         self.stop = stop

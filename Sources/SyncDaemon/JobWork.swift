@@ -79,29 +79,28 @@ struct JobWork: Sendable {
             try PullEngine.unsettledRuns(of: job.session, in: store)
         }
         for run in runs where !job.stop.isStopped {
-            var needs = EngineNeeds(deadline: .seconds(86_400), patience: .seconds(60), stop: job.stop)
-            try describe(run, in: &needs)
+            let needs = EngineNeeds(
+                try recipe(of: run),
+                deadline: .seconds(86_400),
+                patience: .seconds(60),
+                stop: job.stop
+            )
             let handle = try environment.engine(watched(needs)).get()
             defer { handle.end() }
             do throws(EngineError) {
-                try handle.engine.settle(
-                    job.session,
-                    run: run.identifier,
-                    stateDirectory: environment.stateDirectory
-                )
+                try handle.engine.settle(job.session, run: run.identifier)
             } catch {
                 throw ControlError(error)
             }
         }
     }
 
-    /// What an engine must know of a run: its client's settings, where it comes from and where it goes.
-    private func describe(_ run: StoredRun, in needs: inout EngineNeeds) throws(ControlError) {
-        needs.settings = run.settings
-        needs.manifest = run.location
-        needs.destination = try asking { () throws(StoreError) in
-            try store.session(job.session)?.destination
+    /// What a run was asked for, with where it goes.
+    private func recipe(of run: StoredRun) throws(ControlError) -> RunRecipe {
+        var recipe = run.recipe
+        recipe.destination = try asking { () throws(StoreError) in try store.session(job.session)?.destination
         }
+        return recipe
     }
 
     private func work(_ identifier: String) throws(ControlError) -> End {
@@ -120,18 +119,16 @@ struct JobWork: Sendable {
             return .done
         }
         let left = run.deadline.map { Duration.milliseconds(max(1_000, $0 - now)) } ?? .seconds(7 * 86_400)
-        var needs = EngineNeeds(deadline: left, patience: nil, stop: job.stop)
-        try describe(run, in: &needs)
-        (needs.connections, needs.rateLimit) = PullEngine.limits(of: run)
-        needs.connectionShare = share(for: needs.connections)
+        var needs = EngineNeeds(try recipe(of: run), deadline: left, patience: nil, stop: job.stop)
+        needs.connectionShare = share(for: run.recipe.connections)
         let handle = try environment.engine(watched(needs)).get()
         defer { handle.end() }
-        job.opened(handle, limit: needs.rateLimit)
+        job.opened(handle, limit: run.recipe.limitRate)
         var limited = handle
         limited.setRateLimit = { [job] in job.setOwnLimit($0) }
         job.gate?.opened(limited)
         do throws(EngineError) {
-            let report = try handle.engine.work(on: run, stateDirectory: environment.stateDirectory)
+            let report = try handle.engine.work(on: run)
             let end = job.stop.isStopped && report.result != .ok ? "stopped" : report.result.rawValue
             environment.log(
                 "\(escaped(job.session)): \(end), \(report.files.total) files, "

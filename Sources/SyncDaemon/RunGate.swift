@@ -27,10 +27,10 @@ final class RunGate: Sendable {
 
     /// The gate of a run; `nil` for one that waits for nothing.
     ///
-    /// - Throws: ``ControlError`` for conditions that cannot be read, or a plugin that is not there.
+    /// - Throws: ``ControlError`` for a plugin that is not there.
     init?(_ run: StoredRun, destination: String, _ environment: AgentEnvironment) throws(ControlError) {
-        guard let text = run.conditions else { return nil }
-        wanted = try ControlJSON.decode(RunConditions.self, from: Array(text.utf8))
+        guard !run.recipe.conditions.isEmpty else { return nil }
+        wanted = run.recipe.conditions
         var since: [String: Int64] = [:]
         if let reason = run.reason, let start = run.waitingSince { since[reason.rawValue] = start }
         gate = try environment.gate(wanted, since).get()
@@ -39,7 +39,7 @@ final class RunGate: Sendable {
         self.run = run.identifier
         self.destination = destination
         earlier = run.counts.bytesReceived
-        usualRate = PullEngine.limits(of: run).rateLimit
+        usualRate = run.recipe.limitRate
     }
 
     /// What blocked when it was looked at last.

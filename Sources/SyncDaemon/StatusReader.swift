@@ -203,9 +203,8 @@ extension RunStatus {
         bytes.received = run.counts.bytesReceived
         bytes.reused = run.counts.bytesReused
         requests = run.counts.requests
-        let options = StoredOptions.options(of: run)
-        userData = options.userData.flatMap(JSONValue.init(text:))
-        expectedBytes = options.expectedBytes
+        userData = run.recipe.userData
+        expectedBytes = run.recipe.expectedBytes
     }
 }
 

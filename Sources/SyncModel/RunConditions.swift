@@ -1,9 +1,9 @@
 /// What must hold for a run to be worked on: checked before it starts and again while it runs (S49, S133).
 ///
 /// A run whose conditions do not hold waits; what it has fetched stays. Nothing set: it always may.
-public struct RunConditions: Sendable, Equatable, Codable {
+public struct RunConditions: Sendable, Equatable, Codable, HasDefault {
     /// Only on mains power; a machine without a battery is always on it.
-    public var power: Bool = false
+    @Omittable public var power = false
     /// Most body **bytes** that the run may receive on a metered network: `nil` any, 0 none (S52).
     public var meteredBudget: UInt64?
     /// Highest load average of the last minute, for each core.
@@ -15,9 +15,9 @@ public struct RunConditions: Sendable, Equatable, Codable {
     /// Only at this time of day.
     public var window: DailyWindow?
     /// Other limits on the rate at certain times of day; the first that holds counts.
-    public var rates: [RateWindow] = []
+    @Omittable public var rates: [RateWindow] = []
     /// Names of condition plugins.
-    public var plugins: [String] = []
+    @Omittable public var plugins: [String] = []
 
     /// Everything always holds.
     public init() {}
@@ -34,23 +34,6 @@ public struct RunConditions: Sendable, Equatable, Codable {
 
     /// Whether nothing is asked for.
     public var isEmpty: Bool { self == RunConditions() }
-
-    private enum CodingKeys: String, CodingKey {
-        case power, meteredBudget, maximumLoad, idleSeconds, freeSpace, window, rates, plugins
-    }
-
-    /// Reads conditions; everything may be left out.
-    public init(from decoder: any Decoder) throws {
-        let values = try decoder.container(keyedBy: CodingKeys.self)
-        power = try values.decodeIfPresent(Bool.self, forKey: .power) ?? power
-        meteredBudget = try values.decodeIfPresent(UInt64.self, forKey: .meteredBudget)
-        maximumLoad = try values.decodeIfPresent(Double.self, forKey: .maximumLoad)
-        idleSeconds = try values.decodeIfPresent(Int.self, forKey: .idleSeconds)
-        freeSpace = try values.decodeIfPresent(UInt64.self, forKey: .freeSpace)
-        window = try values.decodeIfPresent(DailyWindow.self, forKey: .window)
-        rates = try values.decodeIfPresent([RateWindow].self, forKey: .rates) ?? rates
-        plugins = try values.decodeIfPresent([String].self, forKey: .plugins) ?? plugins
-    }
 }
 
 /// A part of every day: begins at a wall-clock time and lasts so long.

@@ -19,6 +19,32 @@ public func timestamp(milliseconds: Int64) -> String {
     }
 }
 
+/// Reads RFC 3339, with or without fractions of a second, in any offset: **milliseconds** since 1970-01-01 UTC.
+///
+/// - Returns: `nil` for anything else, and for a day or an hour that there is not.
+package func parseTimestamp(_ text: String) -> Int64? {
+    let form =
+        /([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,18}))?(?:Z|([+-])([0-9]{2}):?([0-9]{2}))/
+    guard let match = text.wholeMatch(of: form),
+        let year = Int64(match.1), let month = Int64(match.2), let day = Int64(match.3),
+        let hour = Int64(match.4), let minute = Int64(match.5), let second = Int64(match.6),
+        (1...12).contains(month), hour < 24, minute < 60, second < 60
+    else { return nil }
+    let date = CivilDay(year: year, month: month, day: day)
+    guard date.date == (year, month, day) else { return nil }
+    var seconds = date.number * 86_400 + hour * 3600 + minute * 60 + second
+    if let sign = match.8, let hours = match.9.flatMap({ Int64($0) }),
+        let minutes = match.10.flatMap({ Int64($0) })
+    {
+        guard hours < 24, minutes < 60 else { return nil }
+        seconds -= (sign == "-" ? -1 : 1) * (hours * 3600 + minutes * 60)
+    }
+    // Rounded to the nearest.
+    let digits = (match.7.map(String.init) ?? "") + "0000"
+    let thousandths = Int64(digits.prefix(3)) ?? 0
+    return seconds * 1000 + thousandths + (digits.dropFirst(3).first.map { $0 >= "5" } == true ? 1 : 0)
+}
+
 /// Puts `width` digits and a separator behind `end`.
 private func put(
     _ number: Int64,
@@ -41,7 +67,7 @@ private func put(
 /// Reads RFC 3339 in UTC, `2026-11-20T02:00:00.000Z`, as events and signed statements have it; the fraction may be missing.
 ///
 /// - Returns: **Milliseconds** since 1970; `nil` for any other text.
-package func parseTimestamp(_ text: String) -> Int64? {
+package func parseTimestamp(utc text: String) -> Int64? {
     let bytes = Array(text.utf8)
     let marks: [(place: Int, byte: UInt8)] = [(4, 0x2D), (7, 0x2D), (10, 0x54), (13, 0x3A), (16, 0x3A)]
     guard bytes.count == 20 || bytes.count == 24, bytes.last == 0x5A,

@@ -54,7 +54,7 @@ struct EventFacts {
     /// RFC 3339 in UTC with milliseconds, as events have it.
     private static func time(_ value: Any?) -> Int64? {
         guard let text = value as? String else { return nil }
-        return parseTimestamp(text)
+        return parseTimestamp(utc: text)
     }
 
     private mutating func take(_ name: String, _ fields: EventFields, _ time: Int64) {

@@ -30,8 +30,8 @@ package struct ConfigurationFile: Sendable, Equatable {
 
     /// Every key, those inside objects without their path.
     package static let keys =
-        TransferKeys.all + TransferKeys.proxy + TransferKeys.tls + TransferKeys.redirects + HookSetting.keys
-        + PluginSettings.allKeys + metricsKeys + TrustSetting.keys + ownKeys
+        TransferKey.names + TransferKey.innerNames + HookSetting.keys + PluginSettings.allKeys + metricsKeys
+        + TrustSetting.keys + ownKeys
 
     private static let hooksKey = "hooks"
     private static let pluginsKey = "plugins"
@@ -99,11 +99,11 @@ package struct ConfigurationFile: Sendable, Equatable {
         let root = try StrictObject(
             node,
             path: "",
-            keys: TransferKeys.all + ownKeys,
+            keys: TransferKey.names + ownKeys,
             shown: shown
         )
         var file = ConfigurationFile()
-        file.transfer = try TransferKeys.read(root, base)
+        file.transfer = try TransferKey.read(root, base)
         file.maximumRemovals = try root.integer(maximumRemovalsKey, in: 0...Int(Int32.max))
         file.backupDirectory = try root.path(backupKey, base)
         file.agentRateLimit = try root.byteCount(agentRateLimitKey)

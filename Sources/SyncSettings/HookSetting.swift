@@ -1,4 +1,4 @@
-import SyncModel
+package import SyncModel
 import SyncPlugins
 
 /// What a hook's name stands for on this machine. Manifests name hooks; programs are named here only (V55, V62).
@@ -18,6 +18,21 @@ package struct HookSetting: Sendable, Equatable, Codable {
         self.arguments = arguments
         self.timeout = timeout
         self.batch = batch
+    }
+
+    /// As it was kept, or the file has it.
+    init(_ hook: RunHook) {
+        self.init(
+            program: hook.arguments.first ?? "",
+            arguments: Array(hook.arguments.dropFirst()),
+            timeout: hook.timeout,
+            batch: hook.batch
+        )
+    }
+
+    /// As runs have it; whoever resolves the name knows the group.
+    package var hook: RunHook {
+        RunHook(group: "", arguments: [program] + arguments, timeout: timeout, batch: batch)
     }
 
     static let keys = ["program", "arguments", "timeout", "batch"]
@@ -47,7 +62,7 @@ package struct HookSetting: Sendable, Equatable, Codable {
         var hook = HookSetting(program: program)
         hook.arguments = try object.anyTexts("arguments")
         if let timeout = try object.duration("timeout") { hook.timeout = Int(timeout.components.seconds) }
-        hook.batch = try object.integer("batch", in: 1...10_000)
+        hook.batch = try object.integer("batch", in: RunHook.batches)
         return hook
     }
 }

@@ -3,9 +3,9 @@ package import SyncTransfer
 /// What a person wants of transfers, from the command line, the configuration file or the environment: three values of
 /// this type, put together with ``over(_:)``. Whatever is `nil` or empty was not said there.
 ///
-/// `Codable`, so that a background run can keep what its command line said. Secrets are never encoded: files that hold
-/// them are named by path, and encoding a value that holds one itself fails (``inlineSecrets``).
-package struct TransferSettings: Sendable, Equatable {
+/// `Codable`, so that a background run can keep what its command line said, see ``KeptSettings``. A list that is new here is
+/// ``Omittable``, so that what was kept earlier can be read.
+package struct TransferSettings: Sendable, Equatable, Codable {
     /// Most connections at a time, 1 to 256.
     package var connections: Int?
     /// Most connections at a time to one origin, 1 to 64.
@@ -67,33 +67,7 @@ package struct TransferSettings: Sendable, Equatable {
     /// These settings where they say something, `lower` elsewhere. Lists are put together, these first.
     package func over(_ lower: TransferSettings) -> TransferSettings {
         var result = self
-        result.connections = connections ?? lower.connections
-        result.connectionsPerHost = connectionsPerHost ?? lower.connectionsPerHost
-        result.rateLimit = rateLimit ?? lower.rateLimit
-        result.manifestLimit = manifestLimit ?? lower.manifestLimit
-        result.deadline = deadline ?? lower.deadline
-        result.patience = patience ?? lower.patience
-        result.connectTimeout = connectTimeout ?? lower.connectTimeout
-        result.idleTimeout = idleTimeout ?? lower.idleTimeout
-        result.speedLimit = speedLimit ?? lower.speedLimit
-        result.speedTime = speedTime ?? lower.speedTime
-        result.rewrite += lower.rewrite
-        result.credentialsFile = credentialsFile ?? lower.credentialsFile
-        result.headers += lower.headers
-        if plainProxy == nil, secureProxy == nil {
-            result.plainProxy = lower.plainProxy
-            result.secureProxy = lower.secureProxy
-        }
-        result.proxyExceptions = proxyExceptions ?? lower.proxyExceptions
-        result.authorities = authorities ?? lower.authorities
-        // A key belongs to its certificate.
-        result.certificate = certificate ?? lower.certificate
-        result.certificateKey = certificate == nil ? certificateKey ?? lower.certificateKey : certificateKey
-        result.minimumTLS = minimumTLS ?? lower.minimumTLS
-        result.http2 = http2 ?? lower.http2
-        result.redirectLimit = redirectLimit ?? lower.redirectLimit
-        result.downgrade = downgrade.union(lower.downgrade)
-        result.privateTargets = privateTargets.union(lower.privateTargets)
+        for row in TransferKey.all { row.merge(&result, lower) }
         return result
     }
 
@@ -141,54 +115,4 @@ package struct ProxySettings: Sendable, Equatable, Codable {
     }
 
     private enum CodingKeys: String, CodingKey { case url, user, passwordFile }
-}
-
-extension TransferSettings: Codable {
-    private enum CodingKeys: String, CodingKey {
-        case connections, connectionsPerHost, rateLimit, manifestLimit, deadline, patience
-        case connectTimeout, idleTimeout
-        case speedLimit, speedTime, rewrite
-        case credentialsFile, headers, plainProxy, secureProxy, proxyExceptions, authorities, certificate
-        case certificateKey, minimumTLS, http2, redirectLimit, downgrade, privateTargets
-    }
-
-    /// - Throws: `EncodingError.invalidValue` for settings with ``inlineSecrets``: what is kept on disk is no place
-    ///   for them.
-    package func encode(to encoder: any Encoder) throws {
-        guard inlineSecrets.isEmpty else {
-            let names = inlineSecrets.joined(separator: " and ")
-            throw EncodingError.invalidValue(
-                names,
-                EncodingError.Context(
-                    codingPath: encoder.codingPath,
-                    debugDescription: "\(names) cannot be kept; put it into a file and name the file"
-                )
-            )
-        }
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encodeIfPresent(connections, forKey: .connections)
-        try container.encodeIfPresent(connectionsPerHost, forKey: .connectionsPerHost)
-        try container.encodeIfPresent(rateLimit, forKey: .rateLimit)
-        try container.encodeIfPresent(manifestLimit, forKey: .manifestLimit)
-        try container.encodeIfPresent(deadline, forKey: .deadline)
-        try container.encodeIfPresent(patience, forKey: .patience)
-        try container.encodeIfPresent(connectTimeout, forKey: .connectTimeout)
-        try container.encodeIfPresent(idleTimeout, forKey: .idleTimeout)
-        try container.encodeIfPresent(speedLimit, forKey: .speedLimit)
-        try container.encodeIfPresent(speedTime, forKey: .speedTime)
-        try container.encode(rewrite, forKey: .rewrite)
-        try container.encodeIfPresent(credentialsFile, forKey: .credentialsFile)
-        try container.encode(headers, forKey: .headers)
-        try container.encodeIfPresent(plainProxy, forKey: .plainProxy)
-        try container.encodeIfPresent(secureProxy, forKey: .secureProxy)
-        try container.encodeIfPresent(proxyExceptions, forKey: .proxyExceptions)
-        try container.encodeIfPresent(authorities, forKey: .authorities)
-        try container.encodeIfPresent(certificate, forKey: .certificate)
-        try container.encodeIfPresent(certificateKey, forKey: .certificateKey)
-        try container.encodeIfPresent(minimumTLS, forKey: .minimumTLS)
-        try container.encodeIfPresent(http2, forKey: .http2)
-        try container.encodeIfPresent(redirectLimit, forKey: .redirectLimit)
-        try container.encode(downgrade, forKey: .downgrade)
-        try container.encode(privateTargets, forKey: .privateTargets)
-    }
 }

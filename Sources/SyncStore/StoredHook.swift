@@ -8,14 +8,8 @@ package struct StoredHook: Sendable, Equatable {
     package let run: String
     package let session: String
     package let destination: String
-    package let group: String
-    /// argv, an absolute path first.
-    package let arguments: [String]
-    /// Most **seconds** it may run.
-    package let timeout: Int
-    package let results: Set<RunResult>
-    /// Most files a call, for a hook that gets the files that changed; `nil` for one call a group (S131).
-    package let batch: Int?
+    /// What is called when, as the recipe says.
+    package let hook: RunHook
     package let state: HookRunState
     /// Attempts begun so far.
     package let attempt: Int
@@ -50,15 +44,15 @@ package struct StoredHook: Sendable, Equatable {
         run = row["run_name"]
         session = row["session_name"]
         destination = row["destination"]
-        group = row["group_name"]
-        arguments = try JSONList.strings(row["arguments"], db)
-        timeout = row["timeout"]
-        results = Set(
-            try JSONList.strings(row["results"], db).compactMap {
+        hook = RunHook(
+            group: row["group_name"],
+            arguments: try JSONList.strings(row["arguments"], db),
+            timeout: row["timeout"],
+            results: try JSONList.strings(row["results"], db).compactMap {
                 try RunResult(stored: $0, of: "a hook's results")
-            }
+            },
+            batch: row["batch"]
         )
-        batch = row["batch"]
         guard let state = HookRunState(rawValue: row["state"]) else {
             throw StoreError.unreadable("hook \(identifier)")
         }
@@ -72,4 +66,10 @@ package struct StoredHook: Sendable, Equatable {
         result = try RunResult(stored: row["result"], of: "hook \(identifier)")
         changed = row["changed"]
     }
+
+    package var group: String { hook.group }
+    package var arguments: [String] { hook.arguments }
+    package var timeout: Int { hook.timeout }
+    package var results: [RunResult] { hook.results }
+    package var batch: Int? { hook.batch }
 }

@@ -8,9 +8,8 @@ package struct StoredRun: Sendable, Equatable {
     /// The epoch of its session in which it was last started.
     package let epoch: Int64
     package let manifest: SHA256Digest
-    package let location: String
-    package let selection: [String]
-    package let options: String
+    /// What it was asked for, but for its hooks, which have records of their own.
+    package let recipe: RunRecipe
     package let state: RunState
     /// Why it is paused, cancelled or superseded (S27).
     package let reason: RestReason?
@@ -21,18 +20,13 @@ package struct StoredRun: Sendable, Equatable {
     package let created: Int64
     package let started: Int64?
     package let finished: Int64?
-    package let notBefore: Int64?
     package let deadline: Int64?
     /// Who asked: `interactive`, `hook` or `schedule` (S50).
     package let origin: String
-    /// How transfers are made, JSON; `nil` for the defaults.
-    package let settings: String?
     /// What went wrong last, for people.
     package let error: String?
     /// Not to be tried again earlier.
     package let due: Int64?
-    /// What must hold for it to be worked on, JSON.
-    package let conditions: String?
     /// Since when it waits for ``reason``.
     package let waitingSince: Int64?
     /// The exit status of whoever waits for it, once it is finished; `nil` when an older program finished it.
@@ -45,6 +39,7 @@ package struct StoredRun: Sendable, Equatable {
     package let firstPaths: [String]
 
     let number: Int64
+    let kept: KeptRecipe
 
     static let columns = "runs.*, sessions.identifier AS session_name"
     static let tables = "runs JOIN sessions ON sessions.id = runs.session"
@@ -60,28 +55,48 @@ package struct StoredRun: Sendable, Equatable {
         }
         manifest = digest
         self.state = state
-        location = row["location"]
-        selection = try JSONList.strings(row["selection"], db)
-        options = row["options"]
         reason = (row["reason"] as String?).map(RestReason.init(rawValue:))
         result = try RunResult(stored: row["result"], of: "run \(identifier)")
         counts = RunCounts(row)
         created = row["created"]
         started = row["started"]
         finished = row["finished"]
-        notBefore = row["not_before"]
         deadline = row["deadline"]
         origin = row["origin"]
-        settings = row["settings"]
         error = row["error"]
         due = row["due"]
-        conditions = row["conditions"]
         waitingSince = row["waiting_since"]
         exitStatus = row["exit_status"]
         pausedAt = row["paused_at"]
         losses = try JSONList.strings(row["losses"], db).compactMap { Int64($0) }
         firstPaths = try JSONList.strings(row["first_paths"], db)
+        let conditions: RunConditions
+        do {
+            kept = try KeptRecipe(stored: row["options"])
+            conditions =
+                try (row["conditions"] as String?).map { try StoredJSON.decode(RunConditions.self, $0) }
+                ?? RunConditions()
+        } catch {
+            throw StoreError.unreadable("run \(identifier)")
+        }
+        var recipe = kept.recipe
+        recipe.conditions = conditions
+        recipe.manifest = row["location"]
+        recipe.session = session
+        recipe.groups = try JSONList.strings(row["selection"], db)
+        recipe.notBefore = (row["not_before"] as Int64?).map(WallTime.init)
+        recipe.origin = RunRecipe.Origin(rawValue: origin) ?? .interactive
+        recipe.settings = row["settings"]
+        recipe.userData = kept.facts.userData.flatMap(JSONValue.init(text:))
+        self.recipe = recipe
     }
+
+    /// What it has found out about the manifest.
+    package var facts: ManifestFacts { kept.facts }
+    /// The path or URL the manifest came from.
+    package var location: String { recipe.manifest }
+    /// Not to start earlier.
+    package var notBefore: Int64? { recipe.notBefore?.milliseconds }
 }
 
 /// The numbers of a run's last line.

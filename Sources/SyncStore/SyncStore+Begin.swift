@@ -144,7 +144,8 @@ extension SyncStore {
     }
 
     private static func asksForTheSame(_ run: StoredRun, _ start: RunStart, _ db: Database) throws -> Bool {
-        guard run.manifest == start.manifest, run.selection == start.selection, run.options == start.options
+        let kept = KeptRecipe(start)
+        guard run.manifest == start.manifest, run.recipe.groups == start.recipe.groups, run.kept == kept
         else {
             return false
         }
@@ -154,16 +155,7 @@ extension SyncStore {
             arguments: [run.number]
         )
         guard isOpen == true else { return false }
-        let hooks = try hooks(where: "hooks.run = ?", [run.number], db).map {
-            PlannedHook(
-                group: $0.group,
-                arguments: $0.arguments,
-                timeout: $0.timeout,
-                results: $0.results,
-                batch: $0.batch
-            )
-        }
-        return hooks == start.hooks
+        return try hooks(where: "hooks.run = ?", [run.number], db).map(\.hook) == start.recipe.hooks
     }
 
     /// An open run goes on, whoever worked on it before: the caller holds its session.
@@ -176,14 +168,15 @@ extension SyncStore {
     ) throws {
         var run = run
         // A schedule asks again every night, and then says anew when; it does not overrule a person's pause (S24).
-        let isScheduled = start.origin == "schedule"
+        let isScheduled = start.recipe.origin == .schedule
         try db.execute(
             sql: """
                 UPDATE runs SET conditions = ?, not_before = iif(?, ?, not_before),
                     deadline = iif(?, max(coalesce(deadline, 0), ?), deadline) WHERE number = ?
                 """,
             arguments: [
-                start.conditions, isScheduled, start.notBefore, isScheduled && start.deadline != nil,
+                try conditions(of: start), isScheduled, start.recipe.notBefore?.milliseconds,
+                isScheduled && start.deadline != nil,
                 start.deadline, run.number,
             ]
         )
@@ -191,7 +184,7 @@ extension SyncStore {
             try lose(run, now: now, db)
             run = try self.run(run.identifier, db)
         }
-        if run.state == .paused, !start.isPaused, !isScheduled {
+        if run.state == .paused, !start.recipe.paused, !isScheduled {
             try move(run, .resumed, reason: nil, db)
             try keepPause(of: run, .resumed, now: now, db)
             run = try self.run(run.identifier, db)
@@ -225,6 +218,10 @@ extension SyncStore {
         return true
     }
 
+    private static func conditions(of start: RunStart) throws -> String? {
+        start.recipe.conditions.isEmpty ? nil : try StoredJSON.text(start.recipe.conditions)
+    }
+
     private static func insert(
         _ start: RunStart,
         _ session: StoredSession,
@@ -232,7 +229,7 @@ extension SyncStore {
         _ now: Int64,
         _ db: Database
     ) throws {
-        let state: RunState = start.isPaused ? .paused : isHeld ? .running : .waiting
+        let state: RunState = start.recipe.paused ? .paused : isHeld ? .running : .waiting
         try db.execute(
             sql: """
                 INSERT INTO runs (id, session, epoch, manifest, location, selection, options, state, reason, created,
@@ -240,12 +237,14 @@ extension SyncStore {
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
-                start.run, session.rowID, session.epoch, start.manifest.blob, start.location,
-                JSONList.text(start.selection), start.options, state.rawValue,
-                start.isPaused ? RestReason.userStop.rawValue : nil,
-                now, state == .running ? now : nil, start.notBefore, start.deadline, start.origin,
-                start.settings, start.conditions,
-                start.isPaused ? now : nil,
+                start.run, session.rowID, session.epoch, start.manifest.blob,
+                start.recipe.manifest, JSONList.text(start.recipe.groups),
+                try KeptRecipe(start).text(),
+                state.rawValue,
+                start.recipe.paused ? RestReason.userStop.rawValue : nil,
+                now, state == .running ? now : nil, start.recipe.notBefore?.milliseconds, start.deadline,
+                start.recipe.origin.rawValue, start.recipe.settings, try conditions(of: start),
+                start.recipe.paused ? now : nil,
             ]
         )
         let number = db.lastInsertedRowID
@@ -255,7 +254,7 @@ extension SyncStore {
                 arguments: [number, group, GroupState.open.rawValue]
             )
         }
-        for hook in start.hooks {
+        for hook in start.recipe.hooks {
             try db.execute(
                 sql: """
                     INSERT INTO hooks (run, group_name, arguments, timeout, results, state, batch)

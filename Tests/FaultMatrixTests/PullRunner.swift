@@ -42,14 +42,14 @@ final class PullRunner: Sendable {
             workers: 2,
             process: 1,
             store: store,
+            stateDirectory: root.path("state"),
             events: EventRecorder { [self] event in note(event) },
             stop: stop
         )
         environment.isDurable = false
         environment.releasesMemory = false
         let engine = PullEngine(environment)
-        var options = PullOptions(manifest: manifest, stateDirectory: root.path("state"))
-        options.destination = destination
+        let recipe = RunRecipe(manifest: manifest, destination: destination)
 
         let hung = Mutex(false)
         let watchdog = Task {
@@ -58,10 +58,10 @@ final class PullRunner: Sendable {
             stop.stop()
         }
         let ending = await withCheckedContinuation { (done: CheckedContinuation<Ending, Never>) in
-            Thread.detachNewThread { [options] in
+            Thread.detachNewThread { [recipe] in
                 let ending: Ending
                 do throws(EngineError) {
-                    ending = .report(try engine.pull(options))
+                    ending = .report(try engine.pull(recipe))
                 } catch {
                     ending = .refused(error)
                 }

@@ -57,6 +57,19 @@ struct BackgroundTests {
         #expect(!FileManager.default.fileExists(atPath: background.socket))
     }
 
+    @Test(
+        "Without --into a project goes to its own directory here, also when it has another destination already"
+    )
+    func place() throws {
+        let background = try BackgroundSet()
+        let elsewhere = ["pull", background.published.url, "--into", "elsewhere"]
+        #expect(try background.tool.run(elsewhere).status == 0)
+        let outcome = try background.tool.run(["pull", background.published.url, "--background"])
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(try background.tool.run(["wait", "com.example.tower:com.example.tower"]).status == 0)
+        #expect(try background.published.text("com.example.tower/sheets/b.txt") == "two")
+    }
+
     @Test("The agent calls file hooks as the command does [S131]")
     func fileHook() throws {
         let background = try BackgroundSet()

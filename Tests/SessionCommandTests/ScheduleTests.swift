@@ -15,7 +15,9 @@ private final class ScheduledSet {
         _ = try? published.tool.run(["agent", "stop"])
     }
 
-    func add(_ arguments: String...) throws -> Tool.Outcome {
+    func add(_ arguments: String...) throws -> Tool.Outcome { try add(arguments) }
+
+    func add(_ arguments: [String]) throws -> Tool.Outcome {
         try tool.run(
             ["schedule", "add", published.url, "--into", "tower", "--backend", "agent", "--interactive"]
                 + arguments
@@ -209,6 +211,24 @@ struct ScheduleTests {
         #expect(told.contains("LOOK   com.example.tower:"), "\(told)")
         let events = try set.tool.run(["events", "com.example.tower", "--json"]).output
         #expect(events.contains("\"event\":\"schedule.failed\"") && events.contains("\"schedule\":\"other\""))
+    }
+
+    @Test("Whatever a pull can be asked for, a night can: what it hands on reaches its hooks")
+    func handedOn() throws {
+        let set = try ScheduledSet()
+        try set.published.script("hook.sh", "cat > ../report")
+        let night = ["--nightly", ScheduledSet.time(in: 120), "--hook", "./hook.sh"]
+        let data = ["--user-data", #"{"a": [7, null]}"#, "--expected-bytes", "6"]
+        let added = try set.add(night + data)
+        #expect(added.status == 0, "\(added.error)")
+        #expect(try set.tool.run(["schedule", "run", "tower", "--now"]).status == 0)
+        #expect(try set.published.text("report").contains(#""user_data":{"a":[7,null]},"#))
+        let status = try #require(try set.tool.run(["status", "--json"]).objects().first)
+        #expect((status["run"] as? [String: Any])?["expected_bytes"] as? Int == 6)
+
+        let unsigned = try set.add(night + ["--trust", "first"])
+        #expect(unsigned.status == 77 && unsigned.error.contains("is not signed"), "\(unsigned.error)")
+        #expect(try set.add(night + ["--stale", "7d"]).status == 64)
     }
 
     @Test("--dry-run prints what would be installed and changes nothing")

@@ -44,11 +44,11 @@ var number = 0
 while true {
     number += 1
     let run = "\(session.identifier)-\(getpid())-\(number)"
-    var start = RunStart(session: session, run: run, manifest: .zero, location: "m.json")
+    var start = RunStart(session: session, run: run, manifest: .zero, recipe: RunRecipe(manifest: "m.json"))
     start.groups = ["all", "sheets"]
-    start.hooks = [
-        PlannedHook(group: "all", arguments: ["/bin/true"]),
-        PlannedHook(group: "sheets", arguments: ["/bin/true"]),
+    start.recipe.hooks = [
+        RunHook(group: "all", arguments: ["/bin/true"]),
+        RunHook(group: "sheets", arguments: ["/bin/true"]),
     ]
     try store.begin(start, now: 1)
     tell("begun \(run)")

@@ -37,7 +37,7 @@ struct ControlClientTests {
         let agent = FakeAgent()
         var request = EnqueueRequest(manifest: "https://example.org/m.json", destination: "/srv/tower")
         request.groups = ["sheets"]
-        request.hooks = [EnqueueRequest.Hook(group: "sheets", arguments: ["/bin/true", "a b"], timeout: 5)]
+        request.hooks = [RunHook(group: "sheets", arguments: ["/bin/true", "a b"], timeout: 5)]
         request.connections = 3
         request.limitRate = .max
         request.prune = true

@@ -51,10 +51,7 @@ struct ArgumentTests {
             ]) as? PullCommand
         )
         let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
-        let options = try command.pullOptions(
-            environment: environment,
-            try command.settings(environment: environment)
-        )
+        let options = try command.asked.recipe(environment).0
         #expect(options.manifest == "https://cdn.example.com/tower/manifest.json")
         #expect(options.destination == "/srv/tower")
         #expect(options.session == "tower-1")
@@ -62,10 +59,9 @@ struct ArgumentTests {
         #expect(options.hooks.map(\.group) == ["all", "video"])
         #expect(options.hooks.map(\.arguments) == [["/opt/reindex"], ["/opt/v=1"]])
         #expect(options.connections == 64)
-        #expect(options.rateLimit == 1_500_000)
-        #expect(options.prune && options.force && options.dryRun && options.allowOlder)
-        #expect(options.maximumRemovals == 7 && options.backupDirectory == "/srv/kept")
-        #expect(options.stateDirectory == "/var/state/syncagent")
+        #expect(options.limitRate == 1_500_000)
+        #expect(options.prune && options.force && command.dryRun && options.allowOlder)
+        #expect(options.maxDelete == 7 && options.backupDir == "/srv/kept")
     }
 
     @Test(
@@ -84,10 +80,7 @@ struct ArgumentTests {
             ) as? PullCommand
         )
         let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
-        let options = try command.pullOptions(
-            environment: environment,
-            try command.settings(environment: environment)
-        )
+        let options = try command.asked.recipe(environment).0
         let files = options.hooks.filter { $0.batch != nil }
         #expect(files.map(\.arguments) == [["/opt/thumbs"], ["https://h.example/x"]])
         #expect(files.allSatisfy { $0.batch == batch ?? 100 && $0.group == "all" })

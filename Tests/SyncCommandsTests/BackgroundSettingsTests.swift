@@ -11,29 +11,29 @@ import Testing
 
 @Suite("Settings of a background run", .timeLimit(.minutes(3)))
 struct BackgroundSettingsTests {
-    func loaded(_ arguments: [String]) throws -> LoadedSettings {
+    func loaded(_ arguments: [String]) throws -> RunSettings {
         let command = try #require(
             try SyncagentCommand.parseAsRoot(["pull", "m"] + arguments) as? PullCommand
         )
-        return try command.settings(environment: EnvironmentPaths(home: nil) { _ in nil })
+        return try command.asked.recipe(EnvironmentPaths(home: nil) { _ in nil }).1
     }
 
     func tuning(_ settings: String?, connections: Int?) throws -> TransferSettings {
-        var needs = EngineNeeds(deadline: .seconds(60), patience: nil, stop: StopRequest())
-        needs.settings = settings
-        needs.connections = connections
-        return try BackgroundSettings.tuning(needs, environment: EnvironmentPaths(home: nil) { _ in nil })
+        var recipe = RunRecipe(manifest: "/m.json")
+        (recipe.settings, recipe.connections) = (settings, connections)
+        let needs = EngineNeeds(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
+        return try EngineTuning(needs, EnvironmentPaths(home: nil) { _ in nil }, stateDirectory: "/").settings
             .transfer
     }
 
     @Test("Connections adapt unless somebody said a number, in the background, too")
     func connections() throws {
         let nobody = try loaded([])
-        let text = try BackgroundSettings(nobody, isWhole: false).text()
-        let adaptive = try tuning(text, connections: nobody.effective.plannedConnections)
+        let text = try nobody.kept()
+        let adaptive = try tuning(text, connections: nobody.transfer.plannedConnections)
         #expect(adaptive.connections == nil && adaptive.connectionsPerHost == nil)
         let somebody = try loaded(["--connections", "3"])
-        let capped = try tuning(try BackgroundSettings(somebody, isWhole: false).text(), connections: 3)
+        let capped = try tuning(try somebody.kept(), connections: 3)
         #expect(capped.connections == 3 && capped.connectionsPerHost == 3)
         // A number is a number, also the one that is planned for when nobody says one.
         let four = try tuning(nil, connections: 4)
@@ -45,12 +45,14 @@ struct BackgroundSettingsTests {
         for (arguments, expected) in [([], (5, 5, 5)), (["--connections", "3"], (3, 3, 3))]
             as [([String], (Int, Int, Int))]
         {
-            var needs = EngineNeeds(deadline: .seconds(60), patience: nil, stop: StopRequest())
-            needs.settings = try BackgroundSettings(try loaded(arguments), isWhole: false).text()
+            var recipe = RunRecipe(manifest: "/m.json")
+            recipe.settings = try loaded(arguments).kept()
+            var needs = EngineNeeds(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
             needs.connectionShare = 5
-            let tuning = try BackgroundSettings.tuning(
+            let tuning = try EngineTuning(
                 needs,
-                environment: EnvironmentPaths(home: nil) { _ in nil }
+                EnvironmentPaths(home: nil) { _ in nil },
+                stateDirectory: "/"
             )
             let found = try EngineAssembly.configuration(tuning) { _ in }
             #expect(found.connections == expected.0)
@@ -59,18 +61,16 @@ struct BackgroundSettingsTests {
         }
     }
 
-    @Test("What the client said reaches the agent; secrets are refused with 64")
+    @Test("What the client said reaches the agent; secrets are refused")
     func kept() throws {
         let said = try loaded(["--rewrite", "a b", "--proxy", "p:1", "--tls-min", "1.3", "--header", "@/h"])
-        let result = try tuning(try BackgroundSettings(said, isWhole: false).text(), connections: nil)
+        let result = try tuning(try said.kept(), connections: nil)
         #expect(result.rewrite == ["a b"] && result.secureProxy?.url == "http://p:1")
         #expect(result.minimumTLS == .tls13 && result.headers == [.file("/h")])
         let secret = try loaded(["--header", "X-Key: canary"])
-        let failure = #expect(throws: CommandFailure.self) {
-            try BackgroundSettings(secret, isWhole: false).text()
-        }
-        #expect(failure?.status == .usage && failure?.message.contains("the header X-Key") == true)
-        #expect(failure?.message.contains("canary") == false)
+        let failure = #expect(throws: SettingsError.self) { try secret.kept() }
+        #expect(failure?.description.contains("the header X-Key") == true)
+        #expect(failure?.description.contains("canary") == false)
     }
 
     @Test("A client's own file brings its hooks along; otherwise they are the agent's")
@@ -85,16 +85,12 @@ struct BackgroundSettingsTests {
         try "{ hooks: { a: { program: '/agent' } } }".write(to: file, atomically: true, encoding: .utf8)
         let agent = EnvironmentPaths(home: nil) { ["XDG_CONFIG_HOME": directory.path][$0] }
         var client = try loaded([])
-        client.hooks = ["a": HookSetting(program: "/client", arguments: ["x"], timeout: 5)]
-        let whole = try BackgroundSettings.hooks(
-            try BackgroundSettings(client, isWhole: true).text(),
-            environment: agent
-        )
-        #expect(whole["a"] == HookSpecification(group: "", arguments: ["/client", "x"], timeout: 5))
-        let own = try BackgroundSettings.hooks(
-            try BackgroundSettings(client, isWhole: false).text(),
-            environment: agent
-        )
-        #expect(own["a"]?.arguments == ["/agent"])
+        client.hooks = ["a": RunHook(group: "", arguments: ["/client", "x"], timeout: 5)]
+        client.source = .none
+        let whole = try RunSettings(kept: try client.kept(), agent.settings)
+        #expect(whole.hooks == client.hooks)
+        client.source = .usual
+        let own = try RunSettings(kept: try client.kept(), agent.settings)
+        #expect(own.hooks["a"]?.arguments == ["/agent"])
     }
 }

@@ -23,14 +23,14 @@ struct ConditionOptionTests {
 
     @Test("Nothing said: it always may; the default set and what overrides it [S49 S52]")
     func conditions() throws {
-        #expect(try pull().conditions(environment: shell).isEmpty)
-        #expect(try pull("--discretionary").conditions(environment: shell) == .discretionary)
+        #expect(try pull().recipe(shell).0.conditions.isEmpty)
+        #expect(try pull("--discretionary").recipe(shell).0.conditions == .discretionary)
 
         var expected = RunConditions.discretionary
         expected.meteredBudget = nil
         expected.maximumLoad = 0.5
         let other = try pull("--discretionary", "--metered", "allow", "--max-load", "0.5")
-        #expect(other.conditions(environment: shell) == expected)
+        #expect(try other.recipe(shell).0.conditions == expected)
 
         let all = try pull(
             "--on-power",
@@ -52,7 +52,7 @@ struct ConditionOptionTests {
             "08:00-18:00=2M",
             "--rate-window",
             "18:00+4h=none"
-        ).conditions(environment: shell)
+        ).recipe(shell).0.conditions
         expected = RunConditions()
         expected.power = true
         expected.meteredBudget = 500 << 20
@@ -78,16 +78,16 @@ struct ConditionOptionTests {
     @Test("What a hook asks for waits until it suits the machine, unless it says otherwise [S50]")
     func ofHook() throws {
         let plain = try pull()
-        #expect(plain.conditions(environment: hook) == .discretionary)
-        #expect(plain.later.origin(hook) == .hook)
+        #expect(try plain.recipe(hook).0.conditions == .discretionary)
+        #expect(try plain.recipe(hook).0.origin == .hook)
 
         var cheap = RunConditions.discretionary
         cheap.meteredBudget = nil
-        #expect(try pull("--metered", "allow").conditions(environment: hook) == cheap)
+        #expect(try pull("--metered", "allow").recipe(hook).0.conditions == cheap)
 
         let person = try pull("--interactive")
-        #expect(person.conditions(environment: hook).isEmpty)
-        #expect(person.later.origin(hook) == .interactive)
+        #expect(try person.recipe(hook).0.conditions.isEmpty)
+        #expect(try person.recipe(hook).0.origin == .interactive)
     }
 
     @Test(

@@ -9,12 +9,12 @@ import Testing
 
 @Suite("Transfer options", .timeLimit(.minutes(3)))
 struct TransferOptionTests {
-    func settings(_ arguments: [String], _ variables: [String: String] = [:]) throws -> LoadedSettings {
+    func settings(_ arguments: [String], _ variables: [String: String] = [:]) throws -> RunSettings {
         let command = try #require(
             try SyncagentCommand.parseAsRoot(["pull", "m"] + arguments) as? PullCommand
         )
         let environment = EnvironmentPaths(home: nil) { variables[$0] }
-        return try command.settings(environment: environment)
+        return try command.asked.recipe(environment).1
     }
 
     @Test("Every option reaches the settings")
@@ -116,15 +116,15 @@ struct TransferOptionTests {
             "no_proxy": "*",
         ]
         let loaded = try settings(["--idle-timeout", "7s", "--rewrite", "a b"], variables)
-        #expect(loaded.effective.idleTimeout == .seconds(7) && loaded.effective.connectTimeout == .seconds(6))
-        #expect(loaded.effective.rewrite == ["a b", "c d"])
-        #expect(loaded.effective.secureProxy?.url == "http://file:1")
-        #expect(loaded.effective.proxyExceptions == ["*"] && loaded.effective.authorities == "/env-ca")
+        #expect(loaded.transfer.idleTimeout == .seconds(7) && loaded.transfer.connectTimeout == .seconds(6))
+        #expect(loaded.transfer.rewrite == ["a b", "c d"])
+        #expect(loaded.transfer.secureProxy?.url == "http://file:1")
+        #expect(loaded.transfer.proxyExceptions == ["*"] && loaded.transfer.authorities == "/env-ca")
         #expect(loaded.hooks.keys.sorted() == ["a"])
         #expect(loaded.said.connectTimeout == nil, "what is kept for a background run is the command line's")
 
         let none = try settings(["--no-config"], variables)
-        #expect(none.effective.secureProxy?.url == "http://environment:1" && none.hooks.isEmpty)
+        #expect(none.transfer.secureProxy?.url == "http://environment:1" && none.hooks.isEmpty)
         let other = #expect(throws: CommandFailure.self) {
             try settings(["--config", "/no/such.json"], variables)
         }
@@ -141,7 +141,7 @@ struct TransferOptionTests {
     @Test("Headers and the client's certificate are for the manifest's origin")
     func home() throws {
         func home(_ manifest: String) throws -> Origin? {
-            try (SyncagentCommand.parseAsRoot(["plan", manifest]) as? PlanCommand)?.target.home
+            try EngineTuning(try settings([]), RunRecipe(manifest: manifest), stateDirectory: "/").home
         }
         #expect(
             try home("https://cdn.example:8443/m.json")

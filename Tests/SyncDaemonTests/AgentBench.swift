@@ -157,7 +157,7 @@ final class AgentBench: Sendable {
             // A clock that is moved must be looked at now and then.
             sleep: { try await Task.sleep(for: min($0, .milliseconds(20))) },
             log: { _ in },
-            engine: { [self] needs in Self.engine(store, needs) { self.now() } }
+            engine: { [self] needs in Self.engine(store, root.path("state"), needs) { self.now() } }
         )
         environment.isOnDemand = onDemand
         environment.maximumRuns = jobs
@@ -168,6 +168,7 @@ final class AgentBench: Sendable {
 
     private static func engine(
         _ store: SyncStore,
+        _ stateDirectory: String,
         _ needs: EngineNeeds,
         _ now: @escaping @Sendable () -> Int64
     ) -> Result<EngineHandle, ControlError> {
@@ -178,8 +179,8 @@ final class AgentBench: Sendable {
             random: { .random(in: .min ... .max) },
             events: { events.tell(transfer: $0, time: now()) }
         )
-        configuration.connections = needs.connections ?? 4
-        configuration.connectionsPerHost = needs.connections ?? 4
+        configuration.connections = needs.recipe?.connections ?? 4
+        configuration.connectionsPerHost = needs.recipe?.connections ?? 4
         configuration.resourceDeadline = needs.deadline
         do {
             let transport = try CurlTransport(configuration: configuration)
@@ -191,6 +192,7 @@ final class AgentBench: Sendable {
                 workers: 2,
                 process: 1,
                 store: store,
+                stateDirectory: stateDirectory,
                 events: events,
                 progress: { step in
                     needs.progress(step)

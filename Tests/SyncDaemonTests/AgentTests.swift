@@ -210,9 +210,9 @@ struct AgentTests {
             ),
             run: "r1",
             manifest: .zero,
-            location: bench.manifest
+            recipe: RunRecipe(manifest: bench.manifest)
         )
-        start.options = "connections=4"
+        start.recipe.connections = 4
         // Running, and nobody holds the session: as a kill leaves it.
         try bench.store.begin(start, now: bench.now())
         for _ in 0..<2 {

@@ -179,8 +179,8 @@ struct ConditionTests {
             request.conditions.freeSpace = 1
             let again = try await agent.enqueue(request)
             #expect(again.run == first.run && again.state == .paused)
-            let text = try #require(try bench.store.run(first.run).conditions)
-            #expect(text.contains("\"free_space\":1") && text.contains("\"power\":true"))
+            let kept = try bench.store.run(first.run).recipe.conditions
+            #expect(kept.freeSpace == 1 && kept.power)
         }
     }
 

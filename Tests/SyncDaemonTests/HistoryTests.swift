@@ -25,7 +25,12 @@ struct HistoryTests {
         func add(_ numbers: Range<Int>) throws {
             for number in numbers {
                 try bench.store.begin(
-                    RunStart(session: request, run: "r\(number)", manifest: .zero, location: "m"),
+                    RunStart(
+                        session: request,
+                        run: "r\(number)",
+                        manifest: .zero,
+                        recipe: RunRecipe(manifest: "m")
+                    ),
                     now: bench.now()
                 )
                 try bench.store.finish(run: "r\(number)", result: .ok, counts: RunCounts(), now: bench.now())
@@ -58,7 +63,7 @@ struct HistoryTests {
             inode: 0
         )
         try bench.store.begin(
-            RunStart(session: request, run: "r", manifest: .zero, location: "m"),
+            RunStart(session: request, run: "r", manifest: .zero, recipe: RunRecipe(manifest: "m")),
             now: bench.now()
         )
         try bench.store.finish(run: "r", result: .ok, counts: RunCounts(), now: bench.now())

@@ -36,7 +36,11 @@ struct OwedHookTests {
         #expect(try String(contentsOfFile: calls, encoding: .utf8).hasSuffix("2\n"))
         let needs = asked.withLock { $0 }
         #expect(!needs.isEmpty)
-        #expect(needs.allSatisfy { $0.settings == "of the client" })
-        #expect(needs.allSatisfy { $0.manifest == bench.manifest && $0.destination == bench.destination })
+        #expect(needs.allSatisfy { $0.recipe?.settings == "of the client" })
+        #expect(
+            needs.allSatisfy {
+                $0.recipe?.manifest == bench.manifest && $0.recipe?.destination == bench.destination
+            }
+        )
     }
 }

@@ -25,9 +25,9 @@ struct BackupTests {
 
     private var kept: [String] { AssetTree.read(scene.root.path("kept"), ignoring: []).paths.sorted() }
 
-    private func keeping(_ options: inout PullOptions) {
+    private func keeping(_ options: inout RunRecipe) {
         (options.prune, options.force) = (true, true)
-        options.backupDirectory = scene.root.path("kept")
+        options.backupDir = scene.root.path("kept")
     }
 
     // MARK: A limit
@@ -42,15 +42,15 @@ struct BackupTests {
         var next = AssetTree(tree.nodes.filter { $0.key > "b" })
         next.addFile("new", size: 30, seed: 40)
         try scene.publish(next, revision: 2)
-        let refused = try scene.pull { ($0.prune, $0.force, $0.maximumRemovals) = (true, isForced, most) }
+        let refused = try scene.pull { ($0.prune, $0.force, $0.maxDelete) = (true, isForced, most) }
         #expect(refused.status == .refused)
         #expect(refused.error?.message.contains("2 of 6") == true)
         #expect(refused.error?.message.contains("--max-delete \(most)") == true)
         #expect(scene.problems(tree) == [] && refused.requests.isEmpty)
         var options = scene.options()
-        (options.prune, options.maximumRemovals) = (true, most)
+        (options.prune, options.maxDelete) = (true, most)
         #expect(try scene.engine().plan(options).pruneRefusal?.contains("--max-delete \(most)") == true)
-        let allowed = try scene.pull { ($0.prune, $0.maximumRemovals) = (true, 2) }
+        let allowed = try scene.pull { ($0.prune, $0.maxDelete) = (true, 2) }
         #expect(allowed.status == .done && allowed.report?.files.removed == 2)
         #expect(scene.problems(next) == [])
     }
@@ -131,7 +131,7 @@ struct BackupTests {
         try publishAndPull(tree)
         try scene.publish(AssetTree(tree.nodes.filter { $0.key != "a" }), revision: 2)
         let outcome = try scene.pull {
-            ($0.prune, $0.backupDirectory) = (true, scene.root.path(place))
+            ($0.prune, $0.backupDir) = (true, scene.root.path(place))
         }
         #expect(outcome.status == .usage)
         #expect(outcome.error?.message.contains("inside one another") == true)
@@ -145,7 +145,7 @@ struct BackupTests {
         try scene.publish(AssetTree(tree.nodes.filter { $0.key != "a" }), revision: 2)
         let place = "/dev/shm/syncagent-\(UUID().uuidString)"
         defer { rmdir(place) }
-        let outcome = try scene.pull { ($0.prune, $0.backupDirectory) = (true, place) }
+        let outcome = try scene.pull { ($0.prune, $0.backupDir) = (true, place) }
         #expect(outcome.status == .usage && scene.root.read("dest/a") != nil)
         #expect(outcome.error?.message.contains("another file system") == true)
     }

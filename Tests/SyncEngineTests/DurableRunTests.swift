@@ -24,12 +24,12 @@ struct DurableRunTests {
         try scene.publish(tree) { ($0.looseAbove, $0.packSize) = (100_000, 64 << 20) }
     }
 
-    private var hooked: (inout PullOptions) -> Void {
-        { $0.hooks = [HookSpecification(group: "all", arguments: ["/bin/after"])] }
+    private var hooked: (inout RunRecipe) -> Void {
+        { $0.hooks = [RunHook(group: "all", arguments: ["/bin/after"])] }
     }
 
     /// A pull that ends after half of the large file.
-    private func interrupted(_ reason: StopReason, _ configure: (inout PullOptions) -> Void = { _ in }) throws
+    private func interrupted(_ reason: StopReason, _ configure: (inout RunRecipe) -> Void = { _ in }) throws
         -> Scene.Outcome
     {
         let stop = StopRequest()

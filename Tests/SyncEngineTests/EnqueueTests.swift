@@ -50,7 +50,7 @@ struct EnqueueTests {
         scene.transport.serve(manifest(entries: entries), at: Scene.base + "manifest.json")
         let engine = scene.engine()
         var options = scene.options()
-        options.hooks = [HookSpecification(group: "all", arguments: ["/bin/after"])]
+        options.hooks = [RunHook(group: "all", arguments: ["/bin/after"])]
         let prepared = try engine.prepare(options)
         let before = try transactions()
         let begun = try engine.enqueue(prepared)
@@ -76,7 +76,7 @@ struct EnqueueTests {
         let begun = try engine.enqueue(try engine.prepare(scene.options()))
         scene.transport.answer(fromPublic: nil)
         let manifests = scene.transport.asked.count
-        #expect(try engine.work(on: begun.run, stateDirectory: scene.root.path("state")).status == .done)
+        #expect(try engine.work(on: begun.run).status == .done)
         let pack = try #require(set.packs.first)
         let referrer = TransferRequest.Referrer(url: Scene.base + "manifest.json", isPublic: isPublic)
         #expect(scene.transport.referrer(of: Scene.base + pack.name) == referrer)
@@ -99,7 +99,7 @@ struct EnqueueTests {
         scene.transport.serve(manifest(entries: 3), at: Scene.base + "manifest.json")
         let engine = scene.engine()
         var wrongHook = scene.options()
-        wrongHook.hooks = [HookSpecification(group: "none", arguments: ["/bin/after"])]
+        wrongHook.hooks = [RunHook(group: "none", arguments: ["/bin/after"])]
         var wrongGroup = scene.options()
         wrongGroup.groups = ["none"]
         for options in [wrongHook, wrongGroup, scene.options(Scene.base + "missing.json")] {

@@ -39,12 +39,12 @@ struct FileHookTests {
         batch: Int = 3,
         group: String = "all",
         stop: StopRequest = StopRequest(),
-        _ configure: (inout PullOptions) -> Void = { _ in }
+        _ configure: (inout RunRecipe) -> Void = { _ in }
     ) throws -> Scene.Outcome {
         try scene.pull(hooks: hook, stop: stop) { options in
             options.hooks = [
-                HookSpecification(group: group, arguments: ["/bin/after"]),
-                HookSpecification(group: group, arguments: ["/bin/thumbs"], batch: batch),
+                RunHook(group: group, arguments: ["/bin/after"]),
+                RunHook(group: group, arguments: ["/bin/thumbs"], batch: batch),
             ]
             configure(&options)
         }
@@ -185,7 +185,7 @@ struct FileHookTests {
         let hook = try stored()
         try scene.store.replay(hook: hook.identifier)
         let again = RecordingHook()
-        try scene.engine(hooks: again).settle(hook.session, stateDirectory: scene.root.path("state"))
+        try scene.engine(hooks: again).settle(hook.session)
         #expect(try calls(again.calls).map(\.paths) == [["sheets/b"]])
         #expect(try scene.store.hook(hook.identifier).state == .done)
     }
@@ -232,7 +232,7 @@ struct FileHookTests {
     )
     func late() throws {
         try scene.root.write("x", to: "dest/models/c/mine")
-        let only: (inout PullOptions) -> Void = { $0.hooks.removeFirst() }
+        let only: (inout RunRecipe) -> Void = { $0.hooks.removeFirst() }
         #expect(try pull(RecordingHook(), only).status == .incomplete)
         try SQLFile(scene.root.path("state/syncagent.sqlite")).takeBackHook(.running)
         var newer = tree

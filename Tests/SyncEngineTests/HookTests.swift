@@ -25,7 +25,7 @@ struct HookTests {
         -> Scene.Outcome
     {
         try scene.pull(hooks: hook) { options in
-            options.hooks = groups.map { HookSpecification(group: $0, arguments: ["/bin/after-\($0)", "x"]) }
+            options.hooks = groups.map { RunHook(group: $0, arguments: ["/bin/after-\($0)", "x"]) }
             options.groups = only
         }
     }

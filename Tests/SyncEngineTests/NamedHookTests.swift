@@ -21,17 +21,19 @@ struct NamedHookTests {
         )
     }
 
-    private func options(_ known: [String]) -> PullOptions {
-        var options = PullOptions(manifest: "m.json", stateDirectory: "/nowhere")
-        for name in known {
-            options.namedHooks[name] = HookSpecification(group: "", arguments: ["/bin/\(name)"])
-        }
-        return options
+    private func known(_ names: [String]) -> [String: RunHook] {
+        Dictionary(uniqueKeysWithValues: names.map { ($0, RunHook(group: "", arguments: ["/bin/\($0)"])) })
     }
+
+    private let recipe = RunRecipe(manifest: "m.json")
 
     @Test("A name that is not known is told once, whatever number of groups has it [V53]")
     func once() {
-        let named = NamedHooks(manifest(groups: 300, hooks: 3) { _, hook in "h\(hook)" }, options(["h1"]))
+        let named = NamedHooks(
+            manifest(groups: 300, hooks: 3) { _, hook in "h\(hook)" },
+            recipe,
+            known(["h1"])
+        )
         #expect(named.unknown.map(\.name) == ["h0", "h2"])
         #expect(named.unknown.map(\.group) == ["g0", "g0"])
         #expect(named.specifications.map(\.group) == (0..<300).map { "g\($0)" })
@@ -40,7 +42,7 @@ struct NamedHookTests {
 
     @Test("Of many unknown names the first hundred are told, and how many more there are [V53]")
     func bounded() {
-        let named = NamedHooks(manifest(groups: 30, hooks: 1_000) { "h\($0)-\($1)" }, options([]))
+        let named = NamedHooks(manifest(groups: 30, hooks: 1_000) { "h\($0)-\($1)" }, recipe, known([]))
         #expect(named.unknown.count == 100)
         #expect(named.more == 29_900)
         #expect(named.notes.count == 101)
@@ -49,7 +51,7 @@ struct NamedHookTests {
 
     @Test("A hook that a group names twice is called once")
     func twice() {
-        let named = NamedHooks(manifest(groups: 2, hooks: 5) { _, _ in "h" }, options(["h"]))
+        let named = NamedHooks(manifest(groups: 2, hooks: 5) { _, _ in "h" }, recipe, known(["h"]))
         #expect(named.specifications.map(\.group) == ["g0", "g1"])
     }
 }

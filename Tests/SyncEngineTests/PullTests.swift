@@ -1,6 +1,7 @@
 import Foundation
 import SyncEngine
 import SyncModel
+import SyncStore
 import SyncTestKit
 import Testing
 
@@ -172,9 +173,12 @@ struct PullTests {
         var tree = AssetTree()
         for number in 0..<200 { tree.addFile("f/\(1_000 + number)", size: 20_000, seed: UInt64(number)) }
         try scene.publish(tree) { $0.packSize = 1 << 20 }
-        let outcome = try scene.pull { $0.firstPaths = ["f/1199", "nowhere"] }
-        #expect(outcome.status == .done && scene.problems(tree) == [])
-        let first = try #require(outcome.requests.first)
+        let engine = scene.engine()
+        let run = try engine.enqueue(try engine.prepare(scene.options())).run.identifier
+        try scene.store.prioritize(run: run, paths: ["f/1199", "nowhere"])
+        scene.transport.forget()
+        #expect(try engine.work(on: scene.store.run(run)).status == .done && scene.problems(tree) == [])
+        let first = try #require(scene.transport.asked.first)
         #expect(first.range.map { $0.upperBound - $0.lowerBound } == 20_000)
     }
 

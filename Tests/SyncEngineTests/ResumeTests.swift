@@ -202,7 +202,7 @@ struct ResumeTests {
         scene.transport.onBytes { if $0 >= UInt64(set.manifest.count) + 100_000 { stop.stop() } }
         let hook = RecordingHook()
         let outcome = try scene.pull(hooks: hook, stop: stop) {
-            $0.hooks = [HookSpecification(group: "all", arguments: ["/bin/after"])]
+            $0.hooks = [RunHook(group: "all", arguments: ["/bin/after"])]
         }
         #expect(outcome.report?.result == .failed && hook.calls.isEmpty)
         #expect(outcome.count("group.completed") == 0)

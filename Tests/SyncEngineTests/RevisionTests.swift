@@ -58,7 +58,8 @@ struct RevisionTests {
         let outcome = try scene.pull { $0.allowOlder = true }
         #expect(outcome.status == .done && file == "of 3")
         #expect(outcome.values("reason", of: "manifest.revision") == ["older"])
-        #expect(try scene.store.runs().first?.options.contains("allow_older revision=3") == true)
+        let run = try #require(try scene.store.runs().first)
+        #expect(run.recipe.allowOlder && run.facts.revision == 3)
         #expect(try scene.pull().count("manifest.revision") == 0)
         try publish(2)
         #expect(try scene.pull().error?.status == .refused)

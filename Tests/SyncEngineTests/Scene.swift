@@ -93,10 +93,8 @@ final class Scene: Sendable {
     }
 
     /// What a pull of this scene is asked to do.
-    func options(_ manifest: String = Scene.base + "manifest.json") -> PullOptions {
-        var options = PullOptions(manifest: manifest, stateDirectory: root.path("state"))
-        options.destination = destination
-        return options
+    func options(_ manifest: String = Scene.base + "manifest.json") -> RunRecipe {
+        RunRecipe(manifest: manifest, destination: destination)
     }
 
     /// An engine over this scene's transport.
@@ -117,6 +115,7 @@ final class Scene: Sendable {
             workers: 2,
             process: 1,
             store: store ?? self.store,
+            stateDirectory: root.path("state"),
             events: EventRecorder { ear.hear($0) },
             progress: { ear.hear($0) },
             hooks: hooks,
@@ -139,7 +138,7 @@ final class Scene: Sendable {
         manifest: String = Scene.base + "manifest.json",
         verifications: [FileVerification] = [],
         location: SourceLocation = #_sourceLocation,
-        _ configure: (inout PullOptions) -> Void = { _ in }
+        _ configure: (inout RunRecipe) -> Void = { _ in }
     ) throws -> Outcome {
         var options = options(manifest)
         configure(&options)

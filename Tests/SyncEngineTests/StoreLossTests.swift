@@ -42,8 +42,8 @@ struct StoreLossTests {
         #expect(try store.findings() == [])
     }
 
-    private var hooked: (inout PullOptions) -> Void {
-        { $0.hooks = [HookSpecification(group: "all", arguments: ["/bin/after"])] }
+    private var hooked: (inout RunRecipe) -> Void {
+        { $0.hooks = [RunHook(group: "all", arguments: ["/bin/after"])] }
     }
 
     private func spoil(_ loss: Loss) throws {

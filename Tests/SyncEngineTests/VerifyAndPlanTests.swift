@@ -83,7 +83,7 @@ struct VerifyAndPlanTests {
     }
 
     /// The lines of `plan -v`.
-    private func lines(_ options: PullOptions) throws -> [String] {
+    private func lines(_ options: RunRecipe) throws -> [String] {
         var lines: [String] = []
         _ = try scene.engine().plan(options) { file in
             guard file.action != .unchanged else { return }

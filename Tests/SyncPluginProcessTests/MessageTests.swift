@@ -1,3 +1,4 @@
+import SyncModel
 import Testing
 
 @testable import SyncPluginProcess

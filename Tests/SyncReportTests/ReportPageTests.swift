@@ -110,7 +110,7 @@ struct ReportPageTests {
         let store = try SyncStore.inMemory()
         let name = "a\"b'<img src=x onerror=alert(1)>\u{1B}[2J\u{202E}\n&amp;"
         let story = StoreStory(name, in: store, destination: "/srv/\(name)")
-        let hook = PlannedHook(group: "all", arguments: ["/opt/\(name)"])
+        let hook = RunHook(group: "all", arguments: ["/opt/\(name)"])
         try story.begin("1", at: november(21, 1), groups: ["all", name], hooks: [hook])
         try story.event("task.failed", "1", at: november(21, 1)) {
             $0.field("path", name)

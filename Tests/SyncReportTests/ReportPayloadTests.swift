@@ -167,8 +167,13 @@ struct EventFactsTests {
     func withoutEvents() throws {
         let store = try SyncStore.inMemory()
         let story = StoreStory("tower", in: store)
-        var start = RunStart(session: story.request, run: "1", manifest: .zero, location: "/m.json")
-        start.origin = "interactive"
+        var start = RunStart(
+            session: story.request,
+            run: "1",
+            manifest: .zero,
+            recipe: RunRecipe(manifest: "/m.json")
+        )
+        start.recipe.origin = .interactive
         try store.begin(start, now: november(21, 1))
         var counts = RunCounts()
         counts.filesTotal = 3

@@ -26,13 +26,18 @@ struct StoreStory {
         at time: Int64,
         location: String = "https://cdn.example.com/tower/manifest.json",
         groups: [String] = ["all"],
-        hooks: [PlannedHook] = [],
+        hooks: [RunHook] = [],
         isHeld: Bool = true
     ) throws {
-        var start = RunStart(session: request, run: run, manifest: .zero, location: location)
+        var start = RunStart(
+            session: request,
+            run: run,
+            manifest: .zero,
+            recipe: RunRecipe(manifest: location)
+        )
         start.groups = groups
-        start.hooks = hooks
-        start.origin = "schedule"
+        start.recipe.hooks = hooks
+        start.recipe.origin = .schedule
         try store.begin(start, now: time, isHeld: isHeld)
         try event("run.started", run, at: time)
     }

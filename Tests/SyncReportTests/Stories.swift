@@ -6,7 +6,7 @@ import SyncStore
 func threeNights() throws -> SyncStore {
     let store = try SyncStore.inMemory()
     let tower = StoreStory("com.example.tower", in: store, destination: "/srv/tower")
-    let hook = PlannedHook(
+    let hook = RunHook(
         group: "all",
         arguments: ["/usr/local/lib/syncagent/reindex", "--token=CANARY-ARGUMENT"]
     )
@@ -134,7 +134,7 @@ private func steadyNights(of tower: StoreStory) throws {
     for (place, bytes) in received.enumerated() where place != 5 {
         let day = 8 + place
         let run = "tower-\(day)"
-        let hook = PlannedHook(group: "all", arguments: ["/usr/local/lib/syncagent/reindex"])
+        let hook = RunHook(group: "all", arguments: ["/usr/local/lib/syncagent/reindex"])
         try tower.begin(run, at: november(day, 2), groups: ["all", "maps"], hooks: [hook])
         let files = Int(bytes) * 3
         let work = StoreStory.Work(
@@ -180,7 +180,7 @@ private func steadyNights(of tower: StoreStory) throws {
 
 private func troubledNights(of film: StoreStory) throws {
     let url = "https://user:CANARY-PASSWORD@assets.example.com/harbour/manifest.json?key=CANARY-QUERY"
-    let hook = PlannedHook(
+    let hook = RunHook(
         group: "all",
         arguments: ["https://chat.example.com/hooks/1?token=CANARY-TOKEN"]
     )

@@ -1,7 +1,8 @@
 import Foundation
-import SyncSettings
 import SyncTransfer
 import Testing
+
+@testable import SyncSettings
 
 @Suite("Settings put together", .timeLimit(.minutes(1)))
 struct TransferSettingsTests {
@@ -120,7 +121,8 @@ struct TransferSettingsTests {
             var secret = settings
             change(&secret)
             #expect(secret.inlineSecrets.count == 1)
-            let error = #expect(throws: EncodingError.self) { try JSONEncoder().encode(secret) }
+            let kept = KeptSettings(transfer: secret, isWhole: false)
+            let error = #expect(throws: SettingsError.self) { try kept.text() }
             #expect(error.map { "\($0)".contains("canary") } == false)
         }
     }

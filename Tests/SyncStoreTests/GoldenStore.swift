@@ -28,9 +28,9 @@ enum GoldenStore {
             session: session,
             run: identifier,
             manifest: digest,
-            location: "https://cdn.example.com/tower/manifest.json"
+            recipe: RunRecipe(manifest: "https://cdn.example.com/tower/manifest.json")
         )
-        start.options = "connections=4 prune"
+        (start.recipe.connections, start.recipe.prune) = (4, true)
         start.deadline = time + 604_800_000
         return start
     }
@@ -52,11 +52,11 @@ enum GoldenStore {
     private static func tower(_ store: SyncStore) throws {
         let session = session("tower", label: "the tower, floor 3")
         var first = run("20261120T020000Z-0000000a", session)
-        first.selection = ["sheets"]
+        first.recipe.groups = ["sheets"]
         first.groups = ["all", "sheets"]
-        first.hooks = [
-            PlannedHook(group: "all", arguments: ["/usr/bin/reindex", "a b"], timeout: 30),
-            PlannedHook(group: "sheets", arguments: ["/bin/true"], results: [.ok]),
+        first.recipe.hooks = [
+            RunHook(group: "all", arguments: ["/usr/bin/reindex", "a b"], timeout: 30),
+            RunHook(group: "sheets", arguments: ["/bin/true"], results: [.ok]),
         ]
         try store.begin(first, now: time)
         for part in 0..<3 {
@@ -106,11 +106,11 @@ enum GoldenStore {
     private static func states(_ store: SyncStore) throws {
         for state in RunState.allCases {
             var start = run("run-\(state.rawValue)", session("s-\(state.rawValue)"))
-            start.origin = state == .waiting ? "schedule" : "interactive"
-            start.settings = state == .waiting ? "{\"limit_rate\":1000}" : nil
-            start.conditions = state == .waiting ? "{\"power\":true}" : nil
-            start.notBefore = state == .waiting ? time + 60_000 : nil
-            start.isPaused = state == .paused
+            start.recipe.origin = state == .waiting ? .schedule : .interactive
+            start.recipe.settings = state == .waiting ? "{\"limit_rate\":1000}" : nil
+            start.recipe.conditions.power = state == .waiting
+            start.recipe.notBefore = state == .waiting ? WallTime(milliseconds: time + 60_000) : nil
+            start.recipe.paused = state == .paused
             try store.begin(start, now: time, isHeld: state != .waiting)
             switch state {
             case .waiting:
@@ -147,10 +147,10 @@ enum GoldenStore {
     private static func hooks(_ store: SyncStore) throws {
         var start = run("run-hooks", session("s-hooks"))
         start.groups = ["all", "later"]
-        start.hooks = (1...4).map { PlannedHook(group: "all", arguments: ["/bin/h\($0)"]) }
-        start.hooks.append(PlannedHook(group: "all", arguments: ["/bin/never"], results: [.failed]))
-        start.hooks.append(PlannedHook(group: "later", arguments: ["/bin/later"]))
-        start.hooks.append(PlannedHook(group: "later", arguments: ["/bin/files"], batch: 7))
+        start.recipe.hooks = (1...4).map { RunHook(group: "all", arguments: ["/bin/h\($0)"]) }
+        start.recipe.hooks.append(RunHook(group: "all", arguments: ["/bin/never"], results: [.failed]))
+        start.recipe.hooks.append(RunHook(group: "later", arguments: ["/bin/later"]))
+        start.recipe.hooks.append(RunHook(group: "later", arguments: ["/bin/files"], batch: 7))
         try store.begin(start, now: time)
         let owed = try store.complete(
             [CompletedGroup(name: "all", result: .ok, changed: 2)],

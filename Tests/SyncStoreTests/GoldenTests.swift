@@ -37,7 +37,7 @@ struct GoldenTests {
         #expect(done.state == .finished && done.result == .ok && done.counts.filesUnchanged == 19_997)
         #expect(done.manifest.hex == String(repeating: "9a", count: 32))
         let paused = try store.run("20261121T020000Z-0000000b")
-        #expect(paused.state == .paused && paused.reason == .userStop && paused.selection == ["sheets"])
+        #expect(paused.state == .paused && paused.reason == .userStop && paused.recipe.groups == ["sheets"])
         #expect(try store.owedHooks(session: "tower").map(\.arguments) == [["/bin/true"]])
         #expect(try store.hooks(run: done.identifier).map(\.state) == [.skipped, .done])
         let page = try store.events(of: "tower", after: 0)
@@ -69,7 +69,7 @@ struct GoldenTests {
                 && paused.pausedAt == GoldenStore.time + 86_402_000
         )
         let waiting = try store.run("run-waiting")
-        #expect(waiting.origin == "schedule" && waiting.settings == "{\"limit_rate\":1000}")
+        #expect(waiting.origin == "schedule" && waiting.recipe.settings == "{\"limit_rate\":1000}")
         #expect(waiting.error == "no route" && waiting.due == GoldenStore.time + 9)
         #expect(try store.run("run-running").losses == [GoldenStore.time + 5])
         for state in RunState.allCases { #expect(try store.run("run-\(state.rawValue)").state == state) }
@@ -83,7 +83,7 @@ struct GoldenTests {
     func version3() throws {
         let store = try copy("version3").open()
         let waiting = try store.run("run-waiting")
-        #expect(waiting.conditions == "{\"power\":true}")
+        #expect(waiting.recipe.conditions.power)
         #expect(waiting.waitingSince == GoldenStore.time + 4)
         #expect(try store.run("run-finished").exitStatus == 69)
         #expect(try store.run("run-paused").exitStatus == nil)
@@ -102,6 +102,49 @@ struct GoldenTests {
             let before = try #require(try copy(name).open().totals()["tower"])
             #expect(before.received >= 4_096 && before.requests >= 2 && before.files == 3 && before.ok == 1)
         }
+    }
+
+    @Test("A run that was asked for with every option before there were recipes is read whole [S71 G19]")
+    func options() throws {
+        let store = try copy("version4-options").open()
+        let run = try #require(try store.runs(session: "tower").first)
+        let recipe = run.recipe
+        #expect(recipe.manifest == "/srv/site/out/manifest.json" && recipe.connections == 3)
+        #expect(recipe.limitRate == 1_048_576 && recipe.prune && recipe.force && recipe.maxDelete == 4)
+        #expect(recipe.backupDir == "/srv/kept" && recipe.allowOlder && recipe.expectedBytes == 123_456)
+        #expect(
+            recipe.userData == .object(["model": .number(7.5), "a": .array([.integer(1), .string("x y")])])
+        )
+        #expect(run.facts.userData == #"{"a":[1,"x y"],"model":7.5}"#)
+        #expect(run.facts.isSigned && run.facts.revision == 1 && run.facts.isPublic == nil)
+        #expect(recipe.conditions.power && recipe.conditions.freeSpace == 1 << 30)
+        #expect(recipe.conditions.window == DailyWindow(startMinute: 1_320, lengthMinutes: 480))
+        #expect(run.state == .paused && recipe.origin == .interactive)
+        #expect(recipe.notBefore == WallTime(milliseconds: GoldenStore.time))
+        #expect(recipe.settings?.contains("\"rateLimit\":1048576") == true)
+        let hooks = try store.hooks(run: run.identifier).reversed().map(\.hook)
+        #expect(
+            hooks == [
+                RunHook(arguments: ["/bin/false"], timeout: 20, results: [.ok, .partial], batch: 7),
+                RunHook(arguments: ["/bin/true"], timeout: 20, results: [.ok, .partial]),
+            ]
+        )
+        // And whoever asks for the same today goes on with it.
+        var start = RunStart(
+            session: SessionRequest(
+                identifier: "tower",
+                project: "com.example.tower",
+                destination: "/srv/dest",
+                device: 0,
+                inode: 0
+            ),
+            run: "again",
+            manifest: run.manifest,
+            recipe: recipe
+        )
+        start.recipe.hooks = hooks
+        start.facts = run.facts
+        #expect(try store.openRun(like: start)?.identifier == run.identifier)
     }
 
     @Test("Today's program writes, row for row, what the golden store of its version holds [S71]")

@@ -53,8 +53,8 @@ struct HookTests {
             arguments: [String] = ["/bin/thumbs"]
         ) throws -> StoredHook {
             var start = towerRun(name)
-            start.hooks = [
-                PlannedHook(group: "all", arguments: arguments, timeout: 9, results: [.ok], batch: 10)
+            start.recipe.hooks = [
+                RunHook(group: "all", arguments: arguments, timeout: 9, results: [.ok], batch: 10)
             ]
             try store.begin(start, now: time)
             let hook = try #require(try store.hooks(run: name).first)

@@ -8,8 +8,8 @@ struct RunTests {
     func roundTrip() throws {
         let store = try SyncStore.inMemory()
         var start = towerRun("r1")
-        start.selection = ["sheets", "a\"b"]
-        start.options = "{\"prune\":true}"
+        start.recipe.groups = ["sheets", "a\"b"]
+        (start.recipe.prune, start.facts.revision) = (true, 7)
         start.deadline = 99
         let begun = try store.begin(start, now: 5)
         #expect(begun.arrival == .created)
@@ -18,8 +18,8 @@ struct RunTests {
         let run = try store.run("r1")
         #expect(run.session == "tower")
         #expect(run.state == .running)
-        #expect(run.selection == ["sheets", "a\"b"])
-        #expect(run.options == "{\"prune\":true}")
+        #expect(run.recipe.groups == ["sheets", "a\"b"])
+        #expect(run.recipe.prune && run.facts.revision == 7)
         #expect(run.manifest == .zero)
         #expect(run.deadline == 99 && run.started == 5 && run.created == 5 && run.finished == nil)
         #expect(try store.hooks(run: "r1").map(\.arguments).contains(["/usr/bin/reindex", "a b", "ü\n\"\\"]))
@@ -72,7 +72,7 @@ struct RunTests {
     func atomic() throws {
         let store = try SyncStore.inMemory()
         var start = towerRun("r1")
-        start.hooks.append(PlannedHook(group: "no such group", arguments: ["/bin/true"]))
+        start.recipe.hooks.append(RunHook(group: "no such group", arguments: ["/bin/true"]))
         #expect(.of { try store.begin(start, now: 1) } != nil)
         #expect(try store.sessions() == [])
         #expect(try store.runs() == [])

@@ -51,12 +51,12 @@ func towerRun(_ identifier: String, session: SessionRequest = tower) -> RunStart
         session: session,
         run: identifier,
         manifest: .zero,
-        location: "https://cdn.example.com/m.json"
+        recipe: RunRecipe(manifest: "https://cdn.example.com/m.json")
     )
     start.groups = ["all", "sheets"]
-    start.hooks = [
-        PlannedHook(group: "all", arguments: ["/usr/bin/reindex", "a b", "ü\n\"\\"], timeout: 30),
-        PlannedHook(group: "sheets", arguments: ["/bin/true"], results: [.ok]),
+    start.recipe.hooks = [
+        RunHook(group: "all", arguments: ["/usr/bin/reindex", "a b", "ü\n\"\\"], timeout: 30),
+        RunHook(group: "sheets", arguments: ["/bin/true"], results: [.ok]),
     ]
     return start
 }

@@ -7,6 +7,7 @@ import SyncControlServer
 import SyncDaemon
 import SyncEngine
 import SyncModel
+import SyncSettings
 
 /// `syncagent agent run`: the agent itself, in the foreground, for systemd, containers and on-demand starts.
 struct AgentRunCommand: AsyncParsableCommand {
@@ -175,8 +176,11 @@ extension AgentRunCommand {
                 do throws(CommandFailure) {
                     let assembly = EngineAssembly(
                         store: store,
-                        tuning: try BackgroundSettings.tuning(needs, environment: .ofProcess),
-                        destination: needs.destination,
+                        tuning: try EngineTuning(
+                            needs,
+                            .ofProcess,
+                            stateDirectory: state.place.stateDirectory
+                        ),
                         listener: needs.listener,
                         progress: needs.progress
                     )
@@ -192,21 +196,22 @@ extension AgentRunCommand {
         )
         environment.maximumRuns = jobs
         environment.rateLimit = rateLimit?.bytes
-        if rateLimit == nil { environment.rateLimit = try BackgroundSettings.agentRateLimit(.ofProcess) }
-        environment.nextRuns = { ReportSchedules(now: EngineAssembly.milliseconds()).next }
-        environment.namedHooks = { settings in
-            do throws(CommandFailure) {
-                return .success(try BackgroundSettings.hooks(settings, environment: .ofProcess))
-            } catch {
-                return .failure(ControlError(.failed, error.message, exitStatus: error.status))
+        if rateLimit == nil {
+            environment.rateLimit = try configured { () throws(SettingsError) in
+                try RunSettings(kept: nil, EnvironmentPaths.ofProcess.settings).agentRateLimit
             }
         }
+        environment.nextRuns = { ReportSchedules(now: EngineAssembly.milliseconds()).next }
         let conditions = ConditionPlugins(
             place: EnvironmentPaths.ofProcess.pluginPlace,
             machine: EnvironmentPaths.ofProcess.machinePlaces,
             settings: {
                 do throws(CommandFailure) {
-                    return .success(try BackgroundSettings.plugins(.ofProcess))
+                    return .success(
+                        try configured { () throws(SettingsError) in
+                            try RunSettings(kept: nil, EnvironmentPaths.ofProcess.settings).plugins
+                        }
+                    )
                 } catch {
                     return .failure(error)
                 }

@@ -30,9 +30,13 @@ struct BackgroundOptions: ParsableArguments {
     @Option(help: ArgumentHelp("With --background: a note for 'syncagent status'.", valueName: "text"))
     var label: String?
 
-    /// Who asks: a hook unless it says that a person does (S50).
-    func origin(_ environment: EnvironmentPaths) -> EnqueueRequest.Origin {
-        environment.hookRun() == nil || interactive ? .interactive : .hook
+    /// Puts them into a recipe. Who asks is a hook unless it says that a person does (S50).
+    func apply(to recipe: inout RunRecipe, _ environment: EnvironmentPaths) {
+        recipe.notBefore = notBefore.map(WallTime.init)
+        recipe.paused = paused
+        recipe.label = label
+        recipe.origin = environment.hookRun() == nil || interactive ? .interactive : .hook
+        if recipe.origin == .hook { recipe.originRun = environment.hookRun() }
     }
 
     func validate() throws {
@@ -85,7 +89,7 @@ struct HookOptions: ParsableArguments {
     var hookTimeout: Duration?
 
     /// The results as the engine takes them.
-    var results: Set<RunResult> { hookOn ?? Set(RunResult.allCases) }
+    var results: [RunResult] { RunResult.allCases.filter { hookOn?.contains($0) ?? true } }
 
     /// Most **seconds** a hook may run.
     var timeout: Int { hookTimeout.map { Int($0 / .seconds(1)) } ?? 600 }
@@ -99,7 +103,7 @@ struct HookOptions: ParsableArguments {
             guard !fileHooks.isEmpty else {
                 throw ValidationError("--file-hook-batch is for file hooks, and there is no --file-hook.")
             }
-            guard HookSpecification.batches.contains(fileHookBatch) else {
+            guard RunHook.batches.contains(fileHookBatch) else {
                 throw ValidationError("--file-hook-batch takes 1 to 10000, not \(fileHookBatch).")
             }
         }
@@ -165,9 +169,7 @@ enum StartTime {
                 return parts.isValidDate ? calendar.date(from: parts) : nil
             }
         } else {
-            let whole = Date.ISO8601FormatStyle()
-            let fractional = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
-            date = (try? fractional.parse(text)) ?? (try? whole.parse(text))
+            return parseTimestamp(text)
         }
         return date.flatMap { Int64(exactly: ($0.timeIntervalSince1970 * 1_000).rounded()) }
     }

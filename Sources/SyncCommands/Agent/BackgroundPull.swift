@@ -7,15 +7,9 @@ import SyncSettings
 
 /// Hands a pull to the agent: everything it needs is made absolute here, where the user is.
 struct BackgroundPull: Sendable {
-    let options: PullOptions
-    let background: BackgroundOptions
-    let settings: LoadedSettings
-    /// Whether the client named a configuration file, or none.
-    let hasOwnFile: Bool
-    /// To look into the manifest when nobody says where files go.
+    let recipe: RunRecipe
+    /// With the settings of the client; to look into the manifest when nobody says where files go.
     let engine: EngineCall
-    /// What must hold.
-    var conditions = RunConditions()
 
     private var output: Output { engine.output }
 
@@ -34,8 +28,8 @@ struct BackgroundPull: Sendable {
         if let start = reply.notBefore { words += ", not to start before \(text.moment(start))" }
         if reply.state == .paused { words += "; 'syncagent resume \(name)' starts it" }
         output.message(words + ". 'syncagent status' and 'syncagent attach' show it.")
-        if !conditions.words.isEmpty {
-            output.message("It runs only \(conditions.words.joined(separator: ", ")).")
+        if !recipe.conditions.words.isEmpty {
+            output.message("It runs only \(recipe.conditions.words.joined(separator: ", ")).")
         }
         let agent = try await AgentReach(state: state).ask { try await $0.status() }
         output.message(
@@ -51,50 +45,25 @@ struct BackgroundPull: Sendable {
 
     /// What is asked of the agent.
     func request(_ environment: EnvironmentPaths) async throws -> EnqueueRequest {
-        let manifest = options.manifest.contains("://") ? options.manifest : Self.absolute(options.manifest)
-        let text = try BackgroundSettings(settings, isWhole: hasOwnFile).text()
-        var (options, project) = (options, String?.none)
+        let settings = engine.tuning.settings
+        var (request, project) = (recipe, String?.none)
+        do throws(SettingsError) {
+            request.settings = try settings.kept()
+        } catch {
+            throw CommandFailure(.usage, "--background: \(error.description).")
+        }
         // The manifest's project tells the destination, and its groups name hooks of the configuration file. Whom to believe is
         // settled here: the agent keeps to the pins.
-        if options.destination == nil || !options.namedHooks.isEmpty || engine.tuning.trust.anchor != nil {
-            (options, project) = try await engine.lookedUp(options)
+        if recipe.destination == nil || !settings.hooks.isEmpty || recipe.trust != nil {
+            let prepared = try await engine.lookedUp(recipe)
+            (request.hooks, project) = (prepared.recipe.hooks, prepared.project)
         }
-        var request = EnqueueRequest(
-            manifest: manifest,
-            destination: Self.absolute(options.destination ?? project ?? ".")
-        )
-        request.session = options.session
-        request.groups = options.groups
-        request.hooks = options.hooks.map {
-            EnqueueRequest.Hook(
-                group: $0.group,
-                arguments: $0.arguments,
-                timeout: $0.timeout,
-                results: RunResult.allCases.filter($0.results.contains),
-                batch: $0.batch
-            )
-        }
+        if !request.manifest.contains("://") { request.manifest = Self.absolute(request.manifest) }
+        request.destination = Self.absolute(recipe.destination ?? project ?? ".")
         // What the agent plans with; the caps themselves are in the settings.
-        if settings.effective.connections != nil {
-            request.connections = settings.effective.plannedConnections
-        }
-        request.limitRate = options.rateLimit
-        request.prune = options.prune
-        request.force = options.force
-        request.maxDelete = options.maximumRemovals
-        request.backupDir = options.backupDirectory
-        request.allowOlder = options.allowOlder ? true : nil
-        request.notBefore = background.notBefore.map(WallTime.init)
-        request.deadlineSeconds = settings.effective.deadline.map { Int64($0 / .seconds(1)) }
-        request.paused = background.paused
-        // Work that a hook asks for is held back when it asks again and again (S50).
-        request.origin = background.origin(environment)
-        if request.origin == .hook { request.originRun = environment.hookRun() }
-        request.conditions = conditions
-        request.settings = text
-        request.label = background.label
-        request.userData = options.userData.flatMap(JSONValue.init(text:))
-        request.expectedBytes = options.expectedBytes
+        if settings.transfer.connections == nil { request.connections = nil }
+        request.deadlineSeconds = settings.transfer.deadline.map { Int64($0 / .seconds(1)) }
+        request.trust = nil
         return request
     }
 
@@ -120,16 +89,11 @@ struct BackgroundPull: Sendable {
 }
 
 extension EngineCall {
-    /// The options with the hooks that the manifest names, and its project; everything that can be checked of the
-    /// pull is checked, too.
-    fileprivate func lookedUp(_ options: PullOptions) async throws -> (PullOptions, String?) {
-        var unnamed = options
+    /// The recipe with the hooks that the manifest names, and its project; everything that can be checked of the pull is
+    /// checked, too.
+    fileprivate func lookedUp(_ recipe: RunRecipe) async throws -> PreparedRun {
+        var unnamed = recipe
         unnamed.session = nil
-        let prepared = try await looking(unnamed) { [unnamed] engine, _ in
-            try engine.prepare(unnamed)
-        }
-        var found = prepared.options
-        found.session = options.session
-        return (found, prepared.session)
+        return try await looking { [unnamed] engine, _ in try engine.prepare(unnamed) }
     }
 }

@@ -89,11 +89,11 @@ struct ConditionOptions: ParsableArguments {
         return all.first { $0.1 }?.0
     }
 
-    /// What must hold.
+    /// Puts them into a recipe.
     ///
     /// - Parameter isDiscretionary: Whether the default set holds where nothing else is said, asked for or not: for
     ///   work that a hook or a schedule asks for (S49, S50).
-    func conditions(isDiscretionary: Bool = false) -> RunConditions {
+    func apply(to recipe: inout RunRecipe, isDiscretionary: Bool = false) {
         var conditions = discretionary || isDiscretionary ? RunConditions.discretionary : RunConditions()
         if onPower { conditions.power = true }
         if let metered { conditions.meteredBudget = metered.budget }
@@ -102,7 +102,7 @@ struct ConditionOptions: ParsableArguments {
         conditions.freeSpace = keepFree?.bytes
         conditions.rates = rateWindow
         conditions.plugins = plugins
-        return conditions
+        recipe.conditions = conditions
     }
 }
 

@@ -4,6 +4,7 @@ import SyncEngine
 import SyncHooks
 import SyncModel
 import SyncPlugins
+import SyncSettings
 import SyncStore
 import SyncSystem
 import SyncTransfer
@@ -14,8 +15,6 @@ struct EngineAssembly: Sendable {
     /// Where sessions, events and cached manifests are kept, absolute.
     let store: SyncStore
     let tuning: EngineTuning
-    /// Nothing below it is a plugin (V62); `nil` when nothing is pulled.
-    var destination: String?
     /// Told of every event.
     let listener: @Sendable (SyncEvent) -> Void
     /// Told how far things are.
@@ -47,10 +46,10 @@ struct EngineAssembly: Sendable {
         let teller = PluginTeller(listener)
         var configuration = try Self.configuration(tuning) { _ in }
         let plugins = try PluginAssembly(
-            tuning.plugins,
+            tuning.settings.plugins,
             PluginAssembly.Context(
                 place: place,
-                destination: destination,
+                destination: tuning.destination,
                 web: configuration,
                 notice: teller.tell
             )
@@ -84,6 +83,7 @@ struct EngineAssembly: Sendable {
             workers: max(2, ProcessInfo.processInfo.activeProcessorCount),
             process: getpid(),
             store: store,
+            stateDirectory: tuning.stateDirectory,
             events: events,
             progress: { [progress] step in
                 var step = step
@@ -94,7 +94,7 @@ struct EngineAssembly: Sendable {
             stop: stop
         )
         environment.keep = { [self] in keepLinks(of: web) }
-        environment.isDurable = tuning.isDurable
+        environment.namedHooks = tuning.settings.hooks
         environment.trust = tuning.trust
         environment.manifestLimits = tuning.manifestLimits
         environment.verifications = plugins.verifications
@@ -158,7 +158,7 @@ struct EngineAssembly: Sendable {
 
     /// Puts metrics where they are wanted. That they cannot be written must not fail what was done.
     private func keepMetrics() {
-        guard let path = tuning.metricsFile else { return }
+        guard let path = tuning.settings.metricsFile else { return }
         do throws(CommandFailure) {
             try MetricsFile(path: path).write(store)
         } catch {

@@ -25,7 +25,7 @@ struct EngineCall: Sendable {
     init(
         _ reporting: ReportingOptions,
         on output: Output,
-        tuning: EngineTuning = EngineTuning(),
+        tuning: EngineTuning,
         tellsProgress: Bool = false,
         end: PullEnd = PullEnd(),
         detail: PlanDetail = .totals
@@ -40,12 +40,12 @@ struct EngineCall: Sendable {
     }
 
     /// Runs a pull; its last JSON line is printed here.
-    func pull(_ options: PullOptions) async throws -> PullReport {
+    func pull(_ recipe: RunRecipe) async throws -> PullReport {
         defer { tellFailures() }
         return try await stoppable { [self] in
-            let store = try EngineAssembly.openStore(options.stateDirectory, warn: output.warning)
-            return try await withEngine(options, store: store) { engine, stop in
-                let report = try engine.pull(options)
+            let store = try EngineAssembly.openStore(tuning.stateDirectory, warn: output.warning)
+            return try await withEngine(store: store) { engine, stop in
+                let report = try engine.pull(recipe)
                 // What has been fetched is kept; the process still says that it was stopped.
                 if stop.isStopped, report.result != .ok { throw CancellationError() }
                 if stop.reason == .late, report.status == .hookFailed {
@@ -58,13 +58,13 @@ struct EngineCall: Sendable {
 
     /// Plans a pull and prints the plan; `explains` adds where its requests go, and asks the servers for that. Ends as
     /// the pull would, where that is known before.
-    func plan(_ options: PullOptions, explains: Bool = false) async throws {
+    func plan(_ recipe: RunRecipe, explains: Bool = false) async throws {
         let (report, routes) = try await stoppable { [self] in
-            let report = try await looking(options) { [self] engine, _ in
-                try engine.plan(options, telling: detail.isWanted ? { tell($0) } : nil)
+            let report = try await looking { [self] engine, _ in
+                try engine.plan(recipe, telling: detail.isWanted ? { tell($0) } : nil)
             }
             let probe = RouteProbe(
-                sources: report.sources(of: report.referrer?.url ?? options.manifest),
+                sources: report.sources(of: report.referrer?.url ?? recipe.manifest),
                 referrer: report.referrer,
                 tuning: tuning
             )
@@ -97,9 +97,9 @@ struct EngineCall: Sendable {
     }
 
     /// Verifies and prints what differs.
-    func verify(_ options: PullOptions) async throws {
+    func verify(_ recipe: RunRecipe) async throws {
         let report = try await stoppable { [self] in
-            try await looking(options) { engine, _ in try engine.verify(options) }
+            try await looking { engine, _ in try engine.verify(recipe) }
         }
         if json {
             let event = SyncEvent("verify.finished", time: EngineAssembly.milliseconds()) {
@@ -114,7 +114,6 @@ struct EngineCall: Sendable {
 
     /// Runs blocking work of the engine on a thread of its own; cancelling the task asks it to stop.
     func withEngine<R: Sendable>(
-        _ options: PullOptions,
         store: SyncStore,
         keepsMetrics: Bool = true,
         _ work: @escaping @Sendable (PullEngine, StopRequest) throws -> R
@@ -122,14 +121,13 @@ struct EngineCall: Sendable {
         let stop = StopRequest()
         var tuning = tuning
         // Whatever it waits for then, and not each transfer for itself.
-        let deadline = tuning.transfer.deadline
-        tuning.transfer.deadline = nil
+        let deadline = tuning.settings.transfer.deadline
+        tuning.settings.transfer.deadline = nil
         async let _: Void = pass(deadline, stop)
-        if !keepsMetrics { tuning.metricsFile = nil }
+        if !keepsMetrics { tuning.settings.metricsFile = nil }
         let assembly = EngineAssembly(
             store: store,
             tuning: tuning,
-            destination: options.destination,
             listener: { [self] in observe($0) },
             progress: { [self] in tell($0) }
         )
@@ -152,15 +150,14 @@ struct EngineCall: Sendable {
         stop.stop(.late)
     }
 
-    /// As ``withEngine(_:store:_:)``, for a look around: nothing of it is kept, and the metrics of what is kept stay.
+    /// As ``withEngine(store:_:)``, for a look around: nothing of it is kept, and the metrics of what is kept stay.
     func looking<R: Sendable>(
-        _ options: PullOptions,
         _ work: @escaping @Sendable (PullEngine, StopRequest) throws -> R
     ) async throws -> R {
         // What sessions there are and who works on them is looked up; where there are none, none is made.
         let known = try StateAccess(output: output).existingStore()
         let store = try known ?? asking { () throws(StoreError) in try SyncStore.inMemory() }
-        return try await withEngine(options, store: store, keepsMetrics: false, work)
+        return try await withEngine(store: store, keepsMetrics: false, work)
     }
 
     private func tell(_ progress: PullProgress) {

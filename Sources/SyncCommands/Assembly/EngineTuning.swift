@@ -1,53 +1,65 @@
+import SyncDaemon
 import SyncEngine
 import SyncManifest
 import SyncModel
 import SyncSettings
 import SyncTransfer
 
-/// What a command asks of the engine and the transport beyond what the engine's own options carry.
+/// What an engine is made with, for a command and for the agent alike.
 struct EngineTuning: Sendable {
-    /// Whether files are synced to the disk before they become visible.
-    var isDurable = true
-    /// How long to wait for servers that give nothing; `nil` for as long as the deadline.
-    var patience: Patience? = .ofPerson
-    /// How to transfer.
-    var transfer = TransferSettings()
-    /// Most connections, whatever ``transfer`` says; `nil` without a cap.
-    var connectionShare: Int?
-    /// Which plugins are used for what.
-    var plugins = PluginSettings()
-    /// Where metrics are put when the engine ends, absolute; `nil` for nowhere.
-    var metricsFile: String?
+    /// How the run is done.
+    var settings: RunSettings
     /// Whom to believe.
-    var trust = TrustChoice()
+    let trust: TrustChoice
+    /// Where cached manifests are kept, absolute.
+    var stateDirectory: String
+    /// Where files go: nothing below it is a plugin (V62); `nil` when nothing is pulled.
+    var destination: String?
     /// The manifest's origin when it comes from a server; see ``TransportConfiguration/homes``.
     var home: Origin?
+    /// How long to wait for servers that give nothing; `nil` for as long as the deadline.
+    var patience: Patience? = .ofPerson
+    /// Most connections, whatever ``settings`` say; `nil` without a cap.
+    var connectionShare: Int?
 
-    /// Nothing asked.
-    init() {}
-
-    /// What a command of a person asks, whichever it is: settings and plugins from everywhere they are said.
+    /// For a recipe, or for nothing that is pulled.
     ///
-    /// - Throws: ``CommandFailure`` with status 64 for a manifest that no transport is for.
-    init(_ settings: LoadedSettings, for target: TargetOptions) throws(CommandFailure) {
-        if let scheme = urlScheme(of: target.manifest), !settings.plugins.schemes.contains(scheme) {
-            throw CommandFailure(
-                .usage,
-                "MANIFEST is a path or an http(s) URL; no transport plugin of this machine is for \(escaped(scheme)): "
-                    + "(plugins.use in the configuration)"
-            )
+    /// - Throws: ``CommandFailure`` for a root's file that cannot be read.
+    init(_ settings: RunSettings, _ recipe: RunRecipe?, stateDirectory: String) throws(CommandFailure) {
+        self.settings = settings
+        trust = try TrustChoice(settings.trust, recipe)
+        self.stateDirectory = stateDirectory
+        destination = recipe?.destination
+        home = recipe.flatMap { try? CurlURL($0.manifest).origin }
+    }
+
+    /// For a piece of the agent's work.
+    ///
+    /// - Throws: ``CommandFailure`` with status 78 for kept settings, a file or an environment that cannot be used.
+    init(_ needs: EngineNeeds, _ environment: EnvironmentPaths, stateDirectory: String) throws(CommandFailure)
+    {
+        let kept = needs.recipe?.settings
+        let settings = try configured { () throws(SettingsError) in
+            try RunSettings(kept: kept, environment.settings)
         }
-        transfer = settings.effective
-        plugins = settings.plugins
-        metricsFile = settings.metricsFile
-        trust = try TrustChoice(settings.trust)
-        home = target.home
+        try self.init(settings, needs.recipe, stateDirectory: stateDirectory)
+        var transfer = settings.transfer
+        transfer.rateLimit = transfer.rateLimit ?? needs.recipe?.limitRate
+        if transfer.connections == nil, let count = needs.recipe?.connections {
+            transfer.connections = count
+            transfer.connectionsPerHost = count
+        }
+        transfer.deadline = needs.deadline
+        self.settings.transfer = transfer
+        patience = needs.patience.map { Patience($0) }
+        connectionShare = needs.connectionShare
     }
 
     /// The most a manifest may hold.
     var manifestLimits: ManifestLimits {
-        var limits = transfer.manifestLimit.map { ManifestLimits(ownText: Int(clamping: $0)) } ?? .standard
-        limits.schemes = plugins.schemes
+        var limits =
+            settings.transfer.manifestLimit.map { ManifestLimits(ownText: Int(clamping: $0)) } ?? .standard
+        limits.schemes = settings.plugins.schemes
         return limits
     }
 
@@ -56,7 +68,7 @@ struct EngineTuning: Sendable {
         configuration.homes = home.map { [$0] }
         configuration.patience = patience
         do throws(SettingsError) {
-            try transfer.apply(to: &configuration)
+            try settings.transfer.apply(to: &configuration)
         } catch {
             throw CommandFailure(.configuration, error.description)
         }
@@ -64,5 +76,14 @@ struct EngineTuning: Sendable {
         configuration.connections = min(configuration.connections, connectionShare)
         configuration.connectionsPerHost = min(configuration.connectionsPerHost, connectionShare)
         configuration.initialConnections = min(configuration.initialConnections, connectionShare)
+    }
+}
+
+/// Reads settings, with the status of a command for what is wrong with them.
+func configured<R>(_ read: () throws(SettingsError) -> R) throws(CommandFailure) -> R {
+    do throws(SettingsError) {
+        return try read()
+    } catch {
+        throw CommandFailure(.configuration, error.description)
     }
 }

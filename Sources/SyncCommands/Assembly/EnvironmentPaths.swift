@@ -61,9 +61,9 @@ struct EnvironmentPaths: Sendable {
         PathBase(directory: FileManager.default.currentDirectoryPath, home: lookup("HOME") ?? home)
     }
 
-    /// Proxies and trust, as the environment has them.
-    func transferSettings() throws(SettingsError) -> TransferSettings {
-        try TransferSettings(environment: lookup, pathBase)
+    /// What settings are read from.
+    var settings: RunSettings.Environment {
+        RunSettings.Environment(base: pathBase, file: configurationFile, lookup: lookup)
     }
 
     /// The program a name without a slash means: the first match in `PATH`. execvp(3).

@@ -96,9 +96,6 @@ struct TargetOptions: ParsableArguments {
         }
     }
 
-    /// The manifest's origin when it comes from a server: what headers and the client's certificate are for.
-    var home: Origin? { (try? CurlURL(manifest))?.origin }
-
     /// Whether `text` can name a session, by the rule that a manifest's `project` follows.
     static func isIdentifier(_ text: String) -> Bool {
         let isAlphanumeric = { (byte: UInt8) in

@@ -1,6 +1,4 @@
 import ArgumentParser
-import SyncControl
-import SyncEngine
 import SyncModel
 
 /// What a pull is told for others: nothing of it changes what is brought.
@@ -14,16 +12,16 @@ struct HandedOnOptions: ParsableArguments {
             guard let value = JSONValue(text: text) else {
                 throw ValidationError("--user-data takes JSON, such as '{\"model\": 7}' or '\"text\"'.")
             }
-            let text = value.text
-            guard text.utf8.count <= PullOptions.longestUserData else {
+            let size = value.text.utf8.count
+            guard size <= RunRecipe.longestUserData else {
                 throw ValidationError(
-                    "--user-data has \(text.utf8.count) bytes, above the limit of \(PullOptions.longestUserData)."
+                    "--user-data has \(size) bytes, above the limit of \(RunRecipe.longestUserData)."
                 )
             }
-            return text
+            return value
         }
     )
-    var userData: String?
+    var userData: JSONValue?
 
     @Option(
         help: ArgumentHelp(
@@ -33,8 +31,8 @@ struct HandedOnOptions: ParsableArguments {
     )
     var expectedBytes: UInt64?
 
-    func apply(to options: inout PullOptions) {
-        options.userData = userData
-        options.expectedBytes = expectedBytes
+    func apply(to recipe: inout RunRecipe) {
+        recipe.userData = userData
+        recipe.expectedBytes = expectedBytes
     }
 }

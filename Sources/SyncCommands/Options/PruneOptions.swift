@@ -1,5 +1,5 @@
 import ArgumentParser
-import SyncEngine
+import SyncModel
 import SyncSettings
 
 /// What a pull may remove, and where that is kept.
@@ -44,16 +44,16 @@ struct PruneOptions: ParsableArguments {
         }
     }
 
-    /// Puts them into the engine's options; the configuration file has the rest.
+    /// Puts them into a recipe; the configuration file has the rest.
     func apply(
-        to options: inout PullOptions,
-        _ settings: LoadedSettings,
+        to recipe: inout RunRecipe,
+        _ settings: RunSettings,
         _ environment: EnvironmentPaths
     ) throws {
-        options.prune = prune
-        options.force = force
-        options.maximumRemovals = maximumRemovals ?? settings.maximumRemovals
-        options.backupDirectory =
+        recipe.prune = prune
+        recipe.force = force
+        recipe.maxDelete = maximumRemovals ?? settings.maximumRemovals
+        recipe.backupDir =
             try backupDirectory.map { try environment.pathBase.absolute($0) } ?? settings.backupDirectory
     }
 }

@@ -176,8 +176,7 @@ enum ReportStart {
             return date
         }
         if let date = exactly(plain, 19, style.time(includingFractionalSeconds: false)) { return date }
-        let full = [Date.ISO8601FormatStyle(), Date.ISO8601FormatStyle(includingFractionalSeconds: true)]
-        return full.lazy.compactMap { try? $0.parse(plain) }.first.flatMap(milliseconds)
+        return parseTimestamp(plain)
     }
 
     private static func exactly(_ text: String, _ length: Int, _ style: Date.ISO8601FormatStyle) -> Int64? {

@@ -37,7 +37,7 @@ struct ReportPost: Sendable {
     /// - Throws: ``CommandFailure`` with status 69 when the receiver did not take it.
     func send(_ report: MorningReport) throws(CommandFailure) {
         let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(60), stop: StopRequest())
-        let tuning = try BackgroundSettings.tuning(needs, environment: .ofProcess)
+        let tuning = try EngineTuning(needs, .ofProcess, stateDirectory: "")
         let hook = WebhookHook(try EngineAssembly.configuration(tuning) { _ in })
         let outcome = hook.run(
             HookInvocation(

@@ -26,7 +26,7 @@ struct ReportSchedules: Sendable {
                 unmet.append(
                     ReportReader.UnmetSchedule(
                         name: name,
-                        destination: record.definition.request.destination,
+                        destination: record.definition.request.destination ?? "",
                         schedule: ReportReader.Schedule(next: next, lastDue: lastDue),
                         failure: record.memory.failure,
                         failed: record.memory.failed?.milliseconds

@@ -28,41 +28,10 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     var schedule: ScheduleOptions
 
     @OptionGroup
-    var target: TargetOptions
-
-    @Option(
-        name: .customLong("hook"),
-        help: ArgumentHelp(
-            "What to run, or tell, when a night's run has ended; repeatable.",
-            valueName: "program"
-        ),
-        completion: .file()
-    )
-    var hooks: [String] = []
-
-    @Option(
-        name: .customLong("group-hook"),
-        help: ArgumentHelp("What to run, or tell, when a group is in place.", valueName: "name=program")
-    )
-    var groupHooks: [String] = []
-
-    @OptionGroup(title: "Hooks")
-    var hookOptions: HookOptions
-
-    @OptionGroup
-    var pruning: PruneOptions
-
-    @Flag(help: "Install a manifest whose revision is older than what is installed.")
-    var allowOlder = false
+    var asked: RunOptions
 
     @Flag(help: "Print what would be installed; change nothing.")
     var dryRun = false
-
-    @OptionGroup(title: "Transfer")
-    var limits: LimitOptions
-
-    @OptionGroup(title: "Transfer")
-    var transfer: TransferOptions
 
     @OptionGroup(title: "When it may run")
     var conditionOptions: ConditionOptions
@@ -74,23 +43,9 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         if schedule.interactive, conditionOptions.discretionary {
             throw ValidationError("--interactive and --discretionary exclude each other.")
         }
-        try pull().validate()
-    }
-
-    /// The pull that every night is.
-    private func pull() throws -> PullCommand {
-        // The parser fills in what is not said here.
-        var pull = try PullCommand.parse([target.manifest])
-        pull.target = target
-        pull.hooks = hooks
-        pull.groupHooks = groupHooks
-        pull.hookOptions = hookOptions
-        pull.pruning = pruning
-        pull.allowOlder = allowOlder
-        pull.limits = limits
-        pull.transfer = transfer
-        pull.reporting = reporting
-        return pull
+        if asked.trust.stale != nil {
+            throw ValidationError("--stale is for a pull that somebody looks at; not for a schedule.")
+        }
     }
 
     func run() async throws {
@@ -133,25 +88,17 @@ struct ScheduleAddCommand: AsyncParsableCommand {
 
     /// What is enqueued every night.
     private func request(_ environment: EnvironmentPaths, _ output: Output) async throws -> EnqueueRequest {
-        let pull = try pull()
-        let settings = try pull.settings(environment: environment)
-        let options = try pull.pullOptions(environment: environment, settings)
-        let tuning = try EngineTuning(settings, for: target)
-        var request = try await BackgroundPull(
-            options: options,
-            background: pull.later,
-            settings: settings,
-            hasOwnFile: transfer.configurationFile != nil || transfer.noConfigurationFile,
-            engine: EngineCall(reporting, on: output, tuning: tuning)
-        ).request(environment)
-        request.origin = .schedule
-        request.conditions = conditionOptions.conditions(isDiscretionary: !schedule.interactive)
-        return request
+        var (recipe, settings) = try asked.recipe(environment)
+        recipe.origin = .schedule
+        conditionOptions.apply(to: &recipe, isDiscretionary: !schedule.interactive)
+        let tuning = try EngineTuning(settings, recipe, stateDirectory: try environment.stateDirectory())
+        let engine = EngineCall(reporting, on: output, tuning: tuning)
+        return try await BackgroundPull(recipe: recipe, engine: engine).request(environment)
     }
 
     private func name(_ request: EnqueueRequest) throws -> String {
         if let name = schedule.name { return name }
-        let last = request.destination.split(separator: "/").last.map(String.init)
+        let last = (request.destination ?? "").split(separator: "/").last.map(String.init)
         guard let name = (request.session ?? last).flatMap(ScheduleName.derived) else {
             throw ValidationError("The schedule needs a name: --name.")
         }

@@ -137,7 +137,7 @@ struct ScheduleOutlook: Sendable {
         var rows = [
             ["schedule", record.name],
             ["manifest", redacted(url: request.manifest)],
-            ["destination", escaped(request.destination)],
+            ["destination", escaped(request.destination ?? "")],
             ["nights", text.nights(record.clock)],
             [
                 "started by",
@@ -175,7 +175,7 @@ extension ScheduleOutlook.View {
         return JSONLine.object { line in
             line.field("name", record.name)
             line.field("manifest", redacted(url: request.manifest))
-            line.field("destination", request.destination)
+            line.field("destination", request.destination ?? "")
             line.field("session", optional: record.memory.session ?? request.session)
             line.field("nightly", record.definition.nightly)
             line.key("days")

@@ -50,17 +50,23 @@ struct TrustOptions: ParsableArguments {
         }
     }
 
-    /// What the command line says beside the configuration.
-    func apply(to choice: inout TrustChoice) throws(CommandFailure) {
-        if let trust { choice.anchor = try Self.anchor(trust) }
-        choice.grace = stale ?? 0
+    /// Puts them into a recipe.
+    func apply(to recipe: inout RunRecipe, _ environment: EnvironmentPaths) throws(CommandFailure) {
+        recipe.staleSeconds = stale.map { $0 / 1_000 }
+        guard let trust else { return }
+        let isPath = trust != "first" && Self.digest(trust) == nil
+        recipe.trust = try configured { () throws(SettingsError) in
+            isPath ? try environment.pathBase.absolute(trust) : trust
+        }
     }
 }
 
 extension TrustChoice {
-    /// The pins of a configuration.
-    init(_ setting: TrustSetting) throws(CommandFailure) {
+    /// The pins of a configuration, and what a recipe says beside them.
+    init(_ setting: TrustSetting, _ recipe: RunRecipe?) throws(CommandFailure) {
         self.init()
+        anchor = try recipe?.trust.map { trust throws(CommandFailure) in try TrustOptions.anchor(trust) }
+        grace = min(max(0, recipe?.staleSeconds ?? 0), 36_500 * 86_400) * 1_000
         for (project, text) in setting.pins { pins[project] = try TrustOptions.anchor(text) }
         requiresSignature = setting.unsigned == .refuse
     }

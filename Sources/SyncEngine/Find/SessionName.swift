@@ -1,5 +1,5 @@
 import SyncFiles
-import SyncModel
+package import SyncModel
 import SyncStore
 
 extension PullEngine {
@@ -9,8 +9,8 @@ extension PullEngine {
     /// `PROJECT:NAME` after the last component of this one, with a number behind it where that is taken, too.
     ///
     /// - Throws: ``EngineError`` with status 64 when the session that was asked for has another destination.
-    func sessionName(_ options: PullOptions, project: String) throws(EngineError) -> String {
-        let path = Self.destinationPath(options, project: project)
+    func sessionName(_ recipe: RunRecipe, project: String) throws(EngineError) -> String {
+        let path = Self.destinationPath(recipe, project: project)
         // What cannot be opened is complained of by whoever has to write there.
         let place = try? Self.openIfPresent(path, usesState: false)
         func isElsewhere(_ name: String) throws(EngineError) -> StoredSession? {
@@ -22,7 +22,7 @@ extension PullEngine {
             if let place, found.device == place.device, found.inode == place.inode { return nil }
             return found
         }
-        if let name = options.session {
+        if let name = recipe.session {
             guard let found = try isElsewhere(name) else { return name }
             throw EngineError(
                 .usage,
@@ -48,13 +48,13 @@ extension PullEngine {
 
     /// Takes the session of a pull for this process, and enters its name into the options. The name is looked at once
     /// more when it is taken: another pull may have come first.
-    func lease(_ options: inout PullOptions, project: String) throws(EngineError) -> SessionLease {
-        var name = try sessionName(options, project: project)
+    func lease(_ recipe: inout RunRecipe, project: String) throws(EngineError) -> SessionLease {
+        var name = try sessionName(recipe, project: project)
         while true {
             let lease = try RunRecord.lease(name, environment)
-            let again = try sessionName(options, project: project)
+            let again = try sessionName(recipe, project: project)
             if again == name {
-                options.session = name
+                recipe.session = name
                 return lease
             }
             name = again
@@ -64,8 +64,8 @@ extension PullEngine {
     /// The name of a run's session at this moment; another run may have been recorded since it was prepared.
     package func sessionName(
         of prepared: PreparedRun,
-        asked options: PullOptions
+        asked recipe: RunRecipe
     ) throws(EngineError) -> String {
-        try sessionName(options, project: prepared.found.project)
+        try sessionName(recipe, project: prepared.found.project)
     }
 }

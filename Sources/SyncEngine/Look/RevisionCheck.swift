@@ -59,9 +59,7 @@ extension SyncStore {
     /// The revision that the last run of a session had which put something in place; `nil` when none is on record.
     func installedRevision(of session: String) throws(StoreError) -> UInt64? {
         for run in try runs(session: session) where run.result == .ok || run.result == .partial {
-            var options = PullOptions(manifest: "", stateDirectory: "")
-            StoredOptions.read(run.options, into: &options)
-            if let revision = options.revision { return revision }
+            if let revision = run.facts.revision { return revision }
         }
         return nil
     }
@@ -69,17 +67,17 @@ extension SyncStore {
 
 extension PullEngine {
     /// Checks a manifest before anything is recorded, against what can be read without taking the destination.
-    func checkRevision(_ manifest: Manifest, _ options: PullOptions) throws(EngineError) {
-        let path = Self.destinationPath(options, project: manifest.project)
+    func checkRevision(_ manifest: Manifest, _ recipe: RunRecipe) throws(EngineError) {
+        let path = Self.destinationPath(recipe, project: manifest.project)
         let session = try recording { () throws(StoreError) in
-            try environment.store.installedRevision(of: options.session ?? manifest.project)
+            try environment.store.installedRevision(of: recipe.session ?? manifest.project)
         }
         let destination = try Self.openIfPresent(path)
         _ = try RevisionCheck.check(
             manifest,
             index: destination.flatMap(StatIndex.revision(in:)),
             session: session,
-            allowsOlder: options.allowOlder
+            allowsOlder: recipe.allowOlder
         )
     }
 }
@@ -94,7 +92,7 @@ extension PullRun {
             manifest,
             index: index.revision,
             session: known,
-            allowsOlder: options.allowOlder
+            allowsOlder: recipe.allowOlder
         )
         if let finding { journal.revision(manifest.revision, finding) }
     }

@@ -37,6 +37,10 @@ package struct EngineEnvironment: Sendable {
     package var process: Int32
     /// Sessions, runs, hooks and their events.
     package var store: SyncStore
+    /// Where cached manifests are kept, absolute.
+    package var stateDirectory: String
+    /// What the names of hooks in a manifest stand for here; their `group` is ignored.
+    package var namedHooks: [String: RunHook] = [:]
     /// Told of every event.
     package var events: EventRecorder
     /// Keeps on disk what the run is at.
@@ -64,6 +68,7 @@ package struct EngineEnvironment: Sendable {
         workers: Int,
         process: Int32,
         store: SyncStore,
+        stateDirectory: String,
         events: EventRecorder,
         progress: @escaping @Sendable (PullProgress) -> Void = { _ in },
         hooks: (any GroupHook)? = nil,
@@ -76,6 +81,7 @@ package struct EngineEnvironment: Sendable {
         self.workers = workers
         self.process = process
         self.store = store
+        self.stateDirectory = stateDirectory
         self.events = events
         self.progress = progress
         self.hooks = hooks

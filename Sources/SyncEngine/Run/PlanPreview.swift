@@ -1,6 +1,6 @@
 import SyncFiles
 import SyncManifest
-import SyncModel
+package import SyncModel
 import SyncPlanner
 import SyncPlugins
 import SyncStore
@@ -9,20 +9,19 @@ import SyncSystem
 /// What a pull would do, found out without doing or creating anything.
 extension PullEngine {
     /// - Parameters:
-    ///   - options: As for the pull.
+    ///   - recipe: As for the pull.
     ///   - tell: Told of every file and link in the order of their paths, those that are right included.
     /// - Returns: The plan. What the pull would refuse although it can be planned is in ``PlanReport/refusal``.
     /// - Throws: ``EngineError``, as the pull would, where there is nothing to plan.
     package func plan(
-        _ options: PullOptions,
+        _ recipe: RunRecipe,
         telling tell: ((PlannedFile) -> Void)? = nil
     ) throws(EngineError) -> PlanReport {
-        let source = try manifestSource(options, caching: false)
-        let found = try releases(source, options, isReadOnly: true).find(options.manifest)
-        var options = options
-        options.note(found)
-        let path = Self.destinationPath(options, project: found.project)
-        let session = try sessionName(options, project: found.project)
+        let found = try find(recipe)
+        var recipe = recipe
+        recipe.note(found)
+        let path = Self.destinationPath(recipe, project: found.project)
+        let session = try sessionName(recipe, project: found.project)
         // In the order in which a pull would find them.
         var refusals: [EngineError] = []
         if let holder = environment.store.holder(of: session) {
@@ -45,9 +44,9 @@ extension PullEngine {
         let index = destination.map { StatIndex.read(from: $0) } ?? .empty
         try PullRun.requireOwner(index, of: path, project: found.project)
         let manifest = try found.decode()
-        try PullRun.requireHookGroups(options, manifest)
-        let rows = try PullRun.selectedRows(manifest, options.groups, environment.stop)
-        var named = options
+        try PullRun.requireHookGroups(recipe, manifest)
+        let rows = try PullRun.selectedRows(manifest, recipe.groups, environment.stop)
+        var named = recipe
         named.session = session
         try checkRevision(manifest, named)
 
@@ -60,10 +59,10 @@ extension PullEngine {
             try environment.refuseMeetingNames(of: manifest, in: destination, folding: inventory.folding)
             let pruning = Pruning(manifest: manifest, destination: destination, index: index)
             pruned = pruning.candidates()
-            if options.prune {
-                pruneRefusal = PullRun.refusal(options, pruned.count, index, path)
+            if recipe.prune {
+                pruneRefusal = PullRun.refusal(recipe, pruned.count, index, path)
                 if let pruneRefusal {
-                    refusals.append(PullRun.pruneRefused(options, pruned.count, pruneRefusal))
+                    refusals.append(PullRun.pruneRefused(recipe, pruned.count, pruneRefusal))
                 }
             }
             let straying = UpwardLinks(manifest, destination, index).straying(pruning.obsolete(), rows: rows)
@@ -94,7 +93,7 @@ extension PullEngine {
                 index: index,
                 destination: destination,
                 reuse: reuse,
-                prunes: options.prune
+                prunes: recipe.prune
             )
             files.tell(rows, obsolete: pruned, isStopped: { environment.stop.isStopped }, to: tell)
         }
@@ -104,12 +103,12 @@ extension PullEngine {
                 manifest: manifest,
                 rows: rows,
                 inventory: inventory,
-                plan: try reuse.plan(connections: options.plannedConnections),
+                plan: try reuse.plan(connections: recipe.plannedConnections),
                 reusedBytes: reuse.bytes,
                 leftoverBytes: inventory.wanted.isEmpty ? 0 : leftovers,
                 destination: path,
                 prunable: pruned.count,
-                prunes: options.prune,
+                prunes: recipe.prune,
                 pruneRefusal: pruneRefusal,
                 refusal: refusals.first,
                 isDictionaryHere: found.isDictionaryHere(of: manifest),

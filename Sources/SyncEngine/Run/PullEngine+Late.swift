@@ -10,27 +10,22 @@ extension PullEngine {
     ///   - hook: The hook.
     ///   - run: Its run.
     ///   - destination: Where its files are.
-    ///   - stateDirectory: Where manifests are kept, absolute.
     func lateInput(
         _ hook: StoredHook,
         _ run: StoredRun,
-        in destination: Destination,
-        stateDirectory: String
+        in destination: Destination
     ) -> HookInput {
         let report = LateReport(hook: hook, run: run)
         guard let size = hook.batch else { return HookInput(report.json) }
         do throws(EngineError) {
-            var options = PullOptions(manifest: run.location, stateDirectory: stateDirectory)
-            options.session = run.session
             let project = try recording { () throws(StoreError) in
                 try environment.store.session(run.session)?.project
             }
-            StoredOptions.read(run.options, into: &options)
-            let found = try manifestSource(options, caching: true).recorded(
+            let found = try manifestSource(caching: true).recorded(
                 run.manifest,
                 project: project ?? "",
                 location: run.location,
-                isPublic: options.manifestIsPublic
+                isPublic: run.facts.isPublic
             )
             let manifest = try found.decode()
             let here = try presentRows(hook, run, manifest, in: destination)
@@ -56,7 +51,7 @@ extension PullEngine {
         in destination: Destination
     ) throws(EngineError) -> [Int] {
         let stop = environment.stop
-        var rows = try PullRun.selectedRows(manifest, run.selection, stop)
+        var rows = try PullRun.selectedRows(manifest, run.recipe.groups, stop)
         if hook.group != Manifest.groupOfAll {
             let ofGroup = Set(try PullRun.selectedRows(manifest, [hook.group], stop))
             rows.removeAll { !ofGroup.contains($0) }

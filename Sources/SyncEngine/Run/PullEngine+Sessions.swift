@@ -1,49 +1,55 @@
 import SyncFiles
 import SyncManifest
-import SyncModel
+package import SyncModel
+import SyncPlugins
 package import SyncStore
 import SyncSystem
 
 /// A run that has been checked and can be recorded.
 package struct PreparedRun: Sendable {
-    package var options: PullOptions
+    package var recipe: RunRecipe
     let found: FoundManifest
+    /// What is known of the manifest.
+    let facts: ManifestFacts
     /// The groups that will complete.
     let groups: [String]
     /// What is odd about it and does not keep it from being worked on, for people.
     package var warnings: [String] = []
 
+    /// The manifest's project.
+    package var project: String { found.project }
     /// The session's identifier.
-    package var session: String { options.session ?? found.project }
+    package var session: String { recipe.session ?? found.project }
 }
 
 extension PullEngine {
     /// Finds and checks everything that can be checked of a run before it is recorded: manifest, selection, hooks.
     ///
     /// - Throws: ``EngineError``, as a pull would.
-    package func prepare(_ options: PullOptions) throws(EngineError) -> PreparedRun {
-        let source = try manifestSource(options, caching: true)
-        let found = try releases(source, options).find(options.manifest)
-        let plain = options.manifest.prefix { $0 != "?" && $0 != "#" }
-        if plain.contains("://"), withoutSecrets(options.manifest) != plain {
+    package func prepare(_ recipe: RunRecipe) throws(EngineError) -> PreparedRun {
+        let source = try manifestSource(caching: true)
+        let found = try releases(source).find(recipe.manifest)
+        let plain = recipe.manifest.prefix { $0 != "?" && $0 != "#" }
+        if plain.contains("://"), withoutSecrets(recipe.manifest) != plain {
             throw EngineError(
                 .usage,
                 "\(found.shown): a user name in the URL cannot be kept; put it into the credentials file"
             )
         }
         let manifest = try found.decode()
-        try PullRun.requireGroups(options.groups, in: manifest)
-        var options = options
-        options.note(found)
-        options.session = try sessionName(options, project: found.project)
-        try checkRevision(manifest, options)
-        options.revision = manifest.revision
-        options.userData = options.userData ?? manifest.userData
-        let named = NamedHooks(manifest, options)
-        options.hooks += named.specifications
-        let groups = GroupCompletion.names(manifest.groups.map(\.name), options)
+        try PullRun.requireGroups(recipe.groups, in: manifest)
+        var recipe = recipe
+        recipe.note(found)
+        recipe.session = try sessionName(recipe, project: found.project)
+        try checkRevision(manifest, recipe)
+        let named = NamedHooks(manifest, recipe, environment.namedHooks)
+        recipe.hooks += named.specifications
+        let groups = GroupCompletion.names(manifest.groups.map(\.name), recipe)
+        var facts = found.facts
+        facts.revision = manifest.revision
+        facts.userData = recipe.userData?.text ?? manifest.userData
         let taking = Set(groups)
-        if let hook = options.hooks.first(where: { !taking.contains($0.group) }) {
+        if let hook = recipe.hooks.first(where: { !taking.contains($0.group) }) {
             throw EngineError(
                 .usage,
                 "a hook names the group '\(escaped(hook.group))', which does not take part"
@@ -51,8 +57,9 @@ extension PullEngine {
         }
         if found.release == nil { source.keep(found.location, found.digest) }
         return PreparedRun(
-            options: options,
+            recipe: recipe,
             found: found,
+            facts: facts,
             groups: groups,
             warnings: named.notes
         )
@@ -70,7 +77,7 @@ extension PullEngine {
     /// - Returns: The run, or the open one that asks for the same.
     /// - Throws: ``EngineError``; 75 when somebody works on the session.
     package func enqueue(_ prepared: PreparedRun) throws(EngineError) -> BegunRun {
-        let path = Self.destinationPath(prepared.options, project: prepared.found.project)
+        let path = Self.destinationPath(prepared.recipe, project: prepared.found.project)
         let destination = try Self.open(path, create: true)
         let lease = try RunRecord.lease(prepared.session, environment)
         let begun = try RunRecord.begin(prepared, in: destination, isHeld: false, environment)
@@ -116,36 +123,18 @@ extension PullEngine {
         return removed
     }
 
-    /// The limits that a run was asked for.
-    package static func limits(of run: StoredRun) -> (connections: Int?, rateLimit: UInt64?) {
-        let options = StoredOptions.options(of: run)
-        return (options.connections, options.rateLimit)
-    }
-
-    /// What a run was asked to do, as it is recorded: the groups, the limits and what may be removed.
-    package static func options(of run: StoredRun, stateDirectory: String) -> PullOptions {
-        var options = PullOptions(manifest: run.location, stateDirectory: stateDirectory)
-        StoredOptions.read(run.options, into: &options)
-        options.groups = run.selection
-        return options
-    }
-
     /// Whether the manifest of a run names one of some paths at least.
     ///
     /// - Throws: ``EngineError``, also when that manifest cannot be had any more.
-    package func names(_ paths: [String], _ run: StoredRun, stateDirectory: String) throws(EngineError)
-        -> Bool
-    {
-        var options = Self.options(of: run, stateDirectory: stateDirectory)
-        options.session = run.session
+    package func names(_ paths: [String], _ run: StoredRun) throws(EngineError) -> Bool {
         let project = try recording { () throws(StoreError) in
             try environment.store.session(run.session)?.project
         }
-        let found = try manifestSource(options, caching: true).recorded(
+        let found = try manifestSource(caching: true).recorded(
             run.manifest,
             project: project ?? "",
             location: run.location,
-            isPublic: options.manifestIsPublic
+            isPublic: run.facts.isPublic
         )
         let files = try found.decode().files
         return paths.contains { path in
@@ -160,7 +149,7 @@ extension PullEngine {
     ///
     /// - Returns: The report.
     /// - Throws: ``EngineError``; the run is finished by then, unless it could not even be taken up.
-    package func work(on run: StoredRun, stateDirectory: String) throws(EngineError) -> PullReport {
+    package func work(on run: StoredRun) throws(EngineError) -> PullReport {
         let started = environment.now()
         let progress = ProgressCount(environment)
         defer { progress.end() }
@@ -168,36 +157,19 @@ extension PullEngine {
         guard let session else {
             throw EngineError(.internalError, "run \(run.identifier) has no session")
         }
-        var options = PullOptions(manifest: run.location, stateDirectory: stateDirectory)
-        StoredOptions.read(run.options, into: &options)
-        options.destination = session.destination
-        options.session = run.session
-        options.groups = run.selection
-        options.hooks = try hooks(of: run)
-        options.firstPaths = run.firstPaths
-        let found = try releases(manifestSource(options, caching: true), options).recorded(
+        var recipe = run.recipe
+        recipe.destination = session.destination
+        recipe.hooks = try recording { () throws(StoreError) in
+            try environment.store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook)
+        }
+        let found = try releases(manifestSource(caching: true)).recorded(
             run.manifest,
             project: session.project,
             location: run.location,
-            isPublic: options.manifestIsPublic,
-            isSigned: options.isSigned
+            isPublic: run.facts.isPublic,
+            isSigned: run.facts.isSigned
         )
-        return try work(on: found, options, recorded: run, started: started, progress)
-    }
-
-    private func hooks(of run: StoredRun) throws(EngineError) -> [HookSpecification] {
-        let hooks = try recording { () throws(StoreError) in
-            try environment.store.hooks(run: run.identifier, limit: .max)
-        }
-        return hooks.reversed().map {
-            HookSpecification(
-                group: $0.group,
-                arguments: $0.arguments,
-                timeout: $0.timeout,
-                results: $0.results,
-                batch: $0.batch
-            )
-        }
+        return try work(on: found, recipe, recorded: run, started: started, progress)
     }
 
     /// Runs the hooks that earlier runs of a session owe, and finishes runs whose groups are all complete. The caller
@@ -206,10 +178,9 @@ extension PullEngine {
     /// - Parameters:
     ///   - session: The session.
     ///   - run: Only this run of it.
-    ///   - stateDirectory: Where manifests are kept, absolute.
     /// - Returns: Whether there was anything to do.
     @discardableResult
-    package func settle(_ session: String, run: String? = nil, stateDirectory: String) throws(EngineError)
+    package func settle(_ session: String, run: String? = nil) throws(EngineError)
         -> Bool
     {
         let found =
@@ -226,12 +197,12 @@ extension PullEngine {
             )
         }
         let lock = try Self.lock(destination)
-        try settle(session, run: run, in: destination, stateDirectory: stateDirectory, resuming: false)
+        try settle(session, run: run, in: destination, resuming: false)
         _ = consume lock
         return true
     }
 
-    /// The runs that ``settle(_:run:stateDirectory:)`` has something to do for: those that owe hooks first, oldest first.
+    /// The runs that ``settle(_:run:)`` has something to do for: those that owe hooks first, oldest first.
     ///
     /// - Throws: ``StoreError``.
     package static func unsettledRuns(of session: String, in store: SyncStore) throws(StoreError)
@@ -268,7 +239,6 @@ extension PullEngine {
         _ session: String,
         run only: String? = nil,
         in destination: Destination,
-        stateDirectory: String,
         resuming: Bool
     ) throws(EngineError) {
         try recording { () throws(StoreError) in
@@ -288,7 +258,7 @@ extension PullEngine {
             for hook in try store.owedHooks(session: session) where only == nil || hook.run == only {
                 let run = try store.run(hook.run)
                 if run.state == .paused { continue }
-                let input = lateInput(hook, run, in: destination, stateDirectory: stateDirectory)
+                let input = lateInput(hook, run, in: destination)
                 if input.isBatched, environment.stop.isStopped { return }
                 let log = EventLog(store: store, session: session)
                 environment.events.open(log, session: session, run: run.identifier)

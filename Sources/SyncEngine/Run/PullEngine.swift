@@ -1,6 +1,6 @@
 import SyncFiles
 import SyncManifest
-import SyncModel
+package import SyncModel
 import SyncPlugins
 import SyncStore
 import SyncSystem
@@ -26,20 +26,20 @@ package struct PullEngine: Sendable {
     ///
     /// - Returns: The report, also of a pull that could not place every file.
     /// - Throws: ``EngineError`` when nothing could be tried: no manifest, no destination, busy, refused.
-    package func pull(_ options: PullOptions) throws(EngineError) -> PullReport {
+    package func pull(_ recipe: RunRecipe) throws(EngineError) -> PullReport {
         let started = environment.now()
         let progress = ProgressCount(environment)
         defer { progress.end() }
         environment.releaseMemory()  // What reading arguments and settings took.
-        let source = try manifestSource(options, caching: true)
-        let found = try releases(source, options).find(options.manifest)
+        let source = try manifestSource(caching: true)
+        let found = try releases(source).find(recipe.manifest)
         // After a crash these hooks get every file of it.
-        let wantsFiles = (options.hooks + options.namedHooks.values).contains { $0.batch != nil }
+        let wantsFiles = (recipe.hooks + environment.namedHooks.values).contains { $0.batch != nil }
         if wantsFiles, found.release == nil { source.keep(found.location, found.digest) }
-        var options = options
-        options.note(found)
-        let lease = try lease(&options, project: found.project)
-        let report = try work(on: found, options, started: started, progress)
+        var recipe = recipe
+        recipe.note(found)
+        let lease = try lease(&recipe, project: found.project)
+        let report = try work(on: found, recipe, started: started, progress)
         _ = consume lease
         return report
     }
@@ -47,35 +47,34 @@ package struct PullEngine: Sendable {
     /// The caller has the session.
     func work(
         on found: FoundManifest,
-        _ options: PullOptions,
+        _ recipe: RunRecipe,
         recorded: StoredRun? = nil,
         started: Int64,
         _ progress: ProgressCount
     ) throws(EngineError) -> PullReport {
         progress.enter(.looking)
         environment.releaseMemory()  // What fetching and reading the manifest took.
-        let path = Self.destinationPath(options, project: found.project)
-        if !options.groups.isEmpty || !options.hooks.isEmpty, try Self.openIfPresent(path) == nil {
+        let path = Self.destinationPath(recipe, project: found.project)
+        if !recipe.groups.isEmpty || !recipe.hooks.isEmpty, try Self.openIfPresent(path) == nil {
             // A name that is not in the manifest leaves no directory behind.
             let manifest = try found.decode()
-            try PullRun.requireGroups(options.groups, in: manifest)
-            try PullRun.requireHookGroups(options, manifest)
+            try PullRun.requireGroups(recipe.groups, in: manifest)
+            try PullRun.requireHookGroups(recipe, manifest)
         }
         let destination = try Self.open(path, create: true)
         let lock = try Self.lock(destination)
         if recorded == nil {
-            let (session, state) = (options.session ?? found.project, options.stateDirectory)
-            try settle(session, in: destination, stateDirectory: state, resuming: true)
+            try settle(recipe.session ?? found.project, in: destination, resuming: true)
         }
         var run = PullRun(
-            options: options,
+            recipe: recipe,
             environment: environment,
             found: found,
             destination: destination,
             started: started,
-            progress: progress
+            progress: progress,
+            recorded: recorded
         )
-        run.recorded = recorded
         let report = try run.run()
         _ = consume lock
         return report
@@ -98,11 +97,11 @@ package struct PullEngine: Sendable {
         )
     }
 
-    func manifestSource(_ options: PullOptions, caching: Bool) throws(EngineError) -> ManifestSource {
+    func manifestSource(caching: Bool) throws(EngineError) -> ManifestSource {
         var cache: ManifestCache?
         if caching {
             cache = try ManifestCache(
-                stateDirectory: options.stateDirectory,
+                stateDirectory: environment.stateDirectory,
                 limit: environment.manifestLimits.ownTextBytes
             ) { [store = environment.store] in
                 // What the store does not say is kept; 'syncagent gc' drops it.
@@ -113,7 +112,7 @@ package struct PullEngine: Sendable {
             transport: environment.transport,
             localTransport: environment.localTransport,
             cache: cache,
-            parts: cache?.parts ?? PartCache(stateDirectory: options.stateDirectory, isReadOnly: true),
+            parts: cache?.parts ?? PartCache(stateDirectory: environment.stateDirectory, isReadOnly: true),
             nextID: TransferNumbers.next,
             stop: environment.stop,
             limits: environment.manifestLimits
@@ -121,21 +120,22 @@ package struct PullEngine: Sendable {
     }
 
     /// Where manifests come from, with the signatures that are asked for.
-    func releases(
-        _ source: ManifestSource,
-        _ options: PullOptions,
-        isReadOnly: Bool = false
-    ) -> ReleaseSource {
+    func releases(_ source: ManifestSource, isReadOnly: Bool = false) -> ReleaseSource {
         ReleaseSource(
             source: source,
-            pins: PinStore(stateDirectory: options.stateDirectory),
+            pins: PinStore(stateDirectory: environment.stateDirectory),
             isReadOnly: isReadOnly,
             environment: environment
         )
     }
 
-    static func destinationPath(_ options: PullOptions, project: String) -> String {
-        absolute(options.destination ?? "./\(project)")
+    /// The manifest, for a look at it that keeps nothing.
+    func find(_ recipe: RunRecipe) throws(EngineError) -> FoundManifest {
+        try releases(manifestSource(caching: false), isReadOnly: true).find(recipe.manifest)
+    }
+
+    static func destinationPath(_ recipe: RunRecipe, project: String) -> String {
+        absolute(recipe.destination ?? "./\(project)")
     }
 
     static func open(_ path: String, create: Bool) throws(EngineError) -> Destination {
@@ -156,4 +156,21 @@ package struct PullEngine: Sendable {
     }
 
     static func cannotUse(_ error: FileError) -> EngineError { EngineError(.cannotCreate, "\(error)") }
+}
+
+extension RunRecipe {
+    /// Connections that the plan counts with. Four where they adapt: spans long enough that 512 MiB take few requests,
+    /// also after tails were split. The transport has limits of its own.
+    var plannedConnections: Int { connections ?? 4 }
+
+    /// Takes over what is known of a manifest that was found.
+    mutating func note(_ found: FoundManifest) {
+        // Who signs now says which numbers count; a thief's were higher.
+        if found.release?.mayBeOlder == true { allowOlder = true }
+    }
+}
+
+extension FoundManifest {
+    /// What is known of it before it is read.
+    var facts: ManifestFacts { ManifestFacts(isPublic: referrer?.isPublic, isSigned: release != nil) }
 }

@@ -1,5 +1,6 @@
 import SyncManifest
 import SyncPlanner
+import SyncStore
 
 extension PullRun {
     /// Fetches what somebody waits for before everything else is even planned, in requests of its own (S89, S162).
@@ -15,8 +16,8 @@ extension PullRun {
         _ parts: PartFiles,
         prefix: (Int) -> UInt64
     ) throws -> [FetchRounds.Failure] {
-        guard !options.firstPaths.isEmpty, !environment.stop.isStopped else { return [] }
-        let paths = Set(options.firstPaths)
+        guard let recorded, !recorded.firstPaths.isEmpty, !environment.stop.isStopped else { return [] }
+        let paths = Set(recorded.firstPaths)
         let first = open.filter { paths.contains(manifest.files.path($0)) }
         guard !first.isEmpty else { return [] }
         let taken = Set(first)

@@ -19,8 +19,8 @@ extension PullRun {
     }
 
     /// Makes sure that there are the groups which hooks are for.
-    static func requireHookGroups(_ options: PullOptions, _ manifest: Manifest) throws(EngineError) {
-        try requireGroups(options.hooks.map(\.group).filter { $0 != "all" }, in: manifest)
+    static func requireHookGroups(_ recipe: RunRecipe, _ manifest: Manifest) throws(EngineError) {
+        try requireGroups(recipe.hooks.map(\.group).filter { $0 != "all" }, in: manifest)
     }
 
     /// Makes sure that there are groups with these names.

@@ -6,13 +6,12 @@ import SyncSystem
 /// What a pull removes, and when it refuses to.
 extension PullRun {
     /// Why a pull that prunes `doomed` of the files here is refused; `nil` when it is not.
-    static func refusal(_ options: PullOptions, _ doomed: Int, _ index: StatIndex, _ path: String) -> String?
-    {
+    static func refusal(_ recipe: RunRecipe, _ doomed: Int, _ index: StatIndex, _ path: String) -> String? {
         let ours = (0..<index.count).count { index.record($0)?.installed == true }
         let reason: String
-        if let most = options.maximumRemovals, doomed > most {
+        if let most = recipe.maxDelete, doomed > most {
             reason = "more than --max-delete \(most)"
-        } else if !options.force, doomed * 2 > ours {
+        } else if !recipe.force, doomed * 2 > ours {
             reason = "more than half"
         } else {
             return nil
@@ -23,14 +22,14 @@ extension PullRun {
     /// Refuses to remove more than half of what is here, unless forced, or more than the user allows, before anything is
     /// changed.
     func checkPrune(_ doomed: Int, _ index: StatIndex) throws(EngineError) {
-        if let refusal = Self.refusal(options, doomed, index, destination.path) {
-            throw Self.pruneRefused(options, doomed, refusal)
+        if let refusal = Self.refusal(recipe, doomed, index, destination.path) {
+            throw Self.pruneRefused(recipe, doomed, refusal)
         }
     }
 
     /// What a pull that prunes ends with, where ``refusal(_:_:_:_:)`` has a reason.
-    static func pruneRefused(_ options: PullOptions, _ doomed: Int, _ refusal: String) -> EngineError {
-        let isCounted = options.maximumRemovals.map { doomed > $0 } ?? false
+    static func pruneRefused(_ recipe: RunRecipe, _ doomed: Int, _ refusal: String) -> EngineError {
+        let isCounted = recipe.maxDelete.map { doomed > $0 } ?? false
         return EngineError(
             .refused,
             "\(refusal); nothing was changed. Is it the right manifest? If so, "
@@ -40,7 +39,7 @@ extension PullRun {
 
     /// Where what is removed or replaced is kept; `nil` where nobody wants that.
     func openBackup() throws(EngineError) -> BackupDirectory? {
-        guard let path = options.backupDirectory else { return nil }
+        guard let path = recipe.backupDir else { return nil }
         do throws(FileError) {
             return try BackupDirectory.open(path: path, beside: destination)
         } catch {

@@ -19,7 +19,7 @@ extension PullRun {
                 throw EngineError(error)
             }
         } else {
-            let prepared = PreparedRun(options: options, found: found, groups: groups)
+            let prepared = PreparedRun(recipe: recipe, found: found, facts: facts, groups: groups)
             let begun = try RunRecord.begin(prepared, in: destination, isHeld: true, environment)
             run = begun.run.identifier
             isTakenUp = begun.isContinued
@@ -32,8 +32,8 @@ extension PullRun {
         journal.started(
             found,
             destination: destination.path,
-            userData: options.userData,
-            expected: options.expectedBytes
+            userData: facts.userData,
+            expected: recipe.expectedBytes
         )
         return record
     }
@@ -117,7 +117,8 @@ extension PullRun {
             states: states,
             journal: journal,
             environment: environment,
-            options: options,
+            recipe: recipe,
+            userData: facts.userData,
             destination: destination,
             isTakenUp: isTakenUp
         )

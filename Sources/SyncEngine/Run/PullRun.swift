@@ -10,7 +10,8 @@ import SyncUnpack
 
 /// One execution of one manifest in one destination.
 struct PullRun {
-    private(set) var options: PullOptions
+    private(set) var recipe: RunRecipe
+    private(set) var facts: ManifestFacts
     let environment: EngineEnvironment
     let found: FoundManifest
     let destination: Destination
@@ -19,7 +20,7 @@ struct PullRun {
     let progress: ProgressCount
     let session: String
     /// The run to take up; `nil` to begin one.
-    var recorded: StoredRun?
+    let recorded: StoredRun?
     /// Whether another process has worked on it before.
     var isTakenUp = false
 
@@ -27,20 +28,24 @@ struct PullRun {
     var report = PullReport()
 
     init(
-        options: PullOptions,
+        recipe: RunRecipe,
         environment: EngineEnvironment,
         found: FoundManifest,
         destination: Destination,
         started: Int64,
-        progress: ProgressCount
+        progress: ProgressCount,
+        recorded: StoredRun?
     ) {
-        self.options = options
+        self.recipe = recipe
+        facts = recorded?.facts ?? found.facts
+        facts.userData = facts.userData ?? recipe.userData?.text
         self.environment = environment
         self.found = found
         self.destination = destination
         self.started = started
         self.progress = progress
-        session = options.session ?? found.project
+        self.recorded = recorded
+        session = recipe.session ?? found.project
         journal = RunJournal(environment: environment, session: session, run: "")
         report.session = session
     }
@@ -53,26 +58,26 @@ struct PullRun {
         let names: [String]
         var manifest: Manifest?
         var named: NamedHooks?
-        if completion != nil, options.hooks.isEmpty, options.namedHooks.isEmpty {
+        if completion != nil, recipe.hooks.isEmpty, environment.namedHooks.isEmpty {
             names = index.owner.split(separator: "\n").dropFirst().map(String.init)
-            options.revision = index.revision?.number
+            facts.revision = index.revision?.number
         } else {
             // Hooks get every file by name.
             let decoded = try found.decode()
             if recorded == nil {
-                let found = NamedHooks(decoded, options)
-                options.hooks += found.specifications
+                let found = NamedHooks(decoded, recipe, environment.namedHooks)
+                recipe.hooks += found.specifications
                 named = found
             }
             // A hook for a group that is not there would never run, and nobody would hear of it.
-            try Self.requireHookGroups(options, decoded)
-            try Self.requireGroups(options.groups, in: decoded)
+            try Self.requireHookGroups(recipe, decoded)
+            try Self.requireGroups(recipe.groups, in: decoded)
             names = decoded.groups.map(\.name)
-            options.revision = decoded.revision
-            options.userData = options.userData ?? decoded.userData
+            facts.revision = decoded.revision
+            facts.userData = facts.userData ?? decoded.userData
             manifest = decoded
         }
-        let record = try enter(GroupCompletion.names(names, options))
+        let record = try enter(GroupCompletion.names(names, recipe))
         named?.tell(environment.events, session: session, run: report.run, time: environment.now())
         do throws(EngineError) {
             if let manifest {
@@ -84,7 +89,7 @@ struct PullRun {
                 }
                 return try conclude(manifest, states, record)
             }
-            return try finish(completion, GroupCompletion.names(names, options), record)
+            return try finish(completion, GroupCompletion.names(names, recipe), record)
         } catch {
             throw failed(error, record)
         }
@@ -112,8 +117,8 @@ struct PullRun {
     /// nothing to decode, open or write.
     private func unchangedSinceCompletion(_ index: StatIndex) -> StatIndex.Completion? {
         guard let completion = index.completion, completion.manifest == found.digest,
-            completion.selection == selectionMark(options.groups),
-            !options.prune || UInt64(index.count) == completion.files,
+            completion.selection == selectionMark(recipe.groups),
+            !recipe.prune || UInt64(index.count) == completion.files,
             IndexCheck(index: index, destination: destination, threads: environment.workers).isCurrent()
         else { return nil }
         return completion
@@ -127,7 +132,7 @@ struct PullRun {
         report.bytes.total = completion.totalBytes
         journal.planned(Plan(), total: report.files.total, unchanged: report.files.total)
         var states = RowStates(count: manifest.files.count)
-        for row in try Self.selectedRows(manifest, options.groups, environment.stop) {
+        for row in try Self.selectedRows(manifest, recipe.groups, environment.stop) {
             states[row] = .unchanged
         }
         return states
@@ -139,7 +144,7 @@ struct PullRun {
         _ manifest: Manifest,
         _ found: StatIndex
     ) throws(EngineError) -> RowStates {
-        let rows = try Self.selectedRows(manifest, options.groups, environment.stop)
+        let rows = try Self.selectedRows(manifest, recipe.groups, environment.stop)
         var states = RowStates(count: manifest.files.count)
         for row in rows { states[row] = .pending }
         report.files.total = rows.count
@@ -169,7 +174,7 @@ struct PullRun {
         let pruning = Pruning(manifest: manifest, destination: destination, index: index, backup: backup)
         let unnamed = pruning.obsolete()
         let obsolete = unnamed.filter { index.record($0)?.installed == true }
-        if options.prune { try checkPrune(obsolete.count, index) }
+        if recipe.prune { try checkPrune(obsolete.count, index) }
         var gone = remove(pruning.blocking(obsolete), pruning)
         gone.formUnion(try removeStraying(unnamed.filter { !gone.contains($0) }, rows, pruning))
         if !gone.isEmpty, !inventory.obstructed.isEmpty {
@@ -200,7 +205,7 @@ struct PullRun {
         if !inventory.wanted.isEmpty {
             try fetch(manifest, index, &inventory, &states, tasks, backup)
         }
-        if options.prune, !stop.isStopped || states.count(.pending) == 0 {
+        if recipe.prune, !stop.isStopped || states.count(.pending) == 0 {
             // Only now: what moved has been copied from its old place. A stop that comes when every file is in place
             // does not keep the run from its end, so it must not keep it from this.
             gone.formUnion(remove(obsolete.filter { !gone.contains($0) }, pruning))
@@ -284,7 +289,7 @@ struct PullRun {
             staging: staging,
             committer: committer,
             wholes: wholes,
-            connections: options.plannedConnections,
+            connections: recipe.plannedConnections,
             begun: BegunBlobs(manifest: manifest, staging: staging, lane: environment.workers),
             onBytes: { progress.add(bytes: $0) },
             disk: disk,
@@ -331,7 +336,7 @@ struct PullRun {
             )
             let isResumed = adopted.bytes > 0 || !begun.isEmpty
             let plan = begun.shortened(
-                try chunks.plan(connections: options.plannedConnections, isResumed: isResumed) {
+                try chunks.plan(connections: recipe.plannedConnections, isResumed: isResumed) {
                     adopted.prefixes[$0] ?? 0
                 }
             )
@@ -439,7 +444,7 @@ struct PullRun {
         let isComplete = rows.allSatisfy { inventory.records.has($0) }
         let completion = StatIndex.Completion(
             manifest: manifest.digest,
-            selection: selectionMark(options.groups),
+            selection: selectionMark(recipe.groups),
             totalBytes: report.bytes.total,
             files: UInt64(rows.count)
         )

@@ -50,12 +50,11 @@ package struct VerifyReport: Sendable {
 
 extension PullEngine {
     /// Hashes every file the manifest names, whatever the index says, on every core. Changes nothing.
-    package func verify(_ options: PullOptions) throws(EngineError) -> VerifyReport {
-        let source = try manifestSource(options, caching: false)
-        let found = try releases(source, options, isReadOnly: true).find(options.manifest)
+    package func verify(_ recipe: RunRecipe) throws(EngineError) -> VerifyReport {
+        let found = try find(recipe)
         let manifest = try found.decode()
-        let rows = try PullRun.selectedRows(manifest, options.groups, environment.stop)
-        let path = Self.destinationPath(options, project: found.project)
+        let rows = try PullRun.selectedRows(manifest, recipe.groups, environment.stop)
+        let path = Self.destinationPath(recipe, project: found.project)
         var report = VerifyReport()
         report.files = rows.count
         report.release = found.release

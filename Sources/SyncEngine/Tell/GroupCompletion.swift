@@ -9,7 +9,9 @@ struct GroupCompletion {
     let states: RowStates
     let journal: RunJournal
     let environment: EngineEnvironment
-    let options: PullOptions
+    let recipe: RunRecipe
+    /// What is handed on to hooks; JSON text.
+    let userData: String?
     let destination: Destination
     /// Whether another process has worked on the run before.
     let isTakenUp: Bool
@@ -18,7 +20,7 @@ struct GroupCompletion {
     /// - Throws: ``EngineError`` when the store cannot take it; then the hooks are called by the next pull.
     func run(_ report: PullReport) throws(EngineError) -> Bool {
         var ends = [End(name: Manifest.groupOfAll, result: report.result, changed: report.changed)]
-        let selected = Set(Self.names(manifest.groups.map(\.name), options))
+        let selected = Set(Self.names(manifest.groups.map(\.name), recipe))
         for group in manifest.groups where selected.contains(group.name) {
             // Nothing of it is kept: there can be thousands of groups, and as many rows in each.
             ends.append(end(of: group.name, try rows(of: group)))
@@ -53,7 +55,7 @@ struct GroupCompletion {
                     changed: end.changed,
                     rows: selection,
                     destination: destination.path,
-                    userData: options.userData
+                    userData: userData
                 )
                 let earlier = try earlierRows(hook)
                 allSucceeded = try hooks.run(hook, input.input(for: hook, earlier: earlier)) && allSucceeded
@@ -65,8 +67,8 @@ struct GroupCompletion {
     }
 
     /// The groups that complete in a run with these options, `all` first.
-    static func names(_ groups: [String], _ options: PullOptions) -> [String] {
-        let selected = Set(options.groups)
+    static func names(_ groups: [String], _ recipe: RunRecipe) -> [String] {
+        let selected = Set(recipe.groups)
         let all = Manifest.groupOfAll
         return [all] + groups.filter { $0 != all && (selected.isEmpty || selected.contains($0)) }
     }

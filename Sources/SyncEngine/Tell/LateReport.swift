@@ -46,7 +46,7 @@ struct LateReport {
         line.field("manifest_sha256", run.manifest.hex)
         line.field("group", hook.group)
         line.field("group_result", report.result)
-        line.json("user_data", StoredOptions.options(of: run).userData ?? manifest?.userData)
+        line.json("user_data", run.facts.userData ?? manifest?.userData)
         line.json("manifest_user_data", manifest?.userData)
         line.json("group_user_data", manifest?.groups.first { $0.name == hook.group }?.userData)
         line.field("changed", hook.changed)

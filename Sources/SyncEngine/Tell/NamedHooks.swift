@@ -17,7 +17,7 @@ struct NamedHooks {
     }
 
     /// In the manifest's order.
-    private(set) var specifications: [HookSpecification] = []
+    private(set) var specifications: [RunHook] = []
     /// The first names that nothing is known of, each once, with the first group that has it.
     private(set) var unknown: [Unknown] = []
     /// How many more such names there are.
@@ -28,14 +28,15 @@ struct NamedHooks {
 
     /// - Parameters:
     ///   - manifest: Whose groups name hooks; those that take part in the run count.
-    ///   - options: With ``PullOptions/namedHooks``.
-    init(_ manifest: Manifest, _ options: PullOptions) {
-        let selected = Set(options.groups)
-        var seen = Set(options.hooks)
+    ///   - recipe: What is asked for.
+    ///   - known: What names stand for here; their `group` is ignored.
+    init(_ manifest: Manifest, _ recipe: RunRecipe, _ known: [String: RunHook]) {
+        let selected = Set(recipe.groups)
+        var seen = Set(recipe.hooks)
         var unknownNames: Set<String> = []
         for group in manifest.groups where selected.isEmpty || selected.contains(group.name) {
             for name in group.hooks {
-                guard var hook = options.namedHooks[name] else {
+                guard var hook = known[name] else {
                     guard unknownNames.insert(name).inserted else { continue }
                     if unknown.count < Self.toldNames {
                         unknown.append(Unknown(name: name, group: group.name))

@@ -38,9 +38,9 @@ struct RunRecord {
         _ environment: EngineEnvironment
     ) throws(EngineError) -> BegunRun {
         // A command that is repeated after a power cut loses nothing; one that was acknowledged must not be lost.
-        let hasHooks = !prepared.options.hooks.isEmpty
+        let hasHooks = !prepared.recipe.hooks.isEmpty
         var start = start(prepared, destination, environment)
-        start.isPaused = start.isPaused && !isHeld
+        start.recipe.paused = start.recipe.paused && !isHeld
         return try recording { () throws(StoreError) in
             try environment.store.begin(
                 start,
@@ -58,47 +58,33 @@ struct RunRecord {
         _ destination: Destination?,
         _ environment: EngineEnvironment
     ) -> RunStart {
-        let (found, terms) = (prepared.found, prepared.options.terms)
-        var options = prepared.options
-        options.manifestIsPublic = found.referrer?.isPublic
+        let found = prepared.found
+        var recipe = prepared.recipe
         var request = SessionRequest(
             identifier: prepared.session,
             project: found.project,
             destination: destination?.path
-                ?? PullEngine.destinationPath(options, project: found.project),
+                ?? PullEngine.destinationPath(recipe, project: found.project),
             device: destination?.device ?? 0,
             inode: destination?.inode ?? 0
         )
-        request.label = terms.label
+        request.label = recipe.label
+        recipe.manifest = found.location
+        let groups = Set(prepared.groups)
+        let hooks = recipe.hooks.filter { groups.contains($0.group) }
+        // The order in which they are called: what is done for each file comes first.
+        recipe.hooks = hooks.filter { $0.batch != nil } + hooks.filter { $0.batch == nil }
         var start = RunStart(
             session: request,
             run: identifier(environment),
             manifest: found.digest,
-            location: found.location
+            recipe: recipe
         )
-        start.selection = options.groups
-        start.options = StoredOptions.text(options)
+        start.facts = prepared.facts
         start.groups = prepared.groups
-        let groups = Set(prepared.groups)
-        let hooks = options.hooks.filter { groups.contains($0.group) }
-        // The order in which they are called: what is done for each file comes first.
-        start.hooks = (hooks.filter { $0.batch != nil } + hooks.filter { $0.batch == nil }).map {
-            PlannedHook(
-                group: $0.group,
-                arguments: $0.arguments,
-                timeout: $0.timeout,
-                results: $0.results,
-                batch: $0.batch
-            )
-        }
-        start.notBefore = terms.notBefore
-        let wait = Int64(clamping: UInt64(max(0, terms.deadline / .milliseconds(1))))
-        let eligible = max(environment.now(), terms.notBefore ?? 0)
+        let (wait, _) = (recipe.deadlineSeconds ?? 7 * 86_400).multipliedReportingOverflow(by: 1_000)
+        let eligible = max(environment.now(), recipe.notBefore?.milliseconds ?? 0)
         start.deadline = eligible.addingReportingOverflow(wait).partialValue
-        start.origin = terms.origin
-        start.settings = terms.settings
-        start.conditions = terms.conditions
-        start.isPaused = terms.isPaused
         return start
     }
 

@@ -1,4 +1,4 @@
-import SyncModel
+package import SyncModel
 
 /// What a plugin writes. JSON-RPC 2.0, https://www.jsonrpc.org/specification.
 enum RPCMessage: Sendable, Equatable {

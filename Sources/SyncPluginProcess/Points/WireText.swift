@@ -1,3 +1,4 @@
+import SyncModel
 import SyncPlugins
 
 /// What a plugin may put into a request. Everything else it says is refused here, before anything uses it (V28).

@@ -1,5 +1,6 @@
 import CPosix
 import Dispatch
+import SyncModel
 package import SyncPlugins
 import SyncSystem
 

@@ -96,7 +96,7 @@ struct StatementReader {
     /// **Milliseconds** since 1970.
     mutating func time() throws(TrustFault) -> Int64 {
         let text = try string()
-        guard let time = parseTimestamp(text) else {
+        guard let time = parseTimestamp(utc: text) else {
             throw TrustFault("\(quoted(text)) is no time such as 2026-11-20T02:00:00Z")
         }
         return time

@@ -1,6 +1,3 @@
-import Foundation
-import SyncModel
-
 /// A moment, as the control API says it: RFC 3339 in UTC with milliseconds, `2026-11-20T02:00:00.000Z`.
 public struct WallTime: Sendable, Hashable, Comparable, Codable {
     /// Since 1970-01-01 UTC.
@@ -18,11 +15,7 @@ public struct WallTime: Sendable, Hashable, Comparable, Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let text = try container.decode(String.self)
-        let whole = Date.ISO8601FormatStyle()
-        let fractional = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
-        guard let date = (try? fractional.parse(text)) ?? (try? whole.parse(text)),
-            let milliseconds = Int64(exactly: (date.timeIntervalSince1970 * 1000).rounded())
-        else {
+        guard let milliseconds = parseTimestamp(text) else {
             throw DecodingError.dataCorruptedError(
                 in: container,
                 debugDescription: "not a time such as 2026-11-20T02:00:00Z"

@@ -1,0 +1,154 @@
+import ArgumentParser
+import SyncEngine
+import SyncHooks
+import SyncModel
+import SyncSettings
+
+/// What a run is asked for on a command line: the same for `pull` and for what a schedule pulls every night.
+struct RunOptions: ParsableArguments {
+    @OptionGroup
+    var target: TargetOptions
+
+    @Option(
+        name: .customLong("hook"),
+        help: ArgumentHelp(
+            "A program to run when the pull has ended; may be given more than once.",
+            valueName: "program"
+        ),
+        completion: .file()
+    )
+    var hooks: [String] = []
+
+    @Option(
+        name: .customLong("group-hook"),
+        help: ArgumentHelp("A program to run when a group is in place.", valueName: "name=program")
+    )
+    var groupHooks: [String] = []
+
+    @OptionGroup
+    var pruning: PruneOptions
+
+    @Flag(help: "Install a manifest whose revision is older than what is installed.")
+    var allowOlder = false
+
+    @OptionGroup
+    var trust: TrustOptions
+
+    @OptionGroup
+    var handedOn: HandedOnOptions
+
+    @OptionGroup(title: "Transfer")
+    var limits: LimitOptions
+
+    @OptionGroup(title: "Transfer")
+    var transfer: TransferOptions
+
+    @OptionGroup(title: "Hooks")
+    var hookOptions: HookOptions
+
+    func validate() throws {
+        try hookOptions.check(hasHooks: !hooks.isEmpty || !groupHooks.isEmpty)
+        _ = try runHooks(.ofProcess)
+    }
+
+    /// The one place where a run's recipe is made: of the command line, the configuration file and the environment. What the
+    /// manifest adds, the engine adds.
+    func recipe(_ environment: EnvironmentPaths) throws -> (RunRecipe, RunSettings) {
+        let said = limits.settings.over(try transfer.settings(environment.pathBase))
+        let settings = try transfer.runSettings(said, environment)
+        var recipe = try target.recipe(settings)
+        recipe.hooks = try runHooks(environment)
+        try Self.check(recipe.hooks, .refused)
+        try Self.check(settings.hooks.values, .configuration)
+        recipe.limitRate = settings.transfer.rateLimit
+        recipe.allowOlder = allowOlder
+        try pruning.apply(to: &recipe, settings, environment)
+        try trust.apply(to: &recipe, environment)
+        handedOn.apply(to: &recipe)
+        return (recipe, settings)
+    }
+
+    private func runHooks(_ environment: EnvironmentPaths) throws -> [RunHook] {
+        func hook(_ program: String, _ option: String, group: String = "all", batch: Int? = nil) throws
+            -> RunHook
+        {
+            RunHook(
+                group: group,
+                arguments: [try environment.absoluteProgram(program, option: option)],
+                timeout: hookOptions.timeout,
+                results: hookOptions.results,
+                batch: batch
+            )
+        }
+        let whole = try hooks.map { try hook($0, "--hook") }
+        let files = try hookOptions.fileHooks.map { try hook($0, "--file-hook", batch: hookOptions.batch) }
+        return try whole + files
+            + groupHooks.map { text in
+                let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                guard parts.count == 2, !parts[0].isEmpty else {
+                    throw ValidationError("--group-hook takes NAME=PROGRAM, not '\(escaped(text))'.")
+                }
+                let group = String(parts[0])
+                guard target.groups.isEmpty || target.groups.contains(group) || group == "all" else {
+                    throw ValidationError(
+                        "--group-hook names '\(escaped(group))', a group that no --group selects."
+                    )
+                }
+                return try hook(String(parts[1]), "--group-hook", group: group)
+            }
+    }
+
+    /// Refuses programs that others could change, before anything is fetched for them. One that is missing may still come;
+    /// it is looked at again when it is to run.
+    private static func check(
+        _ hooks: some Sequence<RunHook>,
+        _ status: ExitStatus
+    ) throws(CommandFailure) {
+        for program in hooks.compactMap(\.arguments.first) where program.hasPrefix("/") {
+            do throws(ProgramError) {
+                try physicalProgram(program, role: "hook", destination: nil)
+            } catch {
+                if error.code == .changeable { throw CommandFailure(status, error.message) }
+            }
+        }
+    }
+}
+
+extension TargetOptions {
+    /// A recipe for what is named, with nothing else asked for.
+    ///
+    /// - Throws: ``CommandFailure`` with status 64 for a manifest that no transport is for.
+    func recipe(_ settings: RunSettings) throws(CommandFailure) -> RunRecipe {
+        if let scheme = urlScheme(of: manifest), !settings.plugins.schemes.contains(scheme) {
+            throw CommandFailure(
+                .usage,
+                "MANIFEST is a path or an http(s) URL; no transport plugin of this machine is for \(escaped(scheme)): "
+                    + "(plugins.use in the configuration)"
+            )
+        }
+        var recipe = RunRecipe(manifest: manifest, destination: destination)
+        recipe.session = session
+        recipe.groups = groups
+        recipe.connections = settings.transfer.plannedConnections
+        return recipe
+    }
+}
+
+extension TransferOptions {
+    /// What is said on the command line, and everywhere below it.
+    ///
+    /// - Throws: ``CommandFailure`` with status 78.
+    func runSettings(_ said: TransferSettings, _ environment: EnvironmentPaths) throws(CommandFailure)
+        -> RunSettings
+    {
+        try configured { () throws(SettingsError) in
+            let source =
+                if let name = configurationFile {
+                    RunSettings.Source.named(try environment.pathBase.absolute(name))
+                } else {
+                    noConfigurationFile ? RunSettings.Source.none : .usual
+                }
+            return try RunSettings(said, source, environment.settings)
+        }
+    }
+}

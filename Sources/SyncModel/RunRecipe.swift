@@ -1,0 +1,124 @@
+/// Everything a run needs, in one value: what is pulled and to where, with which hooks, how, when and for whom.
+///
+/// One function makes it from the command line, the configuration file and the environment; the manifest adds its hooks.
+/// Commands hand it to the engine, clients to the agent (`POST /v1/runs`), schedules keep it for the night, and the store
+/// keeps it with the run. A new property is in all of them at once: JSON leaves out what is not said, so that older
+/// programs take what they know.
+public struct RunRecipe: Sendable, Equatable, Codable {
+    /// A program to run when a group is complete.
+    public typealias Hook = RunHook
+
+    /// Who asks: work that a hook asks for is held back by the launch limiter (S50, S59).
+    public enum Origin: String, Sendable, Codable, HasDefault {
+        case interactive
+        case hook
+        case schedule
+
+        /// A person.
+        public init() { self = .interactive }
+    }
+
+    /// An absolute path, or an http(s) URL.
+    @Omittable public var manifest = ""
+    /// Where files go; `nil` for `./<project>`. Absolute, where somebody else works on it.
+    public var destination: String?
+    /// The session's name; `nil` for the manifest's project.
+    public var session: String?
+    /// Only these groups; empty for all.
+    @Omittable public var groups: [String] = []
+    /// Programs to run when groups are complete.
+    @Omittable public var hooks: [RunHook] = []
+    /// Most connections at a time, 1...64; `nil` to adapt.
+    public var connections: Int?
+    /// Most body **bytes** a second; `nil` without limit.
+    public var limitRate: UInt64?
+    /// Remove files that an earlier pull installed and this manifest no longer has.
+    @Omittable public var prune = false
+    /// Prune even if more than half of the installed files go.
+    @Omittable public var force = false
+    /// Refuse to prune more files than this, ``force`` or not; `nil` without such a limit.
+    public var maxDelete: Int?
+    /// Where what is removed or replaced is kept, absolute; `nil` for nowhere.
+    public var backupDir: String?
+    /// Install a manifest whose revision is older than what is installed (V35).
+    @Omittable public var allowOlder = false
+    /// Where trust in the project begins: the absolute path of a root's file, `SHA256:HEX` of one, or `first`; `nil` to keep
+    /// to the pins there are. The pin that comes of it is kept, so that it is not asked for again.
+    public var trust: String?
+    /// How many **seconds** after its end a signed statement is still believed; 0 where nothing is said.
+    public var staleSeconds: Int64?
+    /// Not to start earlier (S46).
+    public var notBefore: WallTime?
+    /// Longest time in **seconds** from the moment the run may start to its end; `nil` for 7 days (S56).
+    public var deadlineSeconds: Int64?
+    /// Enqueue only; `resume` starts it (S43).
+    @Omittable public var paused = false
+    /// Who asks.
+    @Omittable public var origin = Origin.interactive
+    /// The run whose hook asks, where one does: its session's hooks are held back, too (S59).
+    public var originRun: String?
+    /// How transfers are made: the client's transfer settings as JSON text. Paths of files with secrets, never secrets.
+    public var settings: String?
+    /// Free text for people, at most 4 KiB (S67).
+    public var label: String?
+    /// Handed on to hooks, observers and reports as it is; at most ``longestUserData`` **bytes** as text.
+    public var userData: JSONValue?
+    /// How many **bytes** whoever asks expects to come, to be shown; `nil` for what the plan says.
+    public var expectedBytes: UInt64?
+    /// What must hold for it to be worked on (S49).
+    @Omittable public var conditions = RunConditions()
+
+    /// What ``userData`` may have as text, in **bytes**.
+    package static let longestUserData = 64 << 10
+
+    /// Asks for all files of a manifest; see the properties.
+    public init(manifest: String, destination: String? = nil) {
+        self.manifest = manifest
+        self.destination = destination
+    }
+}
+
+/// A program to run when a group is complete.
+public struct RunHook: Sendable, Hashable, Codable {
+    /// The group whose completion starts it.
+    public var group: String
+    /// argv, an absolute path first; never a shell string.
+    public var arguments: [String]
+    /// Most **seconds** it may run.
+    public var timeout: Int
+    /// The results it is wanted for (S39).
+    public let results: [RunResult]
+    /// Most files a call, 1...10,000, for a hook that gets the files that changed; `nil` for one call a group (S131).
+    public var batch: Int?
+
+    /// What ``batch`` may be.
+    package static let batches = 1...10_000
+
+    /// Makes a hook; by default it runs however the group ends.
+    public init(
+        group: String = "all",
+        arguments: [String],
+        timeout: Int = 600,
+        results: some Sequence<RunResult> = RunResult.allCases,
+        batch: Int? = nil
+    ) {
+        self.group = group
+        self.arguments = arguments
+        self.timeout = timeout
+        let wanted = Set(results)
+        self.results = RunResult.allCases.filter(wanted.contains)
+        self.batch = batch
+    }
+
+    /// Reads a hook; only `arguments` must be there.
+    public init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            group: try values.decodeIfPresent(String.self, forKey: .group) ?? "all",
+            arguments: try values.decode([String].self, forKey: .arguments),
+            timeout: try values.decodeIfPresent(Int.self, forKey: .timeout) ?? 600,
+            results: try values.decodeIfPresent([RunResult].self, forKey: .results) ?? RunResult.allCases,
+            batch: try values.decodeIfPresent(Int.self, forKey: .batch)
+        )
+    }
+}
