@@ -157,8 +157,10 @@ title "Signed releases as Documentation/Signing.md has them (Tests/signing.sh, T
 SYNCAGENT="$PWD/.build/debug/syncagent" Tests/signing.sh || failed "signing"
 SYNCAGENT="$PWD/.build/debug/syncagent" where_possible Tests/signing-kill.sh 2 || failed "signing-kill"
 
-title "What a publisher does in the first week (Tests/walks/publish.sh)"
-SYNCAGENT="$PWD/.build/debug/syncagent" Tests/walks/publish.sh || failed "walk-publish"
+title "What a newcomer would type (Tests/walks)"
+for walk in Tests/walks/*.sh; do
+    SYNCAGENT="$PWD/.build/debug/syncagent" "$walk" || failed "$(basename "$walk")"
+done
 
 title "A public name for a private address (Tests/rebinding.sh)"
 where_possible Tests/rebinding.sh || failed "rebinding"

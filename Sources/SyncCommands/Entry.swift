@@ -14,8 +14,9 @@ package func runSyncagent() -> Never {
     StopSignals.ignoreBrokenPipes()
     boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)
     do {
-        try VerbCheck.check(arguments())
-        var command = try SyncagentCommand.parseAsRoot(arguments())
+        let words = WeeklyWords.joined(arguments())
+        try VerbCheck.check(words)
+        var command = try SyncagentCommand.parseAsRoot(words)
         guard let asynchronous = command as? any AsyncParsableCommand else {
             try command.run()
             exit(ExitStatus.done.rawValue)

@@ -2,16 +2,16 @@ import SyncControl
 import SyncModel
 import SyncSchedule
 
-/// What the agent keeps in mind about the nights it fires.
-struct NightMemory {
+/// What the agent keeps in mind about the schedules it fires.
+struct ScheduleMind {
     /// Whether there is any schedule to stay for.
     var hasSchedules = false
-    /// Nights that were dealt with and could not be written down.
-    var handled: [String: CivilDay] = [:]
-    /// The last night of a schedule that was told as missed.
-    var missed: [String: CivilDay] = [:]
-    /// When a night that could not be enqueued is tried again, **milliseconds** since 1970, and how often it failed.
-    var setbacks: [String: (day: CivilDay, count: Int, due: Int64)] = [:]
+    /// Occurrences that were dealt with and could not be written down.
+    var handled: [String: Slot] = [:]
+    /// The last occurrence of a schedule that was told as missed.
+    var missed: [String: Slot] = [:]
+    /// When one that could not be enqueued is tried again, **milliseconds** since 1970, and how often it failed.
+    var setbacks: [String: (slot: Slot, count: Int, due: Int64)] = [:]
 }
 
 extension Agent {
@@ -30,63 +30,66 @@ extension Agent {
     }
 
     /// Looks whether there are schedules to stay for.
-    func countSchedules() { nights.hasSchedules = environment.schedules?.load().isEmpty == false }
+    func countSchedules() { mind.hasSchedules = environment.schedules?.load().isEmpty == false }
 
-    /// Enqueues every night that is due.
+    /// Enqueues everything that is due.
     ///
     /// - Returns: When to look again, **milliseconds** since 1970.
     private func fireDue(_ schedules: AgentSchedules) async -> Int64? {
         let entries = schedules.load()
-        nights.hasSchedules = !entries.isEmpty
+        mind.hasSchedules = !entries.isEmpty
         var next: Int64?
         func later(_ time: Int64?) {
             if let time { next = min(next ?? time, time) }
         }
         for entry in entries where stopMode == nil {
             let name = entry.name
-            let handled = nights.handled[name] ?? entry.handled
-            let outlook = entry.clock.outlook(at: environment.now(), handled: handled)
+            let handled = mind.handled[name] ?? entry.handled
+            let outlook = entry.clock.outlook(
+                at: environment.now(),
+                handled: handled,
+                begun: mind.setbacks[name]?.slot
+            )
             later(outlook.next)
-            if let night = outlook.missed, nights.missed[name] != night.day {
-                nights.missed[name] = night.day
-                environment.log("schedule \(name): the night of \(night.day) was missed and is over")
+            if let lost = outlook.missed, mind.missed[name] != lost.slot {
+                mind.missed[name] = lost.slot
+                environment.log("schedule \(name): the run of \(lost.slot) was missed and is not caught up")
             }
-            guard let night = outlook.due else { continue }
-            if let setback = nights.setbacks[name], setback.day == night.day, setback.due > environment.now()
-            {
+            guard let due = outlook.due else { continue }
+            if let setback = mind.setbacks[name], setback.slot == due.slot, setback.due > environment.now() {
                 later(setback.due)
                 continue
             }
-            later(await fire(name, night, schedules))
+            later(await fire(name, due, schedules))
         }
         return next
     }
 
-    /// Enqueues a night's run. The same run that is open already goes on: there are never two (S106).
+    /// Enqueues a run. The same run that is open already goes on: there are never two (S106).
     ///
     /// - Returns: When to try again; `nil` when it is done.
-    private func fire(_ name: String, _ night: Night, _ schedules: AgentSchedules) async -> Int64? {
+    private func fire(_ name: String, _ occurrence: Occurrence, _ schedules: AgentSchedules) async -> Int64? {
         do throws(ControlError) {
-            let (request, reason) = try schedules.request(name, night).get()
+            let (request, reason) = try schedules.request(name, occurrence).get()
             let reply = try await enqueue(request)
-            if !schedules.remember(name, night, reply) { nights.handled[name] = night.day }
-            nights.setbacks[name] = nil
+            if !schedules.remember(name, occurrence, reply) { mind.handled[name] = occurrence.slot }
+            mind.setbacks[name] = nil
             let why = reason.map { "; \($0)" } ?? ""
             environment.log(
-                "schedule \(name), night of \(night.day): run \(reply.run)"
+                "schedule \(name), \(occurrence.slot): run \(reply.run)"
                     + (reply.isNew ? "" : " goes on") + why
             )
             return nil
         } catch {
             var count = 1
-            if let before = nights.setbacks[name], before.day == night.day { count += before.count }
-            // 30 s, 1 min, 2 min … a quarter of an hour, as long as the night lasts.
+            if let before = mind.setbacks[name], before.slot == occurrence.slot { count += before.count }
+            // 30 s, 1 min, 2 min … a quarter of an hour, as long as its window lasts.
             let seconds = min(Int64(30) << Int64(min(count - 1, 5)), 900)
             let due = environment.now() + seconds * 1_000
-            nights.setbacks[name] = (night.day, count, due)
+            mind.setbacks[name] = (occurrence.slot, count, due)
             schedules.failed(name, error)
             environment.log(
-                "schedule \(name), night of \(night.day): \(escaped(error.message)); again in \(seconds) s"
+                "schedule \(name), \(occurrence.slot): \(escaped(error.message)); again in \(seconds) s"
             )
             return due
         }

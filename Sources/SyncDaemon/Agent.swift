@@ -29,7 +29,7 @@ package actor Agent {
     var setbacks: [String: Int] = [:]
     var stopMode: AgentStop?
     /// What it knows of its own schedules.
-    var nights = NightMemory()
+    var mind = ScheduleMind()
     /// Since when there is nothing left to do.
     private var idleSince: Int64?
     private var alarm: Task<Void, Never>?
@@ -71,7 +71,7 @@ package actor Agent {
             if isIdle(), stopMode == nil { break }
             await rest(until: due)
         }
-        // A night that is being asked for at this moment is not waited for: the next agent asks again.
+        // A run that is being asked for at this moment is not waited for: the next agent asks again.
         schedules.cancel()
         bandwidth.cancel()
         board.close()
@@ -123,7 +123,7 @@ package actor Agent {
     private func isIdle() -> Bool {
         guard environment.isOnDemand else { return false }
         // One with schedules of its own stays: there is nobody else to fire them.
-        let isBusy = !jobs.isEmpty || board.hasFollowers || nights.hasSchedules || hasWork()
+        let isBusy = !jobs.isEmpty || board.hasFollowers || mind.hasSchedules || hasWork()
         guard !isBusy else {
             idleSince = nil
             return false

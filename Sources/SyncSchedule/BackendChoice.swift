@@ -1,14 +1,3 @@
-/// What starts a schedule.
-package enum ScheduleBackend: String, Sendable, CaseIterable, Codable {
-    case systemdUser = "systemd-user"
-    case systemdSystem = "systemd-system"
-    case cron
-    /// A file in cron.d, of the machine.
-    case cronSystem = "cron-system"
-    /// The agent's own clock.
-    case agent
-}
-
 /// What can start schedules on this machine.
 package struct MachineAbilities: Sendable, Equatable {
     /// Whether it is asked for root.
@@ -28,9 +17,15 @@ package struct MachineAbilities: Sendable, Equatable {
 
 /// Chooses what starts a schedule, and says why.
 package struct BackendChoice: Sendable, Equatable {
-    package let backend: ScheduleBackend
+    package let backend: BackendKind
     /// For people: why this one.
     package let reason: String
+
+    /// See the properties.
+    package init(backend: BackendKind, reason: String) {
+        self.backend = backend
+        self.reason = reason
+    }
 
     /// What a person asked for.
     package enum Wish: String, Sendable, CaseIterable {
@@ -103,7 +98,7 @@ package struct BackendChoice: Sendable, Equatable {
     }
 
     private static func systemd(isForMachine: Bool, _ machine: MachineAbilities) -> BackendChoice? {
-        // root has a manager of its own only while it is logged in: nights belong to the machine's.
+        // root has a manager of its own only while it is logged in: schedules belong to the machine's.
         if isForMachine || machine.isRoot {
             guard machine.hasSystemManager else { return nil }
             return BackendChoice(backend: .systemdSystem, reason: "the machine's systemd answers")

@@ -1,7 +1,7 @@
 import SyncModel
 
 /// Puts a schedule into the user's crontab, crontab(1), or as root into cron.d.
-package struct CronBackend: Sendable {
+package struct CronBackend: ScheduleBackend {
     /// `/etc/cron.d` for schedules of the machine; `nil` for the user's crontab.
     package let directory: String?
     let run: CommandRunner
@@ -12,26 +12,43 @@ package struct CronBackend: Sendable {
         self.run = run
     }
 
+    /// The lines.
+    package func preview(_ start: ScheduledStart) throws(ScheduleError) -> String {
+        try lines(start).joined(separator: "\n")
+    }
+
     /// Writes a schedule's lines in the place of its former ones.
     ///
     /// - Throws: ``ScheduleError``; the crontab is as it was.
-    package func install(
-        _ name: String,
-        _ timing: ScheduleTiming,
-        delay: Int,
-        program: ScheduledProgram
-    ) throws(ScheduleError) {
-        if let directory {
-            let lines = try CronLines(timing, delay: delay, program: program, user: "root").lines
+    @discardableResult
+    package func install(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
+        let lines = try lines(start)
+        if let path = path(start.name) {
             var file = Crontab([])
-            file.set(name, lines: lines)
-            return try ScheduleFiles.write(file.bytes, to: "\(directory)/\(ScheduleName.cronFile(name))")
+            file.set(start.name, lines: lines)
+            try ScheduleFiles.write(file.bytes, to: path)
+        } else {
+            var table = try current()
+            table.set(start.name, lines: lines)
+            try put(table)
         }
-        let lines = try CronLines(timing, delay: delay, program: program).lines
-        var table = try current()
-        table.set(name, lines: lines)
-        try put(table)
+        return []
     }
+
+    /// Whether the lines are as they would be written.
+    package func holds(_ start: ScheduledStart) throws(ScheduleError) -> Bool {
+        let lines = try lines(start)
+        guard let path = path(start.name) else { return try current().has(start.name, lines: lines) }
+        guard let bytes = try ScheduleFiles.read(path) else { return false }
+        return Crontab(bytes).has(start.name, lines: lines)
+    }
+
+    private func lines(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
+        try CronLines(start, user: directory == nil ? nil : "root").lines
+    }
+
+    /// The file of a schedule; `nil` where all are in one table.
+    private func path(_ name: String) -> String? { directory.map { "\($0)/\(ScheduleName.cronFile(name))" } }
 
     /// Takes a schedule's lines away.
     ///
@@ -39,7 +56,9 @@ package struct CronBackend: Sendable {
     /// - Throws: ``ScheduleError``; the crontab is as it was.
     @discardableResult
     package func remove(_ name: String) throws(ScheduleError) -> Bool {
-        if let directory { return try ScheduleFiles.remove("\(directory)/\(ScheduleName.cronFile(name))") }
+        if let path = path(name) { return try ScheduleFiles.remove(path) }
+        // Without crontab(1) nothing is started.
+        if run(["crontab", "-l"], []).status == 127 { return false }
         var table = try current()
         guard table.remove(name) else { return false }
         if table.bytes.isEmpty {
@@ -52,9 +71,18 @@ package struct CronBackend: Sendable {
     }
 
     /// Whether the lines of a schedule are there.
-    package func has(_ name: String) -> Bool {
+    package func isInEffect(_ name: String) -> Bool {
         if let directory { return ScheduleFiles.names(in: directory).contains(ScheduleName.cronFile(name)) }
         return (try? current().has(name)) ?? false
+    }
+
+    /// Somebody has to read it.
+    package func concern(_ machine: MachineFacts) -> BackendConcern? {
+        guard !machine.isCronRunning() else { return nil }
+        return BackendConcern(
+            problem: "no cron daemon is running",
+            remedy: "start cron, or use another --backend"
+        )
     }
 
     /// The user's crontab; empty when there is none.

@@ -34,6 +34,13 @@ package struct Crontab: Sendable, Equatable {
         return isFound
     }
 
+    /// Whether a schedule's block is exactly this.
+    package func has(_ name: String, lines: [String]) -> Bool {
+        var wanted = self
+        wanted.set(name, lines: lines)
+        return wanted == self
+    }
+
     /// Whether a schedule has a block.
     package func has(_ name: String) -> Bool { range(of: name) != nil }
 
@@ -76,23 +83,17 @@ package struct CronLines: Sendable, Equatable {
     /// Longest command that cron takes, in **bytes**: `MAX_COMMAND` of Debian's cron.
     static let longestCommand = 998
 
-    /// Writes the lines: one for the nights, one for the start of the machine.
+    /// Writes the lines: those of the rule, and one for the start of the machine.
     ///
     /// cron counts in minutes, so the program waits for the second of its own. Of a time that summer time leaves out or
     /// repeats cron itself takes care: "Local time changes" in cron(8).
     ///
     /// - Parameters:
-    ///   - timing: When; of the machine's zone, the only one that cron knows.
-    ///   - delay: **Seconds** that this machine begins later.
-    ///   - program: What is run.
+    ///   - start: What and when; in the machine's zone, the only one that cron knows.
     ///   - user: The user's name, for a file of cron.d.
     /// - Throws: ``ScheduleError`` with code `invalid`.
-    package init(
-        _ timing: ScheduleTiming,
-        delay: Int,
-        program: ScheduledProgram,
-        user: String? = nil
-    ) throws(ScheduleError) {
+    package init(_ start: ScheduledStart, user: String? = nil) throws(ScheduleError) {
+        let timing = start.clock.timing
         if let zone = timing.timeZone {
             throw ScheduleError(
                 .invalid,
@@ -100,21 +101,36 @@ package struct CronLines: Sendable, Equatable {
                     + "--backend agent."
             )
         }
-        let start = WallStart(timing, delay: delay)
-        let all: [Weekday] = [.sun, .mon, .tue, .wed, .thu, .fri, .sat]
-        let days =
-            start.days.isEmpty
-            ? "*"
-            : all.enumerated().filter { start.days.contains($0.element) }.map { "\($0.offset)" }.joined(
-                separator: ","
-            )
         let owner = user.map { $0 + " " } ?? ""
-        let time = "\(start.second / 60 % 60) \(start.second / 3_600) * * \(days)"
-        lines = [
-            "\(time) \(owner)\(try Self.command(program))",
+        let command = try Self.command(start.program)
+        var lines = TimerLine.lines(timing, delay: start.clock.delay).map { line in
+            let hour = Self.list(line.hours, all: 24)
+            return "\(Self.list(line.minutes, all: 60)) \(hour) \(Self.days(line.days)) \(owner)\(command)"
+        }
+        if timing.catchesUp {
             // cron does not catch up by itself.
-            "@reboot \(owner)\(try Self.command(program.adding("--missed")))",
-        ]
+            lines.append("@reboot \(owner)\(try Self.command(start.program.adding("--missed")))")
+        }
+        self.lines = lines
+    }
+
+    /// Day of the month, month and day of the week.
+    private static func days(_ days: CalendarDays) -> String {
+        let all: [Weekday] = [.sun, .mon, .tue, .wed, .thu, .fri, .sat]
+        var monthDay = list(days.monthDays.sorted(), all: 31)
+        var weekday = list(all.indices.filter { days.weekdays.contains(all[$0]) }, all: 7)
+        // As it was written: to cron the star means that a day has to be in both fields.
+        switch days.starredField {
+        case .monthDay(let text): monthDay = text
+        case .weekday(let text): weekday = text
+        case nil: break
+        }
+        return "\(monthDay) \(list(days.months.sorted(), all: 12)) \(weekday)"
+    }
+
+    /// `*` for all values and for none.
+    private static func list(_ values: [Int], all: Int) -> String {
+        values.isEmpty || values.count == all ? "*" : values.map(String.init).joined(separator: ",")
     }
 
     /// The command for the shell, and then for cron, to which `%` is the end of it.

@@ -54,7 +54,7 @@ package struct ReadyBy: Sendable, Equatable {
     ///   - ready: **Milliseconds** since 1970.
     ///   - history: Runs that have ended, newest first.
     /// - Returns: A start in `night.fire...ready`.
-    package static func plan(_ night: Night, ready: Int64, history: [NightRecord]) -> ReadyBy {
+    package static func plan(_ night: Occurrence, ready: Int64, history: [NightRecord]) -> ReadyBy {
         guard let forecast = forecast(history, longest: (night.end ?? ready) - night.begin) else {
             return ReadyBy(start: night.fire, forecast: nil)
         }

@@ -1,6 +1,6 @@
-package import SyncModel
+import SyncModel
 
-/// Finds out what is due: nights of one schedule on the clock of one machine. Pure.
+/// Finds out what is due: occurrences of one schedule on the clock of one machine. Pure.
 package struct ScheduleClock: Sendable {
     package let timing: ScheduleTiming
     package let zone: Zone
@@ -16,63 +16,87 @@ package struct ScheduleClock: Sendable {
 
     /// What there is to do at a moment.
     package struct Outlook: Sendable, Equatable {
-        /// The night that is to start now.
-        package var due: Night?
-        /// A night that was missed and whose window is over: nothing but a word in the log, once.
-        package var missed: Night?
-        /// What is to be remembered as the last night that was dealt with once ``due`` has started.
-        package var handled: CivilDay
-        /// When the next night begins for this machine, **milliseconds** since 1970; `nil` if never again.
+        /// The occurrence that is to start now.
+        package var due: Occurrence?
+        /// One that was missed and is not caught up: nothing but a word in the log, once.
+        package var missed: Occurrence?
+        /// What is to be remembered as the last one that was dealt with once ``due`` has started.
+        package var handled: Slot
+        /// When the next one begins for this machine, **milliseconds** since 1970; `nil` if never again.
         package var next: Int64?
     }
 
+    /// Longest time in **milliseconds** after its beginning at which an occurrence that is not to be caught up still
+    /// starts: timers are not exact, and an agent that is started anew is not asleep.
+    package static let grace: Int64 = 600_000
+
+    /// Days looked at on both sides of now: 29 February on a given weekday comes within 40 years.
+    private static let horizon = Int64(14_700)
+
     /// Looks at the clock.
     ///
-    /// A night is due from its beginning on. Of several that were missed, the last counts, and only as long as its
-    /// window is open (S132). A clock that was set back repeats no night; when what is remembered lies more than a
+    /// An occurrence is due from its beginning on. Of several that were missed, the last counts, and only as long as
+    /// its window is open (S132). A clock that was set back repeats nothing; when what is remembered lies more than a
     /// day ahead, the clock was wrong at that time, and the memory is dropped.
     ///
     /// - Parameters:
     ///   - now: **Milliseconds** since 1970.
-    ///   - handled: The last night that was dealt with; `nil` for a schedule that is new, for which no night of the
-    ///     past is made up.
+    ///   - handled: The last one that was dealt with; `nil` for a schedule that is new, for which nothing of the past
+    ///     is made up.
+    ///   - begun: One that was begun in time and could not be started yet: it is not late.
     /// - Returns: What is due, and when to look again.
-    package func outlook(at now: Int64, handled: CivilDay?) -> Outlook {
-        let today = zone.local(floorDivision(now, 1_000).quotient).day
+    package func outlook(at now: Int64, handled: Slot?, begun: Slot? = nil) -> Outlook {
+        let today = day(at: now)
         let latest = latest(at: now)
-        var known = handled ?? latest?.day ?? today.adding(-1)
-        if known > today.adding(1) { known = latest?.day ?? today.adding(-1) }
-        var outlook = Outlook(handled: known, next: next(after: now, notBefore: known.adding(1))?.fire)
-        guard let latest, latest.day > known else { return outlook }
-        if let end = latest.end, now >= end {
-            // Not dealt with: a clock that was wrong for a moment must not cost a night.
+        let before = latest?.slot ?? .end(of: today.adding(-1))
+        var known = handled ?? before
+        if known.day > today.adding(1) { known = before }
+        var outlook = Outlook(handled: known, next: next(after: now, past: known)?.fire)
+        guard let latest, latest.slot > known else { return outlook }
+        if isOver(latest, at: now, begun: begun) {
+            // Not dealt with: a clock that was wrong for a moment must not cost an occurrence.
             outlook.missed = latest
         } else {
             outlook.due = latest
-            outlook.handled = latest.day
+            outlook.handled = latest.slot
         }
         return outlook
     }
 
-    /// The last night that has begun for this machine; of the last nine days, so that each weekday is among them.
-    package func latest(at now: Int64) -> Night? {
-        let today = zone.local(floorDivision(now, 1_000).quotient).day
-        for back in Int64(0)...9 {
-            if let night = night(of: today.adding(-back)), night.fire <= now { return night }
+    /// Whether it is too late to start an occurrence.
+    package func isOver(_ occurrence: Occurrence, at now: Int64, begun: Slot? = nil) -> Bool {
+        if let end = occurrence.end, now >= end { return true }
+        return !timing.catchesUp && begun != occurrence.slot && now >= occurrence.fire + Self.grace
+    }
+
+    /// The last occurrence that has begun for this machine.
+    package func latest(at now: Int64) -> Occurrence? {
+        let today = day(at: now)
+        for back in 0...Self.horizon {
+            if let found = occurrences(on: today.adding(-back)).last(where: { $0.fire <= now }) {
+                return found
+            }
         }
         return nil
     }
 
-    /// The first night that begins for this machine after a moment, on `day` or later.
-    package func next(after now: Int64, notBefore day: CivilDay? = nil) -> Night? {
-        // The night of yesterday may begin for this machine only now.
-        var first = zone.local(floorDivision(now, 1_000).quotient).day.adding(-1)
-        if let day, day > first { first = day }
-        for ahead in Int64(0)...16 {
-            if let night = night(of: first.adding(ahead)), night.fire > now { return night }
+    /// The first occurrence that begins for this machine after a moment, and that comes after `slot`.
+    package func next(after now: Int64, past slot: Slot? = nil) -> Occurrence? {
+        // One of yesterday may begin for this machine only now.
+        var first = day(at: now).adding(-1)
+        if let slot, slot.day > first { first = slot.day }
+        for ahead in 0...Self.horizon {
+            let found = occurrences(on: first.adding(ahead)).first { occurrence in
+                occurrence.fire > now && slot.map { occurrence.slot > $0 } ?? true
+            }
+            if let found { return found }
         }
         return nil
     }
 
-    private func night(of day: CivilDay) -> Night? { timing.night(of: day, in: zone, delay: delay) }
+    private func day(at now: Int64) -> CivilDay { zone.local(floorDivision(now, 1_000).quotient).day }
+
+    private func occurrences(on day: CivilDay) -> [Occurrence] {
+        timing.occurrences(on: day, in: zone, delay: delay)
+    }
 }

@@ -1,12 +1,10 @@
-package import SyncModel
+import SyncModel
 
 /// When a schedule wants to run, as a person says it.
 package struct ScheduleTiming: Sendable, Equatable {
-    /// **Minutes** after midnight, 0...1439: when the night begins.
-    package var nightly: Int
-    /// Only nights that begin on these days; empty for all.
-    package var days: Set<Weekday> = []
-    /// **Minutes** from the beginning of the night after which nothing is transferred any more; `nil` without end.
+    /// The rule by which it comes again.
+    package var recurrence: Recurrence
+    /// **Minutes** from the beginning after which nothing is transferred any more; `nil` without end.
     package var window: Int?
     /// **Minutes** after midnight by which everything is to be in place; a window that ends earlier counts.
     package var readyBy: Int?
@@ -14,16 +12,24 @@ package struct ScheduleTiming: Sendable, Equatable {
     package var jitter: Int = 0
     /// An IANA name; `nil` for the machine's zone, wherever it goes.
     package var timeZone: String?
+    /// Whether a machine that was off or asleep runs later what it has missed.
+    package var catchesUp = true
 
-    /// Every night at so many **minutes** after midnight.
-    package init(nightly: Int) { self.nightly = nightly }
+    /// By a rule; see the properties.
+    package init(_ recurrence: Recurrence) { self.recurrence = recurrence }
 
     /// Checks what one value says about another.
     ///
     /// - Throws: ``ScheduleError`` with code `invalid`; options are named as on the command line.
     package func check() throws(ScheduleError) {
         func invalid(_ text: String) -> ScheduleError { ScheduleError(.invalid, text) }
-        guard (0..<1440).contains(nightly) else { throw invalid("--nightly takes 00:00 to 23:59.") }
+        try recurrence.check()
+        if recurrence.onlyTime == nil, window != nil || readyBy != nil {
+            throw invalid(
+                "\(window == nil ? "--ready-by" : "--window") is for a rule with one time a day: "
+                    + "this one has \(recurrence.times.count), and what is left of one goes on until it is done."
+            )
+        }
         if let window, !(1...1440).contains(window) {
             throw invalid("--window takes 1 minute to 24 hours.")
         }
@@ -34,8 +40,23 @@ package struct ScheduleTiming: Sendable, Equatable {
                     + "\(Self.length(seconds: window * 60)): make the window longer or the jitter smaller."
             )
         }
+        let gap = recurrence.shortestGap
+        guard jitter < gap * 60 else {
+            throw invalid(
+                "--jitter has to be shorter than the \(Self.length(seconds: gap * 60)) between two runs."
+            )
+        }
+        let days = recurrence.days
+        if !days.monthDays.isEmpty || !days.months.isEmpty, let last = recurrence.times.last,
+            last * 60 + jitter >= 86_400
+        {
+            throw invalid(
+                "--jitter leads past midnight, and so from one day of the month into the next, which no timer can "
+                    + "say: make it smaller, or the time earlier."
+            )
+        }
         if let readyBy {
-            guard (0..<1440).contains(readyBy), readyBy != nightly else {
+            guard (0..<1440).contains(readyBy), readyBy != recurrence.onlyTime else {
                 throw invalid("--ready-by takes 00:00 to 23:59, and another time than --nightly.")
             }
             let span = min(untilReady(readyBy), window ?? 1440)
@@ -46,8 +67,8 @@ package struct ScheduleTiming: Sendable, Equatable {
         _ = try Zone.of(timeZone)
     }
 
-    /// **Minutes** on the clock from the beginning of a night until `readyBy`.
-    func untilReady(_ readyBy: Int) -> Int { (readyBy - nightly + 1440) % 1440 }
+    /// **Minutes** on the clock from the beginning until `readyBy`.
+    func untilReady(_ readyBy: Int) -> Int { (readyBy - (recurrence.onlyTime ?? 0) + 1440) % 1440 }
 
     /// Reads `02:00` or `7:30`, 24 hours; **minutes** after midnight, or `nil`.
     package static func minutes(_ text: String) -> Int? {

@@ -1,7 +1,7 @@
 import SyncModel
 
 /// Puts the units of a schedule into effect, and takes them away: systemctl(1).
-package struct SystemdBackend: Sendable {
+package struct SystemdBackend: ScheduleBackend {
     package let scope: SystemdUnits.Scope
     /// Where units of this scope are kept, absolute.
     package let directory: String
@@ -14,14 +14,34 @@ package struct SystemdBackend: Sendable {
         self.run = run
     }
 
+    /// Both units.
+    package func preview(_ start: ScheduledStart) -> String {
+        files(SystemdUnits(start, scope: scope)).map { "# \($0.name)\n\($0.text)" }.joined(separator: "\n")
+    }
+
+    /// Whether both units are as they would be written.
+    package func holds(_ start: ScheduledStart) throws(ScheduleError) -> Bool {
+        for (name, text) in files(SystemdUnits(start, scope: scope)) {
+            guard let found = try ScheduleFiles.read(path(name)), found.elementsEqual(text.utf8) else {
+                return false
+            }
+        }
+        return true
+    }
+
+    private func files(_ units: SystemdUnits) -> [(name: String, text: String)] {
+        [(units.service, units.serviceText), (units.timer, units.timerText)]
+    }
+
     /// Writes, checks, enables and starts the units of a schedule. When a step fails, what was there before is there
     /// again.
     ///
     /// - Returns: What people should know: a check that could not be made.
     /// - Throws: ``ScheduleError``.
     @discardableResult
-    package func install(_ units: SystemdUnits) throws(ScheduleError) -> [String] {
-        let files = [(units.service, units.serviceText), (units.timer, units.timerText)]
+    package func install(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
+        let units = SystemdUnits(start, scope: scope)
+        let files = files(units)
         let before = try files.map { file throws(ScheduleError) in try ScheduleFiles.read(path(file.0)) }
         for (file, old) in zip(files, before) {
             if let old, !old.starts(with: SystemdUnits.mark.utf8) {
@@ -71,8 +91,17 @@ package struct SystemdBackend: Sendable {
     }
 
     /// Whether systemd has the timer running.
-    package func isActive(_ name: String) -> Bool {
+    package func isInEffect(_ name: String) -> Bool {
         run(words(["is-active", "--quiet", SystemdUnits.stem(name) + ".timer"]), []).status == 0
+    }
+
+    /// A user's units end with the last session, unless the user lingers.
+    package func concern(_ machine: MachineFacts) -> BackendConcern? {
+        guard scope == .user, !machine.doesLinger() else { return nil }
+        return BackendConcern(
+            problem: "systemd stops your units when you log out",
+            remedy: "loginctl enable-linger \(escaped(machine.userName))"
+        )
     }
 
     /// Whether a manager answers.

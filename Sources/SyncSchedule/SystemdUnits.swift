@@ -1,7 +1,7 @@
-package import SyncModel
+import SyncModel
 
 /// The two units of a schedule for systemd: systemd.service(5), systemd.timer(5).
-package struct SystemdUnits: Sendable, Equatable {
+package struct SystemdUnits: Sendable {
     /// Whose manager starts them.
     package enum Scope: Sendable {
         /// The user's own: ends with the last session unless the user lingers.
@@ -16,33 +16,30 @@ package struct SystemdUnits: Sendable, Equatable {
     package let delay: Int
     package let program: ScheduledProgram
     package let scope: Scope
-    /// Nights whose time summer time leaves out, see ``calendar``.
-    package let gaps: [CivilDay]
+    /// Instants, **seconds** since 1970, that need a line of their own, see ``calendar``.
+    private let shifted: [Int64]
+    private let zone: Zone
 
-    /// See the properties.
-    ///
-    /// - Parameters:
-    ///   - zone: Whose summer time counts.
-    ///   - today: From here on ten years are looked at for nights that need a line of their own.
-    package init(
-        name: String,
-        timing: ScheduleTiming,
-        delay: Int,
-        program: ScheduledProgram,
-        scope: Scope,
-        zone: Zone,
-        today: CivilDay
-    ) {
-        self.name = name
-        self.timing = timing
-        self.delay = delay
-        self.program = program
+    /// The units of a schedule.
+    package init(_ start: ScheduledStart, scope: Scope) {
+        name = start.name
+        timing = start.clock.timing
+        delay = start.clock.delay
+        program = start.program
+        zone = start.clock.zone
         self.scope = scope
-        let start = WallStart(timing, delay: delay)
-        gaps = (0..<3_653).map { today.adding($0) }.filter { day in
-            (start.days.isEmpty || start.days.contains(day.weekday)) && zone.has(day)
-                && zone.local(zone.first(start.second, of: day)).second != start.second
+        let (clock, zone) = (start.clock, start.clock.zone)
+        // From the first of January on, so that the units are the same from day to day.
+        let first = CivilDay(year: start.today.date.year, month: 1, day: 1)
+        var shifted: [Int64] = []
+        for day in (Int64(0)..<4_018).map(first.adding) where zone.steadyOffset(around: day) == nil {
+            for occurrence in clock.timing.occurrences(on: day, in: zone, delay: delay) {
+                let wanted = Int64(occurrence.slot.minute * 60 + delay)
+                let found = zone.first(wanted, of: day)
+                if zone.local(found).second != wanted % 86_400 { shifted.append(found) }
+            }
         }
+        self.shifted = shifted
     }
 
     /// The service's file name.
@@ -55,22 +52,40 @@ package struct SystemdUnits: Sendable, Equatable {
 
     /// The times, as systemd.time(7) writes them.
     ///
-    /// systemd passes over a time that does not exist on the night when clocks are put forward: those nights get a line
+    /// systemd passes over a time that does not exist on the day when clocks are put forward: those days get a line
     /// each, with the first minute that there is. A time that comes twice is taken once, the first.
     package var calendar: [String] {
-        let start = WallStart(timing, delay: delay)
-        let zone = timing.timeZone.map { " " + $0 } ?? ""
-        let all = Weekday.allCases
-        let days =
-            start.days.isEmpty ? "" : all.filter(start.days.contains).map(Self.day).joined(separator: ",")
-        let clock = Self.clock(start.second)
-        let every = (days.isEmpty ? "" : days + " ") + "*-*-* \(clock)\(zone)"
-        guard let place = try? Zone.of(timing.timeZone) else { return [every] }
-        return [every]
-            + gaps.map { day in
-                let found = place.local(place.first(start.second, of: day))
-                return "\(found.day) \(Self.clock(found.second))\(zone)"
+        let zoneName = timing.timeZone.map { " " + $0 } ?? ""
+        let rules = TimerLine.lines(timing, delay: delay).flatMap { line in
+            Self.dates(line.days).map { "\($0) \(Self.clock(line))\(zoneName)" }
+        }
+        return rules
+            + shifted.map { instant in
+                let found = zone.local(instant)
+                return "\(found.day) \(Self.clock(found.second))\(zoneName)"
             }
+    }
+
+    /// The days of a rule; two where a day may be of either kind.
+    private static func dates(_ days: CalendarDays) -> [String] {
+        func date(_ weekdays: Set<Weekday>, _ monthDays: Set<Int>) -> String {
+            let names = Weekday.allCases.filter(weekdays.contains).map(day).joined(separator: ",")
+            return (names.isEmpty ? "" : names + " ")
+                + "*-\(list(days.months.sorted(), all: 12))-\(list(monthDays.sorted(), all: 31))"
+        }
+        guard !days.weekdays.isEmpty, !days.monthDays.isEmpty, days.starredField == nil else {
+            return [date(days.weekdays, days.monthDays)]
+        }
+        return [date(days.weekdays, []), date([], days.monthDays)]
+    }
+
+    private static func clock(_ line: TimerLine) -> String {
+        "\(list(line.hours, all: 24)):\(list(line.minutes, all: 60)):\(padded(line.second, 2))"
+    }
+
+    /// `*` for all values and for none.
+    private static func list(_ values: [Int], all: Int) -> String {
+        values.isEmpty || values.count == all ? "*" : values.map { padded($0, 2) }.joined(separator: ",")
     }
 
     /// The service unit.
@@ -84,7 +99,7 @@ package struct SystemdUnits: Sendable, Equatable {
         var lines = [
             Self.mark,
             "[Unit]",
-            "Description=Nightly pull \(name)",
+            "Description=Scheduled pull \(name)",
             "Documentation=man:systemd.exec(5)",
         ]
         if scope == .system { lines += ["Wants=network-online.target", "After=network-online.target"] }
@@ -96,7 +111,7 @@ package struct SystemdUnits: Sendable, Equatable {
             "ExecStart=\(command)",
             "TimeoutStartSec=infinity",
             "TimeoutStopSec=30s",
-            "# 75: the window is over and work is left for the next night; 143: stopped, the agent goes on.",
+            "# 75: the window is over and work is left for the next time; 143: stopped, the agent goes on.",
             "SuccessExitStatus=75 143",
             "# The agent that it may have started goes on with other work.",
             "KillMode=process",
@@ -121,13 +136,15 @@ package struct SystemdUnits: Sendable, Equatable {
             [
                 Self.mark,
                 "[Unit]",
-                "Description=Nightly pull \(name), \(ScheduleTiming.time(timing.nightly))",
+                "Description=Scheduled pull \(name), \(timing.recurrence)",
                 "Documentation=man:systemd.timer(5)",
                 "",
                 "[Timer]",
             ] + calendar.map { "OnCalendar=\($0)" } + [
-                "# Machines that were off or asleep catch up; the program knows whether that still makes sense.",
-                "Persistent=true",
+                timing.catchesUp
+                    ? "# Machines that were off or asleep catch up; the program knows whether that still makes sense."
+                    : "# What a machine that was off has missed is not caught up.",
+                "Persistent=\(timing.catchesUp)",
                 "# The machine's own delay is in the time above.",
                 "AccuracySec=1s",
                 "",
@@ -166,19 +183,5 @@ package struct SystemdUnits: Sendable, Equatable {
             }
         }
         return result + "\""
-    }
-}
-
-/// When a schedule begins on a machine, on the clock on the wall: the delay may lead into the next day.
-struct WallStart {
-    /// **Seconds** after midnight.
-    let second: Int64
-    /// The days on which it begins, empty for all.
-    let days: Set<Weekday>
-
-    init(_ timing: ScheduleTiming, delay: Int) {
-        let total = Int64(timing.nightly) * 60 + Int64(delay)
-        second = total % 86_400
-        days = Set(timing.days.map { $0.adding(Int(total / 86_400)) })
     }
 }

@@ -77,6 +77,12 @@ package struct Zone: Sendable {
     /// Whether the place has that day at all: Samoa went from 29 to 31 December 2011.
     package func has(_ day: CivilDay) -> Bool { local(first(0, of: day)).day == day }
 
+    /// **Seconds** ahead of UTC on a day; `nil` where clocks are changed on it, or within a day before or two after.
+    func steadyOffset(around day: CivilDay) -> Int64? {
+        let before = offset((day.number - 1) * 86_400)
+        return before == offset((day.number + 3) * 86_400) ? before : nil
+    }
+
     /// The first instant in `low...high` with another offset than `low` has.
     private func change(from low: Int64, to high: Int64) -> Int64 {
         let old = offset(low)

@@ -4,7 +4,7 @@ import SyncModel
 ///
 /// Not Foundation's reader: that one keeps the first of two equal keys in silence and gives no line of a mistake.
 /// Messages name line and column and never quote the file, which may hold secrets.
-struct JSON5Reader {
+package struct JSON5Reader {
     let bytes: [UInt8]
     var position = 0
     private var line = 1
@@ -19,7 +19,7 @@ struct JSON5Reader {
     /// Reads one value and nothing after it.
     ///
     /// - Throws: ``SettingsError`` that begins with the line and the column, from 1.
-    static func read(_ bytes: [UInt8]) throws(SettingsError) -> ConfigurationNode {
+    package static func read(_ bytes: [UInt8]) throws(SettingsError) -> ConfigurationNode {
         guard String(validating: bytes, as: UTF8.self) != nil else { throw SettingsError("1:1: not UTF-8") }
         var reader = JSON5Reader(bytes)
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { reader.position = 3 }

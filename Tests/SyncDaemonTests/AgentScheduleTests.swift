@@ -12,17 +12,18 @@ import Testing
 private final class Nights: Sendable {
     let bench: AgentBench
     let clock: ScheduleClock
-    let handled: Mutex<CivilDay?>
-    let remembered = Mutex<[CivilDay]>([])
+    let handled: Mutex<Slot?>
+    let remembered = Mutex<[Slot]>([])
     let isGone = Mutex(false)
     /// Whether what is remembered reaches the disk.
     let keeps: Bool
 
-    init(_ bench: AgentBench, window: Int? = nil, keeps: Bool = true) throws {
+    init(_ bench: AgentBench, window: Int? = nil, keeps: Bool = true, catchesUp: Bool = true) throws {
         self.bench = bench
         self.keeps = keeps
-        var timing = ScheduleTiming(nightly: Int(bench.now() / 60_000 + 120) % 1_440)
+        var timing = ScheduleTiming(.daily(at: Int(bench.now() / 60_000 + 120) % 1_440, on: []))
         timing.window = window
+        timing.catchesUp = catchesUp
         clock = ScheduleClock(timing, zone: try #require(Zone.named("UTC")), delay: 0)
         handled = Mutex(clock.outlook(at: bench.now(), handled: nil).handled)
     }
@@ -40,8 +41,8 @@ private final class Nights: Sendable {
                 return .success((request, nil))
             },
             remember: { [self] _, night, _ in
-                remembered.withLock { $0.append(night.day) }
-                if keeps { handled.withLock { $0 = night.day } }
+                remembered.withLock { $0.append(night.slot) }
+                if keeps { handled.withLock { $0 = night.slot } }
                 return keeps
             }
         )
@@ -137,6 +138,28 @@ struct AgentScheduleTests {
             try await Task.sleep(for: .milliseconds(200))
         }
         #expect(try bench.store.runs().count == runs)
+    }
+
+    @Test(
+        "What is not to be caught up is not; a manifest that cannot be had is asked for again all the same [S132 S51]"
+    )
+    func notCaughtUp() async throws {
+        let bench = try AgentBench()
+        let nights = try Nights(bench, catchesUp: false)
+        bench.advance(.seconds(2 * 86_400 + 3 * 3_600))
+        try await whileRunning(bench.agent({ $0.schedules = nights.schedules })) {
+            try await Task.sleep(for: .milliseconds(200))
+            #expect(try bench.store.runs().isEmpty)
+            bench.server.respond(to: "/tower/manifest.json") { _ in .status(404, text: "not yet") }
+            bench.advance(.seconds(23 * 3_600))
+            try await Task.sleep(for: .milliseconds(300))
+            try bench.publish(bench.tree)
+            // Long after the grace for what is late.
+            bench.advance(.seconds(3_600))
+            try await nights.until(1)
+            try await bench.until(.finished)
+        }
+        #expect(try bench.store.runs().count == 1)
     }
 
     @Test("An agent on demand stays as long as it has schedules, and ends when the last one is gone")

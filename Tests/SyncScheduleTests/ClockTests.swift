@@ -11,9 +11,8 @@ private func instant(_ zone: Zone, _ year: Int64, _ month: Int64, _ day: Int64, 
 }
 
 private func timing(_ nightly: String, window: Int? = nil, days: Set<Weekday> = []) -> ScheduleTiming {
-    var timing = ScheduleTiming(nightly: ScheduleTiming.minutes(nightly) ?? -1)
+    var timing = ScheduleTiming(.daily(at: ScheduleTiming.minutes(nightly) ?? -1, on: days))
     timing.window = window
-    timing.days = days
     return timing
 }
 
@@ -21,9 +20,9 @@ private func timing(_ nightly: String, window: Int? = nil, days: Set<Weekday> = 
 private struct Machine {
     let clock: ScheduleClock
     var now: Int64
-    var handled: CivilDay?
-    var fired: [(night: Night, at: Int64)] = []
-    var missed: [Night] = []
+    var handled: Slot?
+    var fired: [(night: Occurrence, at: Int64)] = []
+    var missed: [Occurrence] = []
 
     init(_ clock: ScheduleClock, from now: Int64) {
         self.clock = clock
@@ -88,9 +87,9 @@ struct ClockTests {
     func missingDay() throws {
         let apia = try zone("Pacific/Apia")
         let nights = (28...31).map { day in
-            timing("02:00").night(of: CivilDay(year: 2011, month: 12, day: day), in: apia, delay: 0)
+            timing("02:00").occurrences(on: CivilDay(year: 2011, month: 12, day: day), in: apia, delay: 0)
         }
-        #expect(nights.map { $0 == nil } == [false, false, true, false])
+        #expect(nights.map(\.isEmpty) == [false, false, true, false])
     }
 
     @Test(
@@ -111,19 +110,19 @@ struct ClockTests {
         }
         let begin = instant(zone, 2026, 11, 20, "12:00")
         let wanted = (-2...367).map { first.adding($0) }.filter { day in
-            let fire = zone.first(Int64(schedule.timing.nightly) * 60 + 1_337, of: day) * 1_000
+            let fire = zone.first(Int64(schedule.timing.recurrence.times[0]) * 60 + 1_337, of: day) * 1_000
             return fire > begin && fire < end
         }
         #expect(machine.fired.count == 366)
-        #expect(machine.fired.map(\.night.day) == wanted)
+        #expect(machine.fired.map(\.night.slot.day) == wanted)
         #expect(machine.missed == [])
         for (night, at) in machine.fired {
             #expect(at == night.fire && at >= night.begin, "woken at the moment itself")
             // On the wall it is the wanted time, or the first one there is.
             let (wall, before) = (zone.local(night.begin / 1_000), zone.local(night.begin / 1_000 - 1))
-            let clock = Int64(schedule.timing.nightly) * 60
-            let isGap = (before.day, before.second) < (night.day, clock) && wall.second > clock
-            #expect(wall.second == clock || isGap || wall.day > night.day)
+            let clock = Int64(schedule.timing.recurrence.times[0]) * 60
+            let isGap = (before.day, before.second) < (night.slot.day, clock) && wall.second > clock
+            #expect(wall.second == clock || isGap || wall.day > night.slot.day)
         }
     }
 
@@ -142,7 +141,7 @@ struct ClockTests {
                 machine.now = truth + error
                 let next = machine.look()
                 if let night = schedule.latest(at: machine.now), let end = night.end, machine.now < end {
-                    seen.insert(night.day)
+                    seen.insert(night.slot.day)
                 }
                 truth = min(next - error, truth + 1_800_000)
                 // Now and then the clock is wrong by up to eleven hours, and right again later.
@@ -152,7 +151,7 @@ struct ClockTests {
                 default: break
                 }
             }
-            let nights = machine.fired.map(\.night.day)
+            let nights = machine.fired.map(\.night.slot.day)
             #expect(Set(nights).count == nights.count, "\(name): none twice")
             #expect(machine.fired.allSatisfy { $0.at >= $0.night.fire && $0.at < $0.night.end ?? .max })
             #expect(seen.subtracting(nights).filter { $0 > nights[0] } == [], "\(name): none missed")
@@ -173,7 +172,7 @@ struct ClockTests {
         #expect(machine.look() == instant(utc, 2026, 11, 22, "02:00"))
         machine.now = instant(utc, 2026, 11, 22, "02:00")
         _ = machine.look()
-        #expect(machine.fired.map(\.night.day.description) == ["2099-05-06", "2026-11-22"])
+        #expect(machine.fired.map(\.night.slot.day.description) == ["2099-05-06", "2026-11-22"])
     }
 
     @Test("After a week off, one night is caught up; none when its window is over [S132 F102]")
@@ -190,11 +189,11 @@ struct ClockTests {
             _ = machine.look()
             return machine
         }
-        #expect(wake("09:00", window: nil).fired.map(\.night.day.description) == ["2026-11-21"])
-        #expect(wake("01:00", window: nil).fired.map(\.night.day.description) == ["2026-11-20"])
-        #expect(wake("05:59", window: 240).fired.map(\.night.day.description) == ["2026-11-21"])
+        #expect(wake("09:00", window: nil).fired.map(\.night.slot.day.description) == ["2026-11-21"])
+        #expect(wake("01:00", window: nil).fired.map(\.night.slot.day.description) == ["2026-11-20"])
+        #expect(wake("05:59", window: 240).fired.map(\.night.slot.day.description) == ["2026-11-21"])
         let late = wake("06:00", window: 240)
-        #expect(late.fired.isEmpty && late.missed.map(\.day.description) == ["2026-11-21"])
+        #expect(late.fired.isEmpty && late.missed.map(\.slot.day.description) == ["2026-11-21"])
     }
 
     @Test("A new schedule makes up no night of the past")
@@ -212,7 +211,7 @@ struct ClockTests {
         let now = instant(berlin, 2026, 11, 21, "02:00")
         let fired = ScheduleClock(timing, zone: berlin, delay: 0).outlook(
             at: now,
-            handled: CivilDay(year: 2026, month: 11, day: 20)
+            handled: .end(of: CivilDay(year: 2026, month: 11, day: 20))
         )
         #expect(fired.due != nil)
         let there = ScheduleClock(timing, zone: york, delay: 0)
@@ -229,7 +228,7 @@ struct ClockTests {
             _ = machine.look()
             machine.now += 3_600_000
         }
-        #expect(machine.fired.map(\.night.day.weekday) == [.mon, .fri, .mon, .fri])
+        #expect(machine.fired.map(\.night.slot.day.weekday) == [.mon, .fri, .mon, .fri])
         #expect(machine.fired.allSatisfy { utc.local($0.night.fire / 1_000).second == 600 })
     }
 
@@ -243,7 +242,7 @@ struct ClockTests {
         ] as [(Int, Int?, Int, Int?, String)]
     )
     func refusals(nightly: Int, window: Int?, jitter: Int, readyBy: Int?, option: String) {
-        var timing = ScheduleTiming(nightly: nightly)
+        var timing = ScheduleTiming(.daily(at: nightly, on: []))
         timing.window = window == 30 ? 1_441 : window
         timing.jitter = jitter
         timing.readyBy = readyBy
@@ -257,13 +256,13 @@ struct ClockTests {
 
     @Test("A window that ends before --ready-by is the end that counts")
     func readyAfterWindow() throws {
-        var timing = ScheduleTiming(nightly: 120)
+        var timing = ScheduleTiming(.daily(at: 120, on: []))
         timing.window = 240
         timing.readyBy = 420
         try timing.check()
         let utc = try Zone.of("UTC")
         let night = try #require(
-            timing.night(of: CivilDay(year: 2026, month: 11, day: 21), in: utc, delay: 0)
+            timing.occurrences(on: CivilDay(year: 2026, month: 11, day: 21), in: utc, delay: 0).first
         )
         #expect(night.end == instant(utc, 2026, 11, 21, "06:00") && night.readyBy == night.end)
     }

@@ -15,10 +15,25 @@ private func program(_ path: String = "/usr/bin/syncagent", variables: [Schedule
     )
 }
 
-private func timing(_ nightly: String, days: Set<Weekday> = []) -> ScheduleTiming {
-    var timing = ScheduleTiming(nightly: ScheduleTiming.minutes(nightly) ?? -1)
-    timing.days = days
-    return timing
+/// A schedule of the machine's zone.
+private func start(
+    _ name: String,
+    _ recurrence: Recurrence,
+    delay: Int = 0,
+    program path: ScheduledProgram? = nil,
+    zone: String? = nil,
+    catchesUp: Bool = true
+) throws -> ScheduledStart {
+    var timing = ScheduleTiming(recurrence)
+    timing.timeZone = zone
+    timing.catchesUp = catchesUp
+    let today = CivilDay(year: 2026, month: 11, day: 21)
+    let clock = ScheduleClock(timing, zone: try Zone.of(zone), delay: delay)
+    return ScheduledStart(name: name, clock: clock, program: try path ?? program(), today: today)
+}
+
+private func nightly(_ time: String, _ days: Set<Weekday> = []) -> Recurrence {
+    .daily(at: ScheduleTiming.minutes(time) ?? -1, on: days)
 }
 
 /// A crontab(1) in memory.
@@ -69,9 +84,9 @@ struct CrontabTests {
         let before = Self.nasty[index]
         let crontab = FakeCrontab(before.isEmpty ? nil : before)
         let backend = CronBackend(run: crontab.run)
-        try backend.install("tower", timing("02:00"), delay: 0, program: program())
-        try backend.install("maps", timing("03:00"), delay: 0, program: program())
-        try backend.install("tower", timing("04:00"), delay: 0, program: program())
+        try backend.install(start("tower", nightly("02:00")))
+        try backend.install(start("maps", nightly("03:00")))
+        try backend.install(start("tower", nightly("04:00")))
         let both = try #require(crontab.table.withLock { $0 })
         #expect(both.starts(with: before))
         #expect(both.last == 0x0A)
@@ -80,8 +95,12 @@ struct CrontabTests {
             text.contains("\n0 4 * * * /usr") && text.contains("\n0 3 * * * /usr")
                 && !text.contains("\n0 2 * * * /usr")
         )
-        #expect(backend.has("tower") && backend.has("maps") && !backend.has("towe"))
+        #expect(backend.isInEffect("tower") && backend.isInEffect("maps") && !backend.isInEffect("towe"))
 
+        let again = try start("tower", nightly("02:00"))
+        #expect(try !backend.holds(again))
+        try backend.install(again)
+        #expect(try backend.holds(again))
         #expect(try backend.remove("tower"))
         #expect(try !backend.remove("tower"))
         #expect(try backend.remove("maps"))
@@ -111,12 +130,7 @@ struct CrontabTests {
         {
             let crontab = FakeCrontab(Array("0 1 * * * mine\n".utf8), complaint: complaint)
             #expect(throws: ScheduleError.self) {
-                try CronBackend(run: crontab.run).install(
-                    "tower",
-                    timing("02:00"),
-                    delay: 0,
-                    program: program()
-                )
+                try CronBackend(run: crontab.run).install(start("tower", nightly("02:00")))
             }
             #expect(crontab.table.withLock { $0 } == Array("0 1 * * * mine\n".utf8))
         }
@@ -127,11 +141,11 @@ struct CrontabTests {
         let spelled = Array("0 1 * * * grep '\\r' x\n0 2 * * * /bin/true\\r\n".utf8)
         let crontab = FakeCrontab(spelled)
         #expect(throws: ScheduleError.self) {
-            try CronBackend(run: crontab.run).install("tower", timing("02:00"), delay: 0, program: program())
+            try CronBackend(run: crontab.run).install(start("tower", nightly("02:00")))
         }
         #expect(crontab.table.withLock { $0 } == spelled)
         let harmless = FakeCrontab(Array("0 1 * * * grep '\\r' x\n".utf8))
-        try CronBackend(run: harmless.run).install("tower", timing("02:00"), delay: 0, program: program())
+        try CronBackend(run: harmless.run).install(start("tower", nightly("02:00")))
     }
 
     @Test(
@@ -141,10 +155,41 @@ struct CrontabTests {
             ("23:50", 1_200, [.mon, .sat], "10 0 * * 0,2 "), ("07:05", 0, [.sun], "5 7 * * 0 "),
         ] as [(String, Int, Set<Weekday>, String)]
     )
-    func line(nightly: String, delay: Int, days: Set<Weekday>, begin: String) throws {
-        let lines = try CronLines(timing(nightly, days: days), delay: delay, program: program()).lines
+    func line(time: String, delay: Int, days: Set<Weekday>, begin: String) throws {
+        let lines = try CronLines(start("tower", nightly(time, days), delay: delay)).lines
         #expect(lines[0] == begin + "/usr/bin/syncagent schedule run tower --quiet")
         #expect(lines[1] == "@reboot /usr/bin/syncagent schedule run tower --quiet --missed")
+    }
+
+    @Test(
+        "Every rule becomes lines of cron: hours that have the same minutes are one, what the star means is kept",
+        arguments: [
+            (.every(minutes: 15), 0, ["0,15,30,45 * * * *"]), (.every(minutes: 60), 600, ["10 * * * *"]),
+            (.every(minutes: 360), 0, ["0 0,6,12,18 * * *"]),
+            (
+                .every(minutes: 90), 0,
+                ["0 0,3,6,9,12,15,18,21 * * *", "30 1,4,7,10,13,16,19,22 * * *"]
+            ),
+            (.every(minutes: 1), 0, ["* * * * *"]), (.every(minutes: 720), 43_000, ["56 11,23 * * *"]),
+        ] as [(Recurrence, Int, [String])]
+    )
+    func rules(rule: Recurrence, delay: Int, lines: [String]) throws {
+        let found = try CronLines(start("tower", rule, delay: delay, catchesUp: false)).lines
+        #expect(found == lines.map { $0 + " /usr/bin/syncagent schedule run tower --quiet" })
+    }
+
+    @Test(
+        "A rule of cron comes back from cron's lines as it was meant",
+        arguments: [
+            ("0 3 * * 1-5", "0 3 * * 1,2,3,4,5"), ("*/20 8-9 1,15 jan,jul *", "0,20,40 8,9 1,15 1,7 *"),
+            ("5 4 13 * fri", "5 4 13 * 5"), ("0 0 */2 * 1", "0 0 */2 * 1"), ("0 0 1-31 * 1", "0 0 * * *"),
+            ("@weekly", "0 0 * * 0"), ("30 6 * * sat-sun", "30 6 * * 0,6"), ("0 0 * * 0-7", "0 0 * * *"),
+        ]
+    )
+    func expressions(text: String, line: String) throws {
+        let rule = Recurrence.cron(try CronExpression(text))
+        let found = try CronLines(start("tower", rule, catchesUp: false)).lines
+        #expect(found == [line + " /usr/bin/syncagent schedule run tower --quiet"])
     }
 
     @Test(
@@ -156,16 +201,18 @@ struct CrontabTests {
         ]
     )
     func quoting(path: String, word: String) throws {
-        let lines = try CronLines(timing("02:00"), delay: 0, program: program(path)).lines
+        let lines = try CronLines(start("tower", nightly("02:00"), program: program(path))).lines
         #expect(lines[0] == "0 2 * * * \(word) schedule run tower --quiet")
     }
 
     @Test("Variables come by env(1), a file of cron.d names the user")
     func variables() throws {
         let lines = try CronLines(
-            timing("02:00"),
-            delay: 0,
-            program: program(variables: [.init("XDG_STATE_HOME", "/var/my state")]),
+            start(
+                "tower",
+                nightly("02:00"),
+                program: program(variables: [.init("XDG_STATE_HOME", "/var/my state")])
+            ),
             user: "root"
         ).lines
         #expect(
@@ -180,14 +227,12 @@ struct CrontabTests {
         #expect(throws: ScheduleError.self) { try program("sync") }
         #expect(throws: ScheduleError.self) {
             try CronLines(
-                timing("02:00"),
-                delay: 0,
-                program: program("/" + String(repeating: "x", count: 1_000))
+                start("tower", nightly("02:00"), program: program("/" + String(repeating: "x", count: 1_000)))
             )
         }
-        var zoned = timing("02:00")
-        zoned.timeZone = "Europe/Berlin"
-        #expect(throws: ScheduleError.self) { try CronLines(zoned, delay: 0, program: program()) }
+        #expect(throws: ScheduleError.self) {
+            try CronLines(start("tower", nightly("02:00"), zone: "Europe/Berlin"))
+        }
     }
 
     @Test("For the machine, a schedule is a file of its own in cron.d, replaced and removed whole")
@@ -199,8 +244,8 @@ struct CrontabTests {
             directory: directory,
             run: FakeCrontab(nil, complaint: "not to be asked").run
         )
-        try backend.install("tower.night", timing("02:00"), delay: 0, program: program())
-        try backend.install("tower.night", timing("03:00"), delay: 0, program: program())
+        try backend.install(start("tower.night", nightly("02:00")))
+        try backend.install(start("tower.night", nightly("03:00")))
         let path = directory + "/syncagent-tower_-night"
         let text = try String(contentsOfFile: path, encoding: .utf8)
         #expect(text.split(separator: "\n").filter { $0.contains(" root /usr/bin/syncagent") }.count == 2)
@@ -209,10 +254,11 @@ struct CrontabTests {
         let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
         #expect(mode.map { $0 & 0o022 } == 0)
         #expect(
-            backend.has("tower.night") && ScheduleFiles.names(in: directory).count { !$0.hasPrefix(".") } == 1
+            backend.isInEffect("tower.night")
+                && ScheduleFiles.names(in: directory).count { !$0.hasPrefix(".") } == 1
         )
         #expect(try backend.remove("tower.night"))
-        #expect(!backend.has("tower.night"))
+        #expect(!backend.isInEffect("tower.night"))
     }
 
     @Test("Names of schedules become names that cron.d takes, no two the same")

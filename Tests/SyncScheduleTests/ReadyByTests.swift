@@ -5,12 +5,12 @@ import Testing
 private let gigabyte: UInt64 = 1_000_000_000
 
 /// A night from 02:00 to 08:00, UTC of 1970-01-02, that is to be ready at 07:00.
-private func night(delay: Int = 0) throws -> Night {
-    var timing = ScheduleTiming(nightly: 120)
+private func night(delay: Int = 0) throws -> Occurrence {
+    var timing = ScheduleTiming(.daily(at: 120, on: []))
     timing.window = 360
     timing.readyBy = 7 * 60
     return try #require(
-        timing.night(of: CivilDay(number: 1), in: Zone.named("UTC") ?? .machine, delay: delay)
+        timing.occurrences(on: CivilDay(number: 1), in: Zone.named("UTC") ?? .machine, delay: delay).first
     )
 }
 

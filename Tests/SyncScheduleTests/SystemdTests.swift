@@ -63,20 +63,35 @@ private func units(
     delay: Int = 0,
     scope: SystemdUnits.Scope = .user
 ) throws -> SystemdUnits {
-    var timing = ScheduleTiming(nightly: ScheduleTiming.minutes(nightly) ?? -1)
+    SystemdUnits(
+        try start(
+            .daily(at: ScheduleTiming.minutes(nightly) ?? -1, on: days),
+            name: name,
+            program: program,
+            zone: zone,
+            delay: delay
+        ),
+        scope: scope
+    )
+}
+
+private func start(
+    _ recurrence: Recurrence = .daily(at: 150, on: []),
+    name: String = "tower",
+    program: String = "/bin/true",
+    zone: String? = "Europe/Berlin",
+    delay: Int = 0
+) throws -> ScheduledStart {
+    var timing = ScheduleTiming(recurrence)
     timing.timeZone = zone
-    timing.days = days
-    return SystemdUnits(
+    return ScheduledStart(
         name: name,
-        timing: timing,
-        delay: delay,
+        clock: ScheduleClock(timing, zone: try Zone.of(zone), delay: delay),
         program: try ScheduledProgram(
             path: program,
             arguments: ["schedule", "run", name, "50% \"of\" $HOME \\n it's ünï"],
             variables: [.init("XDG_STATE_HOME", "/var/my \"state\" %h $HOME \\x")]
         ),
-        scope: scope,
-        zone: try Zone.of(zone),
         today: CivilDay(year: 2026, month: 11, day: 21)
     )
 }
@@ -145,43 +160,78 @@ struct SystemdTests {
     }
 
     @Test(
-        "systemd starts every night when our own clock does, in the nights of summer time, too [S132]",
+        "systemd starts every rule when our own clock does, in the nights of summer time, too [S132]",
         .enabled(if: hasSystemd, noSystemd),
         arguments: [
-            ("Europe/Berlin", "02:30", "2027-03-26"), ("Europe/Berlin", "02:30", "2026-10-23"),
-            ("America/New_York", "02:00", "2027-03-12"), ("America/New_York", "01:30", "2026-10-30"),
-            ("Australia/Lord_Howe", "02:10", "2027-10-01"), ("Asia/Kolkata", "23:59", "2026-12-30"),
-            ("UTC", "00:00", "2028-02-27"),
+            ("Europe/Berlin", "30 2 * * *", "2027-03-26", 45),
+            ("Europe/Berlin", "30 2 * * *", "2026-10-23", 45),
+            ("America/New_York", "0 2 * * *", "2027-03-12", 45),
+            ("America/New_York", "30 1 * * *", "2026-10-30", 45),
+            ("Australia/Lord_Howe", "10 2 * * *", "2027-10-01", 45),
+            ("Asia/Kolkata", "59 23 * * *", "2026-12-30", 45),
+            ("UTC", "0 0 * * *", "2028-02-27", 45), ("Europe/Berlin", "*/30 * * * *", "2027-03-28", 45),
+            ("Europe/Berlin", "*/30 * * * *", "2026-10-25", 45),
+            ("Europe/Berlin", "0 */6 * * *", "2027-03-27", 0),
+            ("Europe/Berlin", "15 2,3 * * *", "2027-03-27", 1_000),
+            ("Africa/Cairo", "0 */2 * * *", "2027-04-29", 7),
+            ("America/New_York", "0 9 * * 1-5", "2026-11-27", 0), ("UTC", "5 4 13 * fri", "2026-11-01", 0),
+            ("UTC", "0 0 */2 * 1", "2026-11-01", 0), ("UTC", "0 12 29 2 *", "2026-11-01", 0),
+            ("Pacific/Apia", "*/90 * * * *", "2026-11-01", 0),
+            ("UTC", "10 22 1,15 jan-mar sun", "2026-11-01", 0),
         ]
     )
-    func calendar(zone name: String, nightly: String, from: String) throws {
+    func calendar(zone name: String, rule: String, from: String, delay: Int) throws {
         let zone = try #require(Zone.named(name))
         let parts = from.split(separator: "-").compactMap { Int64($0) }
         let first = CivilDay(year: parts[0], month: parts[1], day: parts[2])
-        let units = try units(nightly: nightly, zone: name, delay: 45)
+        // The fields of cron have no such step; it is the rule of --every.
+        let recurrence =
+            rule.hasPrefix("*/90") ? .every(minutes: 90) : Recurrence.cron(try CronExpression(rule))
+        let start = try start(recurrence, zone: name, delay: delay)
         let base = zone.first(12 * 3_600, of: first.adding(-1))
         var found: Set<Int64> = []
-        for times in units.calendar {
+        for times in SystemdUnits(start, scope: .user).calendar {
             let outcome = tool(
-                ["systemd-analyze", "calendar", "--iterations=5", "--base-time=@\(base)", times],
+                ["systemd-analyze", "calendar", "--iterations=40", "--base-time=@\(base)", times],
                 ["TZ": "UTC"]
             )
             #expect(outcome.status == 0, "\(times): \(outcome.errors)")
             // "Next elapse: Sat 2027-03-27 01:30:45 UTC", "Iter. #2: …"
             let text = String(decoding: outcome.output, as: UTF8.self)
-            for match in text.matches(of: /(?:elapse|#\d): \w+ (\d+)-(\d+)-(\d+) (\d+):(\d+):(\d+) UTC/) {
+            for match in text.matches(of: /(?:elapse|#\d+): \w+ (\d+)-(\d+)-(\d+) (\d+):(\d+):(\d+) UTC/) {
                 let numbers = [match.1, match.2, match.3, match.4, match.5, match.6].compactMap { Int64($0) }
                 let day = CivilDay(year: numbers[0], month: numbers[1], day: numbers[2])
                 found.insert(day.number * 86_400 + numbers[3] * 3_600 + numbers[4] * 60 + numbers[5])
             }
         }
-        let clock = ScheduleClock(units.timing, zone: zone, delay: 45)
+        let (clock, limit) = (start.clock, rule.contains("*/30") ? 40 : 5)
         var (now, ours) = (base * 1_000, [Int64]())
-        for _ in 0..<5 {
+        for _ in 0..<limit {
             now = try #require(clock.next(after: now)).fire
             ours.append(now / 1_000)
         }
-        #expect(found.filter { $0 <= ours[4] }.sorted() == ours)
+        let last = try #require(ours.last)
+        #expect(found.filter { $0 <= last }.sorted() == ours)
+    }
+
+    @Test("What is not caught up is not persistent; the rule is in the unit's description")
+    func catchingUp() throws {
+        var timing = ScheduleTiming(.every(minutes: 360))
+        timing.catchesUp = false
+        let clock = ScheduleClock(timing, zone: try Zone.of("UTC"), delay: 0)
+        let program = try ScheduledProgram(path: "/bin/true", arguments: [])
+        let start = ScheduledStart(
+            name: "tower",
+            clock: clock,
+            program: program,
+            today: CivilDay(number: 20_000)
+        )
+        let text = SystemdUnits(start, scope: .user).timerText
+        #expect(
+            text.contains("\nPersistent=false\n") && text.contains("\nOnCalendar=*-*-* 00,06,12,18:00:00\n")
+        )
+        #expect(text.contains("\nDescription=Scheduled pull tower, every 6 h\n"))
+        #expect(try units().timerText.contains("\nPersistent=true\n"))
     }
 
     @Test("Weekdays follow a delay into the next day")
@@ -228,7 +278,10 @@ struct SystemdTests {
         let place = try Place()
         let notes = Notes()
         let backend = SystemdBackend(.user, directory: place.path, run: notes.run)
-        #expect(try backend.install(try units()) == [])
+        let tower = try start()
+        #expect(try !backend.holds(tower))
+        #expect(try backend.install(tower) == [])
+        #expect(try backend.holds(tower))
         #expect(place.files == ["syncagent-schedule-tower.service", "syncagent-schedule-tower.timer"])
         let said = notes.said.withLock { $0 }
         let enable = "systemctl --user enable --now syncagent-schedule-tower.timer"
@@ -236,7 +289,7 @@ struct SystemdTests {
         let verify = try #require(said.firstIndex { $0.hasPrefix("systemd-analyze --user --man=no verify ") })
         #expect(verify < said.count - 1 && said.contains("systemctl --user daemon-reload"))
 
-        try backend.install(try units(nightly: "04:00"))
+        try backend.install(try start(.daily(at: 240, on: [])))
         let timer = try #require(try ScheduleFiles.read("\(place.path)/syncagent-schedule-tower.timer"))
         #expect(String(decoding: timer, as: UTF8.self).contains("04:00:00"))
         #expect(
@@ -257,15 +310,15 @@ struct SystemdTests {
     func failing(step: String) throws {
         let place = try Place()
         let backend = SystemdBackend(.system, directory: place.path, run: Notes(refusing: step).run)
-        #expect(throws: ScheduleError.self) { try backend.install(try units(scope: .system)) }
+        #expect(throws: ScheduleError.self) { try backend.install(try start()) }
         #expect(place.files == [])
 
         // What was there before is there again.
         let working = SystemdBackend(.system, directory: place.path, run: Notes().run)
-        try working.install(try units(nightly: "01:00", scope: .system))
+        try working.install(try start(.daily(at: 60, on: [])))
         let before = try ScheduleFiles.read("\(place.path)/syncagent-schedule-tower.timer")
         #expect(throws: ScheduleError.self) {
-            try backend.install(try units(nightly: "05:00", scope: .system))
+            try backend.install(try start(.daily(at: 300, on: [])))
         }
         #expect(try ScheduleFiles.read("\(place.path)/syncagent-schedule-tower.timer") == before)
     }
@@ -294,7 +347,7 @@ struct SystemdTests {
         let path = "\(place.path)/syncagent-schedule-tower.timer"
         try ScheduleFiles.write(Array("[Timer]\n".utf8), to: path)
         let backend = SystemdBackend(.user, directory: place.path, run: Notes().run)
-        #expect(throws: ScheduleError.self) { try backend.install(try units()) }
+        #expect(throws: ScheduleError.self) { try backend.install(try start()) }
         #expect(try ScheduleFiles.read(path) == Array("[Timer]\n".utf8))
         #expect(place.files.count == 1)
     }
@@ -326,14 +379,14 @@ struct BackendChoiceTests {
             ("uscd", .cron, false, false, .cron), ("", .cron, false, false, nil),
             ("uscd", .agent, false, false, .agent),
             ("rs", .agent, true, false, nil),
-        ] as [(String, BackendChoice.Wish, Bool, Bool, ScheduleBackend?)]
+        ] as [(String, BackendChoice.Wish, Bool, Bool, BackendKind?)]
     )
     func choice(
         abilities: String,
         wish: BackendChoice.Wish,
         system: Bool,
         zone: Bool,
-        backend: ScheduleBackend?
+        backend: BackendKind?
     ) {
         let choice = try? BackendChoice.choose(
             wish,

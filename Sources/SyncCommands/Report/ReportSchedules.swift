@@ -17,9 +17,9 @@ struct ReportSchedules: Sendable {
         guard let records = try? ScheduleRecords(environment) else { return }
         for name in records.names {
             guard let record = (try? records.find(name)) ?? nil else { continue }
-            let next = record.clock.next(after: now)?.fire
-            let due = record.clock.latest(at: now)?.fire
-            // Of a schedule that is new, no night of the past is missed.
+            let next = record.next(after: now)?.fire
+            let due = record.definition.isPaused ? nil : record.clock.latest(at: now)?.fire
+            // Of a schedule that is new, nothing of the past is missed.
             let made = Self.modified(records.path(name))
             let lastDue = due.flatMap { $0 > made ? $0 : nil }
             guard let session = record.memory.session ?? record.definition.request.session else {

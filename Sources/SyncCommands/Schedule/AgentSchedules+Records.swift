@@ -13,9 +13,9 @@ extension AgentSchedules {
             load: {
                 records.names.compactMap { name in
                     do throws(ScheduleError) {
-                        guard let record = try records.find(name), record.definition.backend == .agent else {
-                            return nil
-                        }
+                        guard let record = try records.find(name), record.definition.backend == .agent,
+                            !record.definition.isPaused
+                        else { return nil }
                         return Entry(name: name, clock: record.clock, handled: record.memory.handled)
                     } catch {
                         told.tell("schedule \(name): \(error)", log)
@@ -23,13 +23,13 @@ extension AgentSchedules {
                     }
                 }
             },
-            request: { name, night in
+            request: { name, occurrence in
                 do throws(ScheduleError) {
                     let record = try records.get(name)
                     let session = record.memory.session ?? record.definition.request.session
                     let now = EngineAssembly.milliseconds()
-                    let history = NightRequest.history(session, in: store)
-                    let made = NightRequest(record, night, history: history, now: now)
+                    let history = ScheduledRequest.history(session, in: store)
+                    let made = ScheduledRequest(record, occurrence, history: history, now: now)
                     let text = SessionText(now: now, hasAgent: true)
                     return .success(
                         (
@@ -41,10 +41,10 @@ extension AgentSchedules {
                     return .failure(ControlError(.failed, error.description, exitStatus: .configuration))
                 }
             },
-            remember: { name, night, reply in
+            remember: { name, occurrence, reply in
                 do throws(ScheduleError) {
                     var memory = try records.get(name).memory
-                    memory.handled = night.day
+                    memory.handled = occurrence.slot
                     memory.fired = WallTime(milliseconds: EngineAssembly.milliseconds())
                     memory.session = reply.session
                     memory.run = reply.run

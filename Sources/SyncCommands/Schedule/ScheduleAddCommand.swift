@@ -9,18 +9,21 @@ extension BackendChoice.Wish: ExpressibleByArgument {}
 struct ScheduleAddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
-        abstract: "Pull a manifest every night.",
+        abstract: "Pull a manifest by a rule: every night, every week, every 6 hours.",
         discussion: """
             Options about what is pulled, how and with which hooks are as with 'syncagent pull'. A schedule of the same \
             name is replaced.
 
-            The night begins at --nightly, by the wall clock: where summer time leaves that time out, at the \
-            first moment after it; where it comes twice, the first time. A machine that was off catches up one night, \
-            if its window is still open. At the window's end work stops at a checkpoint, and the next night goes on.
+            Times are those of the wall clock. One that summer time leaves out is the first moment after it; one that \
+            comes twice is the first of the two. A machine that was off or asleep catches up once, if the window is still \
+            open; --catch-up no forbids that. At the window's end work stops at a checkpoint, and the next time it goes on.
 
             Examples:
 
               syncagent schedule add https://cdn.example.com/tower/ --into tower --nightly 02:00
+              syncagent schedule add https://cdn.example.com/tower/ --into tower --weekly sun 03:00
+              syncagent schedule add https://cdn.example.com/tower/ --into tower --every 6h
+              syncagent schedule add https://cdn.example.com/tower/ --into tower --cron '0 3 * * 1-5'
             """
     )
 
@@ -50,43 +53,50 @@ struct ScheduleAddCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
+        let plan = try await plan(output, keeping: nil)
+        if dryRun { return try show(plan, output) }
+        let records = try ScheduleRecords()
+        let replaced = try scheduling { () throws(ScheduleError) in
+            try records.replace(plan.name, plan.definition, plan.clock, output: output)
+        }
+        let state = try StateAccess(output: output)
+        if plan.choice.backend == .agent { _ = try await AgentReach(state: state).client() }
+        tell(plan, isReplaced: replaced, state, output)
+    }
+
+    /// What the schedule is to be.
+    ///
+    /// - Parameter kept: What starts it now: it goes on to where that is not against what is asked for, and nobody is
+    ///   asked what else there is.
+    func plan(_ output: Output, keeping kept: BackendKind?) async throws -> SchedulePlan {
         let environment = EnvironmentPaths.ofProcess
         let timing = try schedule.timing()
         let request = try await request(environment, output)
         let name = try name(request)
-        let records = try ScheduleRecords(environment)
-        let commands = SystemCommands(environment: environment)
-        let choice = try scheduling { () throws(ScheduleError) in
-            try BackendChoice.choose(
-                schedule.backend,
-                isForMachine: schedule.system,
-                hasZone: timing.timeZone != nil,
-                commands.abilities()
+        let hasZone = timing.timeZone != nil
+        return try scheduling { () throws(ScheduleError) in
+            let choice: BackendChoice
+            if let kept, schedule.backend.accepts(kept, isForMachine: schedule.system, hasZone: hasZone) {
+                choice = BackendChoice(backend: kept, reason: "as before")
+            } else {
+                choice = try BackendChoice.choose(
+                    schedule.backend,
+                    isForMachine: schedule.system,
+                    hasZone: hasZone,
+                    SystemCommands(environment: environment).abilities()
+                )
+            }
+            let delay = Jitter.delay(machine: ScheduleRecords.machine, schedule: name, most: timing.jitter)
+            return SchedulePlan(
+                name: name,
+                definition: ScheduleDefinition(timing, backend: choice.backend, request: request),
+                clock: ScheduleClock(timing, zone: try Zone.of(timing.timeZone), delay: delay),
+                choice: choice
             )
-        }
-        let clock = try scheduling { () throws(ScheduleError) in
-            ScheduleClock(
-                timing,
-                zone: try Zone.of(timing.timeZone),
-                delay: Jitter.delay(machine: ScheduleRecords.machine, schedule: name, most: timing.jitter)
-            )
-        }
-        let definition = ScheduleDefinition(timing, backend: choice.backend, request: request)
-        if dryRun { return try show(name, definition, clock, output) }
-
-        let replaced = try scheduling { () throws(ScheduleError) in
-            try records.replace(name, definition, clock, output: output)
-        }
-        if choice.backend == .agent {
-            _ = try await AgentReach(state: try StateAccess(output: output)).client()
-        }
-        tell(name, clock, choice, isReplaced: replaced, commands, output)
-        if !request.conditions.words.isEmpty {
-            output.message("It runs only \(request.conditions.words.joined(separator: ", ")).")
         }
     }
 
-    /// What is enqueued every night.
+    /// What is enqueued every time.
     private func request(_ environment: EnvironmentPaths, _ output: Output) async throws -> EnqueueRequest {
         var (recipe, settings) = try asked.recipe(environment)
         recipe.origin = .schedule
@@ -106,70 +116,49 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     }
 
     /// Prints what would be installed.
-    private func show(
-        _ name: String,
-        _ definition: ScheduleDefinition,
-        _ clock: ScheduleClock,
-        _ output: Output
-    ) throws {
+    private func show(_ plan: SchedulePlan, _ output: Output) throws {
         let installation = ScheduleInstallation()
         let now = EngineAssembly.milliseconds()
         let text = try scheduling { () throws(ScheduleError) in
-            switch definition.backend {
-            case .systemdUser, .systemdSystem:
-                let units = try installation.units(name, clock, on: definition.backend, now: now)
-                return "# \(units.service)\n\(units.serviceText)\n# \(units.timer)\n\(units.timerText)"
-            case .cron, .cronSystem:
-                let lines = try CronLines(
-                    clock.timing,
-                    delay: clock.delay,
-                    program: try installation.program(name),
-                    user: definition.backend == .cronSystem ? "root" : nil
-                )
-                return lines.lines.joined(separator: "\n")
-            case .agent: return "The agent's own clock; nothing is installed."
-            }
+            try installation.backend(plan.choice.backend).preview(
+                try installation.start(plan.name, plan.clock, now: now)
+            )
         }
         output.line(text)
         let words = ScheduleText(now: now)
-        output.message("\(name): \(words.nights(clock)), by \(words.by(definition.backend)).")
-        for line in words.nextNights(clock, 3) { output.message(line) }
-        let conditions = definition.request.conditions.words
-        if !conditions.isEmpty { output.message("It runs only \(conditions.joined(separator: ", ")).") }
+        output.message("\(plan.name): \(words.rule(plan.clock)), by \(plan.choice.backend.words).")
+        for line in words.nextTimes(plan.clock, 3) { output.message(line) }
+        tellConditions(plan, output)
         output.message("Nothing was changed.")
     }
 
-    private func tell(
-        _ name: String,
-        _ clock: ScheduleClock,
-        _ choice: BackendChoice,
-        isReplaced: Bool,
-        _ commands: SystemCommands,
-        _ output: Output
-    ) {
-        let now = EngineAssembly.milliseconds()
-        let words = ScheduleText(now: now)
+    private func tellConditions(_ plan: SchedulePlan, _ output: Output) {
+        let conditions = plan.definition.request.conditions.words
+        if !conditions.isEmpty { output.message("It runs only \(conditions.joined(separator: ", ")).") }
+    }
+
+    private func tell(_ plan: SchedulePlan, isReplaced: Bool, _ state: StateAccess, _ output: Output) {
+        let (clock, kind) = (plan.clock, plan.choice.backend)
+        let words = ScheduleText(now: EngineAssembly.milliseconds())
         output.message(
-            "\(name): \(isReplaced ? "replaced; " : "")\(words.nights(clock)), by \(words.by(choice.backend)): \(choice.reason)."
+            "\(plan.name): \(isReplaced ? "replaced; " : "")\(words.rule(clock)), by \(kind.words): \(plan.choice.reason)."
         )
         if clock.timing.jitter > 0 {
             output.message(
-                "This machine begins \(ScheduleTiming.length(seconds: clock.delay)) later than others may, every night."
+                "This machine begins \(ScheduleTiming.length(seconds: clock.delay)) later than others may, every time."
             )
         }
-        if let next = clock.next(after: now) { output.message("Next: \(words.moment(next.fire)).") }
-        switch choice.backend {
-        case .systemdUser where !commands.doesLinger:
-            output.warning(
-                "systemd stops your units when you log out: 'loginctl enable-linger \(escaped(commands.userName))' keeps "
-                    + "them."
-            )
-        case .agent:
+        if let next = clock.next(after: words.now) { output.message("Next: \(words.moment(next.fire)).") }
+        let facts = SystemCommands(environment: .ofProcess).facts(state)
+        if let concern = ScheduleInstallation().backend(kind).concern(facts) {
+            output.warning("\(concern.problem): \(concern.remedy).")
+        }
+        if kind == .agent {
             output.message(
                 "An agent is running and stays for it. After a restart of the machine nothing starts one: let "
                     + "'syncagent agent run' be a service, or the container's main process."
             )
-        default: break
         }
+        tellConditions(plan, output)
     }
 }

@@ -2,19 +2,19 @@ import ArgumentParser
 import SyncModel
 import SyncSchedule
 
-/// `syncagent schedule`: pulls that start by themselves, every night.
+/// `syncagent schedule`: pulls that start by themselves.
 struct ScheduleCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "schedule",
-        abstract: "Pull every night: add, list, show, remove and run schedules.",
+        abstract: "Pull again and again by itself: every night, every 6 hours, by a rule of cron.",
         discussion: """
             A schedule is started by systemd where it runs, else by cron, else by the agent's own clock. What it starts \
-            is the same: a run that the agent works on, within the night's window, and goes on with the next night.
+            is the same: a run that the agent works on, within its window, and goes on with the next time.
             """,
         subcommands: [
             ScheduleAddCommand.self, ScheduleListCommand.self, ScheduleShowCommand.self,
-            ScheduleRemoveCommand.self,
-            ScheduleRunCommand.self,
+            ScheduleRemoveCommand.self, SchedulePauseCommand.self, ScheduleResumeCommand.self,
+            ScheduleApplyCommand.self, ScheduleRunCommand.self,
         ]
     )
 

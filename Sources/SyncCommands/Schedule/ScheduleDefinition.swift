@@ -4,10 +4,13 @@ import SyncSchedule
 
 /// A schedule as it is kept: when, what and who starts it. One JSON file each, for people to read.
 struct ScheduleDefinition: Codable, Sendable, Equatable {
-    /// `02:00`.
-    var nightly: String
-    /// `mon`, `tue` …; empty for all.
+    /// `02:00`; one of this, ``everyMinutes`` and ``cron`` is there.
+    var nightly: String?
+    /// `mon`, `tue` …, for ``nightly``; empty for all.
     var days: [Weekday] = []
+    var everyMinutes: Int?
+    /// Five fields, or `@daily` and its kin.
+    var cron: String?
     var windowMinutes: Int?
     /// `07:00`.
     var readyBy: String?
@@ -15,14 +18,24 @@ struct ScheduleDefinition: Codable, Sendable, Equatable {
     var jitterSeconds = 0
     /// An IANA name; `nil` for the machine's zone.
     var timeZone: String?
-    var backend: ScheduleBackend
+    /// Whether a machine that was off runs later what it has missed; `nil` for yes.
+    var catchUp: Bool?
+    /// `true` while nothing is to be started; `nil` for no.
+    var paused: Bool?
+    var backend: BackendKind
     /// What is enqueued, but for the night's own times.
     var request: EnqueueRequest
 
     /// Puts a definition together.
-    init(_ timing: ScheduleTiming, backend: ScheduleBackend, request: EnqueueRequest) {
-        nightly = ScheduleTiming.time(timing.nightly)
-        days = Weekday.allCases.filter(timing.days.contains)
+    init(_ timing: ScheduleTiming, backend: BackendKind, request: EnqueueRequest) {
+        switch timing.recurrence {
+        case .daily(let minute, let weekdays):
+            nightly = ScheduleTiming.time(minute)
+            days = Weekday.allCases.filter(weekdays.contains)
+        case .every(let minutes): everyMinutes = minutes
+        case .cron(let expression): cron = expression.text
+        }
+        if !timing.catchesUp { catchUp = false }
         windowMinutes = timing.window
         readyBy = timing.readyBy.map(ScheduleTiming.time)
         jitterSeconds = timing.jitter
@@ -32,21 +45,30 @@ struct ScheduleDefinition: Codable, Sendable, Equatable {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case nightly, days, windowMinutes, readyBy, jitterSeconds, timeZone, backend, request
+        case nightly, days, everyMinutes, cron, windowMinutes, readyBy, jitterSeconds, timeZone, catchUp,
+            paused
+        case backend, request
     }
 
-    /// Reads a definition; `nightly`, `backend` and `request` must be there.
+    /// Reads a definition; a rule, `backend` and `request` must be there.
     init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
-        nightly = try values.decode(String.self, forKey: .nightly)
+        nightly = try values.decodeIfPresent(String.self, forKey: .nightly)
         days = try values.decodeIfPresent([Weekday].self, forKey: .days) ?? []
+        everyMinutes = try values.decodeIfPresent(Int.self, forKey: .everyMinutes)
+        cron = try values.decodeIfPresent(String.self, forKey: .cron)
         windowMinutes = try values.decodeIfPresent(Int.self, forKey: .windowMinutes)
         readyBy = try values.decodeIfPresent(String.self, forKey: .readyBy)
         jitterSeconds = try values.decodeIfPresent(Int.self, forKey: .jitterSeconds) ?? 0
         timeZone = try values.decodeIfPresent(String.self, forKey: .timeZone)
-        backend = try values.decode(ScheduleBackend.self, forKey: .backend)
+        catchUp = try values.decodeIfPresent(Bool.self, forKey: .catchUp)
+        paused = try values.decodeIfPresent(Bool.self, forKey: .paused)
+        backend = try values.decode(BackendKind.self, forKey: .backend)
         request = try values.decode(EnqueueRequest.self, forKey: .request)
     }
+
+    /// Whether nothing is to be started until somebody resumes it.
+    var isPaused: Bool { paused ?? false }
 
     /// When it runs.
     ///
@@ -58,8 +80,15 @@ struct ScheduleDefinition: Codable, Sendable, Equatable {
             }
             return minutes
         }
-        var timing = ScheduleTiming(nightly: try minutes(nightly, "nightly"))
-        timing.days = Set(days)
+        let recurrence: Recurrence
+        switch (nightly, everyMinutes, cron) {
+        case (let text?, nil, nil): recurrence = .daily(at: try minutes(text, "nightly"), on: Set(days))
+        case (nil, let minutes?, nil): recurrence = .every(minutes: minutes)
+        case (nil, nil, let text?): recurrence = .cron(try CronExpression(text))
+        default: throw ScheduleError(.invalid, "one of nightly, every_minutes and cron must be there")
+        }
+        var timing = ScheduleTiming(recurrence)
+        timing.catchesUp = catchUp ?? true
         timing.window = windowMinutes
         timing.readyBy = try readyBy.map { text throws(ScheduleError) in try minutes(text, "ready_by") }
         timing.jitter = jitterSeconds
@@ -71,8 +100,10 @@ struct ScheduleDefinition: Codable, Sendable, Equatable {
 
 /// What a schedule has come to: kept in the state directory, by whoever fires it.
 struct ScheduleMemory: Codable, Sendable, Equatable {
-    /// **Days** since 1970 of the last night that was dealt with.
+    /// **Days** since 1970 of the last occurrence that was dealt with.
     var handledDay: Int64?
+    /// And its **minutes** after midnight; `nil` for all of that day, as older versions keep it.
+    var handledMinute: Int?
     /// When it was fired last.
     var fired: WallTime?
     /// The session, once it is known.
@@ -83,9 +114,17 @@ struct ScheduleMemory: Codable, Sendable, Equatable {
     var failure: String?
     var failed: WallTime?
 
-    /// The last night that was dealt with.
-    var handled: CivilDay? {
-        get { handledDay.map(CivilDay.init(number:)) }
-        set { handledDay = newValue?.number }
+    /// The last occurrence that was dealt with.
+    var handled: Slot? {
+        get {
+            handledDay.map { number in
+                let day = CivilDay(number: number)
+                return handledMinute.map { Slot(day: day, minute: $0) } ?? .end(of: day)
+            }
+        }
+        set {
+            handledDay = newValue?.day.number
+            handledMinute = newValue?.minute
+        }
     }
 }

@@ -18,7 +18,7 @@ struct ScheduleListCommand: AsyncParsableCommand {
         let output = Output()
         let records = try ScheduleRecords()
         let outlook = try ScheduleOutlook(output)
-        var rows = [["NAME", "NIGHTLY", "NEXT", "LAST", "BY"]]
+        var rows = [["NAME", "WHEN", "NEXT", "LAST", "BY"]]
         var notes: [String] = []
         for name in records.names {
             do throws(ScheduleError) {
@@ -45,7 +45,7 @@ struct ScheduleListCommand: AsyncParsableCommand {
 struct ScheduleShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Show everything about a schedule, and its next nights."
+        abstract: "Show everything about a schedule, and when it runs next."
     )
 
     @OptionGroup
@@ -77,20 +77,21 @@ struct ScheduleOutlook: Sendable {
     struct View: Sendable {
         let record: ScheduleRecords.Record
         let isActive: Bool
-        let next: Night?
+        let next: Occurrence?
         let plan: ReadyBy?
         let last: StoredRun?
     }
 
     func view(_ record: ScheduleRecords.Record) -> View {
-        let next = record.clock.next(after: now)
+        let next = record.next(after: now)
         let session = record.memory.session ?? record.definition.request.session
         let made = next.map {
-            NightRequest(record, $0, history: NightRequest.history(session, in: store), now: now)
+            ScheduledRequest(record, $0, history: ScheduledRequest.history(session, in: store), now: now)
         }
         return View(
             record: record,
-            isActive: installation.isActive(record.name, on: record.definition.backend),
+            isActive: !record.definition.isPaused
+                && installation.backend(record.definition.backend).isInEffect(record.name),
             next: next,
             plan: made?.plan,
             // A run that was removed with its session has nothing to tell.
@@ -100,11 +101,10 @@ struct ScheduleOutlook: Sendable {
 
     func row(_ view: View) -> [String] {
         let record = view.record
-        let days = record.timing.days.isEmpty ? "" : text.days(record.timing.days) + " "
         let next = view.next.map { text.moment(view.plan?.start ?? $0.fire) } ?? "never"
+        let state = record.definition.isPaused ? "paused" : view.isActive ? next : "not in effect"
         return [
-            record.name, days + text.hours(record.timing), view.isActive ? next : "not in effect", last(view),
-            text.by(record.definition.backend),
+            record.name, text.rule(record.clock), state, last(view), record.definition.backend.words,
         ]
     }
 
@@ -123,9 +123,9 @@ struct ScheduleOutlook: Sendable {
         if let plan = view.plan {
             notes.append("\(view.record.name): starts \(text.moment(plan.start)): \(plan)")
         }
-        if !view.isActive {
+        if !view.isActive, !view.record.definition.isPaused {
             notes.append(
-                "\(view.record.name): \(text.by(view.record.definition.backend)) does not have it; add it again."
+                "\(view.record.name): \(view.record.definition.backend.words) does not have it; add it again."
             )
         }
         return notes
@@ -134,16 +134,21 @@ struct ScheduleOutlook: Sendable {
     func details(_ record: ScheduleRecords.Record, file: String) -> [String] {
         let view = view(record)
         let request = record.definition.request
+        let isPaused = record.definition.isPaused
         var rows = [
             ["schedule", record.name],
             ["manifest", redacted(url: request.manifest)],
             ["destination", escaped(request.destination ?? "")],
-            ["nights", text.nights(record.clock)],
+            ["when", text.rule(record.clock)],
             [
                 "started by",
-                text.by(record.definition.backend) + (view.isActive ? "" : ", which does not have it"),
+                record.definition.backend.words
+                    + (view.isActive || isPaused ? "" : ", which does not have it"),
             ],
+            ["catches up", record.timing.catchesUp ? "yes" : "no"],
         ]
+        if case .cron(let expression) = record.timing.recurrence { rows.append(["cron", expression.text]) }
+        if isPaused { rows.append(["paused", "until 'syncagent schedule resume \(record.name)'"]) }
         if record.timing.jitter > 0 {
             let most = ScheduleTiming.length(seconds: record.timing.jitter)
             rows.append(["delay", "\(ScheduleTiming.length(seconds: record.clock.delay)) of at most \(most)"])
@@ -157,10 +162,10 @@ struct ScheduleOutlook: Sendable {
         }
         if let fired = record.memory.fired { rows.append(["fired last", text.moment(fired.milliseconds)]) }
         if let run = record.memory.run { rows.append(["last run", "\(escaped(run)): \(last(view))"]) }
-        var (moment, nights) = (now, 0)
-        while nights < 3, let night = record.clock.next(after: moment) {
-            rows.append([nights == 0 ? "next" : "", text.moment(night.fire)])
-            (moment, nights) = (night.fire, nights + 1)
+        var (moment, count) = (now, 0)
+        while count < 3, let next = record.next(after: moment) {
+            rows.append([count == 0 ? "next" : "", text.moment(next.fire)])
+            (moment, count) = (next.fire, count + 1)
         }
         if let plan = view.plan { rows.append(["starts", "\(text.moment(plan.start)): \(plan)"]) }
         rows.append(["file", escaped(file)])
@@ -177,9 +182,14 @@ extension ScheduleOutlook.View {
             line.field("manifest", redacted(url: request.manifest))
             line.field("destination", request.destination ?? "")
             line.field("session", optional: record.memory.session ?? request.session)
-            line.field("nightly", record.definition.nightly)
+            line.field("when", record.timing.recurrence.words(until: record.timing.window))
+            line.field("nightly", optional: record.definition.nightly)
             line.key("days")
             line.array { list in for day in record.definition.days { list.value(day.rawValue) } }
+            line.field("every_minutes", optional: record.definition.everyMinutes)
+            line.field("cron", optional: record.definition.cron)
+            line.field("paused", record.definition.isPaused)
+            line.field("catch_up", record.timing.catchesUp)
             line.field("window_minutes", optional: record.timing.window)
             line.field("ready_by", optional: record.definition.readyBy)
             line.field("delay_seconds", record.clock.delay)

@@ -4,12 +4,44 @@ import SyncSchedule
 
 /// When a schedule runs, and who starts it.
 struct ScheduleOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("When the night begins, 24 hours: 02:00.", valueName: "time"))
-    var nightly: String
+    @Option(help: ArgumentHelp("Every night at this time, 24 hours: 02:00.", valueName: "time"))
+    var nightly: String?
 
     @Option(
         help: ArgumentHelp(
-            "How long it lasts: 4h, 90m. Nothing is transferred after it.  (default: no end)",
+            "On these days of every week, at this time: 'sun 03:00', 'mon,thu 22:30'.",
+            valueName: "days time"
+        )
+    )
+    var weekly: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "As often as this divides the day, from midnight on: 15m, 1h, 6h.",
+            valueName: "time"
+        ),
+        transform: duration
+    )
+    var every: Duration?
+
+    @Option(
+        help: ArgumentHelp(
+            "By the five fields of cron: '0 3 * * 1-5'; @daily and its kin, too.",
+            valueName: "rule"
+        ),
+        transform: { text in
+            do throws(ScheduleError) {
+                return try CronExpression(text)
+            } catch {
+                throw ValidationError(error.description)
+            }
+        }
+    )
+    var cron: CronExpression?
+
+    @Option(
+        help: ArgumentHelp(
+            "How long it lasts: 4h, 90m. Nothing is transferred after it. For rules with one time a day.  (default: no end)",
             valueName: "time"
         ),
         transform: duration
@@ -35,7 +67,10 @@ struct ScheduleOptions: ParsableArguments {
 
     @Option(
         name: .customLong("on"),
-        help: ArgumentHelp("Only on these days: mon,tue,fri.  (default: all)", valueName: "days"),
+        help: ArgumentHelp(
+            "With --nightly: only on these days: mon,tue,fri.  (default: all)",
+            valueName: "days"
+        ),
         transform: weekdays
     )
     var days: Set<Weekday> = []
@@ -55,6 +90,19 @@ struct ScheduleOptions: ParsableArguments {
         )
     )
     var name: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Whether a machine that was off or asleep runs later what it has missed: yes or no.",
+            valueName: "answer"
+        )
+    )
+    var catchUp: Answer = .yes
+
+    /// Yes or no.
+    enum Answer: String, ExpressibleByArgument, CaseIterable {
+        case yes, no
+    }
 
     @Option(help: ArgumentHelp("What starts it: auto, systemd, cron or agent.", valueName: "what"))
     var backend: BackendChoice.Wish = .auto
@@ -84,8 +132,42 @@ struct ScheduleOptions: ParsableArguments {
             }
             return minutes
         }
-        var timing = ScheduleTiming(nightly: try minutes(nightly, "--nightly"))
-        timing.days = days
+        let rules = [
+            ("--nightly", nightly != nil), ("--weekly", weekly != nil), ("--every", every != nil),
+            ("--cron", cron != nil),
+        ].filter(\.1)
+        guard rules.count == 1 else {
+            throw ValidationError(
+                rules.isEmpty
+                    ? "When is it to run? --nightly 02:00, --weekly 'sun 03:00', --every 6h or --cron '0 3 * * 1-5'."
+                    : "\(rules.map(\.0).joined(separator: " and ")) exclude each other: a schedule has one rule."
+            )
+        }
+        if nightly == nil, !days.isEmpty {
+            throw ValidationError("--on is for --nightly; \(rules[0].0) says itself on which days.")
+        }
+        let recurrence: Recurrence
+        if let nightly {
+            recurrence = .daily(at: try minutes(nightly, "--nightly"), on: days)
+        } else if let weekly {
+            let words = weekly.split(separator: " ").map(String.init)
+            guard words.count == 2 else {
+                throw ValidationError(
+                    "--weekly takes days and a time, such as 'sun 03:00' or 'mon,thu 22:30'."
+                )
+            }
+            recurrence = .daily(at: try minutes(words[1], "--weekly"), on: try weekdays(words[0]))
+        } else if let every {
+            let seconds = Int(every / .seconds(1))
+            // What is no whole number of minutes divides no day either.
+            recurrence = .every(minutes: seconds % 60 == 0 ? seconds / 60 : 0)
+        } else if let cron {
+            recurrence = .cron(cron)
+        } else {
+            throw ValidationError("There is no rule.")
+        }
+        var timing = ScheduleTiming(recurrence)
+        timing.catchesUp = catchUp == .yes
         if let window {
             let seconds = Int(window / .seconds(1))
             guard seconds % 60 == 0 else {
@@ -114,4 +196,17 @@ private func weekdays(_ text: String) throws -> Set<Weekday> {
         throw ValidationError("'\(escaped(text))' is not a list of days such as mon,tue,wed,thu,fri,sat,sun.")
     }
     return Set(days.compactMap(\.self))
+}
+
+/// `--weekly sun 03:00`, as people type it, is one value in two words; the parser wants it in one.
+enum WeeklyWords {
+    /// - Parameter words: The arguments, without the program's name.
+    static func joined(_ words: [String]) -> [String] {
+        guard words.prefix(2) == ["schedule", "add"], let index = words.firstIndex(of: "--weekly"),
+            words.count > index + 2, ScheduleTiming.minutes(words[index + 2]) != nil,
+            !words[index + 1].contains(" ")
+        else { return words }
+        return words[..<index] + ["--weekly", "\(words[index + 1]) \(words[index + 2])"]
+            + words[(index + 3)...]
+    }
 }

@@ -22,8 +22,13 @@ extension ScheduleRecords {
         let former = (try? find(name)) ?? nil
         try put(definition, for: name)
         do throws(ScheduleError) {
-            for note in try installation.install(name, clock, on: definition.backend, now: now) {
-                output.warning(note)
+            let backend = installation.backend(definition.backend)
+            if definition.isPaused {
+                try backend.remove(name)
+            } else {
+                for note in try backend.install(try installation.start(name, clock, now: now)) {
+                    output.warning(note)
+                }
             }
         } catch {
             // What is said is why it failed; a file that cannot be put back would only hide that.
@@ -35,13 +40,13 @@ extension ScheduleRecords {
             throw error
         }
         var memory = former?.memory ?? ScheduleMemory()
-        // Nights that have begun are of the past: none is made up for a schedule that is new.
-        memory.handled = clock.latest(at: now)?.day
+        // What has begun is of the past: nothing is made up for a schedule that is new, or that was paused.
+        memory.handled = clock.latest(at: now)?.slot
         if former?.definition.request.session != definition.request.session { memory.session = nil }
         try put(memory, for: name)
         do throws(ScheduleError) {
             if let former, former.definition.backend != definition.backend {
-                try installation.remove(name, from: former.definition.backend)
+                try installation.backend(former.definition.backend).remove(name)
             } else if former == nil, before != nil {
                 try installation.removeEverywhere(name, but: definition.backend)
             }
@@ -54,6 +59,24 @@ extension ScheduleRecords {
 }
 
 extension ScheduleRecords {
+    /// Takes a schedule out of effect and forgets it.
+    ///
+    /// - Returns: Its session, where it is known.
+    func discard(_ name: String) throws(ScheduleError) -> String? {
+        let installation = ScheduleInstallation()
+        do throws(ScheduleError) {
+            let record = try get(name)
+            try installation.backend(record.definition.backend).remove(name)
+            try remove(name)
+            return record.memory.session
+        } catch  where error.code == .file && !error.description.hasPrefix("removing") {
+            // It cannot be understood: whoever may start it is asked to stop.
+            try installation.removeEverywhere(name)
+            try remove(name)
+            return nil
+        }
+    }
+
     /// Keeps for the report that a schedule could not start: with its session, or with itself where it has none yet.
     ///
     /// - Parameter store: The user's; `nil` where there is none.

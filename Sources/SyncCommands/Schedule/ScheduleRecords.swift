@@ -22,6 +22,9 @@ struct ScheduleRecords: Sendable {
         let clock: ScheduleClock
         var memory: ScheduleMemory
 
+        /// When it runs next after a moment, **milliseconds** since 1970; `nil` for never, and while it is paused.
+        func next(after now: Int64) -> Occurrence? { definition.isPaused ? nil : clock.next(after: now) }
+
         var timing: ScheduleTiming { clock.timing }
     }
 

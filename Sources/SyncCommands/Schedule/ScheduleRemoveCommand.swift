@@ -23,18 +23,7 @@ struct ScheduleRemoveCommand: AsyncParsableCommand {
                 _ = try records.get(name)
                 return nil
             }
-            let installation = ScheduleInstallation()
-            do throws(ScheduleError) {
-                let record = try records.get(name)
-                try installation.remove(name, from: record.definition.backend)
-                try records.remove(name)
-                return record.memory.session
-            } catch  where error.code == .file && !error.description.hasPrefix("removing") {
-                // It cannot be understood: whoever may start it is asked to stop.
-                try installation.removeEverywhere(name)
-                try records.remove(name)
-                return nil
-            }
+            return try records.discard(name)
         }
         let output = Output()
         output.message("\(name): removed.")

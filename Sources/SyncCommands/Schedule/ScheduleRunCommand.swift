@@ -10,14 +10,14 @@ import SyncSchedule
 struct ScheduleRunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
-        abstract: "Start a schedule's run for tonight, and wait for its end.",
+        abstract: "Start a schedule's run, and wait for its end.",
         discussion: """
             systemd and cron call this. Outside of the schedule's window it does nothing but say so; --now starts a run \
             at once. The run is the agent's: ending this command leaves it as it is.
 
             Exit status: 0 every file is in place, or there was nothing to do; 2 the run ended incomplete; 5 files are \
-            in place and a hook failed; 75 the night is over and work is left, with which the next night goes on; 130 or \
-            143 by a signal. A manifest that cannot be fetched is asked for again until the night is over, then 69.
+            in place and a hook failed; 75 its time is over and work is left, with which the next one goes on; 130 or 143 \
+            by a signal. A manifest that cannot be fetched is asked for again until its time is over, then 69.
             """
     )
 
@@ -27,7 +27,7 @@ struct ScheduleRunCommand: AsyncParsableCommand {
     @Flag(help: "At once, whatever the time is, and until it is done.")
     var now = false
 
-    @Flag(help: "Only if the last night was missed and its window is still open.")
+    @Flag(help: "Only if the last time was missed and its window is still open.")
     var missed = false
 
     @Flag(name: .shortAndLong, help: "Say nothing but errors.")
@@ -43,7 +43,7 @@ struct ScheduleRunCommand: AsyncParsableCommand {
             records: try ScheduleRecords(),
             state: try StateAccess(output: output),
             name: schedule.name,
-            mode: now ? .now : missed ? .missed : .night
+            mode: now ? .now : missed ? .missed : .due
         )
         do {
             try await StopSignals.cancelling(notice: {}, atOnce: {}) { try await work.run() }
@@ -54,9 +54,9 @@ struct ScheduleRunCommand: AsyncParsableCommand {
     }
 }
 
-/// One firing of a schedule, from the look at the clock to the end of the night.
+/// One firing of a schedule, from the look at the clock to the end of its time.
 struct ScheduleRun: Sendable {
-    enum Mode: Sendable { case night, now, missed }
+    enum Mode: Sendable { case due, now, missed }
 
     let records: ScheduleRecords
     let state: StateAccess
@@ -70,22 +70,22 @@ struct ScheduleRun: Sendable {
         var record = try scheduling { () throws(ScheduleError) in try records.get(name) }
         let now = Self.clock()
         var request = record.definition.request
-        var night: Night?
+        var occurrence: Occurrence?
         if mode == .now {
             request.origin = .schedule
         } else {
-            guard let tonight = tonight(record, now) else { return }
-            let history = NightRequest.history(
+            guard let current = current(record, now) else { return }
+            let history = ScheduledRequest.history(
                 record.memory.session ?? request.session,
                 in: try state.existingStore()
             )
-            let made = NightRequest(record, tonight, history: history, now: now)
+            let made = ScheduledRequest(record, current, history: history, now: now)
             request = made.request
-            night = tonight
+            occurrence = current
             tell(made)
         }
-        // The next night looks for a newer manifest.
-        let end = night?.end ?? night.flatMap { _ in record.clock.next(after: now).map { $0.fire - 60_000 } }
+        // The next one looks for a newer manifest.
+        let end = occurrence.flatMap { $0.end ?? Self.lastMoment(record.clock, now) }
         let reply: EnqueueReply
         do {
             reply = try await enqueue(request, until: end)
@@ -93,7 +93,7 @@ struct ScheduleRun: Sendable {
             records.note(name, error.message, error.status, in: try state.existingStore())
             throw error
         }
-        if let night { record.memory.handled = night.day }
+        if let occurrence { record.memory.handled = occurrence.slot }
         record.memory.fired = WallTime(milliseconds: now)
         record.memory.session = reply.session
         record.memory.run = reply.run
@@ -112,25 +112,36 @@ struct ScheduleRun: Sendable {
         try await wait(reply.session, until: end, record.clock)
     }
 
-    /// The night to work for; `nil` when there is none, which is said.
-    private func tonight(_ record: ScheduleRecords.Record, _ now: Int64) -> Night? {
+    /// What there is to work for; `nil` when it is nothing, which is said.
+    private func current(_ record: ScheduleRecords.Record, _ now: Int64) -> Occurrence? {
         let clock = record.clock
+        guard !record.definition.isPaused else {
+            output.message(
+                "\(name): paused. 'syncagent schedule resume \(name)' lets it go on, --now starts it once."
+            )
+            return nil
+        }
         if mode == .missed { return clock.outlook(at: now, handled: record.memory.handled).due }
-        // cron fires in whole minutes, before this machine's own second: the night counts from its beginning.
+        // cron fires in whole minutes, before this machine's own second: it counts from its beginning.
         let found = ScheduleClock(clock.timing, zone: clock.zone, delay: 0).latest(at: now)
-            .flatMap { clock.timing.night(of: $0.day, in: clock.zone, delay: clock.delay) }
-        if let found, now < found.end ?? .max { return found }
+            .map { clock.timing.occurrence($0.slot, in: clock.zone, delay: clock.delay) }
+        if let found, !clock.isOver(found, at: now) { return found }
         let next =
             clock.next(after: now).map {
-                "; the next night begins \(Self.text.moment(WallTime(milliseconds: $0.fire)))"
+                "; it begins next \(Self.text.moment(WallTime(milliseconds: $0.fire)))"
             } ?? ""
         output.message("\(name): not at this time\(next). --now starts it at once.")
         return nil
     }
 
+    /// Shortly before the next occurrence.
+    private static func lastMoment(_ clock: ScheduleClock, _ now: Int64) -> Int64? {
+        clock.next(after: now).map { $0.fire - min(60_000, ($0.fire - now) / 10) }
+    }
+
     private static var text: SessionText { SessionText(now: clock(), hasAgent: true) }
 
-    private func tell(_ made: NightRequest) {
+    private func tell(_ made: ScheduledRequest) {
         guard let plan = made.plan else { return }
         output.message("\(name): starts \(Self.text.moment(WallTime(milliseconds: plan.start))): \(plan)")
     }
@@ -152,7 +163,7 @@ struct ScheduleRun: Sendable {
         }
     }
 
-    /// Waits for the end of the run, or of the night.
+    /// Waits for the end of the run, or of its time.
     private func wait(_ session: String, until end: Int64?, _ clock: ScheduleClock) async throws {
         let watch = RunWatch(store: try state.store(), session: session)
         while true {
@@ -167,7 +178,7 @@ struct ScheduleRun: Sendable {
                     clock.next(after: Self.clock()).map {
                         " It goes on \(Self.text.moment(WallTime(milliseconds: $0.fire)))."
                     } ?? ""
-                output.message("\(escaped(session)): the night is over and the run \(status.state).\(next)")
+                output.message("\(escaped(session)): its time is over and the run \(status.state).\(next)")
                 throw CommandFailure(.busy)
             }
             try await TaskThreads.sleep(for: .milliseconds(500))

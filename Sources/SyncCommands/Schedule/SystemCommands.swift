@@ -1,5 +1,6 @@
 import CPosix
 import Foundation
+import SyncAgent
 import SyncSchedule
 import SyncSystem
 
@@ -51,6 +52,16 @@ struct SystemCommands: Sendable {
         abilities.hasCrontab = path(of: "crontab") != nil
         abilities.isCronRunning = isCronRunning
         return abilities
+    }
+
+    /// What may keep schedules from being started.
+    func facts(_ access: StateAccess) -> MachineFacts {
+        MachineFacts(
+            userName: userName,
+            doesLinger: { doesLinger },
+            isCronRunning: { isCronRunning },
+            isAgentRunning: { AgentLock.isHeld(in: access.place.stateDirectory) }
+        )
     }
 
     /// Whether a cron daemon is running.

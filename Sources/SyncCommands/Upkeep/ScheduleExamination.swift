@@ -1,4 +1,3 @@
-import SyncAgent
 import SyncModel
 import SyncSchedule
 
@@ -8,39 +7,24 @@ extension Examination {
         // Without a home directory there are none.
         guard let records = try? ScheduleRecords() else { return }
         let installation = ScheduleInstallation()
-        let commands = SystemCommands(environment: .ofProcess)
+        let machine = SystemCommands(environment: .ofProcess).facts(access)
         for name in records.names {
             let subject = "schedule \(name)"
             do throws(ScheduleError) {
-                guard let backend = try records.find(name)?.definition.backend else { continue }
-                guard installation.isActive(name, on: backend) else {
+                guard let definition = try records.find(name)?.definition, !definition.isPaused else {
+                    continue
+                }
+                let backend = installation.backend(definition.backend)
+                guard backend.isInEffect(name) else {
                     findings.problem(
                         subject,
-                        "\(backend.rawValue) does not have it",
+                        "\(definition.backend.rawValue) does not have it",
                         "'syncagent schedule add' it again, or remove it"
                     )
                     continue
                 }
-                if backend == .systemdUser, !commands.doesLinger {
-                    findings.problem(
-                        subject,
-                        "systemd stops your units when you log out",
-                        "loginctl enable-linger \(escaped(commands.userName))"
-                    )
-                }
-                if backend == .cron || backend == .cronSystem, !commands.isCronRunning {
-                    findings.problem(
-                        subject,
-                        "no cron daemon is running",
-                        "start cron, or use another --backend"
-                    )
-                }
-                if backend == .agent, !AgentLock.isHeld(in: access.place.stateDirectory) {
-                    findings.problem(
-                        subject,
-                        "it is the agent's, and none is running",
-                        "make 'syncagent agent run' a service, or the container's main process"
-                    )
+                if let concern = backend.concern(machine) {
+                    findings.problem(subject, concern.problem, concern.remedy)
                 }
             } catch {
                 findings.problem(subject, error.description, "see above")

@@ -3,20 +3,20 @@ import SyncModel
 import SyncSchedule
 import SyncStore
 
-/// What is enqueued for a night: the schedule's request with the night's own times.
-struct NightRequest: Sendable {
+/// What is enqueued for an occurrence: the schedule's request with the occurrence's own times.
+struct ScheduledRequest: Sendable {
     let request: EnqueueRequest
     /// When it starts, and why then; `nil` where nothing was worked out.
     let plan: ReadyBy?
 
     /// - Parameters:
     ///   - record: The schedule.
-    ///   - night: The night.
+    ///   - occurrence: Which one.
     ///   - history: Runs of its session that have ended, newest first.
     ///   - now: **Milliseconds** since 1970.
-    init(_ record: ScheduleRecords.Record, _ night: Night, history: [NightRecord], now: Int64) {
-        plan = night.readyBy.map { ReadyBy.plan(night, ready: $0, history: history) }
-        let start = plan?.start ?? night.fire
+    init(_ record: ScheduleRecords.Record, _ occurrence: Occurrence, history: [NightRecord], now: Int64) {
+        plan = occurrence.readyBy.map { ReadyBy.plan(occurrence, ready: $0, history: history) }
+        let start = plan?.start ?? occurrence.fire
         var request = record.definition.request
         request.origin = .schedule
         if start > now { request.notBefore = WallTime(milliseconds: start) }
@@ -27,14 +27,15 @@ struct NightRequest: Sendable {
     /// The part of every day in which the agent works on it. It begins with this machine's own delay, so that a
     /// fleet with work left from last night does not start as one either (S136).
     static func window(_ clock: ScheduleClock) -> DailyWindow? {
-        let delay = clock.delay / 60
-        return clock.timing.window.map { length in
-            DailyWindow(
-                startMinute: (clock.timing.nightly + delay) % 1_440,
-                lengthMinutes: max(1, length - delay),
-                timeZone: clock.timing.timeZone
-            )
+        guard let start = clock.timing.recurrence.onlyTime, let length = clock.timing.window else {
+            return nil
         }
+        let delay = clock.delay / 60
+        return DailyWindow(
+            startMinute: (start + delay) % 1_440,
+            lengthMinutes: max(1, length - delay),
+            timeZone: clock.timing.timeZone
+        )
     }
 
     /// What the finished runs of a session tell about nights to come, newest first.

@@ -1,0 +1,120 @@
+import ArgumentParser
+import SyncModel
+import SyncSchedule
+
+/// `syncagent schedule apply`: the schedules of a file, on this machine.
+struct ScheduleApplyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "apply",
+        abstract: "Have exactly the schedules of a file: add, change, leave.",
+        discussion: """
+            The file is JSON: {"format": "syncagent-schedules/1", "schedules": [{"name": "tower", "manifest": "https://…", \
+            "into": "/srv/tower", "nightly": "02:00"}]}. The other keys of a schedule are the options of 'schedule add', \
+            with '_' for '-'; true stands for a switch, a list for an option that may be given more than once. "paused" is \
+            true or false, and left out it stays as it is.
+
+            It prints a line for each schedule: added, changed, unchanged or removed. Applied a second time, it changes \
+            nothing. When the file is wrong anywhere, nothing is done.
+
+            Exit status: 0 everything is as the file says; 65 the file is invalid; 66 there is no such file; otherwise \
+            that of the first schedule that could not be put into effect; the others are.
+            """
+    )
+
+    @Argument(help: "The file.", completion: .file())
+    var file: String
+
+    @Flag(help: "Remove schedules that the file does not name.")
+    var prune = false
+
+    @Flag(help: "Say what would be done; change nothing.")
+    var dryRun = false
+
+    @Flag(help: "Print JSON, one object a line.")
+    var json = false
+
+    func run() async throws {
+        let output = Output()
+        let records = try ScheduleRecords()
+        let installation = ScheduleInstallation()
+        let plans = try await plans(records, output)
+        let now = EngineAssembly.milliseconds()
+        var failure: CommandFailure?
+        var needsAgent = false
+        for plan in plans {
+            do throws(CommandFailure) {
+                let change = try scheduling { () throws(ScheduleError) in
+                    let change = try plan.change(records, installation, now: now)
+                    if change != .unchanged, !dryRun {
+                        _ = try records.replace(plan.name, plan.definition, plan.clock, output: output)
+                        if plan.definition.backend == .agent, !plan.definition.isPaused { needsAgent = true }
+                    }
+                    return change
+                }
+                tell(plan.name, change, output)
+            } catch {
+                output.error("\(plan.name): \(error.message)")
+                failure = failure ?? error
+            }
+        }
+        if prune {
+            for name in records.names where !plans.contains(where: { $0.name == name }) {
+                do throws(CommandFailure) {
+                    if !dryRun {
+                        _ = try scheduling { () throws(ScheduleError) in try records.discard(name) }
+                    }
+                    tell(name, .removed, output)
+                } catch {
+                    output.error("\(name): \(error.message)")
+                    failure = failure ?? error
+                }
+            }
+        }
+        output.flush()
+        if needsAgent { _ = try await AgentReach(state: try StateAccess(output: output)).client() }
+        // It has been said.
+        if let failure { throw CommandFailure(failure.status) }
+    }
+
+    private func tell(_ name: String, _ change: SchedulePlan.Change, _ output: Output) {
+        if json {
+            let line = JSONLine.object { line in
+                line.field("schedule", name)
+                line.field("change", change.rawValue)
+                line.field("dry_run", dryRun)
+            }
+            return output.event(line)
+        }
+        let isWish = dryRun && change != .unchanged
+        output.line("\(name): \(isWish ? "would be " : "")\(change.rawValue)")
+    }
+
+    /// Everything the file says, checked as a whole before anything is done.
+    private func plans(_ records: ScheduleRecords, _ output: Output) async throws -> [SchedulePlan] {
+        let shown = escaped(file)
+        let path = BackgroundPull.absolute(file)
+        guard let bytes = try scheduling({ () throws(ScheduleError) in try ScheduleFiles.read(path) }) else {
+            throw CommandFailure(.noInput, "\(shown): there is no such file.")
+        }
+        var plans: [SchedulePlan] = []
+        for entry in try ScheduleFile(bytes, shown: shown).entries {
+            let former = (try? records.find(entry.name)) ?? nil
+            do {
+                let add = try ScheduleAddCommand.parse(entry.arguments)
+                var plan = try await add.plan(output, keeping: former?.definition.backend)
+                let isPaused = entry.isPaused ?? former?.definition.isPaused ?? false
+                plan.definition.paused = isPaused ? true : nil
+                plans.append(plan)
+            } catch let error as CommandFailure {
+                let status = error.status == .usage ? ExitStatus.dataInvalid : error.status
+                throw CommandFailure(status, "\(entry.place): \(error.message)")
+            } catch {
+                throw CommandFailure(
+                    .dataInvalid,
+                    "\(entry.place): \(ScheduleAddCommand.message(for: error))"
+                )
+            }
+        }
+        return plans
+    }
+}

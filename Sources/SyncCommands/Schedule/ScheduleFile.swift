@@ -1,0 +1,161 @@
+import SyncModel
+import SyncSchedule
+import SyncSettings
+
+/// A file of schedules for `schedule apply`: JSON5, the same for every machine it is copied to.
+///
+/// What stands in an entry are the options of `schedule add`, without their dashes and with `_` in place of `-`, so that
+/// an option is known here as soon as it is known there.
+struct ScheduleFile: Sendable {
+    /// One schedule.
+    struct Entry: Sendable {
+        let name: String
+        /// Where it stands in the file, for messages: `/etc/tower.json:7: tower`.
+        let place: String
+        /// For ``ScheduleAddCommand``.
+        let arguments: [String]
+        /// Whether it is to rest; `nil` leaves that as it is on the machine.
+        let isPaused: Bool?
+    }
+
+    static let format = "syncagent-schedules/1"
+    /// Options of `schedule add` that have no place in a file.
+    private static let refused: Set<String> = ["dry_run", "quiet", "verbose", "help", "version"]
+
+    let entries: [Entry]
+
+    /// Reads the text of a file.
+    ///
+    /// - Parameters:
+    ///   - bytes: The text.
+    ///   - shown: The file's name for messages.
+    /// - Throws: ``CommandFailure`` with status 65 that names the line.
+    init(_ bytes: [UInt8], shown: String) throws(CommandFailure) {
+        let root: ConfigurationNode
+        do throws(SettingsError) {
+            root = try JSON5Reader.read(bytes)
+        } catch {
+            throw CommandFailure(.dataInvalid, "\(shown):\(error.description)")
+        }
+        func fault(_ line: Int, _ text: String) -> CommandFailure {
+            CommandFailure(.dataInvalid, "\(shown):\(line): \(text)")
+        }
+        guard case .object(let members) = root.value else {
+            throw fault(root.line, "an object { \"format\": …, \"schedules\": [ … ] } is wanted.")
+        }
+        if let other = members.first(where: {
+            !["format", "schedules"].contains($0.key) && !$0.key.hasPrefix("x-")
+        }) {
+            throw fault(other.line, "'\(escaped(other.key))': no such key; known are format and schedules.")
+        }
+        let format = members.first { $0.key == "format" }
+        guard format?.node.value == .text(Self.format) else {
+            throw fault(format?.line ?? root.line, "\"format\": \"\(Self.format)\" is wanted.")
+        }
+        guard let list = members.first(where: { $0.key == "schedules" }),
+            case .list(let nodes) = list.node.value
+        else {
+            throw fault(root.line, "\"schedules\": [ … ] is wanted.")
+        }
+        var entries: [Entry] = []
+        for node in nodes {
+            let entry = try Self.entry(node, shown: shown)
+            if entries.contains(where: { $0.name == entry.name }) {
+                throw fault(node.line, "there are two schedules '\(entry.name)'.")
+            }
+            entries.append(entry)
+        }
+        self.entries = entries
+    }
+
+    private static func entry(_ node: ConfigurationNode, shown: String) throws(CommandFailure) -> Entry {
+        guard case .object(let members) = node.value else {
+            throw CommandFailure(
+                .dataInvalid,
+                "\(shown):\(node.line): \(node.kind) was found; an object { … } is wanted."
+            )
+        }
+        func fault(_ member: ConfigurationNode.Member?, _ text: String) -> CommandFailure {
+            let key = member.map { "\(escaped($0.key)): " } ?? ""
+            return CommandFailure(.dataInvalid, "\(shown):\(member?.line ?? node.line): \(key)\(text)")
+        }
+        func text(_ key: String, _ what: String) throws(CommandFailure) -> String {
+            let member = members.first { $0.key == key }
+            guard case .text(let text)? = member?.node.value else {
+                throw fault(member, "\"\(key)\": \(what) is wanted.")
+            }
+            return text
+        }
+        let name = try text("name", "the schedule's name")
+        do throws(ScheduleError) {
+            try ScheduleName.check(name)
+        } catch {
+            throw fault(members.first { $0.key == "name" }, "\(error)")
+        }
+        let manifest = try text("manifest", "a URL or an absolute path")
+        guard manifest.contains("://") || manifest.hasPrefix("/") else {
+            throw fault(members.first { $0.key == "manifest" }, "a URL or an absolute path is wanted.")
+        }
+        guard try text("into", "an absolute path").hasPrefix("/") else {
+            throw fault(
+                members.first { $0.key == "into" },
+                "an absolute path is wanted: the file means the same wherever it is applied."
+            )
+        }
+        var isPaused: Bool?
+        var arguments: [String] = []
+        for member in members {
+            switch member.key {
+            case "manifest": break
+            case "paused":
+                guard case .boolean(let value) = member.node.value else {
+                    throw fault(member, "true or false is wanted.")
+                }
+                isPaused = value
+            case _ where refused.contains(member.key): throw fault(member, "it has no place in a file.")
+            case _ where member.key.hasPrefix("x-"): break
+            default:
+                guard let words = words(member) else {
+                    throw fault(
+                        member,
+                        "\(member.node.kind) was found; a text, a number, true, false or a list is wanted."
+                    )
+                }
+                arguments += words
+            }
+        }
+        return Entry(
+            name: name,
+            place: "\(shown):\(node.line): \(name)",
+            arguments: arguments + ["--", manifest],
+            isPaused: isPaused
+        )
+    }
+
+    /// A key and its value as on a command line; `nil` for a value that none can be.
+    private static func words(_ member: ConfigurationNode.Member) -> [String]? {
+        let option = "--" + member.key.replacing("_", with: "-")
+        // A switch of two words, not of presence.
+        if member.key == "catch_up", case .boolean(let isWanted) = member.node.value {
+            return ["\(option)=\(isWanted ? "yes" : "no")"]
+        }
+        func value(_ node: ConfigurationNode) -> String? {
+            switch node.value {
+            case .text(let text): text
+            case .integer(let number): "\(number)"
+            case .number(let number): "\(number)"
+            case .null, .boolean, .list, .object: nil
+            }
+        }
+        switch member.node.value {
+        case .boolean(let isSet): return isSet ? [option] : []
+        case .list(let nodes):
+            let values = nodes.map(value)
+            guard !values.contains(nil) else { return nil }
+            // Days are one word; what may be given more than once is.
+            if member.key == "on" { return ["\(option)=\(values.compactMap(\.self).joined(separator: ","))"] }
+            return values.compactMap(\.self).map { "\(option)=\($0)" }
+        default: return value(member.node).map { ["\(option)=\($0)"] }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+package import SyncModel
+
+/// A minute of a day on the clock on the wall: what makes an occurrence the same one, whatever clocks do.
+package struct Slot: Sendable, Hashable, Comparable {
+    package let day: CivilDay
+    /// **Minutes** after midnight, 0...1439.
+    package let minute: Int
+
+    /// See the properties.
+    package init(day: CivilDay, minute: Int) {
+        self.day = day
+        self.minute = minute
+    }
+
+    /// The last of a day: everything on that day has been dealt with.
+    package static func end(of day: CivilDay) -> Slot { Slot(day: day, minute: 1_439) }
+
+    /// Earlier first.
+    package static func < (a: Slot, b: Slot) -> Bool { (a.day, a.minute) < (b.day, b.minute) }
+}
+
+extension Slot: CustomStringConvertible {
+    /// `2026-11-21 02:00`.
+    package var description: String { "\(day) \(ScheduleTiming.time(minute))" }
+}
+
+/// One time at which a schedule runs. Instants are **milliseconds** since 1970.
+package struct Occurrence: Sendable, Equatable {
+    /// Which one it is.
+    package let slot: Slot
+    /// When it begins for the fleet.
+    package let begin: Int64
+    /// When it begins for this machine: ``begin`` and the machine's own delay.
+    package let fire: Int64
+    /// When nothing is transferred any more; `nil` without window.
+    package let end: Int64?
+    /// When everything is to be in place; `nil` if nobody said.
+    package let readyBy: Int64?
+}
+
+extension ScheduleTiming {
+    /// The occurrences of a day, in order, no two at the same instant.
+    ///
+    /// - Parameters:
+    ///   - day: The day.
+    ///   - zone: Whose clocks count.
+    ///   - delay: **Seconds** on the clock that this machine begins later, see ``Jitter``.
+    /// - Returns: None on a day that is not wanted, or that the place does not have.
+    package func occurrences(on day: CivilDay, in zone: Zone, delay: Int) -> [Occurrence] {
+        guard recurrence.days.includes(day) else { return [] }
+        let slots = recurrence.times.map { Slot(day: day, minute: $0) }
+        // On nearly every day the clocks just run.
+        if let offset = zone.steadyOffset(around: day) {
+            return slots.map { slot in occurrence(slot, delay: delay) { $0 - offset } }
+        }
+        guard zone.has(day) else { return [] }
+        var found: [Occurrence] = []
+        for slot in slots {
+            let next = occurrence(slot, in: zone, delay: delay)
+            // Several times that summer time leaves out, and the first there is again, are one.
+            if found.last?.begin == next.begin { found.removeLast() }
+            found.append(next)
+        }
+        return found
+    }
+
+    /// One occurrence, whether it is wanted or not.
+    package func occurrence(_ slot: Slot, in zone: Zone, delay: Int) -> Occurrence {
+        occurrence(slot, delay: delay) { zone.first($0 - slot.day.number * 86_400, of: slot.day) }
+    }
+
+    /// - Parameter instant: What a clock that shows so many **seconds** since 1970 stands for.
+    private func occurrence(_ slot: Slot, delay: Int, _ instant: (Int64) -> Int64) -> Occurrence {
+        let start = slot.day.number * 86_400 + Int64(slot.minute) * 60
+        let begin = instant(start)
+        let end = window.map { begin + Int64($0) * 60 }
+        var fire = instant(start + Int64(delay))
+        // Clocks are put back between the two: the delay is not to take the window away.
+        if let end, fire >= end { fire = begin }
+        let ready = readyBy.map { instant(start + Int64(untilReady($0)) * 60) * 1_000 }
+        return Occurrence(
+            slot: slot,
+            begin: begin * 1_000,
+            fire: fire * 1_000,
+            end: end.map { $0 * 1_000 },
+            // After the window nothing comes any more.
+            readyBy: ready.map { min($0, end.map { $0 * 1_000 } ?? .max) }
+        )
+    }
+}

@@ -1,0 +1,169 @@
+import Foundation
+import SyncControl
+import SyncModel
+import SyncSchedule
+import Testing
+
+@testable import SyncCommands
+
+@Suite("What is kept of schedules, and files of them", .timeLimit(.minutes(1)))
+struct ScheduleFileTests {
+    private static func decoded<Value: Decodable>(_ type: Value.Type, _ text: String) throws -> Value {
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return try decoder.decode(type, from: Data(text.utf8))
+    }
+
+    @Test("A schedule that version 0.2.0 has kept is read as it was meant")
+    func older() throws {
+        let text = """
+            {"backend":"systemd-user","days":["mon","fri"],"jitter_seconds":1800,"nightly":"02:00","ready_by":"07:00",
+             "request":{"manifest":"https://cdn.example.com/tower/manifest.json","destination":"/srv/tower"},
+             "time_zone":"Europe/Berlin","window_minutes":300}
+            """
+        let definition = try Self.decoded(ScheduleDefinition.self, text)
+        let timing = try definition.timing()
+        #expect(timing.recurrence == .daily(at: 120, on: [.mon, .fri]))
+        #expect(timing.catchesUp && !definition.isPaused && timing.window == 300)
+        let memory = try Self.decoded(ScheduleMemory.self, #"{"handled_day":20000,"session":"tower"}"#)
+        #expect(memory.handled == .end(of: CivilDay(number: 20_000)))
+    }
+
+    @Test("What is handled is kept to the minute")
+    func memory() {
+        var memory = ScheduleMemory()
+        let slot = Slot(day: CivilDay(number: 20_000), minute: 360)
+        memory.handled = slot
+        #expect(memory.handled == slot && memory.handledDay == 20_000)
+        memory.handled = nil
+        #expect(memory == ScheduleMemory())
+    }
+
+    @Test("Two rules, or none, in a file that somebody has edited are refused")
+    func edited() throws {
+        let request = EnqueueRequest(manifest: "/m", destination: "/d")
+        var definition = ScheduleDefinition(
+            ScheduleTiming(.every(minutes: 60)),
+            backend: .agent,
+            request: request
+        )
+        #expect(try definition.timing().recurrence == .every(minutes: 60))
+        definition.cron = "0 3 * * *"
+        #expect(throws: ScheduleError.self) { try definition.timing() }
+        definition.everyMinutes = nil
+        #expect(try definition.timing().recurrence.times == [180])
+        definition.cron = nil
+        #expect(throws: ScheduleError.self) { try definition.timing() }
+    }
+
+    private static func file(_ schedule: String) -> [UInt8] {
+        Array(#"{"format": "syncagent-schedules/1", "schedules": [{\#(schedule)}]}"#.utf8)
+    }
+
+    private static let whole =
+        #""name": "tower", "manifest": "https://h.example/m.json", "into": "/srv/tower""#
+
+    @Test("The keys of a schedule are the options of 'schedule add'")
+    func options() throws {
+        let text =
+            Self.whole + #", "every": "6h", "on": ["mon", "tue"], "hook": ["/a b", "/c"], "prune": true, "#
+        let file = try ScheduleFile(
+            Self.file(
+                text
+                    + #""allow_older": false, "max_load": 0.7, "catch_up": false, "paused": true, "x-mine": []"#
+            ),
+            shown: "f"
+        )
+        let entry = try #require(file.entries.first)
+        #expect(
+            entry.arguments == [
+                "--name=tower", "--into=/srv/tower", "--every=6h", "--on=mon,tue", "--hook=/a b", "--hook=/c",
+                "--prune",
+                "--max-load=0.7", "--catch-up=no", "--", "https://h.example/m.json",
+            ]
+        )
+        #expect(entry.isPaused == true)
+    }
+
+    @Test(
+        "A file that is wrong is refused, and the line is named",
+        arguments: [
+            (#""manifest": "/m", "into": "/d""#, "\"name\""),
+            (#""name": "../x", "manifest": "/m", "into": "/d""#, "cannot name"),
+            (#""name": "a", "into": "/d""#, "\"manifest\""),
+            (#""name": "a", "manifest": "m.json", "into": "/d""#, "absolute"),
+            (#""name": "a", "manifest": "/m", "into": "d""#, "absolute"),
+            (#""name": "a", "manifest": "/m""#, "\"into\""),
+            (whole + #", "paused": "yes""#, "true or false"), (whole + #", "dry_run": true"#, "no place"),
+            (whole + #", "hook": [{}]"#, "a list was found"), (whole + #", "hook": null"#, "null was found"),
+        ]
+    )
+    func refused(schedule: String, word: String) {
+        let error = #expect(throws: CommandFailure.self) {
+            try ScheduleFile(Self.file(schedule), shown: "f.json")
+        }
+        #expect(error?.status == .dataInvalid)
+        #expect(
+            error?.message.hasPrefix("f.json:1: ") == true && error?.message.contains(word) == true,
+            "\(error?.message ?? "")"
+        )
+    }
+
+    @Test(
+        "What is no file of schedules is refused",
+        arguments: [
+            "[]", "{}", #"{"format": "syncagent-schedules/2", "schedules": []}"#, #"{"format": 1}"#,
+            #"{"format": "syncagent-schedules/1"}"#,
+            #"{"format": "syncagent-schedules/1", "schedules": [], "more": 1}"#,
+        ]
+    )
+    func noFile(text: String) {
+        let error = #expect(throws: CommandFailure.self) { try ScheduleFile(Array(text.utf8), shown: "f") }
+        #expect(error?.status == .dataInvalid)
+    }
+
+    @Test("The same name twice is refused; an empty list is a file")
+    func names() throws {
+        let two = "{\(Self.whole)}, {\(Self.whole)}"
+        let text = #"{"format": "syncagent-schedules/1", "schedules": [\#(two)]}"#
+        #expect(throws: CommandFailure.self) { try ScheduleFile(Array(text.utf8), shown: "f") }
+        let empty = try ScheduleFile(
+            Array(#"{"format": "syncagent-schedules/1", "schedules": []}"#.utf8),
+            shown: "f"
+        )
+        #expect(empty.entries.isEmpty)
+    }
+
+    @Test("--weekly is one value in two words; whatever else stands there stays")
+    func weekly() {
+        let add = ["schedule", "add", "m"]
+        #expect(
+            WeeklyWords.joined(add + ["--weekly", "sun", "03:00", "x"]) == add + [
+                "--weekly", "sun 03:00", "x",
+            ]
+        )
+        #expect(
+            WeeklyWords.joined(add + ["--weekly", "sun 03:00", "x"]) == add + ["--weekly", "sun 03:00", "x"]
+        )
+        for others in [
+            ["pull", "--weekly", "sun", "03:00"], add + ["--weekly", "sun"],
+            add + ["--weekly", "sun", "m.json"],
+        ] {
+            #expect(WeeklyWords.joined(others) == others)
+        }
+    }
+
+    @Test(
+        "What starts a schedule stays where that is not against the wish",
+        arguments: [
+            (.auto, .cron, false, false, true), (.auto, .cron, false, true, false),
+            (.auto, .cron, true, false, false),
+            (.auto, .systemdSystem, true, true, true), (.systemd, .cron, false, false, false),
+            (.systemd, .systemdUser, false, true, true), (.cron, .cronSystem, true, false, true),
+            (.agent, .agent, false, true, true), (.agent, .cron, false, false, false),
+        ] as [(BackendChoice.Wish, BackendKind, Bool, Bool, Bool)]
+    )
+    func keeping(wish: BackendChoice.Wish, kind: BackendKind, system: Bool, zone: Bool, isKept: Bool) {
+        #expect(wish.accepts(kind, isForMachine: system, hasZone: zone) == isKept)
+    }
+}
