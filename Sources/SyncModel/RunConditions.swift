@@ -18,6 +18,8 @@ public struct RunConditions: Sendable, Equatable, Codable, HasDefault {
     @Omittable public var rates: [RateWindow] = []
     /// Names of condition plugins.
     @Omittable public var plugins: [String] = []
+    /// Programs that are asked, argv each, an absolute path first; they answer by their exit status.
+    @Omittable public var programs: [[String]] = []
 
     /// Everything always holds.
     public init() {}

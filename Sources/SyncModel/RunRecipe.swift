@@ -28,6 +28,9 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     @Omittable public var groups: [String] = []
     /// Programs to run when groups are complete.
     @Omittable public var hooks: [RunHook] = []
+    /// Programs that every file is shown to before it takes its name: argv each, an absolute path first. They answer by
+    /// their exit status.
+    @Omittable public var verifiers: [[String]] = []
     /// Most connections at a time, 1...64; `nil` to adapt.
     public var connections: Int?
     /// Most body **bytes** a second; `nil` without limit.

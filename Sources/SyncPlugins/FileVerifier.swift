@@ -24,6 +24,8 @@ public enum FileVerdict: Sendable, Equatable {
     case accepted
     /// It is not, and its task fails; the reason is for people.
     case refused(reason: String)
+    /// It is not either, because nobody could tell: the verifier is at fault and not the file; the reason is for people.
+    case unchecked(reason: String)
 }
 
 /// Looks at files before they are installed: decodes an image, scans for what must not come in.

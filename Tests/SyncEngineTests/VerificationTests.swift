@@ -91,6 +91,20 @@ struct VerificationTests {
         #expect(tree.problems(in: scene.destination) == [])
     }
 
+    @Test("What one could not tell about is not installed, and the verifier is blamed, not the file")
+    func unchecked() throws {
+        let verifier = ScriptedVerifier {
+            $0.path == "b.png" ? .unchecked(reason: "no database\u{1B}") : .accepted
+        }
+        let outcome = try pull(verifier)
+        #expect(outcome.status == .incomplete && outcome.report?.files.failed == 1)
+        #expect(!FileManager.default.fileExists(atPath: scene.destination + "/b.png"))
+        let failed = outcome.events.filter { $0["event"] as? String == "task.failed" }
+        let reason = failed.first?["reason"] as? String
+        #expect(reason?.hasPrefix("could not be checked before it is installed: no database") == true)
+        #expect(reason?.contains("\u{1B}") == false && failed.count == 1)
+    }
+
     @Test(
         "One that writes to what it is shown fails the file by name, also when it restores size and time [S135]",
         arguments: ["a.png", "large.png"],

@@ -49,6 +49,15 @@ struct ConditionOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
+            "Only while this program ends with 0; with 1 it waits and asks again; repeatable.",
+            valueName: "command"
+        ),
+        transform: { try smallProgram($0, option: "--condition-program") }
+    )
+    var conditionProgram: [[String]] = []
+
+    @Option(
+        help: ArgumentHelp(
             "Another --limit-rate at a time of day: 08:00-18:00=2M, or =none; repeatable, the first that fits counts.",
             valueName: "times=rate"
         ),
@@ -84,7 +93,8 @@ struct ConditionOptions: ParsableArguments {
         let all = [
             ("--discretionary", discretionary), ("--on-power", onPower), ("--metered", metered != nil),
             ("--max-load", maxLoad != nil), ("--idle", idle != nil), ("--keep-free", keepFree != nil),
-            ("--condition", !plugins.isEmpty), ("--rate-window", !rateWindow.isEmpty),
+            ("--condition", !plugins.isEmpty), ("--condition-program", !conditionProgram.isEmpty),
+            ("--rate-window", !rateWindow.isEmpty),
         ]
         return all.first { $0.1 }?.0
     }
@@ -102,6 +112,7 @@ struct ConditionOptions: ParsableArguments {
         conditions.freeSpace = keepFree?.bytes
         conditions.rates = rateWindow
         conditions.plugins = plugins
+        conditions.programs = conditionProgram
         recipe.conditions = conditions
     }
 }
@@ -157,6 +168,7 @@ extension RunConditions {
         if let maximumLoad { words.append("while others load each core less than \(maximumLoad)") }
         if let idleSeconds { words.append("when nobody has used the machine for \(idleSeconds) s") }
         if let freeSpace { words.append("while \(ByteCount(freeSpace)) stay free") }
+        for program in programs { words.append("when \(escaped(program.joined(separator: " "))) allows it") }
         if !plugins.isEmpty { words.append("when \(escaped(plugins.joined(separator: " and "))) allows it") }
         return words
     }

@@ -50,6 +50,8 @@ struct EngineAssembly: Sendable {
             PluginAssembly.Context(
                 place: place,
                 destination: tuning.destination,
+                verifiers: tuning.verifiers,
+                isStopped: { stop.isStopped },
                 web: configuration,
                 notice: teller.tell
             )

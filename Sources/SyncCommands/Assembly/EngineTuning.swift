@@ -15,6 +15,8 @@ struct EngineTuning: Sendable {
     var stateDirectory: String
     /// Where files go: nothing below it is a plugin (V62); `nil` when nothing is pulled.
     var destination: String?
+    /// Programs that every file is shown to.
+    let verifiers: [[String]]
     /// The manifest's origin when it comes from a server; see ``TransportConfiguration/homes``.
     var home: Origin?
     /// How long to wait for servers that give nothing; `nil` for as long as the deadline.
@@ -30,6 +32,7 @@ struct EngineTuning: Sendable {
         trust = try TrustChoice(settings.trust, recipe)
         self.stateDirectory = stateDirectory
         destination = recipe?.destination
+        verifiers = recipe?.verifiers ?? []
         home = recipe.flatMap { try? CurlURL($0.manifest).origin }
     }
 

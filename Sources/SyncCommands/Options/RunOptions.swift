@@ -2,6 +2,8 @@ import ArgumentParser
 import SyncEngine
 import SyncHooks
 import SyncModel
+import SyncPluginProcess
+import SyncPlugins
 import SyncSettings
 
 /// What a run is asked for on a command line: the same for `pull` and for what a schedule pulls every night.
@@ -24,6 +26,16 @@ struct RunOptions: ParsableArguments {
         help: ArgumentHelp("A program to run when a group is in place.", valueName: "name=program")
     )
     var groupHooks: [String] = []
+
+    @Option(
+        name: .customLong("verify-program"),
+        help: ArgumentHelp(
+            "Show each file to this program before it takes its name; it ends with 0 to let it in; repeatable.",
+            valueName: "command"
+        ),
+        transform: { try smallProgram($0, option: "--verify-program") }
+    )
+    var verifiers: [[String]] = []
 
     @OptionGroup
     var pruning: PruneOptions
@@ -62,6 +74,7 @@ struct RunOptions: ParsableArguments {
         try Self.check(settings.hooks.values, .configuration)
         recipe.limitRate = settings.transfer.rateLimit
         recipe.allowOlder = allowOlder
+        recipe.verifiers = verifiers
         try pruning.apply(to: &recipe, settings, environment)
         try trust.apply(to: &recipe, environment)
         handedOn.apply(to: &recipe)
@@ -112,6 +125,24 @@ struct RunOptions: ParsableArguments {
             }
         }
     }
+}
+
+/// Reads a command such as `clamdscan --fdpass -`, and finds its program where the user is.
+@Sendable
+func smallProgram(_ text: String, option: String) throws -> [String] {
+    guard var words = commandWords(text), let name = words.first, !name.contains("://"), !text.contains("\0")
+    else {
+        throw ValidationError("\(option): '\(escaped(text))' is no command such as 'clamdscan --fdpass -'.")
+    }
+    if !name.hasPrefix("/") {
+        words[0] = try EnvironmentPaths.ofProcess.absoluteProgram(name, option: option)
+    }
+    do throws(PluginError) {
+        _ = try SmallProgram(words, destination: nil, limit: .seconds(1), environment: [:])
+    } catch {
+        throw ValidationError(error.message)
+    }
+    return words
 }
 
 extension TargetOptions {

@@ -8,11 +8,13 @@ enum BuiltInPlugins {
     /// The names of each point; conditions have their own registry.
     static let names: [PluginPoint: [String]] = [
         .resolver: ["rewrite"], .credential: ["file"], .observer: ["webhook"],
+        .verifier: ["program"],
         .hook: ["program", "webhook"], .transport: ["http", "file"],
     ]
 
     private struct RewriteSettings: Decodable { var rules: [String] }
     private struct FileSettings: Decodable { var path: String }
+    private struct ProgramSettings: Decodable { var command: [String] }
     private struct WebhookSettings: Decodable { var url: String }
 
     static func rewrite(_ use: PluginSettings.Use) throws(PluginError) -> any RequestResolver {
@@ -33,6 +35,23 @@ enum BuiltInPlugins {
         } catch {
             throw PluginError(plugin: use.name, code: .refused, message: error.description)
         }
+    }
+
+    /// The argv of a program that answers by its exit status.
+    static func command(_ use: PluginSettings.Use) throws(PluginError) -> [String] {
+        let command = try settings(
+            ProgramSettings.self,
+            of: use,
+            "{ command: [\"/absolute/path\", \"argument\"] }"
+        ).command
+        guard command.first?.hasPrefix("/") == true else {
+            throw PluginError(
+                plugin: use.name,
+                code: .refused,
+                message: "settings.command begins with an absolute path"
+            )
+        }
+        return command
     }
 
     /// - Parameter configuration: Whose proxies and trust it uses.

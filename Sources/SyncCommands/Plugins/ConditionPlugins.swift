@@ -38,6 +38,15 @@ final class ConditionPlugins: Sendable {
     func gate(_ wanted: RunConditions, blockedSince: [String: Int64]) throws(ControlError) -> ConditionGate {
         do throws(PluginError) {
             var plugins: [any Condition] = []
+            for command in wanted.programs {
+                let program = try SmallProgram(
+                    command,
+                    destination: nil,
+                    limit: ProgramCondition.limit,
+                    environment: place.environment
+                )
+                plugins.append(ProgramCondition(program))
+            }
             for name in wanted.plugins { plugins.append(try condition(name, wanted)) }
             return try ConditionGate(
                 wanted,

@@ -26,6 +26,10 @@ struct PluginAssembly: Sendable {
         var place: PluginPlace
         /// Nothing below it is a plugin; `nil` when nothing is pulled.
         var destination: String?
+        /// Programs that a run asks to be shown its files.
+        var verifiers: [[String]] = []
+        /// Whether programs are to be ended early.
+        var isStopped: @Sendable () -> Bool = { false }
         /// Proxies and trust of built-ins that send requests of their own.
         var web: TransportConfiguration
         /// Told of what happens to programs.
@@ -36,6 +40,7 @@ struct PluginAssembly: Sendable {
     init(_ settings: PluginSettings, _ context: Context) throws(CommandFailure) {
         do throws(PluginError) {
             for use in settings.uses { try add(use, settings, context) }
+            for command in context.verifiers { try add(verifier: command, context) }
         } catch {
             throw CommandFailure(.configuration, "\(error)")
         }
@@ -63,8 +68,16 @@ struct PluginAssembly: Sendable {
                 ConfiguredCredentialProvider(name: use.name, provider: provider, scope: use.scope)
             )
         case .verifier:
-            let verifier = PluginVerifier(try client(use, settings, context))
             let include = use.include.map { Glob($0) }
+            if use.plugin == "program" {
+                return try add(
+                    verifier: try BuiltInPlugins.command(use),
+                    context,
+                    include: include,
+                    limit: use.timeout.map { .seconds($0) }
+                )
+            }
+            let verifier = PluginVerifier(try client(use, settings, context))
             verifications.append(FileVerification(name: use.name, verifier: verifier, include: include))
         case .observer:
             let observer: any EventObserver =
@@ -75,6 +88,25 @@ struct PluginAssembly: Sendable {
         case .hook: hooks[use.name] = PluginHook(try client(use, settings, context))
         case .transport: transports.append((use.scope, PluginTransport(try client(use, settings, context))))
         }
+    }
+
+    /// A program that answers by its exit status.
+    private mutating func add(
+        verifier command: [String],
+        _ context: Context,
+        include: [Glob] = [],
+        limit: Duration? = nil
+    ) throws(PluginError) {
+        let program = try SmallProgram(
+            command,
+            destination: context.destination,
+            limit: limit ?? ProgramVerifier.limit,
+            environment: context.place.environment,
+            isStopped: context.isStopped
+        )
+        verifications.append(
+            FileVerification(name: program.name, verifier: ProgramVerifier(program), include: include)
+        )
     }
 
     private mutating func client(

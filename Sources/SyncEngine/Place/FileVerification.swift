@@ -56,8 +56,12 @@ package struct FileVerification: Sendable {
                 throw PluginError(plugin: name, code: .badAnswer, message: text)
             }
             for (entry, verdict) in zip(mine, verdicts) {
-                if case .refused(let reason) = verdict {
+                switch verdict {
+                case .accepted: break
+                case .refused(let reason):
                     refusals[entry.row] = "refused by verifier \(name): \(escaped(reason))"
+                case .unchecked(let reason):
+                    refusals[entry.row] = "could not be checked before it is installed: \(escaped(reason))"
                 }
             }
         } catch {

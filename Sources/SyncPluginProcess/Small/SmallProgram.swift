@@ -1,0 +1,210 @@
+import CPosix
+import SyncHooks
+import SyncModel
+package import SyncPlugins
+import SyncSystem
+
+/// A program that answers one question by its exit status, without JSON-RPC: 0 yes, 1 no, anything else that it could not
+/// tell. What it writes first is the reason. It is started for each question and has a bounded time.
+package struct SmallProgram: Sendable {
+    /// argv; an absolute path first. No shell reads any of it.
+    package let arguments: [String]
+    /// Longest time for one answer.
+    package let limit: Duration
+    /// Asked several times a second: `true` ends it early.
+    private let isStopped: @Sendable () -> Bool
+    private let environment: [String]
+
+    /// A program that has been looked at.
+    ///
+    /// - Parameters:
+    ///   - arguments: A path, or a name that is looked up in hooks' PATH, first.
+    ///   - directory: What a relative path is relative to, absolute.
+    ///   - destination: Nothing below it may be run (V62).
+    ///   - limit: Longest time for one answer.
+    ///   - environment: This process's variables, of which it gets few.
+    ///   - isStopped: Whether it is to be ended early.
+    /// - Throws: ``/SyncPlugins/PluginError`` for a program that is not there, or that others could change.
+    package init(
+        _ arguments: [String],
+        relativeTo directory: String = "/",
+        destination: String?,
+        limit: Duration,
+        environment: [String: String],
+        isStopped: @escaping @Sendable () -> Bool = { false }
+    ) throws(PluginError) {
+        let name = arguments.first ?? ""
+        do throws(ProgramError) {
+            let path = try resolveProgram(
+                name,
+                relativeTo: directory,
+                destination: destination ?? "/dev/null"
+            )
+            try physicalProgram(path, role: "program", destination: destination)
+            self.arguments = [path] + arguments.dropFirst()
+        } catch {
+            throw PluginError(plugin: Self.name(of: name), code: .unavailable, message: error.message)
+        }
+        self.limit = limit
+        self.isStopped = isStopped
+        self.environment = HookEnvironment.minimal(environment)
+    }
+
+    /// What events and messages call it: the name of its file.
+    package var name: String { Self.name(of: arguments.first ?? "") }
+
+    private static func name(of path: String) -> String {
+        path.split(separator: "/").last.map(String.init) ?? path
+    }
+
+    /// What it said.
+    enum Answer: Sendable, Equatable {
+        case yes
+        /// And the first line it wrote, if any.
+        case no(String?)
+        /// It could not tell, and why.
+        case trouble(String)
+    }
+
+    /// The first **bytes** of output that are kept.
+    private static let kept = 4_096
+    /// How often to ask whether to stop.
+    private static let tick = Duration.milliseconds(100)
+
+    /// Asks, and waits for the answer; never longer than ``limit`` and a moment.
+    ///
+    /// - Parameters:
+    ///   - input: What it reads; `nil` for nothing.
+    ///   - variables: `NAME=value`, on top of the few every program gets.
+    func ask(reading input: Int32? = nil, variables: [String]) -> Answer {
+        guard let output = Pipe(), let errors = Pipe() else {
+            return .trouble("no pipe is to be had: \(errorText(sa_errno()))")
+        }
+        var start = ProgramStart(arguments, variables: environment + variables)
+        start.input = input
+        start.output = output.writer.raw
+        start.error = errors.writer.raw
+        let program: StartedProgram
+        do throws(FileError) {
+            program = try start.start()
+        } catch {
+            return .trouble("it cannot be started: \(error.reason)")
+        }
+        return withExtendedLifetime((output, errors)) {
+            watch(program, Stream(output.reader.raw), Stream(errors.reader.raw))
+        }
+    }
+
+    private func watch(_ program: StartedProgram, _ output: consuming Stream, _ errors: consuming Stream)
+        -> Answer
+    {
+        let clock = ContinuousClock()
+        let start = clock.now
+        var end: StartedProgram.End?
+        var trouble: String?
+        while end == nil {
+            if let found = program.reap() {
+                end = found
+                break
+            }
+            let left = limit - (clock.now - start)
+            if left <= .zero {
+                trouble = "it has not answered within \(limit.components.seconds) s and was ended"
+            } else if isStopped() {
+                trouble = "it was ended: a stop was asked for"
+            }
+            if trouble != nil {
+                program.signalGroup(SIGKILL)
+                end = program.wait(until: clock.now + .seconds(1)) ?? .unknown
+                break
+            }
+            // Without a descriptor that tells of its end, it is looked at again and again.
+            let most = program.ended < 0 ? Duration.milliseconds(5) : min(left, Self.tick)
+            var entries = [
+                output.entry, errors.entry, pollfd(fd: program.ended, events: Int16(POLLIN), revents: 0),
+            ]
+            _ = poll(&entries, nfds_t(entries.count), Int32(clamping: most.milliseconds + 1))
+            output.take(keeping: Self.kept)
+            errors.take(keeping: Self.kept)
+        }
+        // What it has left running in its group ends with it.
+        if !program.groupIsEmpty { program.signalGroup(SIGKILL) }
+        output.take(keeping: Self.kept)
+        errors.take(keeping: Self.kept)
+        if let trouble { return .trouble(trouble) }
+        switch end {
+        case .exited(0): return .yes
+        case .exited(1): return .no(output.firstLine ?? errors.firstLine)
+        case .exited(let status):
+            let words = errors.firstLine ?? output.firstLine
+            return .trouble("it ended with status \(status)" + (words.map { ": \($0)" } ?? ""))
+        case .signalled(let number): return .trouble("signal \(number) ended it")
+        case .unknown, nil: return .trouble("nobody knows how it ended")
+        }
+    }
+
+    /// The first bytes of what comes out of a pipe; the rest is read and dropped.
+    private struct Stream {
+        private let descriptor: Int32
+        private var isOpen = true
+        private var bytes: [UInt8] = []
+
+        init(_ descriptor: Int32) { self.descriptor = descriptor }
+
+        /// poll(2) ignores a negative descriptor.
+        var entry: pollfd { pollfd(fd: isOpen ? descriptor : -1, events: Int16(POLLIN), revents: 0) }
+
+        /// Takes what is there, in bounded steps: whoever writes without end is not waited for.
+        mutating func take(keeping limit: Int) {
+            guard isOpen else { return }
+            for _ in 0..<64 {
+                var buffer = [UInt8](repeating: 0, count: 16 << 10)
+                let count = buffer.withUnsafeMutableBytes { read(descriptor, $0.baseAddress, $0.count) }
+                if count == 0 { isOpen = false }
+                guard count > 0 else { return }
+                bytes += buffer.prefix(min(count, limit - bytes.count))
+            }
+        }
+
+        /// Without blanks around it; `nil` for none.
+        var firstLine: String? {
+            let text = String(decoding: bytes, as: UTF8.self)
+            let lines = text.split(whereSeparator: \.isNewline).map { line in
+                line.drop { $0.isWhitespace }
+            }
+            return lines.first { !$0.isEmpty }.map { String($0.prefix(200)) }
+        }
+    }
+}
+
+/// The words of a command as it is typed: blanks separate, quotes and backslashes keep together. sh(1), without any of its
+/// expansions.
+///
+/// - Returns: `nil` for a quote that is not closed, and for nothing at all.
+package func commandWords(_ text: String) -> [String]? {
+    var words: [String] = []
+    var word: String?
+    var quote: Character?
+    var isEscaped = false
+    for character in text {
+        if isEscaped {
+            word = (word ?? "") + String(character)
+            isEscaped = false
+        } else if character == "\\", quote != "'" {
+            isEscaped = true
+        } else if let open = quote {
+            if character == open { quote = nil } else { word = (word ?? "") + String(character) }
+        } else if character == "'" || character == "\"" {
+            quote = character
+            word = word ?? ""
+        } else if character.isWhitespace {
+            if let found = word { words.append(found) }
+            word = nil
+        } else {
+            word = (word ?? "") + String(character)
+        }
+    }
+    guard quote == nil, !isEscaped else { return nil }
+    if let word { words.append(word) }
+    return words.first?.isEmpty == false ? words : nil
+}
