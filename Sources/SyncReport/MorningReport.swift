@@ -159,6 +159,10 @@ package struct RunReport: Sendable, Equatable {
     package var filesUnchanged: Int
     /// **Bytes** of all files that the manifest names.
     package var bytesTotal: UInt64
+    /// What whoever asked handed on, else what the manifest does; JSON text.
+    package var userData: String?
+    /// **Bytes** that whoever asked expects.
+    package var expectedBytes: UInt64?
     /// Files that could not be brought by the end of its last work.
     package var filesFailed: Int
     /// What it did within the time of the report.

@@ -113,6 +113,8 @@ package enum ReportPayload {
         line.field("files_total", run.filesTotal)
         line.field("files_unchanged", run.filesUnchanged)
         line.field("bytes_total", run.bytesTotal)
+        line.field("expected_bytes", optional: run.expectedBytes)
+        line.json("user_data", run.userData)
         write(run.amounts, to: &line)
         line.list("work", run.work) { piece, line in
             line.time("ended", piece.ended)

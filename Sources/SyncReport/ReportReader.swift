@@ -280,6 +280,8 @@ extension RunReport {
         filesUnchanged = run.counts.filesUnchanged
         bytesTotal = run.counts.bytesTotal
         filesFailed = run.counts.filesFailed
+        userData = run.facts.userData
+        expectedBytes = run.recipe.expectedBytes
     }
 }
 

@@ -90,7 +90,13 @@ struct ReportPayloadTests {
         let store = try fortnight()
         try store.hold(run: "weights-21", reason: .condition("metered"), error: "x", due: november(21, 8))
         let labelled = StoreStory("labelled", in: store)
-        try labelled.begin("l-1", at: november(21, 1), groups: ["all", "maps"])
+        try labelled.begin(
+            "l-1",
+            at: november(21, 1),
+            groups: ["all", "maps"],
+            userData: "[7]",
+            expectedBytes: 80
+        )
         try labelled.finish(
             StoreStory.Work(otherBytes: 4),
             "l-1",
@@ -102,6 +108,7 @@ struct ReportPayloadTests {
         )
         let report = try store.report(at: morning, schedules: due)
         let json = ReportPayload.json(report).text
+        #expect(json.contains(#""expected_bytes":80,"user_data":[7]"#))
         walk(try JSONSerialization.jsonObject(with: Data(json.utf8)), "report")
         let described = try documented()
         for (name, keys) in found where name != "via" && name != "examples" {

@@ -27,6 +27,8 @@ struct StoreStory {
         location: String = "https://cdn.example.com/tower/manifest.json",
         groups: [String] = ["all"],
         hooks: [RunHook] = [],
+        userData: String? = nil,
+        expectedBytes: UInt64? = nil,
         isHeld: Bool = true
     ) throws {
         var start = RunStart(
@@ -38,6 +40,8 @@ struct StoreStory {
         start.groups = groups
         start.recipe.hooks = hooks
         start.recipe.origin = .schedule
+        start.recipe.expectedBytes = expectedBytes
+        start.facts.userData = userData
         try store.begin(start, now: time, isHeld: isHeld)
         try event("run.started", run, at: time)
     }

@@ -25,14 +25,15 @@ struct HandedOnOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "How many bytes you expect to come, for status and report; the manifest's sum without it.",
-            valueName: "n"
-        )
+            "How much you expect to come, such as 20GB, for status and report; the manifest's sum without it.",
+            valueName: "size"
+        ),
+        transform: positiveByteCount
     )
-    var expectedBytes: UInt64?
+    var expectedBytes: ByteCount?
 
     func apply(to recipe: inout RunRecipe) {
         recipe.userData = userData
-        recipe.expectedBytes = expectedBytes
+        recipe.expectedBytes = expectedBytes?.bytes
     }
 }
