@@ -25,6 +25,20 @@ package struct FailureSums: Sendable {
         entries.filter { $0.final.map { places[$0] == nil } ?? true }.map(\.problem)
     }
 
+    /// Leaves a path out where it stands for itself: the file `a` is not in every word.
+    private static func words(_ words: String, without path: String) -> String {
+        var rest = ""
+        var place = words.startIndex
+        while !path.isEmpty, let found = words[place...].firstRange(of: path) {
+            let before = words[..<found.lowerBound].last
+            let after = words[found.upperBound...].first
+            let isAlone = [before, after].allSatisfy { !($0?.isLetter ?? false) && !($0?.isNumber ?? false) }
+            rest += words[place..<(isAlone ? found.lowerBound : found.upperBound)]
+            place = found.upperBound
+        }
+        return rest + words[place...]
+    }
+
     /// Takes one file.
     ///
     /// - Parameters:
@@ -44,7 +58,7 @@ package struct FailureSums: Sendable {
         let (place, words) = Self.split(reason)
         let kind = cause ?? FailureCause(of: reason)
         // Where everything else is one, the path is no other reason.
-        let plain = path.map { words.replacing($0, with: "") } ?? words
+        let plain = path.map { Self.words(words, without: $0) } ?? words
         let final = "\(kind.rawValue)\n\(place)\n\(Self.kind(of: plain))"
         let key = isFinal ? final : "\(final)\n-"
         let index: Int

@@ -248,6 +248,21 @@ struct FailureCauseTests {
         #expect(FailureCause(of: message) == kind)
     }
 
+    @Test("The same reason for files with short names is one cause")
+    func shortNames() {
+        var sums = FailureSums()
+        for path in ["a", "b", "sheets/a", "e"] {
+            sums.take(
+                path: path,
+                reason: "refused by verifier scan: bad word in \(path)",
+                cause: .rejected,
+                time: 1
+            )
+        }
+        #expect(sums.problems.map(\.files) == [4])
+        #expect(sums.problems.first?.examples == ["a", "b", "sheets/a"])
+    }
+
     @Test("Where the words say nothing, the exit status may")
     func statuses() {
         #expect(FailureCause(of: "odd", exitStatus: 69) == .unreachable)

@@ -200,8 +200,13 @@ struct EngineCall: Sendable {
     /// Says why files are missing, each cause once: how many, some of their names, and what to do.
     private func tellFailures() {
         let problems = failures.withLock(\.problems)
-        for problem in problems.prefix(Self.toldCauses) {
-            let lines = [problem.summary, problem.paths].compactMap(\.self) + ["-> \(problem.kind.advice)"]
+        for (place, problem) in problems.prefix(Self.toldCauses).enumerated() {
+            var lines = [problem.summary, problem.paths].compactMap(\.self)
+            // What to do is said once, too.
+            let isLast = !problems.prefix(Self.toldCauses).dropFirst(place + 1).contains {
+                $0.kind == problem.kind
+            }
+            if isLast { lines.append("-> \(problem.kind.advice)") }
             output.warning(lines.map(escaped).joined(separator: "\n    "))
         }
         let more = problems.count - Self.toldCauses
