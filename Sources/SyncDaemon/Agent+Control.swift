@@ -249,18 +249,11 @@ extension Agent: AgentControl {
     /// Refuses paths none of which the manifest of a session's run names. What cannot be found out is let through.
     private func requireNamed(_ paths: [String], _ session: String) async throws(ControlError) {
         guard let run = try asking({ () throws(StoreError) in try openRun(of: session) }) else { return }
-        let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(1), stop: StopRequest())
-        let handle = try environment.engine(needs).get()
-        var isNamed = true
-        do throws(EngineError) {
-            isNamed = try await onEngineThread { () throws(EngineError) in
-                try handle.engine.names(paths, run)
-            }
-        } catch {
-            environment.log("prioritize: \(error.message)")
+        let named = try await withEngine(StopRequest()) { engine throws(EngineError) in
+            try engine.names(paths, run)
         }
-        await end(handle)
-        guard !isNamed else { return }
+        if case .failure(let error) = named { environment.log("prioritize: \(error.message)") }
+        guard case .success(false) = named else { return }
         let shown = paths.prefix(3).map { "'\(escaped($0))'" }.joined(separator: ", ")
         throw ControlError(
             EngineError(
@@ -275,17 +268,27 @@ extension Agent: AgentControl {
         let stop = StopRequest()
         answering[ObjectIdentifier(stop)] = stop
         defer { answering[ObjectIdentifier(stop)] = nil }
+        let cleared = try await withEngine(stop) { engine throws(EngineError) in
+            try engine.clear(found.destination, files: files)
+        }
+        do throws(EngineError) { _ = try cleared.get() } catch { throw ControlError(error) }
+    }
+
+    /// With an engine for no run in particular.
+    private func withEngine<R: Sendable>(
+        _ stop: StopRequest,
+        _ work: @escaping @Sendable (PullEngine) throws(EngineError) -> R
+    ) async throws(ControlError) -> Result<R, EngineError> {
         let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(1), stop: stop)
         let handle = try environment.engine(needs).get()
+        let result: Result<R, EngineError>
         do throws(EngineError) {
-            _ = try await onEngineThread { () throws(EngineError) in
-                try handle.engine.clear(found.destination, files: files)
-            }
+            result = .success(try await onEngineThread { () throws(EngineError) in try work(handle.engine) })
         } catch {
-            await end(handle)
-            throw ControlError(error)
+            result = .failure(error)
         }
         await end(handle)
+        return result
     }
 
     /// A person is here (S60).

@@ -14,7 +14,8 @@ extension Agent {
         let stop = StopRequest()
         answering[ObjectIdentifier(stop)] = stop
         defer { answering[ObjectIdentifier(stop)] = nil }
-        let needs = EngineNeeds(request, deadline: .seconds(120), patience: .seconds(30), stop: stop)
+        var needs = EngineNeeds(request, deadline: .seconds(120), patience: .seconds(30), stop: stop)
+        needs.connectionShare = environment.connectionShare
         let handle = try environment.engine(needs).get()
         var reply: Result<EnqueueReply, ControlError>
         do throws(EngineError) {
@@ -32,7 +33,11 @@ extension Agent {
                     : ControlError(.stopping, "the agent is stopping; ask again", exitStatus: .unavailable)
             )
         }
-        await end(handle)
+        if case .success(let told) = reply, told.isNew, told.state == .waiting, stopMode == nil {
+            spares[told.run] = handle
+        } else {
+            await end(handle)
+        }
         wake()
         return try reply.get()
     }

@@ -23,6 +23,8 @@ package actor Agent {
     private var weights: [String: Double] = [:]
     /// Work under way, by session.
     var jobs: [String: Job] = [:]
+    /// Engines that have found the manifest of a run which may begin at once, by run.
+    var spares: [String: EngineHandle] = [:]
     /// What ends the work that commands wait for, such as reading a manifest.
     var answering: [ObjectIdentifier: StopRequest] = [:]
     /// How often in a row a run could not be begun, by run.
@@ -68,6 +70,7 @@ package actor Agent {
         while stopMode == nil {
             pruneHistory()
             let due = startWhatMay()
+            endSpares()
             if isIdle(), stopMode == nil { break }
             await rest(until: due)
         }
@@ -75,7 +78,14 @@ package actor Agent {
         schedules.cancel()
         bandwidth.cancel()
         board.close()
+        endSpares()
         for job in jobs.values { await job.untilEnd() }
+    }
+
+    /// A run that waits keeps no engine.
+    private func endSpares() {
+        for spare in spares.values { Task { await end(spare) } }
+        spares = [:]
     }
 
     /// Drops history beyond the limits, now and then: an agent can run for months.
@@ -200,7 +210,8 @@ extension Agent {
         guard stopMode == nil, run == nil || transferring < environment.maximumRuns,
             jobs.count < environment.maximumRuns + AgentEnvironment.hookCap
         else { return }
-        let job = Job(session: session, run: run?.identifier)
+        let engine = run.flatMap { spares.removeValue(forKey: $0.identifier) }
+        let job = Job(session: session, run: run?.identifier, engine: engine)
         jobs[session] = job
         weights[session] = run?.origin == EnqueueRequest.Origin.interactive.rawValue ? 4 : 1
         // Until the next division it has its part of an even one.

@@ -4,6 +4,7 @@ package import SyncEngine
 package import SyncModel
 import SyncPlugins
 package import SyncStore
+import SyncSystem
 
 /// What the agent is given from outside: the store, the clock, how to make an engine.
 package struct AgentEnvironment: Sendable {
@@ -19,6 +20,8 @@ package struct AgentEnvironment: Sendable {
     package static let connectionCap = 64
     /// Most body **bytes** a second of all runs together; `nil` for no such limit. Their own limits hold under it.
     package var rateLimit: UInt64?
+    /// Most connections of one run: each of those that may work at a time gets the same (S85).
+    var connectionShare: Int { max(1, Self.connectionCap / max(1, maximumRuns)) }
     /// Hooks that run at a time while nothing is transferred for their sessions; they take nobody's turn.
     package static let hookCap = 64
     /// Whether a client started it: then it ends when there is nothing left to do.
@@ -101,19 +104,44 @@ package struct EngineNeeds: Sendable {
     }
 }
 
+/// For whom an engine works: what it tells goes to whoever has it at that moment.
+package final class EngineClient: Sendable {
+    private let state: Mutex<EngineNeeds>
+
+    package init(_ needs: EngineNeeds) { state = Mutex(needs) }
+
+    package var needs: EngineNeeds {
+        get { state.withLock { $0 } }
+        set { state.withLock { $0 = newValue } }
+    }
+}
+
 /// An engine, and how to end what it holds.
 package struct EngineHandle: Sendable {
-    package let engine: PullEngine
+    package private(set) var engine: PullEngine
+    private let client: EngineClient
     /// Ends its transports; blocks for a moment.
-    package let end: @Sendable () -> Void
+    package var end: @Sendable () -> Void
     /// Changes the limit on its rate, in body **bytes** a second; `nil` for none.
     package var setRateLimit: @Sendable (UInt64?) -> Void = { _ in }
     /// Body **bytes** it has received so far.
     package var received: @Sendable () -> UInt64 = { 0 }
+    /// Changes how long it takes and waits at most, as its needs say.
+    package var setWaiting: @Sendable (EngineNeeds) -> Void = { _ in }
 
     /// See the properties.
-    package init(engine: PullEngine, end: @escaping @Sendable () -> Void) {
+    package init(_ engine: PullEngine, for client: EngineClient, end: @escaping @Sendable () -> Void) {
         self.engine = engine
+        self.client = client
         self.end = end
+    }
+
+    /// The engine in the hands of whoever goes on with the same run.
+    func taken(over needs: EngineNeeds) -> EngineHandle {
+        var handle = self
+        client.needs = needs
+        setWaiting(needs)
+        handle.engine = engine.again(stop: needs.stop)
+        return handle
     }
 }

@@ -12,6 +12,8 @@ final class Job: Sendable {
         var isCallingHooks: Bool
         var hasCalledHooks = false
         var handle: EngineHandle?
+        /// Has found the manifest already.
+        var spare: EngineHandle?
         var ownLimit: UInt64?
         var share: UInt64?
         /// Body **bytes** received when the share was set last.
@@ -25,10 +27,19 @@ final class Job: Sendable {
     let stop = StopRequest()
     private let state: Mutex<State>
 
-    init(session: String, run: String?) {
+    /// - Parameter engine: That has the run's manifest already, if there is one.
+    init(session: String, run: String?, engine: EngineHandle? = nil) {
         self.session = session
         self.run = run
-        state = Mutex(State(isCallingHooks: run == nil))
+        state = Mutex(State(isCallingHooks: run == nil, spare: engine))
+    }
+
+    /// The engine that came with it, once.
+    func takeEngine() -> EngineHandle? {
+        state.withLock { state in
+            defer { state.spare = nil }
+            return state.spare
+        }
     }
 
     /// Whether a hook is being called: then it transfers nothing and takes nobody's turn.
@@ -41,7 +52,7 @@ final class Job: Sendable {
     /// Work begins with this engine; `limit` is the run's own, in **bytes** a second.
     func opened(_ handle: EngineHandle, limit: UInt64?) {
         let isShared = state.withLock { state in
-            (state.handle, state.ownLimit, state.received) = (handle, limit, 0)
+            (state.handle, state.ownLimit, state.received) = (handle, limit, handle.received())
             return state.share != nil
         }
         if isShared { applyLimits() }

@@ -32,6 +32,7 @@ struct JobWork: Sendable {
     private var store: SyncStore { environment.store }
 
     func run() -> End {
+        defer { job.takeEngine()?.end() }
         let lease: SessionLease
         do throws(StoreError) {
             lease = try store.lease(of: job.session, process: environment.process, now: environment.now())
@@ -121,7 +122,13 @@ struct JobWork: Sendable {
         let left = run.deadline.map { Duration.milliseconds(max(1_000, $0 - now)) } ?? .seconds(7 * 86_400)
         var needs = EngineNeeds(try recipe(of: run), deadline: left, patience: nil, stop: job.stop)
         needs.connectionShare = share(for: run.recipe.connections)
-        let handle = try environment.engine(watched(needs)).get()
+        needs = watched(needs)
+        let handle: EngineHandle
+        if let found = job.takeEngine() {
+            handle = found.taken(over: needs)
+        } else {
+            handle = try environment.engine(needs).get()
+        }
         defer { handle.end() }
         job.opened(handle, limit: run.recipe.limitRate)
         var limited = handle
@@ -141,9 +148,9 @@ struct JobWork: Sendable {
         }
     }
 
-    /// What a run may have at most: each of those that may work at a time gets the same (S85).
+    /// What a run may have at most.
     private func share(for wanted: Int?) -> Int {
-        let share = max(1, AgentEnvironment.connectionCap / max(1, environment.maximumRuns))
+        let share = environment.connectionShare
         if let wanted, wanted > share {
             environment.log(
                 "\(escaped(job.session)): \(share) connections, not \(wanted): \(AgentEnvironment.connectionCap)"

@@ -173,7 +173,8 @@ final class AgentBench: Sendable {
         _ now: @escaping @Sendable () -> Int64
     ) -> Result<EngineHandle, ControlError> {
         let start = ContinuousClock.now
-        let events = EventRecorder(needs.listener)
+        let client = EngineClient(needs)
+        let events = EventRecorder { client.needs.listener($0) }
         var configuration = TransportConfiguration(
             clock: TransportClock(now: { ContinuousClock.now - start }, unixTime: { now() / 1_000 }),
             random: { .random(in: .min ... .max) },
@@ -195,7 +196,7 @@ final class AgentBench: Sendable {
                 stateDirectory: stateDirectory,
                 events: events,
                 progress: { step in
-                    needs.progress(step)
+                    client.needs.progress(step)
                     try? events.flush()
                 },
                 hooks: ProgramHook(environment: ["PATH": "/usr/bin:/bin"]),
@@ -204,7 +205,8 @@ final class AgentBench: Sendable {
             environment.isDurable = false
             environment.releasesMemory = false
             environment.hookRetryWait = { _ in .zero }
-            var handle = EngineHandle(engine: PullEngine(environment)) { transport.shutdown() }
+            var handle = EngineHandle(PullEngine(environment), for: client) { transport.shutdown() }
+            handle.setWaiting = { transport.setWaiting(deadline: $0.deadline, patience: nil) }
             handle.setRateLimit = { transport.setRateLimit($0) }
             handle.received = { transport.totals.bytesReceived }
             return .success(handle)

@@ -4,6 +4,7 @@ import SyncDaemon
 import SyncModel
 import SyncStore
 import SyncTestKit
+import Synchronization
 import Testing
 
 @Suite("The agent", .timeLimit(.minutes(3)))
@@ -32,6 +33,42 @@ struct AgentTests {
         #expect(try bench.store.hooks().map(\.state) == [.done])
         #expect(try bench.disorder() == [])
         #expect(try bench.store.findings() == [])
+    }
+
+    @Test("A run has one engine in the agent, from its manifest to its hooks; what waits keeps none")
+    func oneEngine() async throws {
+        let bench = try AgentBench()
+        let count = Mutex((made: 0, ended: 0))
+        let hook = try bench.hook("exit 0")
+        let agent = bench.agent { environment in
+            let make = environment.engine
+            environment.engine = { needs in
+                count.withLock { $0.made += 1 }
+                return make(needs).map { made in
+                    var handle = made
+                    handle.end = {
+                        made.end()
+                        count.withLock { $0.ended += 1 }
+                    }
+                    return handle
+                }
+            }
+        }
+        try await whileRunning(agent) {
+            let reply = try await agent.enqueue(bench.request(hook: hook))
+            try await bench.until(.finished)
+            #expect(count.withLock(\.made) == 1)
+            // The manifest was asked for by the same engine before the run began, and is none of its requests.
+            let run = try bench.store.run(reply.run)
+            let asked = bench.server.log.entries.filter { !$0.request.path.hasPrefix("/tower/manifest.json") }
+            #expect(run.result == .ok && run.counts.requests == UInt64(asked.count))
+            var later = bench.request()
+            later.paused = true
+            _ = try await agent.enqueue(later)
+            #expect(count.withLock(\.made) == 2)
+        }
+        #expect(count.withLock(\.ended) == 2)
+        #expect(bench.tree.problems(in: bench.destination) == [])
     }
 
     @Test("Asking again for a run that is under way gives the same run [S1 S106]")

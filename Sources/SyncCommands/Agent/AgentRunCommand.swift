@@ -8,6 +8,7 @@ import SyncDaemon
 import SyncEngine
 import SyncModel
 import SyncSettings
+import SyncTransfer
 
 /// `syncagent agent run`: the agent itself, in the foreground, for systemd, containers and on-demand starts.
 struct AgentRunCommand: AsyncParsableCommand {
@@ -174,6 +175,7 @@ extension AgentRunCommand {
             log: { logger.info("\($0)") },
             engine: { needs in
                 do throws(CommandFailure) {
+                    let client = EngineClient(needs)
                     let assembly = EngineAssembly(
                         store: store,
                         tuning: try EngineTuning(
@@ -181,11 +183,18 @@ extension AgentRunCommand {
                             .ofProcess,
                             stateDirectory: state.place.stateDirectory
                         ),
-                        listener: needs.listener,
-                        progress: needs.progress
+                        listener: { client.needs.listener($0) },
+                        progress: { client.needs.progress($0) }
                     )
                     let parts = try assembly.parts(stop: needs.stop)
-                    var handle = EngineHandle(engine: parts.engine) { assembly.end(parts) }
+                    var handle = EngineHandle(parts.engine, for: client) {
+                        assembly.end(parts, isStopped: client.needs.stop.isStopped)
+                    }
+                    let said = assembly.tuning.settings.transfer.patience
+                    handle.setWaiting = { needs in
+                        let patience = (said ?? needs.patience).map { Patience($0) }
+                        parts.web.setWaiting(deadline: needs.deadline, patience: patience)
+                    }
                     handle.setRateLimit = { parts.setRateLimit($0) }
                     handle.received = { parts.received }
                     return .success(handle)

@@ -29,7 +29,6 @@ struct EngineAssembly: Sendable {
         let web: CurlTransport
         let plugins: PluginAssembly
         let feeds: [ObserverFeed]
-        let stop: StopRequest
 
         /// Body **bytes** received so far.
         var received: UInt64 { transport.totals.bytesReceived }
@@ -105,8 +104,7 @@ struct EngineAssembly: Sendable {
             transport: transport,
             web: web,
             plugins: plugins,
-            feeds: feeds,
-            stop: stop
+            feeds: feeds
         )
     }
 
@@ -128,10 +126,12 @@ struct EngineAssembly: Sendable {
 
     /// Ends an engine's transport, and keeps what it has learnt about hosts for the next process. What cannot be
     /// kept is learnt again.
-    func end(_ parts: Parts) {
+    ///
+    /// - Parameter isStopped: Whether somebody has asked for it.
+    func end(_ parts: Parts, isStopped: Bool) {
         defer {
             // An observer that hears nothing keeps nobody who was asked to stop.
-            let patience = parts.stop.isStopped ? Duration.milliseconds(300) : .seconds(5)
+            let patience = isStopped ? Duration.milliseconds(300) : .seconds(5)
             for feed in parts.feeds { feed.close(patience: patience) }
             parts.transport.shutdown()
             keepLinks(of: parts.web)

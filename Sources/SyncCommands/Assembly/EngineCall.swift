@@ -135,11 +135,11 @@ struct EngineCall: Sendable {
         end.count(parts.transport)
         do {
             return try await onThread("engine", onCancel: { stop.stop(.user) }) { _ in
-                defer { assembly.end(parts) }
+                defer { assembly.end(parts, isStopped: stop.isStopped) }
                 return try work(parts.engine, stop)
             }
         } catch {
-            if error is ThreadError { assembly.end(parts) }
+            if error is ThreadError { assembly.end(parts, isStopped: stop.isStopped) }
             throw Self.failure(error, after: stop.reason)
         }
     }

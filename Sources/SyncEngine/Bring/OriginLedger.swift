@@ -19,19 +19,24 @@ final class OriginLedger: Transport {
         var failed = 0
     }
 
-    private let transport: any Transport
+    let transport: any Transport
+    /// What ``transport`` had done for others before.
+    private let earlier: TransferTotals
     private let state = Mutex<[String: Entry]>([:])
 
     /// A run of many mirrors is told by those that are asked first.
     private static let limit = 256
 
-    init(_ transport: any Transport) { self.transport = transport }
+    init(_ transport: any Transport) {
+        self.transport = transport
+        earlier = transport.totals
+    }
 
     /// By origin, `https://host:port`, with all bytes where only one server was asked.
     var entries: (origins: [String: Entry], otherBytes: UInt64) {
         var entries = state.withLock { $0 }
         let known = entries.values.reduce(UInt64(0)) { $0 &+ $1.bytes }
-        let all = transport.totals.bytesReceived
+        let all = totals.bytesReceived
         let rest = all > known ? all - known : 0
         if rest > 0, entries.count == 1, let only = entries.keys.first {
             entries[only]?.bytes = all
@@ -97,7 +102,12 @@ final class OriginLedger: Transport {
 
     func blame(url: String, reason: String) { transport.blame(url: url, reason: reason) }
 
-    var totals: TransferTotals { transport.totals }
+    var totals: TransferTotals {
+        var totals = transport.totals
+        totals.requests -= min(earlier.requests, totals.requests)
+        totals.bytesReceived -= min(earlier.bytesReceived, totals.bytesReceived)
+        return totals
+    }
 
     func standings(limit: Int) -> (transfers: [TransferStanding], more: Int)? {
         transport.standings(limit: limit)

@@ -22,6 +22,14 @@ package struct PullEngine: Sendable {
 
     package init(_ environment: EngineEnvironment) { self.environment = environment }
 
+    /// The same engine for another piece of work: with what it has learnt, and with counts of its own.
+    package func again(stop: StopRequest) -> PullEngine {
+        var environment = environment
+        environment.transport = environment.ledger.transport
+        environment.stop = stop
+        return PullEngine(environment)
+    }
+
     /// Runs a pull to its end. Hooks that an earlier pull of the session still owes come first.
     ///
     /// - Returns: The report, also of a pull that could not place every file.

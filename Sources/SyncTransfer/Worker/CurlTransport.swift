@@ -69,6 +69,12 @@ package final class CurlTransport: Transport {
     /// Changes the limit of all transfers together, in **bytes** a second; `nil` for none.
     package func setRateLimit(_ rate: UInt64?) { inbox.post(.setRateLimit(rate)) }
 
+    /// Changes how long each transfer takes at most, and how long it waits for servers that give nothing; for those that start
+    /// from now on.
+    package func setWaiting(deadline: Duration, patience: Patience?) {
+        inbox.post(.setWaiting(deadline: deadline, patience))
+    }
+
     /// What is known about hosts, for the next process: goodness, and how many connections served each well.
     package var hostRecords: [HostRecord] { inbox.records }
 

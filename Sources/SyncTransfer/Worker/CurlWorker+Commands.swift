@@ -11,6 +11,8 @@ extension CurlWorker {
         case .resolved(let number, let answers, let failures): resolved(number, answers, failures)
         case .provided(let origin, let number, let answer): provided(origin, number, answer)
         case .describe(let limit, let tell): tell(describe(limit: limit))
+        case .setWaiting(let deadline, let patience):
+            (configuration.resourceDeadline, configuration.patience) = (deadline, patience)
         case .setRateLimit(let rate):
             throttle.setRate(rate, now: now)
             if rate == nil { releaseThrottled() }

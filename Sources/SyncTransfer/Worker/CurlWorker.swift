@@ -8,7 +8,7 @@ import SyncPlugins
 /// sleep in `curl_multi_poll(3)`. The files `CurlWorker+….swift` have one step each.
 final class CurlWorker {
     let multi: UnsafeMutableRawPointer
-    let configuration: TransportConfiguration
+    var configuration: TransportConfiguration
     let inbox: Inbox
     let counters: Counters
     let throttle: Throttle

@@ -9,6 +9,7 @@ enum Command: Sendable {
     case cancel(TransferID)
     case blame(url: String, reason: String)
     case setRateLimit(UInt64?)
+    case setWaiting(deadline: Duration, Patience?)
     case resolved(UInt64, [Resolved], [PluginError])
     case provided(Origin, UInt64, ProvidedCredential)
     case describe(limit: Int, @Sendable (CurlTransport.Standing) -> Void)
