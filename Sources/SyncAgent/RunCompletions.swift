@@ -1,4 +1,4 @@
-public import SyncControl
+import SyncControl
 public import SyncModel
 
 /// How a run ended.
@@ -8,9 +8,9 @@ public struct RunCompletion: Sendable, Equatable, Decodable {
     /// What it came to.
     public let result: RunResult
     /// What became of its files.
-    public let files: RunStatus.Files
+    public let files: FileCounts
     /// **Bytes** of its files and on the network.
-    public let bytes: RunStatus.Bytes
+    public let bytes: ByteCounts
 }
 
 /// The ends of a session's runs; ``AgentSession/completions(_:)`` makes it.

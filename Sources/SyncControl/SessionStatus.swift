@@ -61,38 +61,6 @@ public struct SessionStatus: Sendable, Equatable, Codable {
 
 /// One run of a session.
 public struct RunStatus: Sendable, Equatable, Codable {
-    /// The numbers of the contract's last line.
-    public struct Files: Sendable, Equatable, Codable {
-        /// Entries that were selected.
-        public var total = 0
-        /// Fetched and put in place.
-        public var installed = 0
-        /// There already.
-        public var unchanged = 0
-        /// Made from bytes that were here already.
-        public var reused = 0
-        /// Pruned.
-        public var removed = 0
-        /// Not in place.
-        public var failed = 0
-
-        /// Starts at nothing.
-        public init() {}
-    }
-
-    /// **Bytes**.
-    public struct Bytes: Sendable, Equatable, Codable {
-        /// Of all selected files.
-        public var total: UInt64 = 0
-        /// Body bytes that came over the network.
-        public var received: UInt64 = 0
-        /// Taken from what was here already.
-        public var reused: UInt64 = 0
-
-        /// Starts at nothing.
-        public init() {}
-    }
-
     /// How far a running run is; advisory (S116).
     public struct Progress: Sendable, Equatable, Codable {
         /// Files in place.
@@ -141,9 +109,9 @@ public struct RunStatus: Sendable, Equatable, Codable {
     /// When it is given up (S56).
     public var deadline: WallTime?
     /// Counted when it has finished, and while it runs as far as known.
-    public var files: Files
+    public var files: FileCounts
     /// As `files`.
-    public var bytes: Bytes
+    public var bytes: ByteCounts
     /// HTTP requests sent.
     public var requests: UInt64
     /// How far it is, while it runs.
@@ -162,8 +130,8 @@ public struct RunStatus: Sendable, Equatable, Codable {
         manifestSha256: String,
         state: RunState,
         created: WallTime,
-        files: Files = Files(),
-        bytes: Bytes = Bytes(),
+        files: FileCounts = FileCounts(),
+        bytes: ByteCounts = ByteCounts(),
         requests: UInt64 = 0
     ) {
         self.run = run

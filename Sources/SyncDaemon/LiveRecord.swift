@@ -6,7 +6,7 @@ import SyncStore
 struct LiveRecord: Decodable {
     var run: String
     var process: Int32
-    var files: RunStatus.Files?
+    var files: FileCounts?
     var bytesTotal: UInt64
     var bytesReceived: UInt64
     var requestsSent: UInt64

@@ -38,7 +38,7 @@ final class RunGate: Sendable {
         session = run.session
         self.run = run.identifier
         self.destination = destination
-        earlier = run.counts.bytesReceived
+        earlier = run.counts.bytes.received
         usualRate = run.recipe.limitRate
     }
 

@@ -193,15 +193,7 @@ extension RunStatus {
         finished = run.finished.map(WallTime.init)
         notBefore = run.notBefore.map(WallTime.init)
         deadline = run.deadline.map(WallTime.init)
-        files.total = run.counts.filesTotal
-        files.installed = run.counts.filesInstalled
-        files.unchanged = run.counts.filesUnchanged
-        files.reused = run.counts.filesReused
-        files.removed = run.counts.filesRemoved
-        files.failed = run.counts.filesFailed
-        bytes.total = run.counts.bytesTotal
-        bytes.received = run.counts.bytesReceived
-        bytes.reused = run.counts.bytesReused
+        (files, bytes) = (run.counts.files, run.counts.bytes)
         requests = run.counts.requests
         userData = run.recipe.userData
         expectedBytes = run.recipe.expectedBytes

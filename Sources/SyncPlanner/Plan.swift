@@ -1,5 +1,5 @@
 package import SyncManifest
-import SyncModel
+package import SyncModel
 
 /// What will be fetched, in which requests: a pure value, printable and comparable, made before anything moves.
 package struct Plan: Sendable {
@@ -252,4 +252,153 @@ private func sum(_ a: UInt64, _ b: UInt64, row: Int) throws(PlanError) -> UInt64
     let (result, overflow) = a.addingReportingOverflow(b)
     if overflow { throw .overflow(row: row) }
     return result
+}
+
+extension Plan {
+    static let noDelta = UInt32.max
+
+    /// One stored blob and what it must become, in **40 bytes**: a plan of a million files has a million.
+    package struct Slot: Sendable, Equatable {
+        private var offset: UInt64
+        private var storedLength: UInt64
+        /// **Bytes** after decoding.
+        package var rawLength: UInt64
+        private var firstTarget: UInt32
+        private var targetCount: UInt32
+        private var deltaNumber: UInt32
+        package var codec: Codec
+
+        /// Makes a slot; targets and deltas are counted with 32 bits, as rows and blobs of a manifest are.
+        package init(
+            range: Range<UInt64>,
+            rawLength: UInt64,
+            codec: Codec,
+            targets: Range<Int>,
+            delta: Int? = nil
+        ) {
+            (offset, storedLength) = (range.lowerBound, range.length)
+            self.rawLength = rawLength
+            self.codec = codec
+            (firstTarget, targetCount) = (
+                UInt32(clamping: targets.lowerBound), UInt32(clamping: targets.count)
+            )
+            deltaNumber = delta.map { UInt32(clamping: $0) } ?? Plan.noDelta
+        }
+
+        /// **Bytes** of the object.
+        package var range: Range<UInt64> { offset..<(offset + storedLength) }
+
+        /// Indices into ``Plan/targets``.
+        package var targets: Range<Int> {
+            get { Int(firstTarget)..<(Int(firstTarget) + Int(targetCount)) }
+            set {
+                (firstTarget, targetCount) = (
+                    UInt32(clamping: newValue.lowerBound), UInt32(clamping: newValue.count)
+                )
+            }
+        }
+
+        /// Index of the delta these bytes are, see ``FileTable/delta(at:)``; `nil` for the blob itself.
+        package var delta: Int? { deltaNumber == Plan.noDelta ? nil : Int(deltaNumber) }
+    }
+
+    /// One place a blob goes to, in **16 bytes**.
+    package struct Target: Sendable, Equatable {
+        /// Position of the blob's first raw **byte** in the file.
+        package var fileOffset: UInt64
+        private var rowNumber: UInt32
+        /// The blob's position, and in the highest bit whether it is whole.
+        private var place: UInt32
+
+        private static let whole: UInt32 = 1 << 31
+
+        /// Makes a target; rows and blobs are counted with 31 bits, of which a manifest's limits need 25.
+        package init(row: Int, blob: Int, fileOffset: UInt64, isWhole: Bool) {
+            self.fileOffset = fileOffset
+            rowNumber = UInt32(clamping: row)
+            place = min(UInt32(clamping: blob), Self.whole - 1) | (isWhole ? Self.whole : 0)
+        }
+
+        /// Row of the manifest's file table.
+        package var row: Int { Int(rowNumber) }
+
+        /// Position of the blob in the row.
+        package var blob: Int { Int(place & (Self.whole - 1)) }
+
+        /// Whether the file comes as one piece.
+        package var isWhole: Bool { place & Self.whole != 0 }
+
+        /// Whether the blob is all of the file: not one of several, nor the rest of one.
+        package var isStandalone: Bool { isWhole && fileOffset == 0 }
+    }
+
+    /// SHA-256 of a slot's raw bytes; slots do not keep it.
+    package func digest(of slot: Slot, in files: FileTable) -> SHA256Digest {
+        let target = targets[slot.targets.lowerBound]
+        let blobs = files.blobs(target.row)
+        guard !target.isStandalone, !blobs.isEmpty else { return files.digest(target.row) }
+        return files.digest(of: blobs[blobs.startIndex + target.blob], in: target.row)
+    }
+}
+
+extension Plan {
+    /// Where a blob is: a pack of the manifest, and the offset of the blob's first stored **byte** there.
+    package struct Place: Sendable, Hashable {
+        package var pack: Int
+        package var offset: UInt64
+
+        package init(pack: Int, offset: UInt64) {
+            self.pack = pack
+            self.offset = offset
+        }
+    }
+
+    /// Fewest **bytes** worth a request of their own, when they are not at the start of a span.
+    private static let worthCutting: UInt64 = 32 << 10
+
+    /// Leaves out what is here already of blobs that an interrupted run had begun.
+    ///
+    /// A span that begins with such a blob begins behind those bytes; another is cut in two there.
+    ///
+    /// - Parameter kept: How many first **bytes** of a slot are here; 0 for none.
+    /// - Returns: The places of the blobs whose first bytes will not be asked for.
+    package mutating func leaveOut(
+        _ kept: (_ place: Place, _ slot: Slot) -> UInt64
+    ) -> Set<Place> {
+        var used: Set<Place> = []
+        var cut: [Span] = []
+        cut.reserveCapacity(spans.count)
+        for span in spans {
+            guard case .pack(let pack) = span.source else {
+                cut.append(span)
+                continue
+            }
+            var rest = span
+            for index in span.slots {
+                let slot = slots[index]
+                let place = Place(pack: pack, offset: slot.range.lowerBound)
+                let count = kept(place, slot)
+                guard count > 0, count < slot.range.length else { continue }
+                if index > rest.slots.lowerBound {
+                    guard count >= Self.worthCutting else { continue }
+                    let end = slots[index - 1].range.upperBound
+                    gapBytes = gapBytes &- (slot.range.lowerBound - end)
+                    cut.append(
+                        Span(
+                            source: span.source,
+                            range: rest.range.lowerBound..<end,
+                            slots: rest.slots.lowerBound..<index
+                        )
+                    )
+                }
+                rest.range = (slot.range.lowerBound + count)..<span.range.upperBound
+                rest.slots = index..<span.slots.upperBound
+                packBytes = packBytes &- count
+                used.insert(place)
+            }
+            cut.append(rest)
+        }
+        spans = cut
+        return used
+    }
 }

@@ -247,12 +247,12 @@ enum WorkPieces {
         if let pieces = known[run.identifier] { return pieces }
         guard let started = run.started, let ended = run.finished ?? run.pausedAt else { return [] }
         var amounts = Amounts()
-        amounts.installed = run.counts.filesInstalled
-        amounts.reused = run.counts.filesReused
-        amounts.removed = run.counts.filesRemoved
-        amounts.failed = run.counts.filesFailed
-        amounts.received = run.counts.bytesReceived
-        amounts.reusedBytes = run.counts.bytesReused
+        amounts.installed = run.counts.files.installed
+        amounts.reused = run.counts.files.reused
+        amounts.removed = run.counts.files.removed
+        amounts.failed = run.counts.files.failed
+        amounts.received = run.counts.bytes.received
+        amounts.reusedBytes = run.counts.bytes.reused
         amounts.requests = run.counts.requests
         amounts.elapsed = max(0, ended - started)
         var piece = WorkPiece(ended: ended, amounts: amounts)
@@ -276,10 +276,10 @@ extension RunReport {
         created = run.created
         started = run.started
         finished = run.finished
-        filesTotal = run.counts.filesTotal
-        filesUnchanged = run.counts.filesUnchanged
-        bytesTotal = run.counts.bytesTotal
-        filesFailed = run.counts.filesFailed
+        filesTotal = run.counts.files.total
+        filesUnchanged = run.counts.files.unchanged
+        bytesTotal = run.counts.bytes.total
+        filesFailed = run.counts.files.failed
         userData = run.facts.userData
         expectedBytes = run.recipe.expectedBytes
     }

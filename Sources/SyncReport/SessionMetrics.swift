@@ -128,21 +128,21 @@ struct SessionMetrics {
             SessionMetrics("last_run_files", "Files of that run, by what became of them.") { facts in
                 guard let counts = facts.ended?.counts else { return [] }
                 return [
-                    (["outcome": "installed"], Double(counts.filesInstalled)),
-                    (["outcome": "reused"], Double(counts.filesReused)),
-                    (["outcome": "unchanged"], Double(counts.filesUnchanged)),
-                    (["outcome": "removed"], Double(counts.filesRemoved)),
-                    (["outcome": "failed"], Double(counts.filesFailed)),
+                    (["outcome": "installed"], Double(counts.files.installed)),
+                    (["outcome": "reused"], Double(counts.files.reused)),
+                    (["outcome": "unchanged"], Double(counts.files.unchanged)),
+                    (["outcome": "removed"], Double(counts.files.removed)),
+                    (["outcome": "failed"], Double(counts.files.failed)),
                 ]
             },
             one("last_run_received_bytes", "Body bytes that its last piece of work received.") {
-                $0.ended.map { Double($0.counts.bytesReceived) }
+                $0.ended.map { Double($0.counts.bytes.received) }
             },
             one("last_run_reused_bytes", "Bytes that it took from what was here.") {
-                $0.ended.map { Double($0.counts.bytesReused) }
+                $0.ended.map { Double($0.counts.bytes.reused) }
             },
             one("last_run_size_bytes", "Bytes of all files that its manifest names.") {
-                $0.ended.map { Double($0.counts.bytesTotal) }
+                $0.ended.map { Double($0.counts.bytes.total) }
             },
             one("last_run_requests", "HTTP requests that its last piece of work sent.") {
                 $0.ended.map { Double($0.counts.requests) }

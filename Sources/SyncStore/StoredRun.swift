@@ -99,32 +99,18 @@ package struct StoredRun: Sendable, Equatable {
     package var notBefore: Int64? { recipe.notBefore?.milliseconds }
 }
 
-/// The numbers of a run's last line.
-package struct RunCounts: Sendable, Equatable {
-    package var filesTotal = 0
-    package var filesInstalled = 0
-    package var filesUnchanged = 0
-    package var filesReused = 0
-    package var filesRemoved = 0
-    package var filesFailed = 0
-    /// **Bytes**, as the next two.
-    package var bytesTotal: UInt64 = 0
-    package var bytesReceived: UInt64 = 0
-    package var bytesReused: UInt64 = 0
-    package var requests: UInt64 = 0
-
-    package init() {}
-
+extension RunCounts {
     init(_ row: Row) {
-        filesTotal = row["files_total"]
-        filesInstalled = row["files_installed"]
-        filesUnchanged = row["files_unchanged"]
-        filesReused = row["files_reused"]
-        filesRemoved = row["files_removed"]
-        filesFailed = row["files_failed"]
-        bytesTotal = UInt64(clamping: row["bytes_total"] as Int64)
-        bytesReceived = UInt64(clamping: row["bytes_received"] as Int64)
-        bytesReused = UInt64(clamping: row["bytes_reused"] as Int64)
+        self.init()
+        files.total = row["files_total"]
+        files.installed = row["files_installed"]
+        files.unchanged = row["files_unchanged"]
+        files.reused = row["files_reused"]
+        files.removed = row["files_removed"]
+        files.failed = row["files_failed"]
+        bytes.total = UInt64(clamping: row["bytes_total"] as Int64)
+        bytes.received = UInt64(clamping: row["bytes_received"] as Int64)
+        bytes.reused = UInt64(clamping: row["bytes_reused"] as Int64)
         requests = UInt64(clamping: row["requests"] as Int64)
     }
 
@@ -135,8 +121,8 @@ package struct RunCounts: Sendable, Equatable {
 
     var arguments: StatementArguments {
         [
-            filesTotal, filesInstalled, filesUnchanged, filesReused, filesRemoved, filesFailed,
-            Int64(clamping: bytesTotal), Int64(clamping: bytesReceived), Int64(clamping: bytesReused),
+            files.total, files.installed, files.unchanged, files.reused, files.removed, files.failed,
+            Int64(clamping: bytes.total), Int64(clamping: bytes.received), Int64(clamping: bytes.reused),
             Int64(clamping: requests),
         ]
     }

@@ -156,7 +156,7 @@ struct DurableRunTests {
     func stopped(reason: StopReason, rests: RunState) throws {
         let first = try interrupted(reason)
         let stored = try only()
-        #expect(stored.state == rests && stored.reason == reason.rest && stored.counts.filesTotal == 2)
+        #expect(stored.state == rests && stored.reason == reason.rest && stored.counts.files.total == 2)
         #expect(try names().last == "run.stopped" && !names().contains("pull.finished"))
         let second = try scene.pull()
         #expect(second.status == .done && scene.problems(tree) == [])

@@ -183,9 +183,9 @@ struct EventFactsTests {
         start.recipe.origin = .interactive
         try store.begin(start, now: november(21, 1))
         var counts = RunCounts()
-        counts.filesTotal = 3
-        counts.filesInstalled = 3
-        counts.bytesReceived = 77
+        counts.files.total = 3
+        counts.files.installed = 3
+        counts.bytes.received = 77
         counts.requests = 2
         try store.finish(run: "1", result: .ok, counts: counts, now: november(21, 1, 1))
         let session = try #require(try store.report(at: morning).sessions.first)

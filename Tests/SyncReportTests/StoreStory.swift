@@ -149,14 +149,14 @@ struct StoreStory {
     ) throws {
         try summary(work, run, at: time)
         var counts = RunCounts()
-        counts.filesTotal = total
-        counts.filesUnchanged = unchanged
-        counts.filesInstalled = work.installed
-        counts.filesReused = work.reused
-        counts.filesFailed = work.failed
-        counts.bytesTotal = bytesTotal
-        counts.bytesReceived = work.received
-        counts.bytesReused = work.reusedBytes
+        counts.files.total = total
+        counts.files.unchanged = unchanged
+        counts.files.installed = work.installed
+        counts.files.reused = work.reused
+        counts.files.failed = work.failed
+        counts.bytes.total = bytesTotal
+        counts.bytes.received = work.received
+        counts.bytes.reused = work.reusedBytes
         counts.requests = work.requests
         try store.finish(
             run: run,

@@ -82,8 +82,8 @@ enum GoldenStore {
             )
         }
         var counts = RunCounts()
-        (counts.filesTotal, counts.filesInstalled, counts.filesUnchanged) = (20_000, 3, 19_997)
-        (counts.bytesTotal, counts.bytesReceived, counts.bytesReused, counts.requests) = (
+        (counts.files.total, counts.files.installed, counts.files.unchanged) = (20_000, 3, 19_997)
+        (counts.bytes.total, counts.bytes.received, counts.bytes.reused, counts.requests) = (
             1 << 40, 4_096, 5, 6
         )
         try store.finish(run: first.run, result: .ok, counts: counts, now: time + 1_003)

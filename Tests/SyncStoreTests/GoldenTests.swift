@@ -34,7 +34,7 @@ struct GoldenTests {
         let session = try #require(try store.session("tower"))
         #expect(session.device == .max && session.policy == "{\"idle\":60}" && session.epoch == 2)
         let done = try store.run("20261120T020000Z-0000000a")
-        #expect(done.state == .finished && done.result == .ok && done.counts.filesUnchanged == 19_997)
+        #expect(done.state == .finished && done.result == .ok && done.counts.files.unchanged == 19_997)
         #expect(done.manifest.hex == String(repeating: "9a", count: 32))
         let paused = try store.run("20261121T020000Z-0000000b")
         #expect(paused.state == .paused && paused.reason == .userStop && paused.recipe.groups == ["sheets"])

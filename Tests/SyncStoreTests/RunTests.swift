@@ -173,21 +173,21 @@ struct RunTests {
         try store.begin(towerRun("r1"), now: 1)
         _ = try store.complete(bothGroups, of: "r1", now: 2)
         var counts = RunCounts()
-        counts.filesTotal = 20_000
-        counts.filesInstalled = 19_999
-        counts.filesFailed = 1
-        counts.bytesTotal = 1 << 62
-        counts.bytesReceived = 12
+        counts.files.total = 20_000
+        counts.files.installed = 19_999
+        counts.files.failed = 1
+        counts.bytes.total = 1 << 62
+        counts.bytes.received = 12
         counts.requests = 41
         try store.finish(run: "r1", result: .partial, counts: counts, now: 3)
         try store.finish(run: "r1", result: .ok, counts: RunCounts(), now: 4)
         let run = try store.run("r1")
         #expect(run.counts == counts)
         #expect(run.result == .partial && run.finished == 3)
-        counts.bytesTotal = .max
+        counts.bytes.total = .max
         try store.begin(towerRun("r2"), now: 5)
         try store.finish(run: "r2", result: .ok, counts: counts, now: 6)
-        #expect(try store.run("r2").counts.bytesTotal == UInt64(Int64.max))
+        #expect(try store.run("r2").counts.bytes.total == UInt64(Int64.max))
     }
 
     private func finish(_ run: String, in store: SyncStore) throws {

@@ -112,7 +112,7 @@ struct ScheduleOutlook: Sendable {
         guard let run = view.last else { return "-" }
         switch run.state {
         case .finished:
-            return "\(run.result?.rawValue ?? "finished"), \(ByteCount(run.counts.bytesReceived))"
+            return "\(run.result?.rawValue ?? "finished"), \(ByteCount(run.counts.bytes.received))"
         case .waiting, .running, .paused, .cancelled, .superseded:
             return run.state.rawValue + (run.reason.map { " (\(escaped($0.rawValue)))" } ?? "")
         }

@@ -47,7 +47,7 @@ struct ScheduledRequest: Sendable {
             guard run.state == .finished, run.result == .ok || run.result == .partial,
                 let started = run.started, let finished = run.finished
             else { return nil }
-            return NightRecord(received: run.counts.bytesReceived, elapsed: finished - started)
+            return NightRecord(received: run.counts.bytes.received, elapsed: finished - started)
         }
     }
 }

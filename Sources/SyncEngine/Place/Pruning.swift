@@ -1,6 +1,8 @@
+import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
 /// Files that an earlier pull put there and the manifest no longer names (F112).
 ///
@@ -66,5 +68,67 @@ struct Pruning: Sendable {
     /// Removes files that are still what we installed, then directories that became empty.
     func remove(_ positions: [Int]) -> Removal.Result {
         Removal(destination: destination, index: index, backup: backup).remove(positions)
+    }
+}
+
+/// What a pull removes, and when it refuses to.
+extension PullRun {
+    /// Why a pull that prunes `doomed` of the files here is refused; `nil` when it is not.
+    static func refusal(_ recipe: RunRecipe, _ doomed: Int, _ index: StatIndex, _ path: String) -> String? {
+        let ours = (0..<index.count).count { index.record($0)?.installed == true }
+        let reason: String
+        if let most = recipe.maxDelete, doomed > most {
+            reason = "more than --max-delete \(most)"
+        } else if !recipe.force, doomed * 2 > ours {
+            reason = "more than half"
+        } else {
+            return nil
+        }
+        return "--prune would remove \(doomed) of \(ours) installed files from \(escaped(path)), \(reason)"
+    }
+
+    /// Refuses to remove more than half of what is here, unless forced, or more than the user allows, before anything is
+    /// changed.
+    func checkPrune(_ doomed: Int, _ index: StatIndex) throws(EngineError) {
+        if let refusal = Self.refusal(recipe, doomed, index, destination.path) {
+            throw Self.pruneRefused(recipe, doomed, refusal)
+        }
+    }
+
+    /// What a pull that prunes ends with, where ``refusal(_:_:_:_:)`` has a reason.
+    static func pruneRefused(_ recipe: RunRecipe, _ doomed: Int, _ refusal: String) -> EngineError {
+        let isCounted = recipe.maxDelete.map { doomed > $0 } ?? false
+        return EngineError(
+            .refused,
+            "\(refusal); nothing was changed. Is it the right manifest? If so, "
+                + (isCounted ? "allow more" : "add --force")
+        )
+    }
+
+    /// Where what is removed or replaced is kept; `nil` where nobody wants that.
+    func openBackup() throws(EngineError) -> BackupDirectory? {
+        guard let path = recipe.backupDir else { return nil }
+        do throws(FileError) {
+            return try BackupDirectory.open(path: path, beside: destination)
+        } catch {
+            let isUnfit = error.code == EINVAL || error.code == EXDEV
+            throw EngineError(isUnfit ? .usage : .cannotCreate, "\(error); nothing was changed")
+        }
+    }
+
+    /// Removes obsolete files: with `--prune` all, otherwise only what stands in the way.
+    mutating func remove(_ doomed: [Int], _ pruning: Pruning) -> Set<Int> {
+        guard !doomed.isEmpty else { return [] }
+        let result = pruning.remove(doomed)
+        report.files.removed += result.removed
+        for position in result.gone {
+            journal.removed(pruning.index.withPath(position) { String(decoding: $0, as: UTF8.self) })
+        }
+        for (position, error) in result.failures {
+            let path = pruning.index.withPath(position) { String(decoding: $0, as: UTF8.self) }
+            journal.notRemoved(path, reason: "\(error)")
+            report.status = .ioError
+        }
+        return Set(result.gone)
     }
 }

@@ -3,24 +3,6 @@ import SyncStore
 
 /// How a pull ended: the last JSON line, and what hooks get on standard input.
 package struct PullReport: Sendable {
-
-    package struct FileCounts: Sendable {
-        package var total = 0
-        package var installed = 0
-        package var unchanged = 0
-        package var reused = 0
-        package var removed = 0
-        package var failed = 0
-        package init() {}
-    }
-
-    package struct ByteCounts: Sendable {
-        package var total: UInt64 = 0
-        package var received: UInt64 = 0
-        package var reused: UInt64 = 0
-        package init() {}
-    }
-
     /// What finding the manifest has cost.
     package struct ManifestCounts: Sendable {
         /// Body **bytes** received for it and its parts.
@@ -52,31 +34,13 @@ package struct PullReport: Sendable {
 
     /// What is on record of a run.
     init(_ counts: RunCounts) {
-        files.total = counts.filesTotal
-        files.installed = counts.filesInstalled
-        files.unchanged = counts.filesUnchanged
-        files.reused = counts.filesReused
-        files.removed = counts.filesRemoved
-        files.failed = counts.filesFailed
-        bytes.total = counts.bytesTotal
-        bytes.received = counts.bytesReceived
-        bytes.reused = counts.bytesReused
-        requests = counts.requests
+        (files, bytes, requests) = (counts.files, counts.bytes, counts.requests)
     }
 
     /// The numbers, as the store keeps them.
     var counts: RunCounts {
         var counts = RunCounts()
-        counts.filesTotal = files.total
-        counts.filesInstalled = files.installed
-        counts.filesUnchanged = files.unchanged
-        counts.filesReused = files.reused
-        counts.filesRemoved = files.removed
-        counts.filesFailed = files.failed
-        counts.bytesTotal = bytes.total
-        counts.bytesReceived = bytes.received
-        counts.bytesReused = bytes.reused
-        counts.requests = requests
+        (counts.files, counts.bytes, counts.requests) = (files, bytes, requests)
         return counts
     }
 
@@ -101,20 +65,9 @@ package struct PullReport: Sendable {
         if !session.isEmpty { line.field("session", session) }
         if !run.isEmpty { line.field("run", run) }
         line.key("files")
-        line.object {
-            $0.field("total", files.total)
-            $0.field("installed", files.installed)
-            $0.field("unchanged", files.unchanged)
-            $0.field("reused", files.reused)
-            $0.field("removed", files.removed)
-            $0.field("failed", files.failed)
-        }
+        files.write(to: &line)
         line.key("bytes")
-        line.object {
-            $0.field("total", bytes.total)
-            $0.field("received", bytes.received)
-            $0.field("reused", bytes.reused)
-        }
+        bytes.write(to: &line)
         line.key("manifest")
         line.object {
             $0.field("bytes", manifest.bytes)
