@@ -66,7 +66,9 @@ struct PluginsCommandTests {
         #expect(outcome.status == 0, "\(outcome.error)")
         let points = try outcome.objects().flatMap { $0["points"] as? [String] ?? [] }
         #expect(
-            Set(points) == ["transport", "resolver", "credential", "condition", "verifier", "hook", "observer"],
+            Set(points) == [
+                "transport", "resolver", "credential", "condition", "verifier", "hook", "observer",
+            ],
             "\(points)"
         )
         #expect(try outcome.objects().allSatisfy { $0["built_in"] as? Bool == true })
