@@ -88,5 +88,7 @@ for call in openat rename renameat2 fsync fdatasync write pwrite64 sendto recvfr
         [ "$status" -eq 77 ] || fail "an older site ends with $status"
     done
 done
-[ "$kills" -ge $((most * 5)) ] || fail "only $kills kills: too few to mean anything"
+# All calls of a pull are some 280.
+enough=$((most * 5 < 200 ? most * 5 : 200))
+[ "$kills" -ge "$enough" ] || fail "only $kills kills: too few to mean anything"
 echo "Signed pulls: $kills kills, and nothing believed that was not verified."
