@@ -17,7 +17,7 @@ struct SyncagentCommand: AsyncParsableCommand {
         version: syncagentVersion,
         subcommands: [
             PullCommand.self, PublishCommand.self, KeysCommand.self, TrustCommand.self, PlanCommand.self,
-            VerifyCommand.self, ServeCommand.self,
+            VerifyCommand.self, LsCommand.self, DiffCommand.self, CatCommand.self, ServeCommand.self,
             StatusCommand.self, ReportCommand.self, MetricsCommand.self, EventsCommand.self, WaitCommand.self,
             AttachCommand.self, PauseCommand.self,
             ResumeCommand.self, CancelCommand.self, PrioritizeCommand.self, RemoveCommand.self,

@@ -1,8 +1,8 @@
 /// The one of `names` that `text` was probably meant to be: at most a third of its letters away.
 ///
 /// - Complexity: O(*n* · *m*²) for *n* names of *m* letters.
-func nearest(_ text: String, in names: [String]) -> String? {
-    guard text.utf8.count <= 64 else { return nil }
+package func nearest(_ text: String, in names: [String]) -> String? {
+    guard text.utf8.count <= 256 else { return nil }
     func plain(_ text: String) -> [Character] { text.lowercased().filter { $0 != "_" && $0 != "-" } }
     let wanted = plain(text)
     let best = names.map { (name: $0, distance: distance(wanted, plain($0))) }.min {

@@ -126,4 +126,25 @@ same before unloose
 expect 0 syncagent publish loose --to loose
 said "nothing changed"
 
+step "what is in it, what is different, and one file"
+expect 0 syncagent ls site --group maps
+said "11 - maps/a.map  (maps)"
+cp -R site old
+head -c 40000000 /dev/urandom >assets/large
+mv assets/sheets/A-102.txt assets/sheets/A-103.txt
+expect 0 syncagent publish assets --to site
+serve site
+expect 1 syncagent diff old "$url"
+said "added    large"
+said "renamed  sheets/A-102.txt -> sheets/A-103.txt"
+expect 0 syncagent diff site "$url"
+syncagent cat "$url" large >brought
+cmp brought assets/large || fail "cat gave something else"
+[ "$(syncagent cat "$url" sheets/A-103.txt)" = a-new-file ] || fail "cat gave something else"
+expect 66 syncagent cat "$url" sheets/A-104.txt
+said "did you mean sheets/A-10"
+mkdir nothing
+if [ "$(TMPDIR=$work/nothing syncagent cat "$url" large | head -c 5 | wc -c)" -ne 5 ]; then fail "cat into head"; fi
+[ -z "$(ls nothing)" ] || fail "a file is left in TMPDIR"
+
 echo "All steps did what Documentation/Publishing.md says."

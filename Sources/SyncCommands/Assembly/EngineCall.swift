@@ -112,6 +112,11 @@ struct EngineCall: Sendable {
         if !report.isWhole { throw CommandFailure(.incomplete) }
     }
 
+    /// Reads in manifests, with progress and signals as ``plan(_:explains:)``; nothing is kept.
+    func reading<R: Sendable>(_ work: @escaping @Sendable (PullEngine) throws -> R) async throws -> R {
+        try await stoppable { [self] in try await looking { engine, _ in try work(engine) } }
+    }
+
     /// Runs blocking work of the engine on a thread of its own; cancelling the task asks it to stop.
     func withEngine<R: Sendable>(
         store: SyncStore,

@@ -150,18 +150,25 @@ extension TargetOptions {
     ///
     /// - Throws: ``CommandFailure`` with status 64 for a manifest that no transport is for.
     func recipe(_ settings: RunSettings) throws(CommandFailure) -> RunRecipe {
-        if let scheme = urlScheme(of: manifest), !settings.plugins.schemes.contains(scheme) {
+        try settings.requireTransport(for: manifest)
+        var recipe = RunRecipe(manifest: manifest, destination: destination)
+        recipe.session = session
+        recipe.groups = groups
+        recipe.connections = settings.transfer.plannedConnections
+        return recipe
+    }
+}
+
+extension RunSettings {
+    /// - Throws: ``CommandFailure`` with status 64 for a manifest that no transport is for.
+    func requireTransport(for manifest: String) throws(CommandFailure) {
+        if let scheme = urlScheme(of: manifest), !plugins.schemes.contains(scheme) {
             throw CommandFailure(
                 .usage,
                 "MANIFEST is a path or an http(s) URL; no transport plugin of this machine is for \(escaped(scheme)): "
                     + "(plugins.use in the configuration)"
             )
         }
-        var recipe = RunRecipe(manifest: manifest, destination: destination)
-        recipe.session = session
-        recipe.groups = groups
-        recipe.connections = settings.transfer.plannedConnections
-        return recipe
     }
 }
 

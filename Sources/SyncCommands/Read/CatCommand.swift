@@ -1,0 +1,104 @@
+import ArgumentParser
+import CPosix
+import Foundation
+import SyncEngine
+import SyncManifest
+import SyncModel
+import SyncSettings
+import SyncSystem
+
+/// `syncagent cat`: one file of a manifest.
+struct CatCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cat",
+        abstract: "Write one file of a manifest to standard output, verified.",
+        discussion: """
+            Fetches the ranges of packs that hold the file, and nothing else of the set. No byte is written before the \
+            SHA-256 of all of them is right; a file of more than 32 MiB waits in TMPDIR until then.
+
+            Examples:
+
+              syncagent cat https://cdn.example.com/tower/manifest.json sheets/notes.txt
+            """
+    )
+
+    @Argument(
+        help: "The manifest: a path, or an http(s) URL.",
+        completion: .file(extensions: ["json", "zst"])
+    )
+    var manifest: String
+
+    @Argument(help: "The file's path in the manifest.")
+    var path: String
+
+    @OptionGroup
+    var options: ReadingOptions
+
+    @Flag(name: .shortAndLong, help: "Say nothing but warnings and errors.")
+    var quiet = false
+
+    func validate() throws {
+        try requireLocation(manifest, "MANIFEST")
+        if path.isEmpty { throw ValidationError("PATH wants the path of a file, not an empty string.") }
+    }
+
+    func run() async throws {
+        var reporting = ReportingOptions()
+        (reporting.json, reporting.quiet) = (false, quiet)
+        let output = reporting.output()
+        let (location, path) = (manifest, path)
+        let temporary =
+            EnvironmentPaths.ofProcess.lookup("TMPDIR").flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
+        try await options.reading([location], reporting, output) { engine in
+            let hand = try engine.read(location)
+            guard let row = hand.row(of: path) else { throw Self.unknown(path, hand.manifest) }
+            try hand.bring(row, spoolDirectory: temporary) { piece throws(EngineError) in
+                output.clearProgress()
+                guard !writeAll(Array(piece), to: STDOUT_FILENO) else { return }
+                // Who reads has had enough.
+                let code = sa_errno()
+                if code == EPIPE { throw EngineError(.done, "") }
+                throw EngineError(.ioError, "cannot write to standard output: \(errorText(code))")
+            }
+        }
+    }
+
+    /// A path that no entry has: 66, with the one that was probably meant.
+    private static func unknown(_ path: String, _ manifest: Manifest) -> EngineError {
+        let below = manifest.files.rows(below: Array(path.utf8))
+        if !below.isEmpty {
+            return EngineError(
+                .noInput,
+                "\(escaped(path)) is a directory with \(below.count) files; 'syncagent ls' lists them"
+            )
+        }
+        let hint = NearPath(manifest.files).nearest(path).map { "; did you mean \(escaped($0))?" }
+        return EngineError(.noInput, "the manifest has no file \(escaped(path))\(hint ?? "")")
+    }
+}
+
+/// Finds the path that was probably meant.
+private struct NearPath {
+    private let files: FileTable
+    /// Paths that are compared letter by letter, at most.
+    private static let most = 2_000
+
+    init(_ files: FileTable) { self.files = files }
+
+    func nearest(_ path: String) -> String? {
+        let name = path.split(separator: "/").last.map(String.init) ?? path
+        let same = files.indices.first { row in
+            files.path(row).split(separator: "/").last.map(String.init)?.lowercased() == name.lowercased()
+        }
+        if let same { return files.path(same) }
+        var directory = path.split(separator: "/").dropLast()
+        while true {
+            let rows = files.rows(below: Array(directory.joined(separator: "/").utf8))
+            if !rows.isEmpty {
+                let names = rows.prefix(Self.most).map { files.path($0) }
+                return SyncSettings.nearest(path, in: names)
+            }
+            guard directory.popLast() != nil else { return nil }
+        }
+    }
+}

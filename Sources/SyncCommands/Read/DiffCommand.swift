@@ -1,0 +1,112 @@
+import ArgumentParser
+import Foundation
+import SyncEngine
+import SyncManifest
+import SyncModel
+import SyncReport
+
+/// `syncagent diff`: what is different between two manifests.
+struct DiffCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "diff",
+        abstract: "Show what is different between two manifests, and what an update fetches.",
+        discussion: """
+            One line for each file that was added, changed, renamed or removed; at the end how many, and the bytes that \
+            somebody who holds OLD has to fetch for NEW. Fetches the manifests and nothing else.
+
+            Exit status: 0 the files are the same, 1 they differ; anything else is trouble.
+
+            Examples:
+
+              syncagent diff old/manifest.json https://cdn.example.com/tower/manifest.json
+            """
+    )
+
+    @Argument(
+        help: "The manifest before: a path, or an http(s) URL.",
+        completion: .file(extensions: ["json", "zst"])
+    )
+    var old: String
+
+    @Argument(
+        help: "The manifest after: a path, or an http(s) URL.",
+        completion: .file(extensions: ["json", "zst"])
+    )
+    var new: String
+
+    @OptionGroup
+    var options: ReadingOptions
+
+    @OptionGroup(title: "Output")
+    var reporting: ReportingOptions
+
+    func validate() throws {
+        try requireLocation(old, "OLD")
+        try requireLocation(new, "NEW")
+    }
+
+    func run() async throws {
+        let output = reporting.output()
+        let (old, new) = (old, new)
+        let (before, after) = try await options.reading([old, new], reporting, output) { engine in
+            (
+                try engine.read(old).manifest,
+                try engine.read(new).manifest
+            )
+        }
+        let difference = ManifestDifference(from: before, to: after)
+        let time = EngineAssembly.milliseconds()
+        for change in difference.changes {
+            if reporting.json {
+                output.event(SyncEvent("diff.file", time: time) { Self.write(change, to: &$0) }.json)
+            } else {
+                output.line(Self.line(change), flushing: false)
+            }
+        }
+        if reporting.json {
+            let event = SyncEvent("diff.finished", time: time) { line in
+                line.field("old_revision", before.revision)
+                line.field("new_revision", after.revision)
+                line.field("different", !difference.isEmpty)
+                line.key("files")
+                line.object { line in
+                    for kind in ManifestDifference.Change.Kind.allCases {
+                        line.field(kind.rawValue, difference.count(kind))
+                    }
+                    line.field("unchanged", difference.unchanged)
+                }
+                line.field("fetch", difference.fetchBytes)
+            }
+            output.event(event.json)
+        }
+        output.flush()
+        output.message(Self.summary(difference))
+        if !difference.isEmpty { throw CommandFailure(.internalError) }
+    }
+
+    private static func write(_ change: ManifestDifference.Change, to line: inout JSONLine) {
+        line.field("path", change.path)
+        line.field("change", change.kind)
+        line.field("from", optional: change.from)
+        line.field("size", change.size)
+        line.field("fetch", change.fetch)
+    }
+
+    static func line(_ change: ManifestDifference.Change) -> String {
+        var line = change.kind.rawValue.padding(toLength: 9, withPad: " ", startingAt: 0)
+        if let from = change.from { line += "\(escaped(from)) -> " }
+        line += escaped(change.path)
+        return change.fetch > 0 ? line + "  (\(ByteCount(change.fetch)))" : line
+    }
+
+    static func summary(_ difference: ManifestDifference) -> String {
+        guard !difference.isEmpty else {
+            return "The same \(Figures.count(difference.unchanged, "file"))."
+        }
+        let counts = ManifestDifference.Change.Kind.allCases.map {
+            "\(Figures.grouped(difference.count($0))) \($0.rawValue)"
+        }
+        return "\(counts.joined(separator: ", ")), \(Figures.grouped(difference.unchanged)) unchanged; "
+            + "\(ByteCount(difference.fetchBytes)) to fetch"
+    }
+}

@@ -1,0 +1,115 @@
+import ArgumentParser
+import Foundation
+import SyncEngine
+import SyncManifest
+import SyncModel
+
+/// `syncagent ls`: what a manifest has.
+struct LsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ls",
+        abstract: "List the files of a manifest.",
+        discussion: """
+            One line for each file, by path: its size in bytes, - for a file, x for a program, l for a link, and the \
+            groups that it belongs to. Fetches the manifest and nothing else.
+
+            Examples:
+
+              syncagent ls https://cdn.example.com/tower/manifest.json --group maps
+            """
+    )
+
+    @Argument(
+        help: "The manifest: a path, or an http(s) URL.",
+        completion: .file(extensions: ["json", "zst"])
+    )
+    var manifest: String
+
+    @Option(
+        name: .customLong("group"),
+        help: ArgumentHelp("Only the files of this group; may be given more than once.", valueName: "name")
+    )
+    var groups: [String] = []
+
+    @OptionGroup
+    var options: ReadingOptions
+
+    @OptionGroup(title: "Output")
+    var reporting: ReportingOptions
+
+    func validate() throws { try requireLocation(manifest, "MANIFEST") }
+
+    func run() async throws {
+        let output = reporting.output()
+        let (location, groups) = (manifest, groups)
+        let (hand, rows) = try await options.reading([location], reporting, output) { engine in
+            let hand = try engine.read(location)
+            return (hand, try hand.rows(of: groups))
+        }
+        let listing = Listing(hand.manifest)
+        let time = EngineAssembly.milliseconds()
+        let width = rows.map { "\(hand.manifest.files.size($0))".utf8.count }.max() ?? 1
+        for row in rows {
+            if reporting.json {
+                output.event(SyncEvent("ls.file", time: time) { listing.write(row, to: &$0) }.json)
+            } else {
+                output.line(listing.line(row, width: width), flushing: false)
+            }
+        }
+        output.flush()
+    }
+}
+
+/// The entries of a manifest as lines.
+private struct Listing: Sendable {
+    private let files: FileTable
+    private let groups: [(name: String, rows: RowSelection)]
+
+    init(_ manifest: Manifest) {
+        files = manifest.files
+        groups = manifest.groups.map { ($0.name, manifest.rows(of: $0)) }
+    }
+
+    /// Those that are declared, and the one that the entry names.
+    private func groups(_ row: Int) -> [String] {
+        var names = groups.filter { $0.rows.contains(row) }.map(\.name)
+        if let own = files.groupName(row), !names.contains(own) { names.append(own) }
+        return names
+    }
+
+    func line(_ row: Int, width: Int) -> String {
+        let size = "\(files.size(row))"
+        let sign =
+            switch files.kind(row) {
+            case .file: "-"
+            case .executable: "x"
+            case .link: "l"
+            }
+        var line = String(repeating: " ", count: max(0, width - size.utf8.count)) + size
+        line += " \(sign) \(escaped(files.path(row)))"
+        if let target = files.linkTarget(row) { line += " -> \(escaped(target))" }
+        let groups = groups(row)
+        return groups.isEmpty ? line : line + "  (\(groups.map { escaped($0) }.joined(separator: ", ")))"
+    }
+
+    func write(_ row: Int, to line: inout JSONLine) {
+        line.field("path", files.path(row))
+        if let target = files.linkTarget(row) {
+            line.field("kind", "link")
+            line.field("link", target)
+        } else {
+            line.field("kind", files.kind(row) == .executable ? "executable" : "file")
+            line.field("size", files.size(row))
+            line.field("sha256", files.digest(row).hex)
+        }
+        line.key("groups")
+        line.array { list in
+            for name in groups(row) { list.value(name) }
+        }
+    }
+}
+
+/// Refuses a manifest that is named by nothing.
+func requireLocation(_ location: String, _ name: String) throws {
+    if location.isEmpty { throw ValidationError("\(name) wants a path or a URL, not an empty string.") }
+}

@@ -1,0 +1,102 @@
+import CPosix
+import SyncDigest
+import SyncModel
+import SyncSystem
+
+/// Holds a file's bytes until their SHA-256 is known to be right: in memory, or, where they are many, in a file without a
+/// name.
+///
+/// The transport's thread adds to it until its transfer has ended; then, and not before, whoever waited for that end reads.
+final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
+    /// Files up to so many **bytes** stay in memory.
+    static let longestInMemory: UInt64 = 32 << 20
+
+    private var bytes: [UInt8] = []
+    private var count: UInt64 = 0
+    private var hasher: SHA256Hasher
+    /// Why something could not be kept.
+    private(set) var failure: EngineError?
+    private let file: SharedDescriptor?
+    private let directory: String
+
+    /// - Parameters:
+    ///   - size: **Bytes** that will come.
+    ///   - directory: Where a file may be made.
+    init(size: UInt64, directory: String) throws(EngineError) {
+        self.directory = directory
+        do throws(DigestError) {
+            hasher = try SHA256Hasher()
+        } catch {
+            throw EngineError(.internalError, "\(error)")
+        }
+        guard size > Self.longestInMemory else {
+            file = nil
+            return
+        }
+        let path = "\(directory)/syncagent-\(getpid())-\(UInt64.random(in: .min ... .max))"
+        let raw = sa_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
+        guard let opened = Descriptor(opened: raw) else {
+            throw EngineError(
+                .ioError,
+                "cannot make a file in \(escaped(directory)): \(errnoText); see TMPDIR"
+            )
+        }
+        unlink(path)
+        file = SharedDescriptor(opened)
+    }
+
+    /// Adds what comes next.
+    ///
+    /// - Returns: Whether it could be kept.
+    func append(_ piece: UnsafeRawBufferPointer) -> Bool {
+        guard failure == nil else { return false }
+        do throws(DigestError) { try hasher.update(piece) } catch {
+            failure = EngineError(.internalError, "\(error)")
+            return false
+        }
+        if let file {
+            let code = writeAll(file.raw, piece, at: count)
+            guard code == 0 else {
+                failure = EngineError(
+                    .ioError,
+                    "cannot write to a file in \(escaped(directory)): \(errorText(code)); see TMPDIR"
+                )
+                return false
+            }
+        } else {
+            bytes.append(contentsOf: piece)
+        }
+        count += UInt64(piece.count)
+        return true
+    }
+
+    /// Whether exactly the bytes of this digest have come; asked once, at the end.
+    func holds(_ digest: SHA256Digest, size: UInt64) -> Bool {
+        let found = try? hasher.finish()
+        return count == size && found == digest
+    }
+
+    /// Gives all of it, in pieces of 1 MiB.
+    func give(to take: (UnsafeRawBufferPointer) throws(EngineError) -> Void) throws(EngineError) {
+        guard let file else {
+            var failure: EngineError?
+            bytes.withUnsafeBytes { bytes in
+                do throws(EngineError) { try take(bytes) } catch { failure = error }
+            }
+            if let failure { throw failure }
+            return
+        }
+        let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 16)
+        defer { piece.deallocate() }
+        var offset: UInt64 = 0
+        while offset < count {
+            let wanted = Int(min(UInt64(piece.count), count - offset))
+            let target = UnsafeMutableRawBufferPointer(rebasing: piece[..<wanted])
+            guard readFully(file.raw, into: target, at: offset) == wanted else {
+                throw EngineError(.ioError, "cannot read back from \(escaped(directory)): \(errnoText)")
+            }
+            try take(UnsafeRawBufferPointer(target))
+            offset += UInt64(wanted)
+        }
+    }
+}

@@ -1,0 +1,51 @@
+package import SyncManifest
+import SyncModel
+
+/// A manifest for somebody who reads in it: `ls`, `diff`, `cat`. Nothing of it is kept.
+package struct ManifestInHand: Sendable {
+    package let manifest: Manifest
+    /// Where it came from, for people.
+    package let shown: String
+    let found: FoundManifest
+    let source: ManifestSource
+
+    /// The rows of some groups, ascending; of all files when none is named.
+    ///
+    /// - Throws: ``EngineError``: 64 for a group that the manifest does not have.
+    package func rows(of groups: [String]) throws(EngineError) -> [Int] {
+        try PullRun.selectedRows(manifest, groups, source.stop)
+    }
+
+    /// The row that has a path, which may lead through links of the manifest; `nil` when there is none.
+    package func row(of path: String) -> Int? {
+        var path = path
+        for _ in 0..<40 {
+            let row = Array(path.utf8).withUnsafeBufferPointer { manifest.files.row(of: $0) }
+            guard let row, let target = manifest.files.linkTarget(row) else { return row }
+            var components = path.split(separator: "/").dropLast()
+            for component in target.split(separator: "/") where component != "." {
+                if component != ".." {
+                    components.append(component)
+                } else if components.popLast() == nil {
+                    return nil
+                }
+            }
+            path = components.joined(separator: "/")
+        }
+        return nil
+    }
+}
+
+extension PullEngine {
+    /// Finds a manifest as ``plan(_:telling:)`` does, with the signatures that its project's pin asks for.
+    package func read(_ location: String) throws(EngineError) -> ManifestInHand {
+        let source = try manifestSource(caching: false)
+        let found = try releases(source, isReadOnly: true).find(location)
+        return ManifestInHand(
+            manifest: try found.decode(),
+            shown: found.shown,
+            found: found,
+            source: source
+        )
+    }
+}

@@ -1,0 +1,144 @@
+import SyncModel
+
+/// What is different between two manifests, and what somebody who holds the old one has to fetch for the new one. Pure.
+package struct ManifestDifference: Sendable, Equatable {
+    /// Files and links that are not the same, in path order of the new manifest; what is only in the old one stands where
+    /// it would.
+    package private(set) var changes: [Change] = []
+    /// Files and links that are the same.
+    package private(set) var unchanged = 0
+    /// **Bytes** to fetch: blobs that no file of the old manifest has, as they are stored, or their deltas, each counted
+    /// once. What lies between them in a request, and the manifest itself, come on top.
+    package private(set) var fetchBytes: UInt64 = 0
+
+    /// One file or link.
+    package struct Change: Sendable, Equatable {
+        package enum Kind: String, Sendable, CaseIterable { case added, changed, renamed, removed }
+
+        package let kind: Kind
+        package let path: String
+        /// Where it was, of what is renamed.
+        package var from: String?
+        /// **Bytes** of content; 0 for links, and for what is removed those that it had.
+        package var size: UInt64
+        /// **Bytes** of ``ManifestDifference/fetchBytes``.
+        package var fetch: UInt64
+
+        package init(kind: Kind, path: String, from: String? = nil, size: UInt64, fetch: UInt64 = 0) {
+            (self.kind, self.path, self.from, self.size, self.fetch) = (kind, path, from, size, fetch)
+        }
+    }
+
+    package var isEmpty: Bool { changes.isEmpty }
+
+    /// Files and links of one kind.
+    package func count(_ kind: Change.Kind) -> Int { changes.count { $0.kind == kind } }
+
+    /// - Complexity: O(*n*) for all files and blobs of both.
+    package init(from old: Manifest, to new: Manifest) {
+        var holdings = Holdings(old)
+        let (former, files) = (old.files, new.files)
+        var (a, b) = (0, 0)
+        var gone: [SHA256Digest: [Int]] = [:]
+        var added: [Int] = []
+        while a < former.count || b < files.count {
+            let order = Self.order(former, a, files, b)
+            if order < 0 {
+                gone[former.digest(a), default: []].append(a)
+                changes.append(Change(kind: .removed, path: former.path(a), size: former.size(a)))
+                a += 1
+            } else if order > 0 {
+                added.append(changes.count)
+                changes.append(Change(kind: .added, path: files.path(b), size: files.size(b)))
+                changes[changes.count - 1].fetch = holdings.fetch(b, of: new)
+                b += 1
+            } else {
+                if Self.isSame(former, a, files, b) {
+                    unchanged += 1
+                } else {
+                    changes.append(Change(kind: .changed, path: files.path(b), size: files.size(b)))
+                    changes[changes.count - 1].fetch = holdings.fetch(b, of: new)
+                }
+                (a, b) = (a + 1, b + 1)
+            }
+        }
+        findRenames(added, gone, former, files)
+        fetchBytes = changes.reduce(0) { $0.addingReportingOverflow($1.fetch).partialValue }
+        if holdings.needsDictionary, let dictionary = new.dictionary,
+            dictionary.digest != old.dictionary?.digest
+        {
+            fetchBytes = fetchBytes.addingReportingOverflow(dictionary.blob.storedLength).partialValue
+        }
+    }
+
+    private static func order(_ old: FileTable, _ a: Int, _ new: FileTable, _ b: Int) -> Int {
+        if a == old.count { return 1 }
+        if b == new.count { return -1 }
+        return old.withPath(a) { left in
+            new.withPath(b) { right in
+                PathOrder.precedes(left, right) ? -1 : PathOrder.precedes(right, left) ? 1 : 0
+            }
+        }
+    }
+
+    private static func isSame(_ old: FileTable, _ a: Int, _ new: FileTable, _ b: Int) -> Bool {
+        guard old.kind(a) == new.kind(b) else { return false }
+        return old.kind(a) == .link
+            ? old.linkTarget(a) == new.linkTarget(b) : old.digest(a) == new.digest(b)
+    }
+
+    /// A file that is gone and one that is new are one file with a new name when their content is the same.
+    private mutating func findRenames(
+        _ added: [Int],
+        _ gone: [SHA256Digest: [Int]],
+        _ former: FileTable,
+        _ files: FileTable
+    ) {
+        var gone = gone
+        var renamed: Set<String> = []
+        for index in added {
+            let path = changes[index].path
+            let row = Array(path.utf8).withUnsafeBufferPointer { files.row(of: $0) }
+            guard let row, files.kind(row) != .link, files.size(row) > 0,
+                let old = gone[files.digest(row)]?.first, former.kind(old) != .link
+            else { continue }
+            gone[files.digest(row)]?.removeFirst()
+            let from = former.path(old)
+            renamed.insert(from)
+            changes[index] = Change(kind: .renamed, path: path, from: from, size: changes[index].size)
+        }
+        if !renamed.isEmpty { changes.removeAll { $0.kind == .removed && renamed.contains($0.path) } }
+    }
+}
+
+/// What somebody has who holds a manifest's files, and what was counted already.
+private struct Holdings {
+    private var content: Set<SHA256Digest> = []
+    private(set) var needsDictionary = false
+
+    init(_ manifest: Manifest) {
+        for row in manifest.files.indices where manifest.files.kind(row) != .link {
+            content.insert(manifest.files.digest(row))
+            for blob in manifest.files.blobs(row) { content.insert(manifest.files.digest(of: blob, in: row)) }
+        }
+    }
+
+    /// **Bytes** to fetch for a row; from now on its content is here.
+    mutating func fetch(_ row: Int, of manifest: Manifest) -> UInt64 {
+        let files = manifest.files
+        guard files.kind(row) != .link, files.size(row) > 0, !content.contains(files.digest(row)) else {
+            return 0
+        }
+        var sum: UInt64 = files.blobs(row).isEmpty ? files.size(row) : 0
+        let deltas = files.deltas(row)
+        for (index, blob) in files.blobs(row).enumerated() {
+            guard content.insert(files.digest(of: blob, in: row)).inserted else { continue }
+            let delta = deltas.first { $0.blob == UInt32(index) && content.contains($0.baseFile) }
+            sum =
+                sum.addingReportingOverflow(min(delta?.storedLength ?? .max, blob.storedLength)).partialValue
+            if delta == nil, blob.codec == .zstdDictionary { needsDictionary = true }
+        }
+        content.insert(files.digest(row))
+        return sum
+    }
+}

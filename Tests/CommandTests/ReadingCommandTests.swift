@@ -1,0 +1,84 @@
+import Foundation
+import Testing
+
+/// `ls`, `diff` and `cat` on the built program.
+@Suite(.timeLimit(.minutes(3)))
+struct ReadingCommandTests {
+    @Test("ls lists what the manifest has, by path, with groups; a group alone; as JSON; and keeps nothing")
+    func list() throws {
+        let set = try PublishedSet()
+        let all = try set.tool.run(["ls", set.url])
+        #expect(all.status == 0, "\(all.error)")
+        #expect(all.output == "3 - a.txt\n3 - sheets/b.txt  (sheets)\n")
+        #expect(
+            try set.tool.run(["ls", "site", "--group", "sheets"]).output == "3 - sheets/b.txt  (sheets)\n"
+        )
+        #expect(try set.tool.run(["ls", "site/manifest.json.zst", "--group", "none"]).status == 64)
+        let objects = try set.tool.run(["ls", set.url, "--json"]).objects()
+        #expect(objects.map { $0["path"] as? String } == ["a.txt", "sheets/b.txt"])
+        #expect(objects.last?["groups"] as? [String] == ["sheets"] && objects.first?["size"] as? Int == 3)
+        #expect(try set.tool.run(["ls", "none.json"]).status == 66)
+        let state = try set.scratch.contents(of: ".local/state/syncagent").filter { !$0.hasPrefix("publish") }
+        #expect(state == [])
+    }
+
+    @Test("diff ends with 0 for the same files and 1 for others, and says what an update fetches")
+    func difference() throws {
+        let set = try PublishedSet()
+        let same = try set.tool.run(["diff", "site", set.url])
+        #expect(same.status == 0 && same.output == "" && same.error == "The same 2 files.\n", "\(same.error)")
+        try FileManager.default.copyItem(
+            at: set.scratch.url.appendingPathComponent("site"),
+            to: set.scratch.url.appendingPathComponent("old")
+        )
+        try set.scratch.write(Data("other".utf8), to: "assets/a.txt")
+        try set.scratch.write(Data("new".utf8), to: "assets/c.txt")
+        try set.publish()
+        let other = try set.tool.run(["diff", "old", set.url])
+        #expect(other.status == 1)
+        #expect(other.output == "changed  a.txt  (5 B)\nadded    c.txt  (3 B)\n", "\(other.output)")
+        #expect(other.error == "1 added, 1 changed, 0 renamed, 0 removed, 1 unchanged; 8 B to fetch\n")
+        let last = try #require(try set.tool.run(["diff", "old", set.url, "--json"]).objects().last)
+        #expect(last["fetch"] as? Int == 8 && last["different"] as? Bool == true)
+        #expect(try set.tool.run(["diff", "none", set.url]).status == 66)
+    }
+
+    @Test("cat writes one file, byte for byte; a path that is not there is 66 with the nearest")
+    func one() throws {
+        let set = try PublishedSet()
+        #expect(try set.tool.run(["cat", set.url, "sheets/b.txt"]).output == "two")
+        #expect(try set.tool.run(["cat", "site/manifest.json", "a.txt"]).output == "one")
+        let near = try set.tool.run(["cat", set.url, "sheet/B.txt"])
+        #expect(near.status == 66 && near.error.contains("did you mean sheets/b.txt?"), "\(near.error)")
+        let mistyped = try set.tool.run(["cat", set.url, "sheets/bb.txt"])
+        #expect(
+            mistyped.status == 66 && mistyped.error.contains("did you mean sheets/b.txt?"),
+            "\(mistyped.error)"
+        )
+        let directory = try set.tool.run(["cat", set.url, "sheets"])
+        #expect(directory.status == 66 && directory.error.contains("is a directory"), "\(directory.error)")
+        #expect(try set.tool.run(["cat", set.url, ""]).status == 64)
+    }
+
+    @Test("Damaged bytes are 65, and none of them is written")
+    func damaged() throws {
+        let set = try PublishedSet()
+        let pack = try #require(try set.scratch.contents(of: "site/packs").first)
+        let path = set.scratch.url.appendingPathComponent("site/packs/\(pack)")
+        try Data(repeating: 0x2E, count: try Data(contentsOf: path).count).write(to: path)
+        let outcome = try set.tool.run(["cat", "site", "a.txt"])
+        #expect(outcome.status == 65 && outcome.output == "", "\(outcome.error)")
+    }
+
+    @Test("What is pinned has to be signed for them, too")
+    func trust() throws {
+        let set = try SignedSet()
+        try set.pin()
+        #expect(try set.tool.run(["cat", set.url, "a.txt"]).output == "one")
+        try set.remove("site/trust")
+        for arguments in [["ls", set.url], ["diff", set.url, set.url], ["cat", set.url, "a.txt"]] {
+            let outcome = try set.tool.run(arguments)
+            #expect(outcome.status == 77 && outcome.output == "", "\(outcome.error)")
+        }
+    }
+}

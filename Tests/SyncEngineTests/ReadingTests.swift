@@ -1,0 +1,98 @@
+import Foundation
+import SyncEngine
+import SyncManifest
+import SyncModel
+import SyncTestKit
+import SyncUnpack
+import Testing
+
+@Suite("Reading in a manifest", .timeLimit(.minutes(3)))
+struct ReadingTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+
+    private func hand() throws -> ManifestInHand {
+        try scene.engine().read(Scene.base + "manifest.json")
+    }
+
+    private func bytes(_ hand: ManifestInHand, _ path: String) throws -> [UInt8] {
+        let row = try #require(hand.row(of: path))
+        var bytes: [UInt8] = []
+        try hand.bring(row, spoolDirectory: scene.root.path) { piece throws(EngineError) in
+            bytes.append(contentsOf: piece)
+        }
+        return bytes
+    }
+
+    @Test("Every file comes as it is, alone, and nothing is made")
+    func all() throws {
+        let tree = AssetTree.mixed()
+        try scene.publish(tree) { $0.packSize = 200_000 }
+        let hand = try hand()
+        for (path, node) in tree.nodes {
+            guard case .file(let content, _) = node else { continue }
+            #expect(try bytes(hand, path) == content, "\(path)")
+        }
+        #expect(FileManager.default.subpaths(atPath: scene.root.path) == [])
+    }
+
+    @Test("One request for what the file needs of a pack, and not a byte more")
+    func range() throws {
+        try scene.publish(AssetTree.manySmall(40)) { $0.packSize = 200_000 }
+        let hand = try hand()
+        let row = 7
+        scene.transport.forget()
+        _ = try bytes(hand, hand.manifest.files.path(row))
+        let blob = try #require(hand.manifest.files.blobs(row).first)
+        #expect(scene.transport.asked.map(\.range) == [blob.range])
+    }
+
+    @Test("A path leads through links that stay in the manifest, and no further")
+    func links() throws {
+        var tree = AssetTree.mixed()
+        tree.nodes["d/up"] = .link("../bin/plain")
+        tree.nodes["d/round"] = .link("round")
+        tree.nodes["d/none"] = .link("nowhere")
+        try scene.publish(tree)
+        let hand = try hand()
+        guard case .file(let content, _) = tree.nodes["bin/plain"] else { return }
+        #expect(try bytes(hand, "d/up") == content)
+        #expect(hand.row(of: "d/round") == nil && hand.row(of: "d/none") == nil && hand.row(of: "bin") == nil)
+    }
+
+    @Test("A source that gives other bytes is passed over for the next one")
+    func mirror() throws {
+        let tree = AssetTree.mixed()
+        let set = try scene.publish(tree, atMirror: true)
+        for pack in set.packs {
+            scene.transport.serve(
+                [UInt8](repeating: 7, count: pack.bytes.count),
+                at: Scene.base + percentEncoded(pack.name)
+            )
+        }
+        guard case .file(let content, _) = tree.nodes["bin/plain"] else { return }
+        #expect(try bytes(hand(), "bin/plain") == content)
+    }
+
+    @Test("Wrong bytes from everywhere are 65, no answer is 69, and no byte is given away")
+    func wrong() throws {
+        let set = try scene.publish(AssetTree.mixed())
+        for pack in set.packs {
+            scene.transport.serve(
+                [UInt8](repeating: 7, count: pack.bytes.count),
+                at: Scene.base + percentEncoded(pack.name)
+            )
+        }
+        let hand = try hand()
+        let row = try #require(hand.row(of: "bin/plain"))
+        var given = 0
+        let wrong = #expect(throws: EngineError.self) {
+            try hand.bring(row, spoolDirectory: scene.root.path) { piece throws(EngineError) in
+                given += piece.count
+            }
+        }
+        #expect(wrong?.status == .dataInvalid && given == 0)
+        #expect(wrong?.message.hasPrefix("bin/plain: ") == true)
+    }
+}
