@@ -101,6 +101,39 @@ struct DictionaryTests {
         #expect(try other.manifest().dictionary == nil)
     }
 
+    /// Pictures that shrink a little and have nothing in common: noise in half of the letters.
+    private static func pictures(_ count: Int, size: Int) -> AssetTree {
+        var tree = AssetTree()
+        for number in 0..<count {
+            var state = UInt64(number) &* 0x9E37_79B9_7F4A_7C15 &+ 1
+            let bytes = (0..<size).map { _ in
+                state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+                return UInt8(truncatingIfNeeded: state >> 60) | 0x40
+            }
+            tree.nodes["pictures/\(number / 100)/\(number)"] = .file(bytes, executable: false)
+        }
+        return tree
+    }
+
+    @Test("Where a dictionary does not pay, to find that out takes a fraction of what packing gives to zstd")
+    func cheapNo() throws {
+        let set = try PublishedSet(Self.pictures(1_200, size: 8_000))
+        let never = try set.publish { $0.dictionary = .never }
+        #expect(never.trialBytes == 0)
+        var steps: [PublishProgress] = []
+        var options = set.options
+        (options.base, options.output) = (.none, set.root.path("other"))
+        let report = try Publisher(options).run(progress: { steps.append($0) })
+        #expect(report.dictionaryBytes == 0 && report.storedBytes == never.storedBytes)
+        // It was looked at: these files can be compressed.
+        #expect(report.storedBytes * 10 < report.rawBytes * 9)
+        #expect(report.trialBytes > 0 && report.trialBytes * 4 <= report.rawBytes, "\(report.trialBytes)")
+        let sampled = steps.filter { $0.step == .sampling }
+        #expect(sampled.count > 10 && sampled.last?.bytes ?? 0 > sampled.first?.bytes ?? 0)
+        #expect(sampled.allSatisfy { $0.bytes <= $0.totalBytes + 64 << 10 })
+        #expect(steps.contains { $0.step == .training && $0.bytes == $0.totalBytes && $0.bytes > 0 })
+    }
+
     @Test("Equal files give equal bytes, however many work on them [G1]")
     func deterministic() throws {
         var all: [[String: [UInt8]]] = []

@@ -430,17 +430,19 @@ extension ProgressSnapshot {
             switch progress.step {
             case .walking: "Looking"
             case .sampling: "Sampling"
+            case .training: "Making a dictionary"
             case .reading: "Packing"
             case .hashing: "Reading"
             case .finishing: "Finishing"
             }
         let isCounted = [.reading, .hashing, .finishing].contains(progress.step)
+        let isSampled = [.sampling, .training].contains(progress.step)
         self.init(
             phase: phase,
             filesDone: progress.files,
             filesTotal: isCounted ? progress.totalFiles : nil,
             bytesDone: progress.bytes,
-            bytesTotal: isCounted ? progress.totalBytes : nil
+            bytesTotal: isCounted || isSampled ? progress.totalBytes : nil
         )
     }
 }

@@ -6,10 +6,23 @@ import SyncModel
 ///
 /// Small files of one kind (icons, JSON, scripts) say the same things over and over, and each is a frame of its own,
 /// so that it can be fetched alone. A dictionary holds what they have in common, once. Whether it pays is measured, on
-/// files that it was not made of.
+/// files that it was not made of: first with a small one of few samples, and only where that promises something with the
+/// whole work, which takes many times as long.
 struct DictionaryMaker {
     let options: PublishOptions
     let samples: DictionarySamples
+    /// Told when samples are made into a dictionary, and while it is tried, with **bytes** done and to do.
+    let onTrial: (UInt64, UInt64) -> Void
+    /// **Bytes** that were given to zstd to find out: looked at, made into dictionaries (twice each), tried.
+    private(set) var effort: UInt64 = 0
+
+    init(
+        options: PublishOptions,
+        samples: DictionarySamples,
+        onTrial: @escaping (UInt64, UInt64) -> Void
+    ) {
+        (self.options, self.samples, self.onTrial) = (options, samples, onTrial)
+    }
 
     /// What it must save to be worth a request more and a reader that knows it: **bytes**, and hundredths of all.
     private static let leastSaving = (bytes: 4.0 * 1_048_576, percent: 4.0)
@@ -19,6 +32,13 @@ struct DictionaryMaker {
     private static let capacities = [128 << 10, 512 << 10, 2 << 20, 4 << 20]
     /// It has at most one of so many **bytes** of compressed content, and two sizes are tried.
     private static let contentPerByte = 6.0
+    /// A small dictionary of few samples saves less than a large one. Where it does not save this part of what has to be
+    /// saved, the large one would not either.
+    private static let promise = 0.25
+    /// The part of it from which on a larger dictionary is tried, too.
+    private static let nearly = 0.75
+    /// Most **bytes** of the small one, and the part of its samples that it may have.
+    private static let small = (most: 128 << 10, part: 8)
 
     /// A dictionary, and what goes into its pack.
     struct Made {
@@ -34,24 +54,48 @@ struct DictionaryMaker {
     }
 
     /// The dictionary; `nil` when none pays.
-    func make() throws(PublishError) -> Made? {
+    mutating func make() throws(PublishError) -> Made? {
         let isForced = options.dictionary == .always
-        guard let found = try samples.take(least: isForced ? 1 : Self.leastContent) else { return nil }
+        guard let few = try samples.takeFew(least: isForced ? 1 : Self.leastContent) else { return nil }
+        effort += few.looked
+        if !isForced, try !promises(few) { return nil }
+        let found = try samples.takeMany(after: few, isForced: isForced)
+        effort += found.looked
         var best: Trial?
         let most = found.compressedContent / Self.contentPerByte
         let possible = Self.capacities.filter { Double($0) <= most }
         for capacity in isForced && possible.isEmpty ? [Self.capacities[0]] : possible.suffix(2) {
             guard let trial = try attempt(found, capacity: capacity) else { continue }
             if trial.saving > best?.saving ?? -.infinity { best = trial }
+            // A larger one saves a little more: where this one is far from enough, that one is, too.
+            if !isForced, trial.saving < Self.nearly * Self.wanted(found) { break }
         }
         guard let best else { return nil }
-        let pays =
-            best.saving >= Self.leastSaving.bytes
-            && best.saving * 100 >= found.storedContent * Self.leastSaving.percent
+        let pays = best.saving >= Self.wanted(found)
         return pays || isForced ? best.made : nil
     }
 
-    private func attempt(_ found: DictionarySamples.Found, capacity: Int) throws(PublishError) -> Trial? {
+    /// Whether a dictionary can pay, by what a small one does.
+    private mutating func promises(_ few: DictionarySamples.Found) throws(PublishError) -> Bool {
+        // What has to be saved is not there.
+        guard few.compressedContent >= Self.leastSaving.bytes else { return false }
+        let capacity = min(Self.small.most, few.bytes.count / Self.small.part)
+        guard capacity > 0, let trial = try attempt(few, capacity: capacity) else { return false }
+        // Its own length is nothing to go by: it is not the one that would be stored.
+        return trial.saving + Double(trial.made.stored.bytes.count) >= Self.promise * Self.wanted(few)
+    }
+
+    /// What a dictionary has to save, in **bytes**.
+    private static func wanted(_ found: DictionarySamples.Found) -> Double {
+        max(leastSaving.bytes, found.storedContent * leastSaving.percent / 100)
+    }
+
+    private mutating func attempt(_ found: DictionarySamples.Found, capacity: Int) throws(PublishError)
+        -> Trial?
+    {
+        let toTry = found.others.reduce(0) { $0 + UInt64($1.count) }
+        onTrial(0, toTry)
+        effort += 2 * UInt64(found.bytes.count) + toTry
         let bytes = found.bytes.withUnsafeBytes {
             trainDictionary($0, sizes: found.sizes, capacity: capacity)
         }
@@ -69,6 +113,7 @@ struct DictionaryMaker {
                 try encoder.compress(UnsafeRawBufferPointer(bytes), into: buffer)
             }
             raw += piece.count
+            onTrial(UInt64(raw), toTry)
             saved += encoded?.saved ?? 0
         }
         let rate = raw > 0 ? Double(saved) / Double(raw) : 0

@@ -4,16 +4,18 @@ package import SyncTrust
 /// How far a publish has come. Calls come between pieces of about 1 MiB, not for each file.
 package struct PublishProgress: Sendable, Equatable {
     /// What is being done.
-    package enum Step: String, Sendable { case walking, sampling, reading, hashing, finishing }
+    package enum Step: String, Sendable {
+        case walking, sampling, training, reading, hashing, finishing
+    }
 
     package var step: Step
     /// Files read, or seen while walking and sampling.
     package var files: Int
-    /// Files there are; 0 while walking and sampling.
+    /// Files there are; 0 before they are read for good.
     package var totalFiles: Int
     /// **Bytes** read.
     package var bytes: UInt64
-    /// **Bytes** there are; 0 while walking and sampling.
+    /// **Bytes** there are; while sampling and training those of the samples; 0 while walking.
     package var totalBytes: UInt64
 }
 
@@ -44,6 +46,8 @@ package struct PublishReport: Sendable, Equatable {
     /// Deltas that this manifest names, and **bytes** of those that were made.
     package var deltas = 0
     package var deltaBytes: UInt64 = 0
+    /// **Bytes** that were given to zstd to find out whether a dictionary pays.
+    package var trialBytes: UInt64 = 0
     /// **Bytes** of a dictionary that was made, as stored; and what new blobs have less with a dictionary.
     package var dictionaryBytes: UInt64 = 0
     package var savedBytes: UInt64 = 0
@@ -109,6 +113,7 @@ package struct PublishReport: Sendable, Equatable {
                 bytes.field("dead", deadBytes)
                 bytes.field("dictionary", dictionaryBytes)
                 bytes.field("saved_by_dictionary", savedBytes)
+                bytes.field("tried_for_dictionary", trialBytes)
                 bytes.field("manifest", manifestBytes)
                 bytes.field("manifest_zst", compressedManifestBytes)
             }

@@ -219,21 +219,31 @@ struct PublishRun {
             }
             return
         }
-        let made = try withoutActuallyEscaping(progress) { progress throws(PublishError) in
-            let samples = DictionarySamples(root: root, tree: tree, base: base, level: options.level) {
-                bytes in
-                progress(
-                    PublishProgress(
-                        step: .sampling,
-                        files: tree.count,
-                        totalFiles: 0,
-                        bytes: bytes,
-                        totalBytes: 0
+        let (made, effort) = try withoutActuallyEscaping(progress) { progress throws(PublishError) in
+            func told(_ step: PublishProgress.Step) -> (UInt64, UInt64) -> Void {
+                { done, total in
+                    progress(
+                        PublishProgress(
+                            step: step,
+                            files: tree.count,
+                            totalFiles: 0,
+                            bytes: done,
+                            totalBytes: total
+                        )
                     )
-                )
+                }
             }
-            return try DictionaryMaker(options: options, samples: samples).make()
+            let samples = DictionarySamples(
+                root: root,
+                tree: tree,
+                base: base,
+                level: options.level,
+                onLook: told(.sampling)
+            )
+            var maker = DictionaryMaker(options: options, samples: samples, onTrial: told(.training))
+            return (try maker.make(), maker.effort)
         }
+        report.trialBytes = effort
         guard let made else { return }
         let (new, stored) = (made.dictionary, made.stored)
         dictionary = new
