@@ -26,6 +26,10 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     public var session: String?
     /// Only these groups; empty for all.
     @Omittable public var groups: [String] = []
+    /// Of those only files that one of these patterns matches, by their path or a directory above it; empty for all.
+    @Omittable public var include: [String] = []
+    /// And none that one of these matches.
+    @Omittable public var exclude: [String] = []
     /// Programs to run when groups are complete.
     @Omittable public var hooks: [RunHook] = []
     /// Programs that every file is shown to before it takes its name: argv each, an absolute path first. They answer by
@@ -70,6 +74,10 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     public var expectedBytes: UInt64?
     /// What must hold for it to be worked on (S49).
     @Omittable public var conditions = RunConditions()
+
+    /// Whether patterns decide which files are wanted: then no group of the manifest is whole but “all”, which is all that is
+    /// asked for.
+    package var hasPatterns: Bool { !include.isEmpty || !exclude.isEmpty }
 
     /// What ``userData`` may have as text, in **bytes**.
     package static let longestUserData = 64 << 10

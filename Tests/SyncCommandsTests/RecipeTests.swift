@@ -18,7 +18,8 @@ struct RecipeTests {
                 "--hook", "/bin/true", "--connections", "3", "--limit-rate", "1M", "--prune", "--force",
                 "--max-delete", "4", "--backup-dir", "/srv/kept", "--allow-older", "--background", "--paused",
                 "--not-before", "2026-11-20T02:00:00Z", "--label", "l", "--on-power", "--window",
-                "22:00-06:00", "--trust", "root", "--user-data", "{\"a\":[1,null]}", "--expected-bytes", "9",
+                "22:00-06:00", "--include", "maps", "--exclude", "*.txt", "--trust", "root", "--user-data",
+                "{\"a\":[1,null]}", "--expected-bytes", "9",
                 "--verify-program", "true -", "--condition-program", "/bin/true",
             ]) as? PullCommand
         )

@@ -36,6 +36,19 @@ struct KeptRecipeTests {
         #expect(try store.openRun(like: start) == nil)
     }
 
+    @Test("Patterns are kept with a run, and another pattern is another run")
+    func patterns() throws {
+        let store = try StateDirectory().open()
+        var start = towerRun("r1")
+        (start.recipe.include, start.recipe.exclude) = (["maps/**", "a b"], ["*.txt"])
+        try store.begin(start, now: 1)
+        #expect(try store.run("r1").recipe.include == ["maps/**", "a b"])
+        #expect(try store.run("r1").recipe.exclude == ["*.txt"])
+        #expect(try store.openRun(like: start)?.identifier == "r1")
+        start.recipe.exclude = []
+        #expect(try store.openRun(like: start) == nil)
+    }
+
     @Test("What has no word of its own is kept all the same, blanks and all")
     func rest() throws {
         let kept = try KeptRecipe(stored: #"prune {"label":"a\u0020prune\u0020force"}"#)

@@ -147,4 +147,28 @@ mkdir nothing
 if [ "$(TMPDIR=$work/nothing syncagent cat "$url" large | head -c 5 | wc -c)" -ne 5 ]; then fail "cat into head"; fi
 [ -z "$(ls nothing)" ] || fail "a file is left in TMPDIR"
 
+step "a part of a set by one's own choice"
+expect 0 syncagent pull "$url" --into part --session part --include sheets --exclude '**/A-101.txt'
+[ "$(ls part part/sheets | tr '\n' ' ')" = "part: sheets  part/sheets: A-103.txt " ] || fail "another part has come"
+expect 0 syncagent verify "$url" --into part --include sheets/A-103.txt
+expect 0 syncagent pull "$url" --into part --session part --include maps --prune
+[ -e part/sheets/A-103.txt ] && [ -e part/maps/a.map ] || fail "--prune has removed what was not included"
+expect 64 syncagent pull "$url" --into part --session part --include nothing
+
+step "publish again reads only what has changed"
+mkdir many
+for number in 1 2 3 4 5 6 7 8 9; do for more in 0 1 2 3 4 5 6 7 8 9; do echo "$number$more" >many/file-$number$more; done; done
+# A file that has changed a moment ago could change again without its times telling.
+while [ -n "$(find many -newerct '3 seconds ago')" ]; do sleep 0.3; done
+expect 0 syncagent publish many --to many-out
+echo other >many/file-55
+if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
+    expect 0 strace -f -o trace -e trace=openat,openat2 "$SYNCAGENT" publish many --to many-out
+    grep -o 'file-[0-9][0-9]"' trace | sort -u >opened
+    [ "$(cat opened)" = 'file-55"' ] || { cat opened >&2; fail "other files were read"; }
+else
+    expect 0 syncagent publish many --to many-out --json
+    said '"unread":89'
+fi
+
 echo "All steps did what Documentation/Publishing.md says."

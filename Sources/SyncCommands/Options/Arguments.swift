@@ -76,6 +76,22 @@ struct TargetOptions: ParsableArguments {
     )
     var groups: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "Only files whose path, or a directory above it, matches, such as maps or **/*.pdf; may be given more than once. Groups are the publisher's and have hooks; this is your own choice, completes no group but all, and runs no group's hooks. What is not included is left alone, also by --prune.",
+            valueName: "glob"
+        )
+    )
+    var include: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Not the files whose path, or a directory above it, matches; may be given more than once.",
+            valueName: "glob"
+        )
+    )
+    var exclude: [String] = []
+
     func validate() throws {
         try validateManifest()
         if destination == "" { throw ValidationError("--into wants a directory, not an empty string.") }
@@ -84,6 +100,16 @@ struct TargetOptions: ParsableArguments {
                 "--session takes 1 to 255 letters, digits, '.', '_', '-' and ':', none of '.-:' first; "
                     + "not '\(escaped(session))'."
             )
+        }
+        for (option, patterns) in [("--include", include), ("--exclude", exclude)] {
+            for pattern in patterns {
+                let plain = pattern.hasSuffix("/") ? pattern.dropLast() : pattern[...]
+                let components = plain.split(separator: "/", omittingEmptySubsequences: false)
+                guard components.contains(where: { ["", ".", ".."].contains($0) }) else { continue }
+                throw ValidationError(
+                    "\(option) '\(escaped(pattern))' matches no path: write it relative to the destination, without '.' and '..'."
+                )
+            }
         }
         if groups.contains("") { throw ValidationError("--group wants a name, not an empty string.") }
     }

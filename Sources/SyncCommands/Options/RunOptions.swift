@@ -102,6 +102,11 @@ struct RunOptions: ParsableArguments {
                     throw ValidationError("--group-hook takes NAME=PROGRAM, not '\(escaped(text))'.")
                 }
                 let group = String(parts[0])
+                if !(target.include + target.exclude).isEmpty, group != "all" {
+                    throw ValidationError(
+                        "--group-hook waits for a whole group; with --include or --exclude none is. Use --hook."
+                    )
+                }
                 guard target.groups.isEmpty || target.groups.contains(group) || group == "all" else {
                     throw ValidationError(
                         "--group-hook names '\(escaped(group))', a group that no --group selects."
@@ -154,6 +159,7 @@ extension TargetOptions {
         var recipe = RunRecipe(manifest: manifest, destination: destination)
         recipe.session = session
         recipe.groups = groups
+        (recipe.include, recipe.exclude) = (include, exclude)
         recipe.connections = settings.transfer.plannedConnections
         return recipe
     }

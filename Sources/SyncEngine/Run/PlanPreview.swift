@@ -45,7 +45,7 @@ extension PullEngine {
         try PullRun.requireOwner(index, of: path, project: found.project)
         let manifest = try found.decode()
         try PullRun.requireHookGroups(recipe, manifest)
-        let rows = try PullRun.selectedRows(manifest, recipe.groups, environment.stop)
+        let rows = try PullRun.selectedRows(manifest, recipe, environment.stop)
         var named = recipe
         named.session = session
         try checkRevision(manifest, named)

@@ -51,7 +51,7 @@ extension PullEngine {
         in destination: Destination
     ) throws(EngineError) -> [Int] {
         let stop = environment.stop
-        var rows = try PullRun.selectedRows(manifest, run.recipe.groups, stop)
+        var rows = try PullRun.selectedRows(manifest, run.recipe, stop)
         if hook.group != Manifest.groupOfAll {
             let ofGroup = Set(try PullRun.selectedRows(manifest, [hook.group], stop))
             rows.removeAll { !ofGroup.contains($0) }

@@ -38,6 +38,10 @@ extension PullEngine {
         }
         let manifest = try found.decode()
         try PullRun.requireGroups(recipe.groups, in: manifest)
+        if recipe.hasPatterns {
+            try PullRun.requireHookGroups(recipe, manifest)
+            _ = try PullRun.selectedRows(manifest, recipe, environment.stop)
+        }
         var recipe = recipe
         recipe.note(found)
         recipe.session = try sessionName(recipe, project: found.project)

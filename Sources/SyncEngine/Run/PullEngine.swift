@@ -63,11 +63,14 @@ package struct PullEngine: Sendable {
         progress.enter(.looking)
         environment.releaseMemory()  // What fetching and reading the manifest took.
         let path = Self.destinationPath(recipe, project: found.project)
-        if !recipe.groups.isEmpty || !recipe.hooks.isEmpty, try Self.openIfPresent(path) == nil {
+        if !recipe.groups.isEmpty || !recipe.hooks.isEmpty || recipe.hasPatterns,
+            try Self.openIfPresent(path) == nil
+        {
             // A name that is not in the manifest leaves no directory behind.
             let manifest = try found.decode()
             try PullRun.requireGroups(recipe.groups, in: manifest)
             try PullRun.requireHookGroups(recipe, manifest)
+            if recipe.hasPatterns { _ = try PullRun.selectedRows(manifest, recipe, environment.stop) }
         }
         let destination = try Self.open(path, create: true)
         let lock = try Self.lock(destination)

@@ -18,8 +18,42 @@ extension PullRun {
         throw EngineError(.interrupted, "stopped while looking for the files of the groups")
     }
 
-    /// Makes sure that there are the groups which hooks are for.
+    /// The rows that a run is asked for, ascending; it ends early with 130 when somebody asks to stop.
+    ///
+    /// - Throws: ``EngineError``: 64 when there is no such group, or patterns that nothing matches.
+    static func selectedRows(
+        _ manifest: Manifest,
+        _ recipe: RunRecipe,
+        _ stop: StopRequest
+    ) throws(EngineError) -> [Int] {
+        let rows = try selectedRows(manifest, recipe.groups, stop)
+        guard recipe.hasPatterns else { return rows }
+        let filter = PathFilter(include: recipe.include, exclude: recipe.exclude)
+        let wanted = rows.filter { row in
+            if row & 255 == 0, stop.isStopped { return false }
+            return manifest.files.withPath(row, filter.wants)
+        }
+        if stop.isStopped {
+            throw EngineError(.interrupted, "stopped while looking for the files that match")
+        }
+        guard !wanted.isEmpty || rows.isEmpty else {
+            let patterns = (recipe.include + recipe.exclude.map { "not \($0)" }).map { escaped($0) }
+            throw EngineError(
+                .usage,
+                "no file of the manifest matches \(patterns.joined(separator: ", ")); 'syncagent ls' lists them"
+            )
+        }
+        return wanted
+    }
+
+    /// Makes sure that there are the groups which hooks are for, and that they can be whole.
     static func requireHookGroups(_ recipe: RunRecipe, _ manifest: Manifest) throws(EngineError) {
+        if recipe.hasPatterns, let group = recipe.hooks.map(\.group).first(where: { $0 != "all" }) {
+            throw EngineError(
+                .usage,
+                "a hook waits for the group '\(escaped(group))', which is never whole with --include or --exclude"
+            )
+        }
         try requireGroups(recipe.hooks.map(\.group).filter { $0 != "all" }, in: manifest)
     }
 

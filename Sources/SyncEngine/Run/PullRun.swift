@@ -117,7 +117,7 @@ struct PullRun {
     /// nothing to decode, open or write.
     private func unchangedSinceCompletion(_ index: StatIndex) -> StatIndex.Completion? {
         guard let completion = index.completion, completion.manifest == found.digest,
-            completion.selection == selectionMark(recipe.groups),
+            completion.selection == selectionMark(recipe),
             !recipe.prune || UInt64(index.count) == completion.files,
             IndexCheck(index: index, destination: destination, threads: environment.workers).isCurrent()
         else { return nil }
@@ -132,7 +132,7 @@ struct PullRun {
         report.bytes.total = completion.totalBytes
         journal.planned(Plan(), total: report.files.total, unchanged: report.files.total)
         var states = RowStates(count: manifest.files.count)
-        for row in try Self.selectedRows(manifest, recipe.groups, environment.stop) {
+        for row in try Self.selectedRows(manifest, recipe, environment.stop) {
             states[row] = .unchanged
         }
         return states
@@ -144,7 +144,7 @@ struct PullRun {
         _ manifest: Manifest,
         _ found: StatIndex
     ) throws(EngineError) -> RowStates {
-        let rows = try Self.selectedRows(manifest, recipe.groups, environment.stop)
+        let rows = try Self.selectedRows(manifest, recipe, environment.stop)
         var states = RowStates(count: manifest.files.count)
         for row in rows { states[row] = .pending }
         report.files.total = rows.count
@@ -444,7 +444,7 @@ struct PullRun {
         let isComplete = rows.allSatisfy { inventory.records.has($0) }
         let completion = StatIndex.Completion(
             manifest: manifest.digest,
-            selection: selectionMark(recipe.groups),
+            selection: selectionMark(recipe),
             totalBytes: report.bytes.total,
             files: UInt64(rows.count)
         )
@@ -465,10 +465,15 @@ struct PullRun {
     }
 }
 
-/// First 8 bytes of the SHA-256 of the sorted group names; 0 for all files.
-func selectionMark(_ groups: [String]) -> UInt64 {
-    guard !groups.isEmpty, !groups.contains("all"),
-        let digest = try? sha256(Set(groups).sorted().joined(separator: "\n"))  // No memory: no short cut.
-    else { return 0 }
+/// First 8 bytes of the SHA-256 of the sorted group names, and of patterns where there are some; 0 for all files.
+func selectionMark(_ recipe: RunRecipe) -> UInt64 {
+    var texts = recipe.groups.contains("all") ? [] : Set(recipe.groups).sorted()
+    if recipe.hasPatterns {
+        // No name has a blank.
+        texts +=
+            Set(recipe.include).sorted().map { " + \($0)" } + Set(recipe.exclude).sorted().map { " - \($0)" }
+    }
+    // No memory: no short cut.
+    guard !texts.isEmpty, let digest = try? sha256(texts.joined(separator: "\n")) else { return 0 }
     return (0..<8).reduce(1) { $0 << 8 | UInt64(digest[byte: $1]) } | 1
 }

@@ -53,7 +53,7 @@ extension PullEngine {
     package func verify(_ recipe: RunRecipe) throws(EngineError) -> VerifyReport {
         let found = try find(recipe)
         let manifest = try found.decode()
-        let rows = try PullRun.selectedRows(manifest, recipe.groups, environment.stop)
+        let rows = try PullRun.selectedRows(manifest, recipe, environment.stop)
         let path = Self.destinationPath(recipe, project: found.project)
         var report = VerifyReport()
         report.files = rows.count

@@ -70,6 +70,8 @@ struct GroupCompletion {
     static func names(_ groups: [String], _ recipe: RunRecipe) -> [String] {
         let selected = Set(recipe.groups)
         let all = Manifest.groupOfAll
+        // Who takes parts of groups has none of them whole.
+        if recipe.hasPatterns { return [all] }
         return [all] + groups.filter { $0 != all && (selected.isEmpty || selected.contains($0)) }
     }
 

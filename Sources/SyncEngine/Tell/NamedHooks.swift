@@ -34,7 +34,8 @@ struct NamedHooks {
         let selected = Set(recipe.groups)
         var seen = Set(recipe.hooks)
         var unknownNames: Set<String> = []
-        for group in manifest.groups where selected.isEmpty || selected.contains(group.name) {
+        for group in manifest.groups
+        where !recipe.hasPatterns && (selected.isEmpty || selected.contains(group.name)) {
             for name in group.hooks {
                 guard var hook = known[name] else {
                     guard unknownNames.insert(name).inserted else { continue }
