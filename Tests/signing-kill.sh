@@ -8,40 +8,21 @@
 # none is above what is published; a revision is believed only with its manifest on the disk; the next pull ends well, and
 # an older site is refused.
 #
-# Environment: SYNCAGENT, the program; otherwise the debug build, or else the release build.
+# Environment: see walks/common.
 # Exit status: 0 all held, 1 something did not, 77 there is no strace here.
 set -eu
 
-here=$(cd "$(dirname "$0")" && pwd)
 most=${1:-40}
-if [ -z "${SYNCAGENT:-}" ]; then
-    SYNCAGENT="$here/../.build/debug/syncagent"
-    [ -x "$SYNCAGENT" ] || SYNCAGENT="$here/../.build/release/syncagent"
-fi
-[ -x "$SYNCAGENT" ] || { echo "There is no program at $SYNCAGENT: swift build." >&2; exit 1; }
-SYNCAGENT=$(realpath "$SYNCAGENT")
 strace -qq -o /dev/null true 2>/dev/null || { echo "SKIPPED: killing signed pulls: strace cannot be used here"; exit 77; }
-
-work=$(mktemp -d)
-server=""
-cleanup() {
-    if [ -n "$server" ]; then kill "$server"; fi
-    rm -rf "$work"
-}
-trap cleanup EXIT
-export HOME="$work/home" XDG_STATE_HOME="$work/state" XDG_CONFIG_HOME="$work/config" XDG_RUNTIME_DIR="$work/run"
-mkdir -p "$HOME"
-cd "$work"
-fail() { printf 'FAILED: %s (call %s, number %s)\n' "$1" "${call:-}" "${number:-}" >&2; exit 1; }
+. "$(dirname "$0")/walks/common"
+# Says at which kill it was, too.
+failed() { fail "$1 (call ${call:-}, number ${number:-})"; }
 
 mkdir assets
 echo one >assets/a
 "$SYNCAGENT" keys new keys --project p 2>/dev/null
 "$SYNCAGENT" publish assets --to site --sign keys -q
-"$SYNCAGENT" serve site --port 0 >url 2>serve.log &
-server=$!
-while [ ! -s url ]; do kill -0 "$server" || fail "the server has ended"; sleep 0.1; done
-url=$(head -n 1 url)
+serve site
 "$SYNCAGENT" pull "$url" --into tower --trust keys/1.root -q
 cp -a site old-site
 cp -a state old-state
@@ -52,7 +33,7 @@ echo two >assets/a
 "$SYNCAGENT" publish assets --to site --sign keys -q
 cp -a site new-site
 
-value() { "$SYNCAGENT" trust show p --json >shown 2>/dev/null || fail "the pin cannot be read"; sed -n "s/.*\"$1\":\"\{0,1\}\([^,\"]*\).*/\1/p" shown; }
+value() { "$SYNCAGENT" trust show p --json >shown 2>/dev/null || failed "the pin cannot be read"; sed -n "s/.*\"$1\":\"\{0,1\}\([^,\"]*\).*/\1/p" shown; }
 old_serial=$(value serial)
 new_serial=$("$SYNCAGENT" keys show site/trust/fresh --json | sed -n 's/.*"serial":\([0-9]*\).*/\1/p')
 
@@ -75,20 +56,20 @@ for call in openat rename renameat2 fsync fdatasync write pwrite64 sendto recvfr
         2/0/1 | 3/0/1) ;;
         "3/$new_serial/2")
             digest=$(value manifest)
-            [ -s "state/syncagent/manifests/$digest.json.zst" ] || fail "revision 2 is believed without its manifest"
+            [ -s "state/syncagent/manifests/$digest.json.zst" ] || failed "revision 2 is believed without its manifest"
             ;;
-        *) fail "root, serial and revision are $root, $serial and $revision" ;;
+        *) failed "root, serial and revision are $root, $serial and $revision" ;;
         esac
         [ "$status" -ne 0 ] || break
         kills=$((kills + 1))
-        "$SYNCAGENT" pull "$url" --into tower -q || fail "the next pull ends with $?"
-        [ "$(cat tower/a)" = two ] || fail "the new release is not there"
+        "$SYNCAGENT" pull "$url" --into tower -q || failed "the next pull ends with $?"
+        [ "$(cat tower/a)" = two ] || failed "the new release is not there"
         status=0
         "$SYNCAGENT" pull "$work/old-site/manifest.json" --into tower -q 2>/dev/null || status=$?
-        [ "$status" -eq 77 ] || fail "an older site ends with $status"
+        [ "$status" -eq 77 ] || failed "an older site ends with $status"
     done
 done
 # All calls of a pull are some 280.
 enough=$((most * 5 < 200 ? most * 5 : 200))
-[ "$kills" -ge "$enough" ] || fail "only $kills kills: too few to mean anything"
+[ "$kills" -ge "$enough" ] || failed "only $kills kills: too few to mean anything"
 echo "Signed pulls: $kills kills, and nothing believed that was not verified."

@@ -4,39 +4,12 @@
 #
 #   Tests/signing.sh
 #
-# Environment: SYNCAGENT, the program; otherwise the debug build, or else the release build.
+# Environment: see walks/common.
 # Exit status: 0 when everything did, 1 at the first that did not.
 set -eu
 
-here=$(cd "$(dirname "$0")" && pwd)
-if [ -z "${SYNCAGENT:-}" ]; then
-    SYNCAGENT="$here/../.build/debug/syncagent"
-    [ -x "$SYNCAGENT" ] || SYNCAGENT="$here/../.build/release/syncagent"
-fi
-[ -x "$SYNCAGENT" ] || { echo "There is no program at $SYNCAGENT: swift build." >&2; exit 1; }
-SYNCAGENT=$(realpath "$SYNCAGENT")
-
-work=$(mktemp -d)
-server=""
-cleanup() {
-    if [ -n "$server" ]; then kill "$server"; fi
-    rm -rf "$work"
-}
-trap cleanup EXIT
-export HOME="$work/home" XDG_STATE_HOME="$work/state" XDG_CONFIG_HOME="$work/config" XDG_RUNTIME_DIR="$work/run"
-mkdir -p "$HOME" "$work/stick"
-cd "$work"
-
-syncagent() { "$SYNCAGENT" "$@"; }
-step() { printf '%s\n' "- $1"; }
-fail() { printf 'FAILED: %s\n' "$1" >&2; exit 1; }
-# Runs a command that has to end with this status.
-expect() {
-    wanted=$1; shift
-    status=0
-    "$@" >output 2>&1 || status=$?
-    [ "$status" -eq "$wanted" ] || { cat output >&2; fail "status $status, not $wanted: $*"; }
-}
+. "$(dirname "$0")/walks/common"
+mkdir stick
 
 mkdir assets
 echo one >assets/a.txt
@@ -47,10 +20,7 @@ expect 0 syncagent publish assets --to out --sign keys
 mv keys/root.key stick/
 mkdir host
 cp -R out/packs out/manifests host/ && cp -R out/. host/ && cp out/trust/fresh host/trust/
-"$SYNCAGENT" serve host --port 0 >url 2>serve.log &
-server=$!
-while [ ! -s url ]; do kill -0 "$server" || fail "the server has ended"; sleep 0.1; done
-url=$(head -n 1 url)
+serve host
 pull() { "$SYNCAGENT" pull "$url" --into tower "$@"; }
 upload() { cp -R out/packs out/manifests host/ && cp -R out/. host/ && cp out/trust/fresh host/trust/; }
 expect 0 pull --trust keys/1.root

@@ -4,48 +4,12 @@
 #
 #   Tests/walks/publish.sh
 #
-# Environment: SYNCAGENT, the program; otherwise the debug build, or else the release build.
+# Environment: see common.
 # Exit status: 0 when everything did what the page says, 1 at the first that did not.
 set -eu
 
-here=$(cd "$(dirname "$0")/../.." && pwd)
-if [ -z "${SYNCAGENT:-}" ]; then
-    SYNCAGENT="$here/.build/debug/syncagent"
-    [ -x "$SYNCAGENT" ] || SYNCAGENT="$here/.build/release/syncagent"
-fi
-[ -x "$SYNCAGENT" ] || { echo "There is no program at $SYNCAGENT: swift build." >&2; exit 1; }
-SYNCAGENT=$(realpath "$SYNCAGENT")
+. "$(dirname "$0")/common"
 
-work=$(mktemp -d)
-servers=""
-cleanup() {
-    for one in $servers; do kill "$one" 2>/dev/null || true; done
-    rm -rf "$work"
-}
-trap cleanup EXIT
-export HOME="$work/home" XDG_STATE_HOME="$work/state" XDG_CONFIG_HOME="$work/config" XDG_RUNTIME_DIR="$work/run"
-mkdir -p "$HOME"
-cd "$work"
-
-syncagent() { "$SYNCAGENT" "$@"; }
-step() { printf '%s\n' "- $1"; }
-fail() { printf 'FAILED: %s\n' "$1" >&2; exit 1; }
-# Runs a command that has to end with this status; what it said is in "output".
-expect() {
-    wanted=$1; shift
-    status=0
-    "$@" >output 2>&1 || status=$?
-    [ "$status" -eq "$wanted" ] || { cat output >&2; fail "status $status, not $wanted: $*"; }
-}
-said() { grep -qF -- "$1" output || { cat output >&2; fail "it does not say: $1"; }; }
-# Serves a directory; its URL is in "url" then.
-serve() {
-    : >url
-    "$SYNCAGENT" serve "$1" --port 0 >url 2>serve.log &
-    servers="$servers $!"
-    while [ ! -s url ]; do kill -0 "$!" || fail "the server has ended"; sleep 0.1; done
-    url=$(head -n 1 url)
-}
 same() { diff -r "$1" "$2" >difference || { cat difference >&2; fail "$1 and $2 differ"; }; }
 
 mkdir -p assets/sheets assets/cache assets/maps

@@ -5,46 +5,13 @@
 #   Tests/walks/schedules.sh [--no-wait]
 #
 # --no-wait leaves out the run that starts by itself, for which the next full minute has to come.
-# Environment: SYNCAGENT, the program; otherwise the debug build, or else the release build.
+# Environment: see common.
 # Exit status: 0 when everything did what the page says, 1 at the first that did not.
 set -eu
 
-here=$(cd "$(dirname "$0")/../.." && pwd)
-if [ -z "${SYNCAGENT:-}" ]; then
-    SYNCAGENT="$here/.build/debug/syncagent"
-    [ -x "$SYNCAGENT" ] || SYNCAGENT="$here/.build/release/syncagent"
-fi
-[ -x "$SYNCAGENT" ] || { echo "There is no program at $SYNCAGENT: swift build." >&2; exit 1; }
-SYNCAGENT=$(realpath "$SYNCAGENT")
+. "$(dirname "$0")/common"
 
-work=$(mktemp -d)
-syncagent() { "$SYNCAGENT" "$@"; }
-cleanup() {
-    syncagent agent stop >/dev/null 2>&1 || true
-    rm -rf "$work"
-}
-trap cleanup EXIT
-export HOME="$work/home" XDG_STATE_HOME="$work/state" XDG_CONFIG_HOME="$work/config" XDG_RUNTIME_DIR="$work/run"
-mkdir -p "$HOME" "$XDG_RUNTIME_DIR"
-chmod 700 "$XDG_RUNTIME_DIR"
-cd "$work"
-
-step() { printf '%s\n' "- $1"; }
-fail() { printf 'FAILED: %s\n' "$1" >&2; exit 1; }
-# says WORDS COMMAND…: the command succeeds, and the words are in what it says.
-says() {
-    words=$1; shift
-    "$@" >output 2>&1 || { cat output >&2; fail "status $?: $*"; }
-    grep -qF -- "$words" output || { cat output >&2; fail "'$words' is not said by: $*"; }
-}
-# refuses STATUS WORDS COMMAND…
-refuses() {
-    wanted=$1 words=$2; shift 2
-    status=0
-    "$@" >output 2>&1 || status=$?
-    [ "$status" = "$wanted" ] || { cat output >&2; fail "status $status, not $wanted: $*"; }
-    grep -qF -- "$words" output || { cat output >&2; fail "'$words' is not said by: $*"; }
-}
+says() { ends 0 "$@"; }
 
 mkdir set
 echo one >set/a.txt
@@ -61,12 +28,12 @@ says 'every mon-fri 03:00' syncagent schedule list
 says '"catch_up":false' syncagent schedule list --json
 
 step "what no timer can say is refused, with what would do"
-refuses 64 '4h48m or 6h' add --every 5h
-refuses 64 '5-59/15' add --cron '5/15 * * * *'
-refuses 64 'exclude each other' add --every 6h --nightly 02:00
-refuses 64 'When is it to run?' add
-refuses 64 '--window is for a rule with one time a day' add --every 6h --window 1h
-refuses 64 'would never run' add --cron '0 0 30 2 *'
+ends 64 '4h48m or 6h' add --every 5h
+ends 64 '5-59/15' add --cron '5/15 * * * *'
+ends 64 'exclude each other' add --every 6h --nightly 02:00
+ends 64 'When is it to run?' add
+ends 64 '--window is for a rule with one time a day' add --every 6h --window 1h
+ends 64 'would never run' add --cron '0 0 30 2 *'
 
 step "what systemd and cron would get"
 if command -v crontab >/dev/null; then
@@ -108,10 +75,10 @@ grep -qx 'tower: unchanged' output || fail "tower was touched"
 
 step "a file that is wrong changes nothing, and the line is named"
 sed 's/"02:00"/"25:00"/' fleet.json >wrong.json
-refuses 65 'wrong.json:4: tower' syncagent schedule apply wrong.json
+ends 65 'wrong.json:4: tower' syncagent schedule apply wrong.json
 sed 's/"max_rate"/"max_rat"/' fleet.json >wrong.json
-refuses 65 'max-rat' syncagent schedule apply wrong.json
-refuses 66 'there is no such file' syncagent schedule apply nowhere.json
+ends 65 'max-rat' syncagent schedule apply wrong.json
+ends 66 'there is no such file' syncagent schedule apply nowhere.json
 says 'tower: unchanged' syncagent schedule apply fleet.json
 
 if [ "${1:-}" != --no-wait ]; then

@@ -5,40 +5,12 @@
 #
 #   Tests/walks/small-programs.sh
 #
-# Environment: SYNCAGENT, the program; otherwise the debug build, or else the release build.
+# Environment: see common.
 # Exit status: 0 when everything did what the page says, 1 at the first that did not.
 set -eu
 
-here=$(cd "$(dirname "$0")/../.." && pwd)
-if [ -z "${SYNCAGENT:-}" ]; then
-    SYNCAGENT="$here/.build/debug/syncagent"
-    [ -x "$SYNCAGENT" ] || SYNCAGENT="$here/.build/release/syncagent"
-fi
-[ -x "$SYNCAGENT" ] || { echo "There is no program at $SYNCAGENT: swift build." >&2; exit 1; }
-SYNCAGENT=$(realpath "$SYNCAGENT")
+. "$(dirname "$0")/common"
 
-work=$(mktemp -d)
-syncagent() { "$SYNCAGENT" "$@"; }
-cleanup() {
-    syncagent agent stop >/dev/null 2>&1 || true
-    rm -rf "$work"
-}
-trap cleanup EXIT
-export HOME="$work/home" XDG_STATE_HOME="$work/state" XDG_CONFIG_HOME="$work/config" XDG_RUNTIME_DIR="$work/run"
-mkdir -p "$HOME" "$XDG_RUNTIME_DIR"
-chmod 700 "$XDG_RUNTIME_DIR"
-cd "$work"
-
-step() { printf '%s\n' "- $1"; }
-fail() { printf 'FAILED: %s\n' "$1" >&2; exit 1; }
-# ends STATUS WORDS COMMAND…: it ends like this, and the words are in what it says.
-ends() {
-    wanted=$1 words=$2; shift 2
-    status=0
-    "$@" >output 2>&1 || status=$?
-    [ "$status" = "$wanted" ] || { cat output >&2; fail "status $status, not $wanted: $*"; }
-    grep -qF -- "$words" output || { cat output >&2; fail "'$words' is not said by: $*"; }
-}
 script() { printf '#!/bin/sh\n%s\n' "$2" >"$1"; chmod 755 "$1"; }
 
 mkdir set
