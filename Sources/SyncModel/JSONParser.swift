@@ -6,7 +6,7 @@ package struct JSONParser {
     private var depth = 0
 
     /// Most arrays and objects within each other.
-    package static let maximumDepth = 32
+    package static let maximumDepth = 128
 
     private init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 

@@ -1,4 +1,3 @@
-import Foundation
 import SyncModel
 
 /// What the events of one session say about a time, gathered one line at a time.
@@ -38,9 +37,10 @@ struct EventFacts {
     /// Takes the next line. What is no event of ours is left alone.
     mutating func take(_ line: [UInt8]) {
         guard let name = Self.name(line), Self.wanted.contains(name) else { return }
-        let parsed = try? JSONSerialization.jsonObject(with: Data(line))
-        guard let fields = parsed as? [String: Any], let time = Self.time(fields["time"]) else { return }
-        take(name, EventFields(fields), time)
+        guard let fields = line.withUnsafeBytes(JSONParser.parse), let text = fields.text("time"),
+            let time = parseTimestamp(utc: text)
+        else { return }
+        take(name, fields, time)
     }
 
     /// `{"event":"NAME"` begins every line (``SyncEvent``).
@@ -51,13 +51,7 @@ struct EventFacts {
         return rest.firstIndex(of: 0x22).map { String(decoding: rest[..<$0], as: UTF8.self) }
     }
 
-    /// RFC 3339 in UTC with milliseconds, as events have it.
-    private static func time(_ value: Any?) -> Int64? {
-        guard let text = value as? String else { return nil }
-        return parseTimestamp(utc: text)
-    }
-
-    private mutating func take(_ name: String, _ fields: EventFields, _ time: Int64) {
+    private mutating func take(_ name: String, _ fields: JSONValue, _ time: Int64) {
         switch name {
         case "run.summary": summary(fields, time)
         // What blocks since earlier counts, too.
@@ -77,9 +71,9 @@ struct EventFacts {
         }
     }
 
-    private mutating func summary(_ fields: EventFields, _ time: Int64) {
+    private mutating func summary(_ fields: JSONValue, _ time: Int64) {
         var amounts = Amounts()
-        let files = fields.object("files")
+        let files = fields["files"] ?? .null
         amounts.installed = files.int("installed")
         amounts.reused = files.int("reused")
         amounts.removed = files.int("removed")
@@ -111,7 +105,7 @@ struct EventFacts {
         }
     }
 
-    private mutating func failed(_ fields: EventFields, _ time: Int64) {
+    private mutating func failed(_ fields: JSONValue, _ time: Int64) {
         failures.take(
             path: fields.text("path"),
             reason: fields.text("reason") ?? "no reason is given",
@@ -121,7 +115,7 @@ struct EventFacts {
         )
     }
 
-    private mutating func lied(_ fields: EventFields, _ time: Int64) {
+    private mutating func lied(_ fields: JSONValue, _ time: Int64) {
         let source = fields.text("source") ?? "a source"
         failures.take(
             path: fields.text("path"),
@@ -133,7 +127,7 @@ struct EventFacts {
         )
     }
 
-    private mutating func redirected(_ fields: EventFields) {
+    private mutating func redirected(_ fields: JSONValue) {
         guard let from = fields.text("from").flatMap(Origin.of),
             let to = fields.text("to").flatMap(Origin.of),
             from != to, origins.count < Self.limit
@@ -145,7 +139,7 @@ struct EventFacts {
 
     // MARK: Waiting
 
-    private mutating func delayed(_ cause: RestReason, _ fields: EventFields, _ time: Int64) {
+    private mutating func delayed(_ cause: RestReason, _ fields: JSONValue, _ time: Int64) {
         let origin = fields.text("url").flatMap(Origin.of) ?? ""
         let reason = fields.text("reason") ?? ""
         let elapsed = Int64(fields.int("wait_ms"))
@@ -169,7 +163,7 @@ struct EventFacts {
         waits[index].to = time + elapsed
     }
 
-    private mutating func blocked(_ fields: EventFields, _ time: Int64) {
+    private mutating func blocked(_ fields: JSONValue, _ time: Int64) {
         let cause = fields.text("condition") ?? "condition"
         let detail = fields.text("detail") ?? fields.text("reason") ?? ""
         let run = fields.text("run") ?? ""
@@ -195,7 +189,7 @@ struct EventFacts {
         )
     }
 
-    private mutating func cleared(_ fields: EventFields, _ time: Int64) {
+    private mutating func cleared(_ fields: JSONValue, _ time: Int64) {
         for name in fields.text("condition").map({ [$0] }) ?? Array(open.keys) { end(name, time) }
     }
 
@@ -224,26 +218,15 @@ struct EventFacts {
     }
 }
 
-/// The fields of an event, whatever they are.
-struct EventFields {
-    private let fields: [String: Any]
+extension JSONValue {
+    /// A number; 0 when it is missing, negative or not whole.
+    fileprivate func unsigned(_ name: String) -> UInt64 { self[name]?.unsigned ?? 0 }
 
-    init(_ fields: [String: Any]) { self.fields = fields }
+    fileprivate func int(_ name: String) -> Int { Int(clamping: unsigned(name)) }
 
-    func text(_ name: String) -> String? { fields[name] as? String }
+    fileprivate func text(_ name: String) -> String? { self[name]?.string }
 
-    /// 0 when it is missing, negative or not whole.
-    func unsigned(_ name: String) -> UInt64 {
-        (fields[name] as? NSNumber).flatMap { UInt64(exactly: $0.doubleValue.rounded()) } ?? 0
-    }
-
-    func int(_ name: String) -> Int { Int(clamping: unsigned(name)) }
-
-    func object(_ name: String) -> EventFields { EventFields(fields[name] as? [String: Any] ?? [:]) }
-
-    func list(_ name: String) -> [EventFields] {
-        (fields[name] as? [Any] ?? []).compactMap { ($0 as? [String: Any]).map(EventFields.init) }
-    }
+    fileprivate func list(_ name: String) -> [JSONValue] { self[name]?.array ?? [] }
 }
 
 /// Scheme, host and port of URLs.

@@ -29,7 +29,7 @@ struct MessageTests {
             "\"", "\"\\x\"", "\"\\u12\"", "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"a\nb\"", "'a'", "NaN",
             "1e999",
             #"{"a":1,"a":2}"#, "// c\n1", "\u{FEFF}1", "[1", "{\"a\":",
-            String(repeating: "[", count: 33) + String(repeating: "]", count: 33),
+            String(repeating: "[", count: 129) + String(repeating: "]", count: 129),
         ]
     )
     func refuses(text: String) { #expect(JSONParser.parse(text) == nil) }

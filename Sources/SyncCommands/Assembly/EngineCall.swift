@@ -194,7 +194,7 @@ struct EngineCall: Sendable {
     private func name(_ event: SyncEvent) {
         if let note = event.note { return output.warning(note) }
         guard let word = ["task.installed": "installed", "task.removed": "removed"][event.name],
-            let path = event.text("path")
+            let path = JSONValue(text: event.json.text)?["path"]?.string
         else { return }
         output.line(
             "\(word.padding(toLength: 9, withPad: " ", startingAt: 0))  \(escaped(path))",
@@ -295,13 +295,5 @@ private final class NotesOnce: Sendable {
         let kind = note.filter { !$0.isNumber }
         let isNew = said.withLock { $0.count < Self.limit && $0.insert(kind).inserted }
         if isNew { output.warning(note) }
-    }
-}
-
-extension SyncEvent {
-    /// A field of it that is a text.
-    fileprivate func text(_ name: String) -> String? {
-        let object = try? JSONSerialization.jsonObject(with: Data(json.bytes))
-        return (object as? [String: Any])?[name] as? String
     }
 }

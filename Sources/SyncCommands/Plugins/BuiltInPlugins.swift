@@ -1,23 +1,56 @@
 import Foundation
+import SyncConditions
 import SyncPlugins
 import SyncSettings
 import SyncTransfer
 
 /// Plugins that are part of the program, made with the settings of a configuration file.
 enum BuiltInPlugins {
-    /// The names of each point; conditions have their own registry.
-    static let names: [PluginPoint: [String]] = [
-        .resolver: ["rewrite"], .credential: ["file"], .observer: ["webhook"],
-        .verifier: ["program"],
-        .hook: ["program", "webhook"], .transport: ["http", "file"],
-    ]
+    /// What one is made with.
+    struct Needs: Sendable {
+        let use: PluginSettings.Use
+        /// Whose proxies and trust it uses for requests of its own.
+        let web: TransportConfiguration
+    }
+
+    // Whatever is registered here is known to the configuration, to `plugins list` and to `plugins check`; conditions have a
+    // registry of their own.
+    static let resolvers = registry(.resolver, "rewrite", rewrite)
+    static let credentials = registry(.credential, "file", credentialsFile)
+    static let observers = registry(.observer, "webhook", webhook)
+
+    /// The names of a point.
+    static func names(_ point: PluginPoint) -> [String] {
+        switch point {
+        case .resolver: resolvers.names
+        case .credential: credentials.names
+        case .observer: observers.names
+        case .condition: builtInConditions.names
+        case .verifier: ["program"]
+        case .hook: ["program", "webhook"]
+        case .transport: ["http", "file"]
+        }
+    }
+
+    private static func registry<Plugin>(
+        _ point: PluginPoint,
+        _ name: String,
+        _ make: @escaping @Sendable (Needs) throws(PluginError) -> Plugin
+    ) -> PluginRegistry<Plugin, Needs> {
+        var registry = PluginRegistry<Plugin, Needs>(point)
+        registry.register(name) { needs in
+            do throws(PluginError) { return .success(try make(needs)) } catch { return .failure(error) }
+        }
+        return registry
+    }
 
     private struct RewriteSettings: Decodable { var rules: [String] }
     private struct FileSettings: Decodable { var path: String }
     private struct ProgramSettings: Decodable { var command: [String] }
     private struct WebhookSettings: Decodable { var url: String }
 
-    static func rewrite(_ use: PluginSettings.Use) throws(PluginError) -> any RequestResolver {
+    private static func rewrite(_ needs: Needs) throws(PluginError) -> any RequestResolver {
+        let use = needs.use
         let settings = try settings(RewriteSettings.self, of: use, "{ rules: [\"PREFIX REPLACEMENT\"] }")
         var rules: [RewriteRule] = []
         do throws(RewriteRule.SyntaxError) {
@@ -28,7 +61,8 @@ enum BuiltInPlugins {
         return RewriteResolver(rules)
     }
 
-    static func credentialsFile(_ use: PluginSettings.Use) throws(PluginError) -> any CredentialProvider {
+    private static func credentialsFile(_ needs: Needs) throws(PluginError) -> any CredentialProvider {
+        let use = needs.use
         let settings = try settings(FileSettings.self, of: use, "{ path: \"/absolute/path\" }")
         do throws(CredentialsFile.Refusal) {
             return try CredentialsFile.read(path: settings.path)
@@ -54,17 +88,14 @@ enum BuiltInPlugins {
         return command
     }
 
-    /// - Parameter configuration: Whose proxies and trust it uses.
-    static func webhook(
-        _ use: PluginSettings.Use,
-        _ configuration: TransportConfiguration
-    ) throws(PluginError) -> any EventObserver {
+    private static func webhook(_ needs: Needs) throws(PluginError) -> any EventObserver {
+        let use = needs.use
         let settings = try settings(WebhookSettings.self, of: use, "{ url: \"https://…\" }")
         guard WebhookHook.isFor(settings.url) else {
             let text = "settings.url is an http or https URL"
             throw PluginError(plugin: use.name, code: .refused, message: text)
         }
-        return WebhookObserver(url: settings.url, name: use.name, hook: WebhookHook(configuration))
+        return WebhookObserver(url: settings.url, name: use.name, hook: WebhookHook(needs.web))
     }
 
     /// A transport's configuration without any settings.

@@ -35,7 +35,7 @@ struct CheckSubject: Sendable {
     /// As titles have it.
     var plainName: String { PluginSettings.Use(plugin: name, point: .hook).name }
 
-    private func isBuiltIn(_ point: PluginPoint) -> Bool { PluginNames.builtIn(point).contains(name) }
+    private func isBuiltIn(_ point: PluginPoint) -> Bool { BuiltInPlugins.names(point).contains(name) }
 
     private var isBuiltIn: Bool { PluginPoint.allCases.contains(where: isBuiltIn) }
 
@@ -79,7 +79,7 @@ struct CheckSubject: Sendable {
         do throws(PluginError) {
             program = try PluginProgram(name, directory: directory, destination: nil)
         } catch {
-            let known = Set(PluginPoint.allCases.flatMap(PluginNames.builtIn)).sorted().joined(
+            let known = Set(PluginPoint.allCases.flatMap(BuiltInPlugins.names)).sorted().joined(
                 separator: ", "
             )
             throw PluginError(
@@ -125,13 +125,11 @@ struct CheckSubject: Sendable {
         switch point {
         case .resolver:
             let resolver: any RequestResolver =
-                if let client { PluginResolver(client) } else { try BuiltInPlugins.rewrite(use(point)) }
+                if let client { PluginResolver(client) } else { try make(BuiltInPlugins.resolvers) }
             return url.map { check(resolver: resolver, url: $0) } ?? check(resolver: resolver)
         case .credential:
             let provider: any CredentialProvider =
-                if let client { PluginCredentials(client) } else {
-                    try BuiltInPlugins.credentialsFile(use(point))
-                }
+                if let client { PluginCredentials(client) } else { try make(BuiltInPlugins.credentials) }
             return url.map { check(credentials: provider, origin: $0, now: now / 1_000) }
                 ?? check(credentials: provider, now: now / 1_000)
         case .condition:
@@ -150,13 +148,18 @@ struct CheckSubject: Sendable {
             )
         case .observer:
             let observer: any EventObserver =
-                if let client { PluginObserver(client) } else {
-                    try BuiltInPlugins.webhook(use(point), BuiltInPlugins.plainConfiguration)
-                }
+                if let client { PluginObserver(client) } else { try make(BuiltInPlugins.observers) }
             return check(observer: observer)
         case .hook: return try hookResults(client)
         case .transport: return try transportResults(served)
         }
+    }
+
+    private func make<Plugin>(
+        _ registry: PluginRegistry<Plugin, BuiltInPlugins.Needs>
+    ) throws(PluginError) -> Plugin {
+        let needs = BuiltInPlugins.Needs(use: use(registry.point), web: BuiltInPlugins.plainConfiguration)
+        return try registry.make(name, needs)
     }
 
     private func hookResults(_ client: PluginClient?) throws(PluginError) -> [CheckResult] {

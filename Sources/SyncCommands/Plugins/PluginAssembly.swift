@@ -54,16 +54,12 @@ struct PluginAssembly: Sendable {
         switch use.point {
         case .condition: break  // Asked for by runs, not by engines: see ConditionPlugins.
         case .resolver:
-            let resolver: any RequestResolver =
-                if use.plugin == "rewrite" { try BuiltInPlugins.rewrite(use) } else {
-                    PluginResolver(try client(use, settings, context))
-                }
+            let resolver = try make(BuiltInPlugins.resolvers, use, settings, context) { PluginResolver($0) }
             resolvers.append(ConfiguredResolver(name: use.name, resolver: resolver, scope: use.scope))
         case .credential:
-            let provider: any CredentialProvider =
-                if use.plugin == "file" { try BuiltInPlugins.credentialsFile(use) } else {
-                    PluginCredentials(try client(use, settings, context))
-                }
+            let provider = try make(BuiltInPlugins.credentials, use, settings, context) {
+                PluginCredentials($0)
+            }
             credentialProviders.append(
                 ConfiguredCredentialProvider(name: use.name, provider: provider, scope: use.scope)
             )
@@ -80,10 +76,7 @@ struct PluginAssembly: Sendable {
             let verifier = PluginVerifier(try client(use, settings, context))
             verifications.append(FileVerification(name: use.name, verifier: verifier, include: include))
         case .observer:
-            let observer: any EventObserver =
-                if use.plugin == "webhook" { try BuiltInPlugins.webhook(use, context.web) } else {
-                    PluginObserver(try client(use, settings, context))
-                }
+            let observer = try make(BuiltInPlugins.observers, use, settings, context) { PluginObserver($0) }
             observers.append((observer, Set(use.events)))
         case .hook: hooks[use.name] = PluginHook(try client(use, settings, context))
         case .transport: transports.append((use.scope, PluginTransport(try client(use, settings, context))))
@@ -107,6 +100,18 @@ struct PluginAssembly: Sendable {
         verifications.append(
             FileVerification(name: program.name, verifier: ProgramVerifier(program), include: include)
         )
+    }
+
+    /// A plugin that is built in, or else a program's.
+    private mutating func make<Plugin>(
+        _ builtIn: PluginRegistry<Plugin, BuiltInPlugins.Needs>,
+        _ use: PluginSettings.Use,
+        _ settings: PluginSettings,
+        _ context: Context,
+        program: (PluginClient) -> Plugin
+    ) throws(PluginError) -> Plugin {
+        guard builtIn.names.contains(use.plugin) else { return program(try client(use, settings, context)) }
+        return try builtIn.make(use.plugin, BuiltInPlugins.Needs(use: use, web: context.web))
     }
 
     private mutating func client(

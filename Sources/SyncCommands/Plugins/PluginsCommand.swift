@@ -132,7 +132,7 @@ struct PluginRow: Sendable {
     static func all(_ settings: PluginSettings, _ place: PluginPlace) -> [PluginRow] {
         var points: [String: [PluginPoint]] = [:]
         for point in PluginPoint.allCases {
-            for name in PluginNames.builtIn(point) { points[name, default: []].append(point) }
+            for name in BuiltInPlugins.names(point) { points[name, default: []].append(point) }
         }
         let builtIn = points.sorted { $0.key < $1.key }.map { PluginRow(name: $0.key, points: $0.value) }
         var programs = PluginProgram.all(in: settings.directory ?? place.directory)
@@ -171,12 +171,5 @@ struct PluginRow: Sendable {
             row.fault = error.message
         }
         return row
-    }
-}
-
-/// Names of what is part of the program.
-enum PluginNames {
-    static func builtIn(_ point: PluginPoint) -> [String] {
-        point == .condition ? builtInConditions.names : BuiltInPlugins.names[point] ?? []
     }
 }

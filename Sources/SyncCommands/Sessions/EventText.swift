@@ -1,4 +1,3 @@
-import Foundation
 import SyncControl
 import SyncModel
 
@@ -10,9 +9,9 @@ enum EventText {
     private static let first = ["path", "group", "result", "program", "attempt", "reason", "state"]
 
     static func line(_ event: EventLine) -> String {
-        let object = (try? JSONSerialization.jsonObject(with: Data(event.text.utf8))) as? [String: Any] ?? [:]
-        let name = object["event"] as? String ?? "?"
-        let time = (object["time"] as? String).map { String($0.prefix(19)).replacing("T", with: " ") } ?? ""
+        let object = JSONValue(text: event.text)?.object ?? [:]
+        let name = object["event"]?.string ?? "?"
+        let time = object["time"]?.string.map { String($0.prefix(19)).replacing("T", with: " ") } ?? ""
         let keys =
             first.filter { object[$0] != nil }
             + object.keys.filter { !hidden.contains($0) && !first.contains($0) }.sorted()
@@ -21,15 +20,17 @@ enum EventText {
         return ([number, time, escaped(name)] + fields).joined(separator: "  ")
     }
 
-    private static func text(_ value: Any) -> String {
+    private static func text(_ value: JSONValue) -> String {
         switch value {
-        case let text as String:
+        case .string(let text):
             let plain = escaped(text)
             return plain.contains(" ") || plain.isEmpty ? "\"\(plain)\"" : plain
-        case let object as [String: Any]:
-            return object.keys.sorted().map { "\($0):\(text(object[$0] ?? ""))" }.joined(separator: ",")
-        case let list as [Any]: return "[" + list.prefix(20).map(text).joined(separator: ",") + "]"
-        default: return escaped("\(value)")
+        case .object(let object):
+            return object.sorted { $0.key < $1.key }.map { "\($0.key):\(text($0.value))" }.joined(
+                separator: ","
+            )
+        case .array(let list): return "[" + list.prefix(20).map(text).joined(separator: ",") + "]"
+        case .null, .bool, .integer, .number: return value.text
         }
     }
 }

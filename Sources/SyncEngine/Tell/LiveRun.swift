@@ -146,14 +146,12 @@ package final class LiveRun: Sendable {
             line.field("process", environment.process)
             if state.tasks != nil {
                 line.key("files")
-                line.object {
-                    $0.field("total", counts.reduce(0) { $1.key == .unselected ? $0 : $0 + $1.value })
-                    $0.field("installed", counts[.installed] ?? 0)
-                    $0.field("unchanged", counts[.unchanged] ?? 0)
-                    $0.field("reused", counts[.reused] ?? 0)
-                    $0.field("removed", 0)
-                    $0.field("failed", (counts[.failed] ?? 0) + (counts[.cancelled] ?? 0))
-                }
+                var files = FileCounts()
+                files.total = counts.reduce(0) { $1.key == .unselected ? $0 : $0 + $1.value }
+                (files.installed, files.unchanged) = (counts[.installed] ?? 0, counts[.unchanged] ?? 0)
+                files.reused = counts[.reused] ?? 0
+                files.failed = (counts[.failed] ?? 0) + (counts[.cancelled] ?? 0)
+                files.write(to: &line)
             }
             line.field("bytes_total", state.totalBytes)
             line.field("bytes_received", totals.bytesReceived)
