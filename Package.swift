@@ -28,6 +28,7 @@ let package = Package(
     products: [
         .executable(name: "syncagent", targets: ["syncagent"]),
         .library(name: "SyncAgent", targets: ["SyncAgent"]),
+        .library(name: "SyncKit", targets: ["SyncKit"]),
         .library(name: "SyncPlugins", targets: ["SyncPlugins"]),
         .library(name: "SyncTestKit", targets: ["SyncTestKit"]),
     ],
@@ -166,10 +167,34 @@ let package = Package(
             swiftSettings: strict
         ),
         tests("SyncControlServerTests", ["SyncControlServer", "SyncControl", "SyncControlFixture", "SyncModel"]),
+        // An engine with everything around it, for commands, for the agent and for programs that embed it.
+        library("SyncAssembly", [
+            "SyncModel", "SyncSystem", "SyncPlugins", "SyncEngine", "SyncTransfer", "SyncHooks", "SyncStore",
+            "SyncCompression",
+        ]),
+        // Pulls in a program of one's own.
+        library("SyncKit", [
+            "SyncAssembly", "SyncAgent", "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncEngine",
+            "SyncTransfer", "SyncConditions", "SyncStore",
+        ]),
+        tests("SyncKitTests", ["SyncKit", "SyncTestKit", "SyncModel", "SyncPlugins"]),
+        // The examples of SyncKit, so that what they show compiles.
+        .executableTarget(
+            name: "embedded-pull-example",
+            dependencies: ["SyncKit"],
+            path: "Examples/EmbeddedPull/Sources/embedded-pull",
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "embedded-server-example",
+            dependencies: ["SyncKit"],
+            path: "Examples/EmbeddedServer/Sources/embedded-server",
+            swiftSettings: strict
+        ),
         library("SyncAgent", ["SyncControl", "SyncModel", "SyncSystem", "CPosix", "CCurl"]),
         tests("SyncAgentTests", ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]),
         library("SyncCommands", [
-            "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncEngine", "SyncTransfer", "SyncSettings",
+            "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncAssembly", "SyncEngine", "SyncTransfer", "SyncSettings",
             "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", "SyncTrust",
             "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles", "SyncDigest", "CPosix",
             "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport",

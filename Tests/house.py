@@ -29,7 +29,8 @@ SYSTEM = {
         "SyncSettings": "JSON", "SyncStore": "GRDB takes and gives bytes as Data", "SyncReport": "JSON of events",
         "SyncControl": "JSON", "SyncAgent": "JSON", "SyncSchedule": "time zones", "SyncConditions": "time zones",
         "SyncCommands": "JSON, dates for people", "SyncTestKit": "temporary files",
-        "SyncControlFixture": "processes",
+        "embedded-pull-example": "a program of its own", "embedded-server-example": "the same",
+        "SyncControlFixture": "processes", "SyncAssembly": "the clock", "SyncKit": "JSON of events, the environment",
         "syncagent-benchmarks": "processes",
     },
     "Dispatch": {
@@ -45,6 +46,7 @@ FORBIDDEN = [
     ("SyncControlServer", "SyncStore", "the same"),
     ("SyncAgent", "SyncEngine", "the client library knows the socket, nothing behind it"),
     ("SyncAgent", "SyncStore", "the same"),
+    ("SyncKit", "SyncCommands", "a program that embeds a pull brings no command line along"),
     ("SyncPlanner", "SyncSystem", "a plan is a pure value"),
     ("SyncManifest", "SyncSystem", "the format is read from bytes, not from files"),
 ]

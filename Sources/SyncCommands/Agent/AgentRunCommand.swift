@@ -186,7 +186,7 @@ extension AgentRunCommand {
                         listener: { client.needs.listener($0) },
                         progress: { client.needs.progress($0) }
                     )
-                    let parts = try assembly.parts(stop: needs.stop)
+                    let parts = try assembly.parts(stop: needs.stop) { client.needs.stop.isStopped }
                     var handle = EngineHandle(parts.engine, for: client) {
                         assembly.end(parts, isStopped: client.needs.stop.isStopped)
                     }

@@ -1,4 +1,5 @@
 import Foundation
+import SyncAssembly
 import SyncConditions
 import SyncEngine
 import SyncManifest
@@ -13,12 +14,7 @@ import SyncTransfer
 ///
 /// Making them starts nothing: a program is started by the first question to it.
 struct PluginAssembly: Sendable {
-    private(set) var resolvers: [ConfiguredResolver] = []
-    private(set) var credentialProviders: [ConfiguredCredentialProvider] = []
-    private(set) var verifications: [FileVerification] = []
-    private(set) var transports: [(scope: URLScope, transport: any Transport)] = []
-    private(set) var hooks: [String: any GroupHook] = [:]
-    private(set) var observers: [(observer: any EventObserver, names: Set<String>)] = []
+    private(set) var made = EnginePlugins()
     private var clients: [PluginClient] = []
 
     /// What plugins are made with.
@@ -55,12 +51,12 @@ struct PluginAssembly: Sendable {
         case .condition: break  // Asked for by runs, not by engines: see ConditionPlugins.
         case .resolver:
             let resolver = try make(BuiltInPlugins.resolvers, use, settings, context) { PluginResolver($0) }
-            resolvers.append(ConfiguredResolver(name: use.name, resolver: resolver, scope: use.scope))
+            made.resolvers.append(ConfiguredResolver(name: use.name, resolver: resolver, scope: use.scope))
         case .credential:
             let provider = try make(BuiltInPlugins.credentials, use, settings, context) {
                 PluginCredentials($0)
             }
-            credentialProviders.append(
+            made.credentialProviders.append(
                 ConfiguredCredentialProvider(name: use.name, provider: provider, scope: use.scope)
             )
         case .verifier:
@@ -74,12 +70,13 @@ struct PluginAssembly: Sendable {
                 )
             }
             let verifier = PluginVerifier(try client(use, settings, context))
-            verifications.append(FileVerification(name: use.name, verifier: verifier, include: include))
+            made.verifications.append(FileVerification(name: use.name, verifier: verifier, include: include))
         case .observer:
             let observer = try make(BuiltInPlugins.observers, use, settings, context) { PluginObserver($0) }
-            observers.append((observer, Set(use.events)))
-        case .hook: hooks[use.name] = PluginHook(try client(use, settings, context))
-        case .transport: transports.append((use.scope, PluginTransport(try client(use, settings, context))))
+            made.observers.append((observer, Set(use.events)))
+        case .hook: made.hooks[use.name] = PluginHook(try client(use, settings, context))
+        case .transport:
+            made.transports.append((use.scope, PluginTransport(try client(use, settings, context))))
         }
     }
 
@@ -97,7 +94,7 @@ struct PluginAssembly: Sendable {
             environment: context.place.environment,
             isStopped: context.isStopped
         )
-        verifications.append(
+        made.verifications.append(
             FileVerification(name: program.name, verifier: ProgramVerifier(program), include: include)
         )
     }

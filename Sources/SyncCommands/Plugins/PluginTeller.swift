@@ -21,28 +21,4 @@ struct PluginTeller: Sendable {
             }
         )
     }
-
-    func observerFailed(_ error: PluginError) {
-        let event = TransferEvent.pluginFailed(.observer, error)
-        listener(SyncEvent(transfer: event, time: EngineAssembly.milliseconds()))
-    }
-}
-
-/// Runs the hook that `plugin:NAME` names.
-struct NamedPluginHook: GroupHook {
-    private let hooks: [String: any GroupHook]
-
-    init(_ hooks: [String: any GroupHook]) { self.hooks = hooks }
-
-    func run(_ invocation: HookInvocation) -> HookOutcome {
-        let name = hookPlugin(invocation.arguments.first ?? "") ?? ""
-        guard let hook = hooks[name] else {
-            let known = hooks.keys.sorted().joined(separator: ", ")
-            let text =
-                "the configuration has no hook plugin '\(name)'"
-                + (known.isEmpty ? "; plugins.use names none" : "; known: \(known)")
-            return HookOutcome(end: .notStarted(text), output: "", milliseconds: 0)
-        }
-        return hook.run(invocation)
-    }
 }

@@ -1,0 +1,20 @@
+// swift-tools-version: 6.2
+// An example for the library SyncKit. From a checkout of syncagent:
+//
+//   swift build --package-path Examples/EmbeddedPull
+//
+// In a package of your own, the dependency is the URL of the repository in place of the path.
+import PackageDescription
+
+let package = Package(
+    name: "embedded-pull",
+    platforms: [.macOS(.v15)],
+    dependencies: [.package(name: "syncagent", path: "../..")],
+    targets: [
+        .executableTarget(
+            name: "embedded-pull",
+            dependencies: [.product(name: "SyncKit", package: "syncagent")],
+            swiftSettings: [.swiftLanguageMode(.v6)]
+        )
+    ]
+)

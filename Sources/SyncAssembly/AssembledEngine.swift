@@ -1,0 +1,157 @@
+import Foundation
+package import SyncEngine
+import SyncHooks
+import SyncModel
+package import SyncPlugins
+package import SyncStore
+package import SyncTransfer
+
+/// An engine put together with its transports, clock, store and hooks: the one place where the engine meets libcurl and
+/// processes, for commands, for the agent and for programs that embed it.
+package struct AssembledEngine: Sendable {
+    package let engine: PullEngine
+    /// Everything that brings bytes.
+    package let transport: any Transport
+    /// The one for http and https.
+    package let web: CurlTransport
+    private let feeds: [ObserverFeed]
+    private let store: SyncStore
+
+    /// Makes an engine that stops when `stop` says so.
+    ///
+    /// - Parameters:
+    ///   - store: Where sessions and events are kept.
+    ///   - stateDirectory: Where cached manifests are kept, absolute.
+    ///   - web: How http and https are spoken; what plugins and the store know is added.
+    ///   - plugins: What stands at the plugin points.
+    ///   - stop: Asks it to stop.
+    ///   - listener: Told of every event.
+    ///   - progress: Told how far things are.
+    ///   - adjust: Changes what else the engine is given.
+    /// - Throws: ``/SyncPlugins/TransferError`` for settings that libcurl refuses.
+    package init(
+        store: SyncStore,
+        stateDirectory: String,
+        web settings: TransportConfiguration,
+        plugins: EnginePlugins,
+        stop: StopRequest,
+        listener: @escaping @Sendable (SyncEvent) -> Void,
+        progress: @escaping @Sendable (PullProgress) -> Void,
+        adjust: (inout EngineEnvironment) -> Void = { _ in }
+    ) throws(TransferError) {
+        self.store = store
+        let feeds = plugins.observers.map { entry in
+            ObserverFeed(entry.observer, names: entry.names) { error in
+                let failed = TransferEvent.pluginFailed(.observer, error)
+                listener(SyncEvent(transfer: failed, time: SystemTime.milliseconds()))
+            }
+        }
+        self.feeds = feeds
+        let events = EventRecorder { event in
+            listener(event)
+            for feed in feeds { feed.tell(event) }
+        }
+        var configuration = settings
+        let waits = TransferWaits(attempts: configuration.retry.attempts)
+        configuration.events = { event in
+            let time = SystemTime.milliseconds()
+            waits.note(event, time: time)
+            events.tell(transfer: event, time: time)
+        }
+        configuration.hostRecords = Self.hostRecords(store)
+        let links = Self.links(store)
+        configuration.links = links?.read(now: SystemTime.clock.unixTime()) ?? []
+        configuration.resolvers = plugins.resolvers
+        configuration.credentialProviders = plugins.credentialProviders
+        let web = try CurlTransport(configuration: configuration)
+        self.web = web
+        transport =
+            plugins.transports.isEmpty
+            ? web : RoutedTransport(plugins.transports, others: web, policy: configuration.redirects)
+        var environment = EngineEnvironment(
+            transport: transport,
+            localTransport: FileTransport(),
+            now: SystemTime.milliseconds,
+            random: { .random(in: .min ... .max) },
+            workers: max(2, ProcessInfo.processInfo.activeProcessorCount),
+            process: getpid(),
+            store: store,
+            stateDirectory: stateDirectory,
+            events: events,
+            progress: { step in
+                var step = step
+                step.wait = waits.current(received: step.received)
+                progress(step)
+            },
+            hooks: Self.hooks(plugins, configuration),
+            stop: stop
+        )
+        environment.keep = { Self.keepLinks(of: web, in: links) }
+        environment.verifications = plugins.verifications
+        adjust(&environment)
+        engine = PullEngine(environment)
+    }
+
+    /// Programs by path, webhooks by URL, plugins by name.
+    private static func hooks(_ plugins: EnginePlugins, _ configuration: TransportConfiguration)
+        -> any GroupHook
+    {
+        let webhook = WebhookHook(configuration)
+        let named = NamedPluginHook(plugins.hooks)
+        return HookDispatch(
+            [
+                HookDispatch.Route(webhook) { WebhookHook.isFor($0) },
+                HookDispatch.Route(named) { hookPlugin($0) != nil },
+            ],
+            others: ProgramHook(environment: ProcessInfo.processInfo.environment)
+        )
+    }
+
+    /// Body **bytes** received so far.
+    package var received: UInt64 { transport.totals.bytesReceived }
+
+    /// Changes the limit of all transfers together, in **bytes** a second; `nil` for none.
+    package func setRateLimit(_ rate: UInt64?) { web.setRateLimit(rate) }
+
+    /// Ends the transport, and keeps what it has learnt about hosts for the next process. What cannot be kept is learnt
+    /// again.
+    ///
+    /// - Parameter isStopped: Whether somebody has asked for it.
+    package func end(isStopped: Bool) {
+        for record in web.hostRecords {
+            let memory = HostMemory(
+                connections: record.score.connections ?? 0,
+                firstByte: 0,
+                rate: Int64(clamping: UInt64(max(0, record.score.rate ?? 0)))
+            )
+            guard memory.connections > 0 || memory.rate > 0 else { continue }
+            try? store.remember(memory, of: record.origin, now: SystemTime.milliseconds())
+        }
+        // An observer that hears nothing keeps nobody who was asked to stop.
+        let patience = isStopped ? Duration.milliseconds(300) : .seconds(5)
+        for feed in feeds { feed.close(patience: patience) }
+        transport.shutdown()
+        Self.keepLinks(of: web, in: Self.links(store))
+    }
+
+    /// Where redirects lead, from process to process; `nil` where nothing is kept.
+    private static func links(_ store: SyncStore) -> LinkFile? {
+        store.directory.map { LinkFile(stateDirectory: $0) }
+    }
+
+    /// Keeps what redirects have taught. What cannot be kept is learnt again.
+    private static func keepLinks(of web: CurlTransport, in links: LinkFile?) {
+        guard let links, let changes = web.takeLinks() else { return }
+        try? links.add(changes, now: SystemTime.clock.unixTime())
+    }
+
+    private static func hostRecords(_ store: SyncStore) -> [HostRecord] {
+        // Without memory everything is measured anew.
+        ((try? store.memories()) ?? [:]).map { origin, memory in
+            var score = HostScore()
+            score.connections = memory.connections > 0 ? memory.connections : nil
+            score.rate = memory.rate > 0 ? Double(memory.rate) : nil
+            return HostRecord(origin: origin, score: score)
+        }
+    }
+}

@@ -1,0 +1,181 @@
+import Foundation
+import SyncAssembly
+import SyncEngine
+import SyncManifest
+import SyncModel
+import SyncPlugins
+import SyncStore
+import SyncSystem
+import SyncTransfer
+
+/// Everything a pull is made with, from what its caller has said.
+struct PullSetup {
+    let recipe: RunRecipe
+    /// Absolute.
+    let destination: String
+    private let stateDirectory: String
+    private let store: SyncStore
+    private let options: Sync.Options
+    private let plugins: EnginePlugins
+
+    /// - Throws: ``Sync/Failure``.
+    init(_ pull: Sync.Pull) throws {
+        options = pull.options
+        destination = Self.absolute(pull.destination)
+        guard let state = options.stateDirectory.map(Self.absolute) ?? Self.usualStateDirectory else {
+            throw Sync.Failure(
+                .cannotCreate,
+                "There is no home directory: say where the state is to be kept."
+            )
+        }
+        stateDirectory = state
+        do throws(StoreError) {
+            store = try openState(state) { _ in }
+        } catch {
+            throw Sync.Failure(error.status, error.message)
+        }
+        plugins = try Self.plugins(pull.plugins)
+        let manifest: String
+        switch pull.subject {
+        case .manifest(let text): manifest = text.contains("://") ? text : Self.absolute(text)
+        case .entries(let entries, let project):
+            manifest = try Self.write(entries, project, under: state)
+        }
+        var recipe = RunRecipe(manifest: manifest, destination: destination)
+        recipe.session = options.session
+        recipe.groups = options.groups
+        recipe.hooks = options.hooks
+        for name in pull.plugins.hooks.keys.sorted() {
+            let word = "plugin:\(name)"
+            guard !options.hooks.contains(where: { $0.arguments.first == word }) else { continue }
+            recipe.hooks.append(RunHook(arguments: [word]))
+        }
+        recipe.prune = options.prunes
+        recipe.allowOlder = options.allowsOlder
+        recipe.connections = options.connections
+        recipe.limitRate = options.rateLimit
+        self.recipe = recipe
+    }
+
+    /// An engine for one attempt.
+    ///
+    /// - Throws: ``Sync/Failure`` with status 78 for what libcurl refuses.
+    func engine(
+        stop: StopRequest,
+        listener: @escaping @Sendable (SyncEvent) -> Void,
+        progress: @escaping @Sendable (PullProgress) -> Void
+    ) throws(Sync.Failure) -> AssembledEngine {
+        var web = TransportConfiguration(
+            clock: SystemTime.clock,
+            random: { .random(in: .min ... .max) },
+            events: { _ in }
+        )
+        web.userAgent = "syncagent-kit"
+        web.patience = Patience(firstContact: options.patience / 6, silence: options.patience)
+        web.homes = (try? CurlURL(recipe.manifest).origin).map { [$0] }
+        web.rateLimit = options.rateLimit
+        if let connections = options.connections {
+            web.connections = connections
+            web.connectionsPerHost = connections
+            web.initialConnections = min(web.initialConnections, connections)
+        }
+        do throws(TransferError) {
+            return try AssembledEngine(
+                store: store,
+                stateDirectory: stateDirectory,
+                web: web,
+                plugins: plugins,
+                stop: stop,
+                listener: listener,
+                progress: progress,
+                adjust: { environment in
+                    let schemes = plugins.transports.reduce(into: Set<String>()) {
+                        $0.formUnion($1.scope.schemes)
+                    }
+                    environment.manifestLimits.schemes.formUnion(schemes)
+                    // The program around it has heaps of its own.
+                    environment.releasesMemory = false
+                }
+            )
+        } catch {
+            throw Sync.Failure(.configuration, "\(error)")
+        }
+    }
+
+    private static func plugins(_ said: Sync.Plugins) throws(Sync.Failure) -> EnginePlugins {
+        var plugins = EnginePlugins()
+        do throws(SyncTransfer.URLError) {
+            for (prefix, transport) in said.transports {
+                plugins.transports.append((try .prefixes([prefix]), transport))
+            }
+            for (index, resolver) in said.resolvers.enumerated() {
+                plugins.resolvers.append(
+                    ConfiguredResolver(name: "resolver-\(index + 1)", resolver: resolver, scope: .all)
+                )
+            }
+            for (origin, provider) in said.credentialProviders {
+                plugins.credentialProviders.append(
+                    ConfiguredCredentialProvider(
+                        name: origin,
+                        provider: provider,
+                        scope: try .origins([origin])
+                    )
+                )
+            }
+        } catch {
+            throw Sync.Failure(.usage, "a plugin's URL is \(error.description)")
+        }
+        plugins.verifications = said.verifiers.enumerated().map {
+            FileVerification(name: "verifier-\($0.offset + 1)", verifier: $0.element)
+        }
+        plugins.hooks = said.hooks
+        plugins.observers = said.observers.map { ($0, []) }
+        return plugins
+    }
+
+    /// Keeps a list of files as a manifest of the session: the next pull, and whoever looks at the session, finds it.
+    private static func write(_ entries: [Sync.Entry], _ project: String, under state: String) throws(Sync
+        .Failure)
+        -> String
+    {
+        let text = JSONLine.object { line in
+            line.field("format", "syncagent-manifest/1")
+            line.field("project", project)
+            line.key("files")
+            line.array { line in
+                for entry in entries {
+                    line.object { line in
+                        line.field("path", entry.path)
+                        line.field("size", entry.size)
+                        line.field("sha256", entry.sha256)
+                        line.key("urls")
+                        line.array { line in for url in entry.urls { line.value(url) } }
+                    }
+                }
+            }
+        }
+        let name = project.utf8.map { byte in
+            let isPlain = (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20) || byte == 0x2E
+            return isPlain ? String(UnicodeScalar(byte)) : "_\(byte)"
+        }.joined()
+        let path = "\(state)/entries/\(name.prefix(200)).json"
+        do throws(FileError) {
+            try makeDirectories(state + "/entries", mode: 0o700)
+            try replaceFile(path, with: text.bytes, mode: 0o600)
+        } catch {
+            throw Sync.Failure(.ioError, "\(escaped(path)): \(error.reason)")
+        }
+        return path
+    }
+
+    private static func absolute(_ path: String) -> String {
+        let full = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
+        return URL(fileURLWithPath: full).standardizedFileURL.path
+    }
+
+    private static var usualStateDirectory: String? {
+        let home = FileManager.default.homeDirectoryForCurrentUser.path
+        let variables = ProcessInfo.processInfo.environment
+        return BaseDirectories(home: home, lookup: { variables[$0] }).state.map { $0 + "/syncagent" }
+    }
+}

@@ -1,0 +1,295 @@
+import Foundation
+import SyncAssembly
+import SyncConditions
+import SyncEngine
+import SyncModel
+import SyncPlugins
+import SyncStore
+import SyncSystem
+import SyncTransfer
+
+/// One pull on a thread of its own, and its events on their way to the task that asks for them.
+///
+/// A task that is slow to take events slows the pull down: no more than ``limit`` of them wait.
+final class PullWork: Sendable {
+    /// What is pulled.
+    enum Subject: Sendable {
+        case manifest(String)
+        case entries([Sync.Entry], project: String)
+    }
+
+    private enum Item: Sendable {
+        case event(SyncEvent)
+        case told(Sync.Event)
+    }
+
+    private struct State: Sendable {
+        var isStarted = false
+        var isStopped = false
+        /// Nobody takes events any more.
+        var isAbandoned = false
+        var items: [Item] = []
+        var progress: Sync.Progress?
+        var end: Result<Void, any Error>?
+        var waiter: CheckedContinuation<Void, Never>?
+        /// Of the engine that works now.
+        var stop: StopRequest?
+    }
+
+    /// Most events that wait.
+    private static let limit = 4_096
+    /// How often conditions are looked at while it works.
+    private static let look = Duration.seconds(5)
+    /// And while one blocks.
+    private static let blockedLook: Int64 = 5_000
+
+    private let pull: Sync.Pull
+    private let state = Monitor(State())
+
+    init(_ pull: Sync.Pull) { self.pull = pull }
+
+    // MARK: The task that asks
+
+    /// The next event; `nil` after the last. When the task is cancelled, the pull is stopped and its end is waited for.
+    func next() async throws -> Sync.Event? {
+        try start()
+        return try await withTaskCancellationHandler {
+            while true {
+                switch take() {
+                case .event(let event): return event
+                case .end(let result):
+                    try result.get()
+                    return nil
+                case nil: await arrival()
+                }
+            }
+        } onCancel: {
+            stop()
+        }
+    }
+
+    private enum Taken {
+        case event(Sync.Event)
+        case end(Result<Void, any Error>)
+    }
+
+    private func take() -> Taken? {
+        while true {
+            let item = state.change { state -> Item? in
+                if !state.items.isEmpty { return state.items.removeFirst() }
+                defer { state.progress = nil }
+                return state.progress.map { .told(.progress($0)) }
+            }
+            switch item {
+            case .told(let event): return .event(event)
+            case .event(let event):
+                // The end is told with what the command would exit with.
+                if event.name == "pull.finished" { continue }
+                if let event = Sync.Event(json: event.json.bytes) { return .event(event) }
+            case nil: return state.withLock(\.end).map { .end($0) }
+            }
+        }
+    }
+
+    private func arrival() async {
+        await withCheckedContinuation { continuation in
+            let isThere = state.change { state in
+                let isThere = !state.items.isEmpty || state.progress != nil || state.end != nil
+                if !isThere { state.waiter = continuation }
+                return isThere
+            }
+            if isThere { continuation.resume() }
+        }
+    }
+
+    /// Asks to stop at a checkpoint.
+    func stop() {
+        let stop = state.change { state in
+            state.isStopped = true
+            return state.stop
+        }
+        stop?.stop(.user)
+    }
+
+    /// Nobody asks any more.
+    func abandon() {
+        state.change { state in
+            state.isAbandoned = true
+            state.items = []
+        }
+        stop()
+    }
+
+    // MARK: The thread that works
+
+    private func start() throws {
+        let isFirst = state.change { state in
+            defer { state.isStarted = true }
+            return !state.isStarted
+        }
+        guard isFirst else { return }
+        do throws(ThreadError) {
+            try WorkerThread(name: "pull") { [self] in
+                let result = Result { try work() }
+                finish(result)
+            }
+        } catch {
+            throw Sync.Failure(.ioError, "\(error)")
+        }
+    }
+
+    private func finish(_ result: Result<Void, any Error>) {
+        let waiter = state.change { state in
+            state.end = result
+            defer { state.waiter = nil }
+            return state.waiter
+        }
+        waiter?.resume()
+    }
+
+    private func tell(_ item: Item) {
+        // Whoever takes events makes room.
+        state.wait { state in
+            state.items.count < Self.limit || state.isAbandoned || state.isStopped ? true : nil
+        }
+        let waiter = state.change { state -> CheckedContinuation<Void, Never>? in
+            guard !state.isAbandoned else { return nil }
+            state.items.append(item)
+            defer { state.waiter = nil }
+            return state.waiter
+        }
+        waiter?.resume()
+    }
+
+    private func tell(_ progress: PullProgress) {
+        let waiter = state.change { state -> CheckedContinuation<Void, Never>? in
+            // Only the last counts.
+            state.progress = Sync.Progress(
+                filesDone: progress.filesDone,
+                filesTotal: progress.filesTotal,
+                bytesDone: progress.bytesDone,
+                bytesTotal: progress.bytesTotal,
+                received: progress.received
+            )
+            defer { state.waiter = nil }
+            return state.waiter
+        }
+        waiter?.resume()
+    }
+
+    private var isStopped: Bool { state.withLock(\.isStopped) }
+
+    private func work() throws {
+        let setup = try PullSetup(pull)
+        let gate = ConditionGate(pull.plugins.conditions)
+        var earlier: UInt64 = 0
+        while true {
+            try untilClear(gate, setup.destination, received: earlier)
+            let stop = StopRequest()
+            let wasStopped = state.change { state in
+                state.stop = stop
+                return state.isStopped
+            }
+            if wasStopped { throw CancellationError() }
+            let engine = try setup.engine(
+                stop: stop,
+                listener: { [self] in tell(.event($0)) },
+                progress: { [self] in tell($0) }
+            )
+            let ended = StopFlag()
+            let before = earlier
+            let watch = try watch(gate, setup.destination, stop, ended) { before &+ engine.received }
+            let result = Result { () throws(EngineError) in try engine.engine.pull(setup.recipe) }
+            earlier &+= engine.received
+            ended.set()
+            watch?.join()
+            engine.end(isStopped: stop.isStopped)
+            // A condition has stopped it: it goes on when that clears.
+            if stop.reason == .policy, (try? result.get())?.result != .ok { continue }
+            return try finish(result, stop)
+        }
+    }
+
+    private func finish(_ result: Result<PullReport, EngineError>, _ stop: StopRequest) throws {
+        switch result {
+        case .success(let report):
+            if stop.isStopped, report.result != .ok { throw CancellationError() }
+            // How far it came is told before the end.
+            state.change { state in
+                if let last = state.progress { state.items.append(.told(.progress(last))) }
+                state.progress = nil
+            }
+            tell(.told(.finished(Sync.Summary(report))))
+        case .failure(let error):
+            if stop.isStopped { throw CancellationError() }
+            throw Sync.Failure(error.status, error.message)
+        }
+    }
+
+    /// Waits until all conditions hold.
+    private func untilClear(_ gate: ConditionGate, _ destination: String, received: UInt64) throws {
+        var blocking: String?
+        while !gate.isEmpty {
+            let now = SystemTime.milliseconds()
+            let report = gate.look(
+                ConditionContext(destination: destination, receivedBytes: received, now: now)
+            )
+            guard let condition = report.condition, report.isBlocked else { break }
+            if blocking != condition {
+                blocking = condition
+                tell(.told(.blocked(condition: condition, reason: report.reason ?? "")))
+            }
+            let due = report.nextLook(after: now, every: Self.blockedLook)
+            let wait = Duration.milliseconds(min(max(1, due - now), Self.blockedLook))
+            // A stop is seen at once.
+            let end = ContinuousClock.now + wait
+            state.wait(every: 200) { $0.isStopped || ContinuousClock.now >= end ? true : nil }
+            if isStopped { throw CancellationError() }
+        }
+        if let blocking { tell(.told(.unblocked(condition: blocking))) }
+    }
+
+    /// Looks at the conditions while it works.
+    private func watch(
+        _ gate: ConditionGate,
+        _ destination: String,
+        _ stop: StopRequest,
+        _ ended: StopFlag,
+        received: @escaping @Sendable () -> UInt64
+    ) throws(ThreadError) -> WorkerThread? {
+        guard !gate.isEmpty else { return nil }
+        return try WorkerThread(name: "conditions") {
+            var next = ContinuousClock.now + Self.look
+            while !ended.isSet, !stop.isStopped {
+                usleep(50_000)
+                guard ContinuousClock.now >= next else { continue }
+                next = ContinuousClock.now + Self.look
+                let now = SystemTime.milliseconds()
+                let context = ConditionContext(destination: destination, receivedBytes: received(), now: now)
+                if gate.look(context).isBlocked { stop.stop(.policy) }
+            }
+        }
+    }
+}
+
+extension Sync.Summary {
+    fileprivate init(_ report: PullReport) {
+        self.init(
+            session: report.session,
+            run: report.run,
+            result: report.result,
+            status: report.status,
+            files: Files(
+                total: report.files.total,
+                installed: report.files.installed,
+                unchanged: report.files.unchanged,
+                reused: report.files.reused,
+                removed: report.files.removed,
+                failed: report.files.failed
+            ),
+            received: report.bytes.received,
+            requests: report.requests,
+            elapsed: .milliseconds(report.elapsedMilliseconds)
+        )
+    }
+}
