@@ -15,8 +15,9 @@ private struct Ban: Sendable, CustomTestStringConvertible {
     var testDescription: String { text }
 }
 
-/// Below SyncCommands nothing asks the outside world who, when or where it is: it is told.
-private let topOnly: Set<String> = ["SyncCommands", "SyncTestKit"]
+/// Below what assembles an engine, for commands and for programs that embed one, nothing asks the outside world who, when
+/// or where it is: it is told.
+private let topOnly: Set<String> = ["SyncCommands", "SyncKit", "SyncAssembly", "SyncTestKit"]
 
 private let bans: [Ban] = [
     Ban(text: "try!", reason: "ends the process", replacement: "a typed throw"),
