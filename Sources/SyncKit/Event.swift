@@ -110,47 +110,7 @@ extension Sync {
         /// For people.
         public let reason: String
         /// What matters for what to do.
-        public let cause: Cause
-
-        /// Why a file could not be brought.
-        public enum Cause: String, Sendable, CaseIterable, Decodable {
-            /// A server has no such object.
-            case notThere = "not_there"
-            /// A server or proxy asks for other credentials.
-            case access
-            /// A server is overloaded or out of order.
-            case serverTrouble = "server_trouble"
-            /// Name, route, port, or a connection that breaks or says nothing.
-            case unreachable
-            /// A server cannot be trusted (TLS).
-            case trust
-            /// A web page came in place of the object.
-            case loginPage = "login_page"
-            /// A redirect breaks a rule, or a policy forbids where it leads.
-            case refusedRedirect = "refused_redirect"
-            /// Other bytes than the manifest names.
-            case wrongBytes = "wrong_bytes"
-            /// There is no room on the disk.
-            case diskFull = "disk_full"
-            /// The destination, or something in it, may not be written to.
-            case noPermission = "no_permission"
-            /// The disk fails.
-            case diskTrouble = "disk_trouble"
-            /// Something that is not ours stands at the file's place.
-            case inTheWay = "in_the_way"
-            /// What the manifest says cannot be.
-            case badManifest = "bad_manifest"
-            /// A verifier does not let it in.
-            case rejected
-            /// Anything else, also what later versions know.
-            case other
-
-            /// Reads a cause as events have it.
-            public init(from decoder: any Decoder) throws {
-                let text = try decoder.singleValueContainer().decode(String.self)
-                self = Cause(rawValue: text) ?? .other
-            }
-        }
+        public let cause: FailureCause
     }
 
     /// ``Event/redirected(_:)``
@@ -225,11 +185,16 @@ extension Sync.Event {
     /// - Returns: `nil` for a text that is no event. One that ends a run comes as ``other(name:json:)``.
     public init?(json: some Collection<UInt8>) {
         let data = Data(json)
+        guard let name = try? JSONDecoder().decode(Head.self, from: data).event else { return nil }
+        self.init(name, data)
+    }
+
+    /// An event whose name is known.
+    init(_ name: String, _ data: Data) {
         let decoder = JSONDecoder()
         func payload<Payload: Decodable>(_ type: Payload.Type) -> Payload? {
             try? decoder.decode(type, from: data)
         }
-        guard let name = payload(Head.self)?.event else { return nil }
         let known: Sync.Event? =
             switch name {
             case "run.started": payload(Sync.Started.self).map { .started($0) }

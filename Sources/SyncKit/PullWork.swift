@@ -29,11 +29,23 @@ final class PullWork: Sendable {
         /// Nobody takes events any more.
         var isAbandoned = false
         var items: [Item] = []
+        /// So many of `items` have been taken.
+        var taken = 0
         var progress: Sync.Progress?
         var end: Result<Void, any Error>?
         var waiter: CheckedContinuation<Void, Never>?
         /// Of the engine that works now.
         var stop: StopRequest?
+
+        /// Those that nobody has taken yet.
+        var waiting: Int { items.count - taken }
+
+        /// Moving the rest up costs nothing beside what was taken.
+        mutating func forgetTaken() {
+            guard taken * 2 > items.count else { return }
+            items.removeFirst(taken)
+            taken = 0
+        }
     }
 
     /// Most events that wait.
@@ -76,7 +88,11 @@ final class PullWork: Sendable {
     private func take() -> Taken? {
         while true {
             let item = state.change { state -> Item? in
-                if !state.items.isEmpty { return state.items.removeFirst() }
+                if state.taken < state.items.count {
+                    defer { state.forgetTaken() }
+                    state.taken += 1
+                    return state.items[state.taken - 1]
+                }
                 defer { state.progress = nil }
                 return state.progress.map { .told(.progress($0)) }
             }
@@ -85,7 +101,7 @@ final class PullWork: Sendable {
             case .event(let event):
                 // The end is told with what the command would exit with.
                 if event.name == "pull.finished" { continue }
-                if let event = Sync.Event(json: event.json.bytes) { return .event(event) }
+                return .event(Sync.Event(event.name, Data(event.json.bytes)))
             case nil: return state.withLock(\.end).map { .end($0) }
             }
         }
@@ -94,7 +110,7 @@ final class PullWork: Sendable {
     private func arrival() async {
         await withCheckedContinuation { continuation in
             let isThere = state.change { state in
-                let isThere = !state.items.isEmpty || state.progress != nil || state.end != nil
+                let isThere = state.waiting > 0 || state.progress != nil || state.end != nil
                 if !isThere { state.waiter = continuation }
                 return isThere
             }
@@ -115,7 +131,7 @@ final class PullWork: Sendable {
     func abandon() {
         state.change { state in
             state.isAbandoned = true
-            state.items = []
+            (state.items, state.taken) = ([], 0)
         }
         stop()
     }
@@ -150,7 +166,7 @@ final class PullWork: Sendable {
     private func tell(_ item: Item) {
         // Whoever takes events makes room.
         state.wait { state in
-            state.items.count < Self.limit || state.isAbandoned || state.isStopped ? true : nil
+            state.waiting < Self.limit || state.isAbandoned || state.isStopped ? true : nil
         }
         let waiter = state.change { state -> CheckedContinuation<Void, Never>? in
             guard !state.isAbandoned else { return nil }

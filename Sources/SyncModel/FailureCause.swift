@@ -1,6 +1,6 @@
 /// What went wrong, as far as it matters for what to do: told with each failure, read by reports. The raw value is that of
 /// events and reports.
-package enum FailureCause: String, Sendable, CaseIterable {
+public enum FailureCause: String, Sendable, CaseIterable, Decodable {
     /// A server has no such object.
     case notThere = "not_there"
     /// A server or proxy asks for other credentials.
@@ -17,13 +17,19 @@ package enum FailureCause: String, Sendable, CaseIterable {
     case refusedRedirect = "refused_redirect"
     /// Other bytes than the manifest names, or an answer that contradicts itself.
     case wrongBytes = "wrong_bytes"
+    /// There is no room on the disk.
     case diskFull = "disk_full"
+    /// The destination, or something in it, may not be written to.
     case noPermission = "no_permission"
+    /// The disk fails.
     case diskTrouble = "disk_trouble"
     /// Something that is not ours stands at the file's place.
     case inTheWay = "in_the_way"
+    /// More would be removed than is allowed.
     case pruneRefused = "prune_refused"
+    /// The manifest is older than what is installed.
     case olderRevision = "older_revision"
+    /// What the manifest says cannot be.
     case badManifest = "bad_manifest"
     /// A verifier refuses the file.
     case rejected
@@ -31,14 +37,25 @@ package enum FailureCause: String, Sendable, CaseIterable {
     case cancelled
     /// The deadline has passed.
     case late
+    /// The process that worked on it ended without a word.
     case lostWorker = "lost_worker"
+    /// Somebody stopped it.
     case stoppedByPerson = "stopped_by_person"
     /// Another process is at work there.
     case busy
+    /// A hook failed.
     case hookFailed = "hook_failed"
+    /// A schedule did not run when it should have.
     case notRun = "not_run"
+    /// The configuration cannot be used.
     case configuration
+    /// Anything else, also what later versions know.
     case other
+
+    /// Reads a cause as events have it.
+    public init(from decoder: any Decoder) throws {
+        self = FailureCause(rawValue: try decoder.singleValueContainer().decode(String.self)) ?? .other
+    }
 
     /// Whether this machine's disk, or what is on it, is at fault, and no server.
     package var isOfDisk: Bool { [.diskFull, .noPermission, .diskTrouble, .inTheWay].contains(self) }

@@ -5,7 +5,7 @@ package func nearest(_ text: String, in names: [String]) -> String? {
     guard text.utf8.count <= 256 else { return nil }
     func plain(_ text: String) -> [Character] { text.lowercased().filter { $0 != "_" && $0 != "-" } }
     let wanted = plain(text)
-    let best = names.map { (name: $0, distance: distance(wanted, plain($0))) }.min {
+    let best = names.map { (name: $0, distance: editDistance(wanted, plain($0))) }.min {
         $0.distance < $1.distance
     }
     guard let best, best.distance * 3 <= max(wanted.count, 3) else { return nil }
@@ -14,7 +14,7 @@ package func nearest(_ text: String, in names: [String]) -> String? {
 
 /// Insertions, deletions, substitutions and swaps of neighbours that make one text of the other: the optimal string
 /// alignment distance.
-private func distance(_ from: [Character], _ to: [Character]) -> Int {
+package func editDistance(_ from: [Character], _ to: [Character]) -> Int {
     var rows = [Array(0...to.count)]
     for i in 0..<from.count {
         var row = [i + 1]

@@ -282,7 +282,7 @@ struct PullTests {
         let start = try #require(lines.firstIndex { $0.hasPrefix("### `task.failed`") })
         let line = try #require(lines[start...].first { $0.hasPrefix("| `cause` |") })
         let said = Set(line.matches(of: /`([a-z_]+)`/).map { String($0.1) }).subtracting(["cause"])
-        #expect(said.isSubset(of: Set(Sync.FailedFile.Cause.allCases.map(\.rawValue))), "\(said)")
+        #expect(said.isSubset(of: Set(FailureCause.allCases.map(\.rawValue))), "\(said)")
         #expect(said.count >= 10)
         let later = #"{"event":"task.failed","path":"a","reason":"r","cause":"of_the_future"}"#
         guard case .failed(let file)? = Sync.Event(json: Array(later.utf8)) else {

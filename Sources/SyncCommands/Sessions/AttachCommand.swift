@@ -104,7 +104,7 @@ struct AttachCommand: AsyncParsableCommand {
                     return try end(status, words, watch, state)
                 case .open(let status):
                     try await care.look(at: status)
-                    display.show(details: Self.details(of: watch))
+                    display.show { Self.details(of: watch) }
                 }
                 try await TaskThreads.sleep(for: .milliseconds(200))
             }

@@ -77,11 +77,12 @@ struct StatusCommand: AsyncParsableCommand {
         if watch { return try await StatusWatch(command: self, access: access).run() }
         if tasks { return try showTasks(access) }
         if requests { return try showRequests(access) }
-        guard let sessions = try await sessions(access) else {
+        guard let store = try access.existingStore() else {
             if session.session != nil { throw StateAccess.noSessions }
             if !format.json { output.message("No sessions.") }
             return
         }
+        let sessions = try await sessions(in: store, access)
         for line in try lines(sessions) { output.line(line) }
         if sessions.all.isEmpty, !format.json { output.message("No sessions.") }
     }
@@ -92,9 +93,8 @@ struct StatusCommand: AsyncParsableCommand {
         var hasAgent: Bool
     }
 
-    /// Reads them; `nil` when there is no state yet.
-    func sessions(_ access: StateAccess) async throws -> Known? {
-        guard let store = try access.existingStore() else { return nil }
+    /// Reads them.
+    func sessions(in store: SyncStore, _ access: StateAccess) async throws -> Known {
         let reader = StateAccess.reader(store)
         let sessions: [SessionStatus]
         do throws(ControlError) {

@@ -2,6 +2,7 @@ import Foundation
 import SyncControl
 import SyncControlServer
 import SyncModel
+import SyncStore
 
 /// `syncagent status --watch`: the same, again and again.
 struct StatusWatch: Sendable {
@@ -31,12 +32,18 @@ struct StatusWatch: Sendable {
             && EnvironmentPaths.ofProcess.hasCapableTerminal
         var cares: [String: RunCare] = [:]
         var shown: [String]?
+        var store: SyncStore?
         while true {
-            let known = try await command.sessions(access)
-            for status in known?.all ?? [] where status.state != .idle || status.owedHooks > 0 {
-                try await cares[status.session, default: RunCare(access)].look(at: status)
+            var lines: [String] = []
+            // There may be no state yet.
+            if store == nil { store = try access.existingStore() }
+            if let store {
+                let known = try await command.sessions(in: store, access)
+                for status in known.all where status.state != .idle || status.owedHooks > 0 {
+                    try await cares[status.session, default: RunCare(access)].look(at: status)
+                }
+                lines = try self.lines(known, in: store)
             }
-            let lines = try self.lines(known)
             if isDrawn {
                 access.output.drawProgress(ProgressDisplay.fitting(lines.isEmpty ? ["No sessions."] : lines))
             } else if lines != shown {
@@ -49,11 +56,8 @@ struct StatusWatch: Sendable {
         }
     }
 
-    private func lines(_ known: StatusCommand.Known?) throws -> [String] {
-        guard let known else { return [] }
-        guard command.requests, let store = try access.existingStore() else {
-            return try command.lines(known)
-        }
+    private func lines(_ known: StatusCommand.Known, in store: SyncStore) throws -> [String] {
+        guard command.requests else { return try command.lines(known) }
         // Without a name: all that is on the wire, whoever works on it.
         let names = known.all.filter { command.session.session != nil || $0.state == .running }.map(\.session)
         return try names.flatMap { try command.requestLines($0, in: store) }

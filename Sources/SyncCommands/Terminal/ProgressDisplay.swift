@@ -84,8 +84,9 @@ package final class ProgressDisplay: Sendable {
     }
 
     /// Takes lines to show under it, on a terminal alone; those that are too long are cut.
-    package func show(details: [String]) {
+    package func show(details: () -> [String]) {
         guard style == .terminal else { return }
+        let details = details()
         state.withLock { $0.details = details }
         draw()
     }
