@@ -2,7 +2,7 @@
 # Builds the Debian package twice and the same both times, asks lintian, and installs, uses, upgrades, removes and purges
 # it in a fresh Debian 12 of its own.
 #
-# usage: Tests/debian.sh [PROGRAM]       without one, .build/release/syncagent
+# usage: Tests/debian.sh [PROGRAM]       without one, .build/release/syncagent, as Packaging/build.sh makes it
 #
 # Needs root, a network, dpkg-dev, debootstrap, lintian, openssl, python3. About two minutes. Exit status: 0 all is well, 1 it is
 # not, 77 it cannot be run here.
@@ -14,7 +14,7 @@ for command in debootstrap lintian dpkg-shlibdeps unshare python3 openssl; do
     command -v "$command" >/dev/null || { echo "SKIPPED: the Debian package: no $command"; exit 77; }
 done
 [ "$(id -u)" = 0 ] || { echo "SKIPPED: the Debian package: debootstrap needs root"; exit 77; }
-[ -x "$program" ] || { echo "debian.sh: no program $program; swift build -c release --static-swift-stdlib" >&2; exit 1; }
+[ -x "$program" ] || { echo "debian.sh: no program $program; Packaging/build.sh makes it" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
 failures=0
@@ -32,6 +32,8 @@ export MAINTAINER
 first=$(Packaging/debian.sh "$program" "$work/one" | cut -d' ' -f1) || exit 1
 second=$(Packaging/debian.sh "$program" "$work/two" | cut -d' ' -f1)
 expect "two builds are the same byte by byte" [ "$first" = "$second" ]
+dpkg-deb -x "$work/one/"*.deb "$work/unpacked"
+expect "the program has at most 40 MB" [ "$(stat -c %s "$work/unpacked/usr/bin/syncagent")" -le 40000000 ]
 expect "lintian finds nothing" lintian --allow-root --fail-on error,warning "$work"/one/*.deb
 package=$(cd "$work/one" && ls ./*.deb)
 
@@ -58,6 +60,8 @@ expect "it publishes, pulls and verifies without /proc" within "cd /tmp && mkdir
     syncagent verify site/manifest.json --into tower && cmp set/ls tower/ls"
 expect "as a user of its own, too" within "cd /tmp && chmod 1777 /tmp && setpriv --reuid syncagent --regid syncagent --clear-groups \
     env HOME=/tmp/home syncagent pull /tmp/site/manifest.json --into /tmp/other && cmp set/ls other/ls"
+expect "it knows time zones all the same" within "cd /tmp && syncagent schedule add site/manifest.json --into zones --nightly 03:00 \
+    --time-zone Pacific/Apia --backend agent --dry-run 2>&1 | grep -q ' 1[34]:00:00'"
 openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost -keyout "$work/key" -out "$work/certificate" 2>"$work/said"
 python3 -c 'import http.server, ssl, sys
 server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)

@@ -2,7 +2,7 @@
 # Builds the container image twice and the same both times, unpacks it, and runs it as a container would be run: its agent is the first
 # process of namespaces of its own, as the image's user, with nothing but what is in the image.
 #
-# usage: Tests/image.sh [PROGRAM]       without one, .build/release/syncagent
+# usage: Tests/image.sh [PROGRAM]       without one, .build/release/syncagent, as Packaging/build.sh makes it
 #
 # Needs root, umoci, skopeo, python3, util-linux. Half a minute. Exit status: 0 all is well, 1 it is not, 77 it cannot be run here.
 set -u
@@ -13,7 +13,7 @@ for command in umoci skopeo unshare nsenter setpriv python3; do
     command -v "$command" >/dev/null || { echo "SKIPPED: the container image: no $command"; exit 77; }
 done
 [ "$(id -u)" = 0 ] || { echo "SKIPPED: the container image: namespaces need root"; exit 77; }
-[ -x "$program" ] || { echo "image.sh: no program $program; swift build -c release --static-swift-stdlib" >&2; exit 1; }
+[ -x "$program" ] || { echo "image.sh: no program $program; Packaging/build.sh makes it" >&2; exit 1; }
 work=$(mktemp -d)
 container=""
 trap '[ -z "$container" ] || kill -KILL "$container" 2>/dev/null; rm -rf --one-file-system "$work"' EXIT
