@@ -4,6 +4,7 @@ import SyncHooks
 import SyncModel
 package import SyncPlugins
 package import SyncStore
+import SyncSystem
 package import SyncTransfer
 
 /// An engine put together with its transports, clock, store and hooks: the one place where the engine meets libcurl and
@@ -15,7 +16,7 @@ package struct AssembledEngine: Sendable {
     /// The one for http and https.
     package let web: CurlTransport
     private let feeds: [ObserverFeed]
-    private let store: SyncStore
+    private let memory: TransferMemory?
 
     /// Makes an engine that stops when `stop` says so.
     ///
@@ -39,7 +40,6 @@ package struct AssembledEngine: Sendable {
         progress: @escaping @Sendable (PullProgress) -> Void,
         adjust: (inout EngineEnvironment) -> Void = { _ in }
     ) throws(TransferError) {
-        self.store = store
         let feeds = plugins.observers.map { entry in
             ObserverFeed(entry.observer, names: entry.names) { error in
                 let failed = TransferEvent.pluginFailed(.observer, error)
@@ -58,9 +58,9 @@ package struct AssembledEngine: Sendable {
             waits.note(event, time: time)
             events.tell(transfer: event, time: time)
         }
-        configuration.hostRecords = Self.hostRecords(store)
-        let links = Self.links(store)
-        configuration.links = links?.read(now: SystemTime.clock.unixTime()) ?? []
+        let memory = store.directory.map(TransferMemory.init)
+        memory?.recall(&configuration)
+        self.memory = memory
         configuration.resolvers = plugins.resolvers
         configuration.credentialProviders = plugins.credentialProviders
         let web = try CurlTransport(configuration: configuration)
@@ -86,7 +86,7 @@ package struct AssembledEngine: Sendable {
             hooks: Self.hooks(plugins, configuration),
             stop: stop
         )
-        environment.keep = { Self.keepLinks(of: web, in: links) }
+        environment.keep = { memory?.keep(web) }
         environment.verifications = plugins.verifications
         adjust(&environment)
         engine = PullEngine(environment)
@@ -118,40 +118,39 @@ package struct AssembledEngine: Sendable {
     ///
     /// - Parameter isStopped: Whether somebody has asked for it.
     package func end(isStopped: Bool) {
-        for record in web.hostRecords {
-            let memory = HostMemory(
-                connections: record.score.connections ?? 0,
-                firstByte: 0,
-                rate: Int64(clamping: UInt64(max(0, record.score.rate ?? 0)))
-            )
-            guard memory.connections > 0 || memory.rate > 0 else { continue }
-            try? store.remember(memory, of: record.origin, now: SystemTime.milliseconds())
-        }
         // An observer that hears nothing keeps nobody who was asked to stop.
         let patience = isStopped ? Duration.milliseconds(300) : .seconds(5)
         for feed in feeds { feed.close(patience: patience) }
         transport.shutdown()
-        Self.keepLinks(of: web, in: Self.links(store))
+        memory?.keep(web)
+    }
+}
+
+/// What transfers have taught, from process to process. What cannot be kept is learnt again.
+private struct TransferMemory: Sendable {
+    private let links: LinkFile
+    private let sources: SourceFile
+
+    init(stateDirectory: String) {
+        links = LinkFile(stateDirectory: stateDirectory)
+        sources = SourceFile(stateDirectory: stateDirectory)
     }
 
-    /// Where redirects lead, from process to process; `nil` where nothing is kept.
-    private static func links(_ store: SyncStore) -> LinkFile? {
-        store.directory.map { LinkFile(stateDirectory: $0) }
+    func recall(_ configuration: inout TransportConfiguration) {
+        let now = SystemTime.clock.unixTime()
+        configuration.links = links.read(now: now)
+        configuration.sources = sources.read(now: now)
     }
 
-    /// Keeps what redirects have taught. What cannot be kept is learnt again.
-    private static func keepLinks(of web: CurlTransport, in links: LinkFile?) {
-        guard let links, let changes = web.takeLinks() else { return }
-        try? links.add(changes, now: SystemTime.clock.unixTime())
-    }
+    /// The agent has several engines, and each reads what it adds to.
+    private static let turn = Mutex(())
 
-    private static func hostRecords(_ store: SyncStore) -> [HostRecord] {
-        // Without memory everything is measured anew.
-        ((try? store.memories()) ?? [:]).map { origin, memory in
-            var score = HostScore()
-            score.connections = memory.connections > 0 ? memory.connections : nil
-            score.rate = memory.rate > 0 ? Double(memory.rate) : nil
-            return HostRecord(origin: origin, score: score)
+    /// Writes what has changed since the last time.
+    func keep(_ web: CurlTransport) {
+        let now = SystemTime.clock.unixTime()
+        Self.turn.withLock { _ in
+            if let changes = web.takeLinks() { try? links.add(changes, now: now) }
+            if let changes = web.takeSources() { try? sources.add(changes, now: now) }
         }
     }
 }

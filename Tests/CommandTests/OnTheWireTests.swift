@@ -262,4 +262,174 @@ struct OnTheWireTests {
         }
         #expect(front.log.requests(to: "/latest/manifest.json.zst").count == 2)
     }
+
+    @Test(
+        "Rewriting is told with its rule, a plugin's replacement with its name, a plugin's cancel as cancelled; each names file and transfer [S54 S76]",
+        .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/python3"))
+    )
+    func told() throws {
+        let wire = try Wire()
+        let (origin, edge) = (wire.origin.url("/"), wire.edge.url("/"))
+        wire.edge.serve(wire.small, at: "/near/small.bin")
+        wire.edge.serve(wire.big, at: "/big.bin")
+        wire.origin.serve(wire.small, at: "/unwanted.bin")
+        let file = wire.origin.url("/unwanted.bin")
+        try wire.write(
+            ",{\"path\":\"unwanted.bin\",\"size\":5000,\"sha256\":\"\(wire.small.sha256)\",\"urls\":[\"\(file)\"]}"
+                .replacing(wire.small.sha256, with: String(repeating: "ab", count: 32))
+        )
+        let plugin = """
+            #!/usr/bin/python3
+            import json, sys
+            def answer(request):
+                if request["url"].endswith("small.bin") and "/near/" not in request["url"]:
+                    return {"disposition": "replace", "request": {"url": "\(edge)near/small.bin?token=canary"}}
+                if request["url"].endswith("unwanted.bin"):
+                    return {"disposition": "cancel", "reason": "not on this site"}
+                return {"disposition": "continue"}
+            for line in sys.stdin:
+                message = json.loads(line)
+                if "id" not in message: continue
+                result = None
+                if message["method"] == "initialize":
+                    result = {"protocol": 1, "name": "route", "version": "1", "points": ["resolver"]}
+                elif message["method"] == "resolver.resolve":
+                    result = {"dispositions": [answer(one) for one in message["params"]["requests"]]}
+                print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+                if message["method"] == "shutdown": break
+            """
+        let program = try wire.scratch.write(
+            Data(plugin.utf8),
+            to: ".config/syncagent/plugins/syncagent-plugin-route"
+        )
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: program.path)
+        try wire.scratch.write(
+            Data("{ plugins: { use: [{ plugin: 'route', point: 'resolver', for: ['\(origin)'] }] } }".utf8),
+            to: "c.json"
+        )
+        let pull = try wire.pull(["--config", "c.json", "--rewrite", "\(origin)big \(edge)big"])
+        #expect(pull.status == 2, "\(pull.error)")
+        let events = try pull.events()
+        let hops = events.filter { $0["event"] as? String == "task.redirected" }
+        #expect(hops.allSatisfy { $0["transfer"] is Int && $0["path"] is String }, "\(hops)")
+        let rule = try #require(hops.first { $0["rule"] != nil })
+        #expect(rule["path"] as? String == "big.bin" && rule["reason"] as? String == "rewrite")
+        #expect(rule["rule"] as? Int == 1)
+        #expect(rule["from"] as? String == origin + "big.bin" && rule["to"] as? String == edge + "big.bin")
+        let replaced = try #require(hops.first { $0["plugin"] != nil })
+        #expect(replaced["path"] as? String == "small.bin" && replaced["plugin"] as? String == "route")
+        #expect(replaced["from"] as? String == origin + "small.bin")
+        #expect(replaced["to"] as? String == edge + "near/small.bin?…", "a query may be a secret")
+        let cancelled = events.filter { $0["event"] as? String == "task.cancelled" }
+        #expect(cancelled.map { $0["path"] as? String } == ["unwanted.bin"])
+        #expect((cancelled.first?["reason"] as? String)?.contains("not on this site") == true)
+        #expect(!events.contains { $0["event"] as? String == "task.failed" })
+        #expect(wire.origin.log.requestCount == 0, "nobody was asked for what is elsewhere, or unwanted")
+        let tasks = try wire.status("--tasks")
+        #expect(
+            tasks.states == ["big.bin": "installed", "small.bin": "installed", "unwanted.bin": "cancelled"]
+        )
+        #expect(!(pull.output + pull.error).contains("canary"))
+        let report = try wire.tool.run(["report"])
+        #expect(report.output.contains("not on this site"), "\(report.output)")
+    }
+
+    @Test(
+        "A file by URLs of its own that a pack has, too, is fetched once; without the pack it comes by its URLs"
+    )
+    func equalToPacked() throws {
+        for (name, size) in [("small", 40_000), ("large", 3_000_000)] {
+            let bytes = patternedBytes(size: size, seed: 9)
+            let object = ServedObject(bytes)
+            let server = try FaultServer()
+            server.serve(object, at: "/loose.bin")
+            // A manifest with two equal files in packs, of which one is made one with URLs of its own.
+            let set = try ScriptedSet(files: ["twin.bin": Data(bytes), "copy.bin": Data(bytes)]) { text in
+                guard
+                    var document = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any],
+                    var files = document["files"] as? [[String: Any]],
+                    let copy = files.firstIndex(where: { $0["path"] as? String == "copy.bin" })
+                else { return "" }
+                files[copy]["blobs"] = nil
+                files[copy]["urls"] = [server.url("/loose.bin")]
+                document["files"] = files
+                let data = try? JSONSerialization.data(withJSONObject: document)
+                return String(decoding: data ?? Data(), as: UTF8.self)
+            }
+            let pull = try set.pull([set.manifest])
+            #expect(pull.status == 0, "\(name): \(pull.error)")
+            #expect(server.log.requestCount == 0, "\(name): the pack has it")
+            let end = try #require(try pull.events().last)
+            let received = (end["bytes"] as? [String: Any])?["received"] as? Int ?? .max
+            #expect(received < size + 50_000, "\(name): \(received)")
+            for path in ["tower/twin.bin", "tower/copy.bin"] {
+                let file = set.scratch.url.appendingPathComponent(path)
+                #expect(FileManager.default.contents(atPath: file.path) == Data(bytes), "\(path)")
+            }
+            // The packs are gone: what has a URL of its own comes by that.
+            for path in try set.scratch.contents(of: "site") where path.hasSuffix(".pack") {
+                set.server.script("/site/\(path)", .status(404))
+            }
+            let alone = try set.tool.run(["pull", set.manifest, "--into", "other", "--json"])
+            #expect(alone.status == 2)
+            let here = set.scratch.url.appendingPathComponent("other/copy.bin")
+            #expect(FileManager.default.contents(atPath: here.path) == Data(bytes), "\(alone.error)")
+        }
+    }
+
+    @Test(
+        "How sources stand, and where redirects lead, outlives kill -9: the next run begins with it [S76 F042]"
+    )
+    func standing() throws {
+        let wire = try Wire()
+        let (bad, good) = (try FaultServer(), wire.edge)
+        // What is equal would be fetched once.
+        let small = (0..<12).map { ServedObject(patternedBytes(size: 5_000, seed: UInt64(50 + $0))) }
+        let held = ServedObject(patternedBytes(size: 3_000_000, seed: 49))
+        for (number, object) in small.enumerated() {
+            bad.script("/\(number).bin", .status(404))
+            good.serve(object, at: "/\(number).bin")
+        }
+        good.script("/held.bin", .object(held).stalling(at: 500_000))
+        bad.script("/held.bin", .status(404))
+        func write(_ numbers: Range<Int>) throws {
+            let urls = { (name: String) in "\"\(bad.url("/\(name)"))\",\"\(good.url("/\(name)"))\"" }
+            var more =
+                ",{\"path\":\"held.bin\",\"size\":3000000,\"sha256\":\"\(held.sha256)\",\"urls\":[\(urls("held.bin"))]}"
+            for number in numbers {
+                more += ",{\"path\":\"f/\(number).bin\",\"size\":5000,\"sha256\":\"\(small[number].sha256)\""
+                more += ",\"urls\":[\(urls("\(number).bin"))]}"
+            }
+            try wire.write(more)
+        }
+        try write(0..<6)
+        wire.origin.script("/big.bin", .redirect(to: wire.edge.url("/cdn/big.bin")))
+        wire.edge.script("/cdn/big.bin", .object(wire.big).stalling(at: 1_000_000))
+        let pull = try wire.start()
+        _ = try wire.look("--requests") { $0.count { ($0["received"] as? Int ?? 0) >= 400_000 } == 2 }
+        let state = wire.scratch.path + "/.local/state/syncagent/"
+        func kept(_ name: String, _ text: String) -> Bool {
+            FileManager.default.contents(atPath: state + name).map {
+                String(decoding: $0, as: UTF8.self).contains(text)
+            } ?? false
+        }
+        let deadline = ContinuousClock.now + .seconds(20)
+        while !(kept("sources", "aside ") && kept("links", "/big.bin")), ContinuousClock.now < deadline {
+            usleep(50_000)
+        }
+        #expect(kept("sources", bad.url("")) && kept("links", "/big.bin"), "on disk while it goes on")
+        kill(pull.processIdentifier, SIGKILL)
+        pull.waitUntilExit()
+
+        // More files, a server that is well again, and links that no longer stall.
+        for (number, object) in small.enumerated() { bad.serve(object, at: "/\(number).bin") }
+        good.script("/held.bin", .object(held))
+        wire.edge.script("/cdn/big.bin", .object(wire.big))
+        try write(0..<12)
+        let (asked, redirected) = (bad.log.requestCount, wire.origin.log.requests(to: "/big.bin").count)
+        let again = try wire.pull()
+        #expect(again.status == 0, "\(again.error)")
+        #expect(bad.log.requestCount == asked, "the good one is asked first")
+        #expect(wire.origin.log.requests(to: "/big.bin").count == redirected, "where it led is known")
+    }
 }

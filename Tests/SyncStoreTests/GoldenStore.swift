@@ -96,8 +96,6 @@ enum GoldenStore {
         try store.apply(.paused, to: second.run, reason: .userStop, now: time + 86_402_000)
         try store.prioritize(run: second.run, paths: ["sheets/12.pdf", "größe"])
         try store.keepLimiter(of: "tower", delay: 120_000, raised: time + 86_402_500)
-        let memory = HostMemory(connections: 8, firstByte: 40_000, rate: 4 << 20)
-        try store.remember(memory, of: "https://cdn.example.com:443", now: time + 86_402_000)
         let task = StoredTask(path: "sheets/7.pdf", digest: digest, state: .failed, reason: "no answer")
         try store.record([task], of: second.run, now: time)
     }

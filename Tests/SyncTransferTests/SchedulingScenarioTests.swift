@@ -114,7 +114,7 @@ struct SchedulingScenarioTests {
         try await runAll(bench, Array(repeating: bench.server.url("/a"), count: 40))
         #expect((2...4).contains(bench.server.log.maximumConcurrentRequests))
         bench.transport.shutdown()
-        let connections = try #require(bench.transport.hostRecords.first?.score.connections)
+        let connections = try #require(bench.transport.takeSources()?.scores.values.first?.connections)
         #expect((1...4).contains(connections))
     }
 
@@ -125,10 +125,11 @@ struct SchedulingScenarioTests {
         let bench = try Bench(server: server)
         try await bench.deliver(.patterned(size: 2_000_000))
         bench.transport.shutdown()
-        let record = try #require(bench.transport.hostRecords.first)
-        #expect(record.origin == server.url(""))
-        #expect(record.score.successes == 1)
-        #expect(record.score.rate != nil)
+        let (origin, score) = try #require(bench.transport.takeSources()?.scores.first)
+        #expect(origin == server.url(""))
+        #expect(score.successes == 1)
+        #expect(score.rate != nil)
+        #expect(bench.transport.takeSources() == nil, "nothing new")
     }
 
     @Test("The rate limit holds over all transfers together")

@@ -1,3 +1,5 @@
+import Glibc
+import SyncTestKit
 import Testing
 
 @testable import SyncTransfer
@@ -275,8 +277,55 @@ struct StandingsTests {
         let origin = try CurlURL(Self.first).origin
         standings[origin].addSuccess(bytes: 1 << 20, time: .seconds(1))
         standings[origin].connections = 12
-        #expect(Standings(standings.records)[origin] == standings[origin])
-        #expect(Standings([HostRecord(origin: "nonsense", score: HostScore())]).records.isEmpty)
+        standings.setBack(Self.first, until: .seconds(100), now: .seconds(40))
+        standings.setBack(Self.second + "?token=canary", until: .seconds(100), now: .seconds(40))
+        let records = standings.records(now: .seconds(40), unixTime: 1_000)
+        #expect(records.setBack == [Self.first: 1_060], "a query may be a secret")
+        let next = Standings(records, now: .seconds(7), unixTime: 1_010)
+        #expect(next[origin] == standings[origin])
+        #expect(
+            next.isSetBack(Self.first, now: .seconds(56)) && !next.isSetBack(Self.first, now: .seconds(57))
+        )
+        #expect(next.records(now: .seconds(57), unixTime: 1_060) == SourceRecords(), "nothing new")
+        var nonsense = SourceRecords()
+        nonsense.scores = ["nonsense": HostScore()]
+        #expect(Standings(nonsense) == Standings())
+    }
+
+    @Test("What several processes have seen of sources stands in one file; grudges and damage do not last")
+    func file() throws {
+        let root = try TemporaryRoot()
+        let file = SourceFile(stateDirectory: root.path)
+        #expect(file.read(now: 0) == SourceRecords())
+        var (first, second) = (SourceRecords(), SourceRecords())
+        var score = HostScore()
+        score.addSuccess(bytes: 1 << 20, time: .seconds(1))
+        score.addFailure(weight: 4)
+        (score.connections, score.redirects) = (6, true)
+        first.scores = ["https://a.example": score, "https://b.example": score]
+        first.setBack = ["https://a.example/p": 100]
+        try file.add(first, now: 10)
+        score.addFailure()
+        second.scores = ["https://b.example": score]
+        second.setBack = ["https://a.example/p": 90, "https://b.example/p": 50]
+        try file.add(second, now: 20)
+        var both = first
+        both.scores["https://b.example"] = score
+        both.setBack["https://b.example/p"] = 50
+        #expect(file.read(now: 20) == both)
+        #expect(file.read(now: 99).setBack == ["https://a.example/p": 100])
+        let later = file.read(now: 20 + SourceFile.longestGrudge)
+        #expect(later.setBack.isEmpty && later.scores.values.allSatisfy { $0.reliability == 1 })
+        #expect(later.scores["https://a.example"]?.connections == 6, "what is measured lasts longer")
+        #expect(file.read(now: 91 * 86_400) == SourceRecords())
+        var status = stat()
+        #expect(stat(root.path("sources"), &status) == 0 && status.st_mode & 0o777 == 0o600)
+        for damage in ["", "sources 2\naside 100 https://a/\n", "sources 1\norigin nan -1 x\naside 9\n\u{0}"]
+        {
+            try root.write(damage, to: "sources")
+            _ = chmod(root.path("sources"), 0o600)
+            #expect(file.read(now: 10) == SourceRecords())
+        }
     }
 }
 

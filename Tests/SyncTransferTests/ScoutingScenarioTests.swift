@@ -1,4 +1,3 @@
-import Foundation
 import SyncPlugins
 import SyncTestKit
 import SyncTransfer
@@ -25,7 +24,7 @@ struct ScoutingScenarioTests {
         let bench = try Bench(server: server) {
             var score = HostScore()
             score.redirects = knows
-            $0.hostRecords = [HostRecord(origin: origin, score: score)]
+            $0.sources.scores = [origin: score]
             $0.initialConnections = 16
             change(&$0)
         }
@@ -64,7 +63,7 @@ struct ScoutingScenarioTests {
         try await deliver(bench)
         bench.transport.shutdown()
         #expect((1...5).contains(redirects(bench)), "\(redirects(bench))")
-        #expect(bench.transport.hostRecords.contains { $0.score.redirects } == true)
+        #expect(bench.transport.takeSources()?.scores.values.contains { $0.redirects } == true)
     }
 
     @Test("A server that redirects no more is believed after one answer")
@@ -74,7 +73,7 @@ struct ScoutingScenarioTests {
         try await deliver(bench)
         #expect(bench.server.log.requestCount == 16)
         bench.transport.shutdown()
-        #expect(bench.transport.hostRecords.allSatisfy { !$0.score.redirects })
+        #expect(bench.transport.takeSources()?.scores.values.allSatisfy { !$0.redirects } == true)
     }
 
     @Test("Signed links are asked for once a pack; links that may not be kept, once a span [S74]")
@@ -115,16 +114,5 @@ struct ScoutingScenarioTests {
         if !isCancelled { bench.transport.cancel(TransferID(rawValue: 1)) }
         #expect(try await bench.failure(scout).code == .cancelled)
         #expect(redirects(bench) <= 5)
-    }
-
-    @Test("What is kept of a host is numbers")
-    func coding() throws {
-        var score = HostScore()
-        score.redirects = true
-        score.connections = 12
-        score.rate = 1.5
-        let record = HostRecord(origin: "https://a.example", score: score)
-        let data = try JSONEncoder().encode(record)
-        #expect(try JSONDecoder().decode(HostRecord.self, from: data) == record)
     }
 }

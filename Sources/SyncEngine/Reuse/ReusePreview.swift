@@ -21,6 +21,7 @@ struct ReusePreview {
         threads: Int,
         isStopped: @escaping @Sendable () -> Bool
     ) {
+        let manifest = manifest.sharingBlobs(among: wanted)
         self.manifest = manifest
         let known = Set(
             (0..<index.count).compactMap { index.record($0) }.filter { $0.kind != .link }.map(\.digest)

@@ -231,6 +231,7 @@ struct PullRun {
         _ tasks: TaskRecord,
         _ backup: BackupDirectory?
     ) throws(EngineError) {
+        let manifest = manifest.sharingBlobs(among: inventory.wanted)
         let staging: Staging
         do throws(FileError) {
             staging = try Staging(destination, lanes: environment.workers + 2)

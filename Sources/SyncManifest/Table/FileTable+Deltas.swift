@@ -84,7 +84,7 @@ struct DeltaColumn: Sendable {
 
 extension FileTable {
     /// The deltas of a row, by ascending blob; their indices count through the whole table.
-    package func deltas(_ row: Int) -> ArraySlice<Delta> { deltaColumn[row] }
+    package func deltas(_ row: Int) -> ArraySlice<Delta> { deltaColumn[lender(of: row)] }
 
     /// The delta with an index that ``deltas(_:)`` gave.
     package func delta(at index: Int) -> Delta { deltaColumn.all[index] }

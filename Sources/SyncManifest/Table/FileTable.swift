@@ -23,6 +23,8 @@ package struct FileTable: Sendable {
     var deltaColumn = DeltaColumn()
     /// `x-user-data` of the rows that have it: JSON text on one line.
     package internal(set) var userData: [Int: String] = [:]
+    /// Rows that have the blobs of another row, see ``shareBlobs(among:)``.
+    private var lenders: [Int: Int] = [:]
     private var names: [String] = []
     private var numbers: [String: UInt16] = [:]
     /// The rows that name a group, by group; nothing before ``sortGroups()``.
@@ -152,9 +154,26 @@ package struct FileTable: Sendable {
 
     /// The blobs of a row, in file order; empty for links, empty files and files that have only URLs.
     package func blobs(_ index: Int) -> ArraySlice<Blob> {
+        let index = lender(of: index)
         let end = index + 1 < blobStarts.count ? Int(blobStarts[index + 1]) : blobs.count
         return blobs[Int(blobStarts[index])..<end]
     }
+
+    /// Gives rows without blobs those of another one with the same content, so that it is brought once for both.
+    mutating func shareBlobs(among rows: [Int]) {
+        guard !blobs.isEmpty else { return }
+        var loose: [SHA256Digest: [Int]] = [:]
+        for row in rows where kinds[row] != .link && sizes[row] > 0 && blobs(row).isEmpty {
+            loose[digests[row], default: []].append(row)
+        }
+        guard !loose.isEmpty else { return }
+        for row in rows where !blobs(row).isEmpty {
+            for other in loose[digests[row]] ?? [] where sizes[other] == sizes[row] { lenders[other] = row }
+        }
+    }
+
+    /// The row that has the blobs of a row: itself nearly always.
+    func lender(of row: Int) -> Int { lenders.isEmpty ? row : lenders[row] ?? row }
 
     /// The digest of a blob's raw bytes.
     package func digest(of blob: Blob, in row: Int) -> SHA256Digest {

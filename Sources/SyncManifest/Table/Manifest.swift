@@ -23,7 +23,7 @@ package struct Manifest: Sendable {
     package let groups: [Group]
 
     /// The files and links.
-    package let files: FileTable
+    package private(set) var files: FileTable
 
     /// How the publisher cut large files, where it said so; a hint, `x-chunking` in `Manifests/FORMAT.md`.
     package let chunking: ChunkParameters?
@@ -64,6 +64,13 @@ package struct Manifest: Sendable {
         self.userData = userData
         self.parts = parts
         self.dictionary = dictionary
+    }
+
+    /// The same manifest, where rows that have only URLs take the blobs of a row with the same content: both of `rows`.
+    package func sharingBlobs(among rows: [Int]) -> Manifest {
+        var shared = self
+        shared.files.shareBlobs(among: rows)
+        return shared
     }
 
     /// Bytes that many blobs have in common, for zstd. It is a blob in a pack itself.

@@ -82,8 +82,8 @@ package struct TransportConfiguration: Sendable {
     /// Least **bytes** of a part when a running transfer is split.
     package var minimumSplit: UInt64 = 512 << 10
 
-    /// What an earlier process knew about hosts; see ``CurlTransport/hostRecords``.
-    package var hostRecords: [HostRecord] = []
+    /// What an earlier process knew about sources; see ``CurlTransport/takeSources()``.
+    package var sources = SourceRecords()
     /// What redirects taught an earlier process; see ``CurlTransport/takeLinks()``.
     package var links: [LinkRecord] = []
 

@@ -7,25 +7,20 @@ package import SyncSystem
 /// and the target. Replaced as a whole; of two processes that write at a time the later one wins, and the other's lessons
 /// are learnt again. Losing it costs hops.
 package struct LinkFile: Sendable {
-    private let path: String
+    private let file: LineFile
 
     /// Lessons that are kept: directories first, then those that last longest.
     package static let capacity = 1_000
-    private static let limit = 8 << 20
-    private static let header = "links 1"
 
-    package init(stateDirectory: String) { path = stateDirectory + "/links" }
+    package init(stateDirectory: String) {
+        file = LineFile(path: stateDirectory + "/links", header: "links 1")
+    }
 
     /// The lessons that are still good.
     ///
     /// - Parameter now: **Seconds** since 1970.
     package func read(now: Int64) -> [LinkRecord] {
-        guard let bytes = try? readFile(path, trust: .state, limit: Self.limit) else { return [] }
-        let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")
-        guard lines.first.map(String.init) == Self.header else { return [] }
-        return lines.dropFirst().prefix(Self.capacity).compactMap { Self.record($0) }.filter {
-            $0.expires > now
-        }
+        file.read().prefix(Self.capacity).compactMap { Self.record($0) }.filter { $0.expires > now }
     }
 
     /// Adds what a process has learnt to what others have; what has ended or failed goes.
@@ -42,8 +37,7 @@ package struct LinkFile: Sendable {
                 $1.isDirectory ? 0 : 1, -$1.expires, $1.original
             )
         }
-        let lines = [Self.header] + kept.prefix(Self.capacity).map(Self.line)
-        try replaceFile(path, with: Array((lines.joined(separator: "\n") + "\n").utf8), isDurable: false)
+        try file.write(kept.prefix(Self.capacity).map(Self.line))
     }
 
     private static func line(_ record: LinkRecord) -> String {
@@ -53,8 +47,7 @@ package struct LinkFile: Sendable {
         ].joined(separator: " ")
     }
 
-    private static func record(_ line: Substring) -> LinkRecord? {
-        let words = line.split(separator: " ", omittingEmptySubsequences: false).map(String.init)
+    private static func record(_ words: [String]) -> LinkRecord? {
         guard words.count == 6, ["url", "directory"].contains(words[0]), let status = Int(words[1]),
             ["public", "local"].contains(words[2]), let expires = Int64(words[3]),
             // What libcurl does not take is no link.
@@ -68,5 +61,29 @@ package struct LinkFile: Sendable {
             originIsPublic: words[2] == "public",
             expires: expires
         )
+    }
+}
+
+/// Lines of words in the state directory, for its user's eyes only (0600), replaced as a whole and not synced.
+struct LineFile: Sendable {
+    let path: String
+    /// The first line.
+    let header: String
+
+    private static let limit = 8 << 20
+
+    /// The words of each line after the first; none of a file that is not there, or not one of these.
+    func read() -> [[String]] {
+        guard let bytes = try? readFile(path, trust: .state, limit: Self.limit) else { return [] }
+        let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")
+        guard lines.first.map(String.init) == header else { return [] }
+        return lines.dropFirst().map {
+            $0.split(separator: " ", omittingEmptySubsequences: false).map(String.init)
+        }
+    }
+
+    func write(_ lines: [String]) throws(FileError) {
+        let text = ([header] + lines).joined(separator: "\n") + "\n"
+        try replaceFile(path, with: Array(text.utf8), isDurable: false)
     }
 }

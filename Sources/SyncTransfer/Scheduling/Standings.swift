@@ -1,5 +1,5 @@
 /// How one origin has done so far.
-package struct HostScore: Equatable, Sendable, Codable {
+package struct HostScore: Equatable, Sendable {
     /// Answers that brought what was asked; old ones count less.
     package var successes = 0.0
     /// Attempts that did not.
@@ -46,39 +46,51 @@ package struct HostScore: Equatable, Sendable, Codable {
     }
 }
 
-/// What is known about one origin, to be kept for the next process: given to it as
-/// ``TransportConfiguration/hostRecords``, taken from this one with ``CurlTransport/hostRecords``.
-///
-/// Encoded, it holds an origin and numbers: no path, no query, no secret. What redirects taught is kept apart, see
-/// ``LinkRecord``.
-package struct HostRecord: Equatable, Sendable, Codable {
-    /// As ``Origin/description``.
-    package var origin: String
-    /// How it has done.
-    package var score: HostScore
+/// What a process knows about sources, for the next one: given to it as ``TransportConfiguration/sources``, taken from this
+/// one with ``CurlTransport/takeSources()``. What redirects taught is kept apart, see ``LinkRecord``.
+package struct SourceRecords: Equatable, Sendable {
+    /// How origins have done, by ``Origin/description``.
+    package var scores: [String: HostScore] = [:]
+    /// URLs without a query that are asked only after their mirrors, with the end of that in **seconds** since 1970.
+    package var setBack: [String: Int64] = [:]
 
-    /// Makes a record.
-    package init(origin: String, score: HostScore) {
-        self.origin = origin
-        self.score = score
-    }
+    /// Nothing known.
+    package init() {}
 }
 
 /// Which of several sources to ask: those not set back first, then by measured goodness, then as listed.
 package struct Standings: Equatable, Sendable {
     private var scores: [Origin: HostScore] = [:]
+    /// ``scores`` as an earlier process left them.
+    private let given: [Origin: HostScore]
     private var setBackUntil: [String: Duration] = [:]
 
     /// Everyone is equal, but for what an earlier process knew.
-    package init(_ records: [HostRecord] = []) {
-        for record in records {
-            if let origin = try? CurlURL(record.origin).origin { scores[origin] = record.score }
+    ///
+    /// - Parameters:
+    ///   - records: What it knew.
+    ///   - now: By the clock of ``setBack(_:until:now:)``.
+    ///   - unixTime: The same moment in **seconds** since 1970.
+    package init(_ records: SourceRecords = SourceRecords(), now: Duration = .zero, unixTime: Int64 = 0) {
+        for (origin, score) in records.scores {
+            if let origin = try? CurlURL(origin).origin { scores[origin] = score }
+        }
+        given = scores
+        for (url, end) in records.setBack where end > unixTime {
+            setBackUntil[url] = now + .seconds(min(end - unixTime, 86_400))
         }
     }
 
-    /// What is worth keeping for the next process.
-    package var records: [HostRecord] {
-        scores.map { HostRecord(origin: $0.key.description, score: $0.value) }
+    /// What has been learnt since, for the next process. A URL with a query may be a secret.
+    package func records(now: Duration, unixTime: Int64) -> SourceRecords {
+        var records = SourceRecords()
+        for (origin, score) in scores where given[origin] != score {
+            records.scores[origin.description] = score
+        }
+        for (url, end) in setBackUntil where end > now && !url.contains("?") {
+            records.setBack[url] = unixTime + Int64(((end - now) / .seconds(1)).rounded(.up))
+        }
+        return records
     }
 
     /// What is known about an origin.

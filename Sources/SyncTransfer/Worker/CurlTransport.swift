@@ -75,8 +75,9 @@ package final class CurlTransport: Transport {
         inbox.post(.setWaiting(deadline: deadline, patience))
     }
 
-    /// What is known about hosts, for the next process: goodness, and how many connections served each well.
-    package var hostRecords: [HostRecord] { inbox.records }
+    /// What was learnt about sources, for the next process: how good they are, how many connections served each well, and who
+    /// is asked last for a while; `nil` when nothing has changed since this was asked.
+    package func takeSources() -> SourceRecords? { inbox.takeSources() }
 
     /// What redirects have taught since the last time this was asked; `nil` for nothing new.
     package func takeLinks() -> LinkChanges? { inbox.takeLinks() }

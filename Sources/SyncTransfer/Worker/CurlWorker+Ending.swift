@@ -57,7 +57,7 @@ extension CurlWorker {
         } else if let fault, !(piece.isComplete && exchange.isAccepted && fault.kind != .tooLarge) {
             settle(piece, fault: fault, chain: chain)
         } else if piece.isComplete || piece.end == nil {
-            learn(chain)
+            learn(from: exchange)
             end(piece)
         } else if exchange.offset == exchange.bodyEnd,
             piece.position - piece.positionAtFailure >= configuration.retry.progress
@@ -95,6 +95,13 @@ extension CurlWorker {
     /// Called by an exchange inside libcurl: nothing happens before libcurl has returned.
     func reap(_ exchange: Exchange) {
         if reapable.last !== exchange { reapable.append(exchange) }
+    }
+
+    /// Keeps where redirects have led, once: as soon as something good comes from there.
+    func learn(from exchange: Exchange) {
+        guard !exchange.hasTaught else { return }
+        exchange.hasTaught = true
+        learn(exchange.plan.chain)
     }
 
     func learn(_ chain: RedirectChain) {

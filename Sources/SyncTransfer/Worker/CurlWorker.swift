@@ -29,6 +29,8 @@ final class CurlWorker {
     var memory: RedirectMemory
     /// The version of ``memory`` that was published last.
     private var publishedMemory = 0
+    /// ``standings`` as they were published last.
+    private var publishedStandings: Standings
     var scouts = Scouts()
     var resolving = Resolving()
     /// Pieces whose answer others wait for, with where it came from.
@@ -73,7 +75,8 @@ final class CurlWorker {
         rules = RewriteRules(configuration.rewriteRules)
         resolvers = configuration.resolvers
         providers = configuration.credentialProviders
-        standings = Standings(configuration.hostRecords)
+        standings = Standings(configuration.sources, now: now, unixTime: configuration.clock.unixTime())
+        publishedStandings = standings
         memory = RedirectMemory(configuration.links)
         _ = sa_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.connections + 8)
         _ = sa_curl_multi_set_long(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.connections)
@@ -142,6 +145,7 @@ final class CurlWorker {
         for exchange in Array(running.values) {
             measure(exchange)
             if exchange.isConnected { wasReached(exchange.host, byAnswer: exchange.isAccepted) }
+            if exchange.isAccepted { learn(from: exchange) }
             if hasRanges(exchange) { exchange.host.givesRanges = true }
             if !exchange.host.hasDivisible { exchange.host.hasDivisible = splittable(exchange) != nil }
             if exchange.activity != exchange.activitySeen || exchange.isPaused || exchange.isThrottled {
@@ -161,13 +165,16 @@ final class CurlWorker {
         splitSlowest()
         handOver()
         guard now >= publishAt else { return }
-        publishAt = now + .seconds(1)
+        publishAt = now + .milliseconds(250)
         publish()
     }
 
     /// Leaves what the next process should know.
     private func publish() {
-        inbox.publish(standings.records)
+        if standings != publishedStandings {
+            publishedStandings = standings
+            inbox.publish(standings.records(now: now, unixTime: configuration.clock.unixTime()))
+        }
         guard memory.version != publishedMemory else { return }
         publishedMemory = memory.version
         inbox.publish(memory.records(now: configuration.clock.unixTime()))

@@ -61,6 +61,8 @@ final class Exchange {
 
     /// Grows with everything that comes.
     private(set) var activity: UInt64 = 0
+    /// Whether where it was redirected to has been kept.
+    var hasTaught = false
     var activitySeen: UInt64 = 0
     var activeAt: Duration
     /// Body **bytes** of this answer, and how many of them have been measured.

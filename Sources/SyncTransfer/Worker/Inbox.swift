@@ -35,7 +35,7 @@ final class Inbox: Sendable {
         /// Transfers that ``commands`` resume: once is enough.
         var resumed: Set<TransferID> = []
         var isOpen = true
-        var records: [HostRecord] = []
+        var sources: SourceRecords?
         var links: LinkChanges?
         /// Set until the worker has ended, so that nobody wakes a multi handle that is gone.
         var multi: MultiHandle?
@@ -73,11 +73,16 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Leaves what is known about hosts for anyone to read.
-    func publish(_ records: [HostRecord]) { state.withLock { $0.records = records } }
+    /// Leaves what is known about sources.
+    func publish(_ sources: SourceRecords) { state.withLock { $0.sources = sources } }
 
-    /// What ``publish(_:)`` left last.
-    var records: [HostRecord] { state.withLock { $0.records } }
+    /// Takes what was left since the last time; `nil` when there is nothing new.
+    func takeSources() -> SourceRecords? {
+        state.withLock { state in
+            defer { state.sources = nil }
+            return state.sources
+        }
+    }
 
     /// Leaves what redirects have taught.
     func publish(_ links: LinkChanges) { state.withLock { $0.links = links } }

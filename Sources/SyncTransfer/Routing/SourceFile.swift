@@ -1,0 +1,95 @@
+package import SyncSystem
+
+/// How servers have done, from process to process: `sources` in the state directory.
+///
+/// One line an origin: `origin`, successes, failures, bytes a second of a connection and connections that served it well (0
+/// for what was not measured), `redirects` or `direct`, when that was noted in seconds since 1970, the origin. One line a URL
+/// that is asked after its mirrors: `aside`, until when, the URL. Of two processes that write at a time the later one counts
+/// for an origin that both have asked. Losing it costs that everything is measured anew.
+package struct SourceFile: Sendable {
+    private typealias Noted = (score: HostScore, time: Int64)
+
+    private let file: LineFile
+
+    /// Lines of each kind that are kept, the latest first.
+    private static let capacity = 1_000
+    /// **Seconds** for which it counts what has failed: a server that was bad last night may be well.
+    package static let longestGrudge: Int64 = RedirectMemory.longestLife
+    /// **Seconds** after which an origin is forgotten: 90 days.
+    private static let longestMemory: Int64 = 90 * 86_400
+
+    package init(stateDirectory: String) {
+        file = LineFile(path: stateDirectory + "/sources", header: "sources 1")
+    }
+
+    /// What still counts.
+    ///
+    /// - Parameter now: **Seconds** since 1970.
+    package func read(now: Int64) -> SourceRecords {
+        let (noted, setBack) = lines(now: now)
+        var records = SourceRecords()
+        records.setBack = setBack
+        records.scores = noted.mapValues { noted in
+            var score = noted.score
+            if now - noted.time >= Self.longestGrudge { (score.successes, score.failures) = (0, 0) }
+            return score
+        }
+        return records
+    }
+
+    /// Adds what a process has learnt to what others have.
+    ///
+    /// - Throws: ``FileError``; what was known is then as it was.
+    package func add(_ records: SourceRecords, now: Int64) throws(FileError) {
+        var (noted, setBack) = lines(now: now)
+        for (origin, score) in records.scores { noted[origin] = (score, now) }
+        setBack.merge(records.setBack) { max($0, $1) }
+        let origins = noted.sorted { ($1.value.time, $0.key) < ($0.value.time, $1.key) }
+        let urls = setBack.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        try file.write(
+            origins.prefix(Self.capacity).map { Self.line($0.key, $0.value) }
+                + urls.prefix(Self.capacity).map { "aside \($0.value) \($0.key)" }
+        )
+    }
+
+    private func lines(now: Int64) -> (noted: [String: Noted], setBack: [String: Int64]) {
+        var (noted, setBack): ([String: Noted], [String: Int64]) = ([:], [:])
+        for words in file.read().prefix(2 * Self.capacity) {
+            if words.count == 3, words[0] == "aside", let end = Int64(words[1]), end > now,
+                (try? CurlURL(words[2])) != nil
+            {
+                setBack[words[2]] = end
+            } else if let (origin, one) = Self.noted(words), one.time <= now,
+                now - one.time < Self.longestMemory
+            {
+                noted[origin] = one
+            }
+        }
+        return (noted, setBack)
+    }
+
+    private static func line(_ origin: String, _ noted: Noted) -> String {
+        let score = noted.score
+        return [
+            "origin", "\(score.successes)", "\(score.failures)",
+            "\(Int64(min(max(score.rate ?? 0, 0), 1e15)))",
+            "\(score.connections ?? 0)", score.redirects ? "redirects" : "direct", "\(noted.time)", origin,
+        ].joined(separator: " ")
+    }
+
+    private static func noted(_ words: [String]) -> (String, Noted)? {
+        guard words.count == 8, words[0] == "origin", let successes = count(words[1]),
+            let failures = count(words[2]), let rate = Int64(words[3]), let connections = Int(words[4]),
+            ["redirects", "direct"].contains(words[5]), let time = Int64(words[6]), time >= 0
+        else { return nil }
+        var score = HostScore()
+        (score.successes, score.failures, score.redirects) = (successes, failures, words[5] == "redirects")
+        score.rate = rate > 0 ? Double(rate) : nil
+        score.connections = (1...1_000).contains(connections) ? connections : nil
+        return (words[7], (score, time))
+    }
+
+    private static func count(_ word: String) -> Double? {
+        Double(word).flatMap { (0...1_000).contains($0) ? $0 : nil }
+    }
+}
