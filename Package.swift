@@ -175,9 +175,9 @@ let package = Package(
         // Pulls in a program of one's own.
         library("SyncKit", [
             "SyncAssembly", "SyncAgent", "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncEngine",
-            "SyncTransfer", "SyncConditions", "SyncStore",
+            "SyncTransfer", "SyncConditions", "SyncControl", "SyncStore",
         ]),
-        tests("SyncKitTests", ["SyncKit", "SyncTestKit", "SyncModel", "SyncPlugins"]),
+        tests("SyncKitTests", ["SyncKit", "SyncTestKit", "SyncControl", "SyncModel", "SyncPlugins"]),
         // The examples of SyncKit, so that what they show compiles.
         .executableTarget(
             name: "embedded-pull-example",

@@ -1,4 +1,5 @@
 import Foundation
+public import SyncControl
 public import SyncModel
 
 extension Sync {
@@ -10,6 +11,8 @@ extension Sync {
         case planned(Planned)
         /// How far it is, a few times a second.
         case progress(Progress)
+        /// What is on the wire, at most twice a second: each transfer with its file or pack, its **bytes**, where it goes.
+        case requests(RequestList)
         /// A file, or a link, is in place.
         case installed(Installed)
         /// A file could not be brought.

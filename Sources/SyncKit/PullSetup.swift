@@ -1,4 +1,5 @@
 import Foundation
+import SyncAgent
 import SyncAssembly
 import SyncEngine
 import SyncManifest
@@ -63,7 +64,8 @@ struct PullSetup {
     func engine(
         stop: StopRequest,
         listener: @escaping @Sendable (SyncEvent) -> Void,
-        progress: @escaping @Sendable (PullProgress) -> Void
+        progress: @escaping @Sendable (PullProgress) -> Void,
+        requests: @escaping @Sendable ([UInt8]) -> Void
     ) throws(Sync.Failure) -> AssembledEngine {
         var web = TransportConfiguration(
             clock: SystemTime.clock,
@@ -95,6 +97,7 @@ struct PullSetup {
                     environment.manifestLimits.schemes.formUnion(schemes)
                     // The program around it has heaps of its own.
                     environment.releasesMemory = false
+                    environment.requests = requests
                 }
             )
         } catch {
@@ -138,22 +141,6 @@ struct PullSetup {
         .Failure)
         -> String
     {
-        let text = JSONLine.object { line in
-            line.field("format", "syncagent-manifest/1")
-            line.field("project", project)
-            line.key("files")
-            line.array { line in
-                for entry in entries {
-                    line.object { line in
-                        line.field("path", entry.path)
-                        line.field("size", entry.size)
-                        line.field("sha256", entry.sha256)
-                        line.key("urls")
-                        line.array { line in for url in entry.urls { line.value(url) } }
-                    }
-                }
-            }
-        }
         let name = project.utf8.map { byte in
             let isPlain = (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20) || byte == 0x2E
             return isPlain ? String(UnicodeScalar(byte)) : "_\(byte)"
@@ -161,7 +148,7 @@ struct PullSetup {
         let path = "\(state)/entries/\(name.prefix(200)).json"
         do throws(FileError) {
             try makeDirectories(state + "/entries", mode: 0o700)
-            try replaceFile(path, with: text.bytes, mode: 0o600)
+            try entries.writeManifest(of: project, to: path)
         } catch {
             throw Sync.Failure(.ioError, "\(escaped(path)): \(error.reason)")
         }

@@ -1,6 +1,7 @@
 import Foundation
 import SyncAssembly
 import SyncConditions
+import SyncControl
 import SyncEngine
 import SyncModel
 import SyncPlugins
@@ -31,7 +32,9 @@ final class PullWork: Sendable {
         var items: [Item] = []
         /// So many of `items` have been taken.
         var taken = 0
+        /// Of these only the last counts.
         var progress: Sync.Progress?
+        var requests: RequestList?
         var end: Result<Void, any Error>?
         var waiter: CheckedContinuation<Void, Never>?
         /// Of the engine that works now.
@@ -39,6 +42,16 @@ final class PullWork: Sendable {
 
         /// Those that nobody has taken yet.
         var waiting: Int { items.count - taken }
+
+        /// What nobody has seen yet of that which only counts as it is last.
+        mutating func takeLatest() -> Item? {
+            if let latest = requests {
+                requests = nil
+                return .told(.requests(latest))
+            }
+            defer { progress = nil }
+            return progress.map { .told(.progress($0)) }
+        }
 
         /// Moving the rest up costs nothing beside what was taken.
         mutating func forgetTaken() {
@@ -93,8 +106,7 @@ final class PullWork: Sendable {
                     state.taken += 1
                     return state.items[state.taken - 1]
                 }
-                defer { state.progress = nil }
-                return state.progress.map { .told(.progress($0)) }
+                return state.takeLatest()
             }
             switch item {
             case .told(let event): return .event(event)
@@ -110,7 +122,8 @@ final class PullWork: Sendable {
     private func arrival() async {
         await withCheckedContinuation { continuation in
             let isThere = state.change { state in
-                let isThere = state.waiting > 0 || state.progress != nil || state.end != nil
+                let isThere =
+                    state.waiting > 0 || state.progress != nil || state.requests != nil || state.end != nil
                 if !isThere { state.waiter = continuation }
                 return isThere
             }
@@ -178,15 +191,26 @@ final class PullWork: Sendable {
     }
 
     private func tell(_ progress: PullProgress) {
-        let waiter = state.change { state -> CheckedContinuation<Void, Never>? in
-            // Only the last counts.
-            state.progress = Sync.Progress(
+        tell {
+            $0.progress = Sync.Progress(
                 filesDone: progress.filesDone,
                 filesTotal: progress.filesTotal,
                 bytesDone: progress.bytesDone,
                 bytesTotal: progress.bytesTotal,
                 received: progress.received
             )
+        }
+    }
+
+    /// - Parameter json: As ``/SyncEngine/LiveRun`` keeps it.
+    private func tell(requests json: [UInt8]) {
+        guard let list = try? JSONDecoder().decode(RequestList.self, from: Data(json)) else { return }
+        tell { $0.requests = list }
+    }
+
+    private func tell(_ change: (inout State) -> Void) {
+        let waiter = state.change { state -> CheckedContinuation<Void, Never>? in
+            change(&state)
             defer { state.waiter = nil }
             return state.waiter
         }
@@ -210,7 +234,8 @@ final class PullWork: Sendable {
             let engine = try setup.engine(
                 stop: stop,
                 listener: { [self] in tell(.event($0)) },
-                progress: { [self] in tell($0) }
+                progress: { [self] in tell($0) },
+                requests: { [self] in tell(requests: $0) }
             )
             let ended = StopFlag()
             let before = earlier
@@ -231,10 +256,7 @@ final class PullWork: Sendable {
         case .success(let report):
             if stop.isStopped, report.result != .ok { throw CancellationError() }
             // How far it came is told before the end.
-            state.change { state in
-                if let last = state.progress { state.items.append(.told(.progress(last))) }
-                state.progress = nil
-            }
+            state.change { state in while let last = state.takeLatest() { state.items.append(last) } }
             tell(.told(.finished(Sync.Summary(report))))
         case .failure(let error):
             if stop.isStopped { throw CancellationError() }

@@ -56,24 +56,7 @@ public enum Sync {
     }
 
     /// One file by where its bytes are.
-    public struct Entry: Sendable, Hashable {
-        /// Relative to the destination, with `/`.
-        public var path: String
-        /// **Bytes**.
-        public var size: UInt64
-        /// SHA-256 of its bytes, 64 hexadecimal digits.
-        public var sha256: String
-        /// Absolute http or https URLs, the best first.
-        public var urls: [String]
-
-        /// Names a file; see the properties.
-        public init(path: String, size: UInt64, sha256: String, urls: [String]) {
-            self.path = path
-            self.size = size
-            self.sha256 = sha256
-            self.urls = urls
-        }
-    }
+    public typealias Entry = FileEntry
 
     /// What is wanted of a pull besides the files themselves.
     public struct Options: Sendable {

@@ -64,6 +64,58 @@ struct ControlClientTests {
         #expect(await agent.requests == [request, request])
     }
 
+    @Test(
+        "A list of files is kept as a manifest for its owner alone, and asked for; it is replaced as a whole"
+    )
+    func entries() async throws {
+        let agent = FakeAgent()
+        let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let list = directory.appendingPathComponent("tower.json").path
+        var files = [
+            FileEntry(
+                path: "a \"b\".png",
+                size: 7,
+                sha256: String(repeating: "0", count: 64),
+                urls: ["https://example.org/1"]
+            )
+        ]
+        try await withServer(of: agent) { [files] socket in
+            let session = AgentSession("tower", client: ControlClient(socketPath: socket))
+            let reply = try await session.enqueue(
+                files,
+                project: "com.example.tower",
+                keptAs: list,
+                into: "/srv/t"
+            ) {
+                $0.prune = true
+            }
+            #expect(reply.isNew)
+            let error = await #expect(throws: ControlError.self) {
+                try await session.enqueue([], project: "p", keptAs: list + "/below", into: "/srv/t")
+            }
+            #expect(error?.exitStatus == .ioError && error?.message.contains("tower.json/below") == true)
+        }
+        let asked = await agent.requests
+        #expect(asked.map(\.manifest) == [list] && asked.first?.prune == true)
+        func kept() throws -> [String: Any]? {
+            try JSONSerialization.jsonObject(with: Data(contentsOf: URL(fileURLWithPath: list)))
+                as? [String: Any]
+        }
+        let document = try #require(try kept())
+        #expect(document["project"] as? String == "com.example.tower")
+        let file = try #require((document["files"] as? [[String: Any]])?.first)
+        #expect(
+            file["path"] as? String == "a \"b\".png" && file["urls"] as? [String] == ["https://example.org/1"]
+        )
+        let mode = try FileManager.default.attributesOfItem(atPath: list)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+        files.removeAll()
+        try files.writeManifest(of: "p", to: list)
+        #expect((try kept()?["files"] as? [Any])?.isEmpty == true)
+    }
+
     @Test("What is on the wire, and tasks one by one, come as they are; an error in their place is thrown")
     func tasks() async throws {
         let agent = FakeAgent()

@@ -21,6 +21,16 @@ func pullTower(_ manifest: String, into destination: String, state: String) asyn
     return summary
 }
 
+func pullWithLines(_ pull: Sync.Pull, show: (String) -> Void) async throws {
+    for try await event in pull {
+        guard case .requests(let list) = event else { continue }
+        for request in list.requests {
+            let what = request.path ?? "\(request.object ?? "") with \(request.tasks) files"
+            show("\(what): \(request.received) bytes, \(request.rate) a second, \(request.state.rawValue)")
+        }
+    }
+}
+
 func pullForAtMost(_ time: Duration, _ pull: Sync.Pull) async throws -> Bool {
     try await withThrowingTaskGroup(of: Bool.self) { group in
         group.addTask {
@@ -78,7 +88,7 @@ struct TutorialTests {
         let blocks = article.components(separatedBy: "```swift\n").dropFirst().map {
             $0.components(separatedBy: "```")[0]
         }
-        #expect(blocks.count == 4)
+        #expect(blocks.count == 5)
         for block in blocks { #expect(compiled.contains(words(block)), "\(block.prefix(60))") }
     }
 
@@ -99,6 +109,8 @@ struct TutorialTests {
         )
         #expect(whole?.result == .ok && whole?.files.unchanged == 4)
         #expect(try await pullForAtMost(.seconds(100), scene.pull()))
+        // Nothing is on the wire for what is there.
+        try await pullWithLines(scene.pull()) { Issue.record("\($0)") }
         #expect(try await pullList([], into: scene.root.path("list"), options: scene.options) == 0)
     }
 }

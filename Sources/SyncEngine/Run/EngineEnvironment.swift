@@ -47,6 +47,8 @@ package struct EngineEnvironment: Sendable {
     let live = LiveRun()
     /// Told how far things are, a few times a second at most.
     package var progress: @Sendable (PullProgress) -> Void
+    /// Told what is on the wire, twice a second at most: the object that `status --requests` reads, as JSON.
+    package var requests: @Sendable ([UInt8]) -> Void = { _ in }
     /// Called twice a second while a run is worked on, on a thread of its own: keeps what must not go with the process.
     package var keep: @Sendable () -> Void = {}
     /// Runs hooks.

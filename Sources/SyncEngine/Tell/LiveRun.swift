@@ -105,6 +105,7 @@ package final class LiveRun: Sendable {
                 if json != written {
                     // What cannot be written is only not shown.
                     try? files.write(requests: json)
+                    environment.requests(json)
                     written = json
                 }
             }

@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import SyncKit
 
 // A server that has its files before it answers: it pulls at start, and says 503 until everything is there. The HTTP in here is
@@ -34,7 +33,7 @@ struct EmbeddedServer {
             exit(64)
         }
         let readiness = Readiness()
-        let listener = try listen(port)
+        let listener = try opened(port)
         print("listening on 127.0.0.1:\(port)")
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -67,7 +66,7 @@ struct EmbeddedServer {
         }
     }
 
-    private static func listen(_ port: UInt16) throws -> Int32 {
+    private static func opened(_ port: UInt16) throws -> Int32 {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var yes: Int32 = 1
         setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
@@ -80,7 +79,7 @@ struct EmbeddedServer {
                 bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
             }
         }
-        guard bound == 0, Glibc.listen(descriptor, 16) == 0 else {
+        guard bound == 0, listen(descriptor, 16) == 0 else {
             throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO)
         }
         return descriptor
