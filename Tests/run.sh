@@ -21,7 +21,7 @@ failed() { failures="$failures $1"; printf 'FAILED: %s\n' "$1"; }
 # A build needs these; without one of them there is no point in going on.
 build_packages="git libcurl4-openssl-dev libssl-dev libzstd-dev libsqlite3-dev libmicrohttpd-dev pkg-config"
 # Tests use these where they find them.
-test_packages="nginx python3 python3-venv python3-jsonschema tinyproxy squid strace rsync curl jq zstd systemd cron iproute2"
+test_packages="nginx python3 python3-venv python3-jsonschema python3-yaml tinyproxy squid strace rsync curl jq zstd systemd cron iproute2"
 # Readers of the manual page and of the completions.
 test_packages="$test_packages man-db groff-base mandoc zsh fish"
 # A bus of their own, with services that are made up.

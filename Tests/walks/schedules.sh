@@ -81,6 +81,15 @@ ends 65 'max-rat' syncagent schedule apply wrong.json
 ends 66 'there is no such file' syncagent schedule apply nowhere.json
 says 'tower: unchanged' syncagent schedule apply fleet.json
 
+step "what Examples/ansible copies is as it should be"
+says 'archive: would be added' syncagent schedule apply "$root/Examples/ansible/schedules.json" --dry-run
+if python3 -c 'import yaml' 2>/dev/null; then
+    python3 -c 'import sys, yaml; yaml.safe_load(open(sys.argv[1]))' "$root/Examples/ansible/schedules.yml" ||
+        fail "the playbook is no YAML"
+else
+    echo "SKIPPED: reading the playbook: no Python module yaml"
+fi
+
 if [ "${1:-}" != --no-wait ]; then
     step "a run that starts by itself, at the next full minute"
     says 'every minute' add --name minute --session minute --every 1m
