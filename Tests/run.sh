@@ -188,10 +188,11 @@ else
     skipped "kills, races, restarts: no nginx or no python3"
 fi
 
-# Some two minutes; the whole day by hand: Tests/evidence/live.py PROGRAM.
-title "What a pull says while it happens (Tests/evidence/live.py --short)"
+# Some four minutes; the whole day by hand: Tests/evidence/live.py PROGRAM.
+title "What a pull says while it happens (Tests/evidence/live.py --short, tasks.py)"
 if command -v python3 >/dev/null; then
     python3 -B Tests/evidence/live.py "$PWD/.build/debug/syncagent" --short || failed "live"
+    python3 -B Tests/evidence/tasks.py "$PWD/.build/debug/syncagent" || failed "tasks"
 else
     skipped "what a pull says while it happens: no python3"
 fi

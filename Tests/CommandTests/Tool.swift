@@ -14,7 +14,13 @@ struct Tool {
         func events(sourceLocation: SourceLocation = #_sourceLocation) throws -> [[String: Any]] {
             let complaints = orderComplaints(inEvents: output.split(separator: "\n").map(String.init))
             #expect(complaints == [], sourceLocation: sourceLocation)
-            return try objects()
+            let events = try objects()
+            // Every step of every task goes by the table [S98 S104].
+            for event in events where event["event"] as? String == "run.summary" {
+                let tasks = event["tasks"] as? [String: Int]
+                #expect((tasks?["refused"] ?? 0) == 0, sourceLocation: sourceLocation)
+            }
+            return events
         }
 
         /// The JSON lines on standard output, whatever they are.

@@ -170,6 +170,7 @@ final class Scene: Sendable {
             #expect(outcome.events.last?["event"] as? String == "pull.finished", sourceLocation: location)
         }
         Self.check(heard.progress, location)
+        #expect(refusedTaskSteps(inEvents: outcome.events) == 0, sourceLocation: location)
         return outcome
     }
 
@@ -225,6 +226,12 @@ final class Scene: Sendable {
     static func digest(_ bytes: [UInt8]) throws -> SHA256Digest {
         try bytes.withUnsafeBytes { try sha256($0) }
     }
+}
+
+/// Steps of tasks that the table of their states does not have [S98 S104].
+func refusedTaskSteps(inEvents events: [[String: Any]]) -> Int {
+    events.filter { $0["event"] as? String == "run.summary" }
+        .reduce(0) { $0 + (($1["tasks"] as? [String: Int])?["refused"] ?? 0) }
 }
 
 /// Keeps what the engine tells.

@@ -61,11 +61,11 @@ struct TaskMachineTests {
 
     @Test("Nothing is shown as running without a process and a request on the wire [S23 S28 S105]")
     func now() {
-        for recorded in [TaskState.waiting, .installed, .unchanged, .failed] {
+        for recorded in [TaskState.waiting, .paused, .installed, .unchanged, .failed] {
             for run in RunState.allCases {
                 for request in [nil] + RequestState.allCases.map(Optional.some) {
                     let shown = recorded.now(in: run, request: request)
-                    if recorded != .waiting {
+                    if recorded != .waiting, recorded != .paused {
                         #expect(shown == recorded, "what has ended stays as it is")
                         continue
                     }

@@ -280,10 +280,14 @@ def files_whose_connections_break_twice_take_ten_seconds_at_most(day):
 
 @claim()
 def files_put_off_twice_for_a_second_take_fifteen_at_most(day):
+    # One that has broken connections minutes ago would be asked with fewer at a time: that is remembered.
+    used, day.origin = day.origin, Origin()
     day.origin.fresh("later")
     done = day.pull("small", "--json")
+    day.origin, used = used, day.origin
+    used.shutdown()
     good = done.returncode == 0 and done.took <= 15
-    return good, "%d files, exit %d, %.1f s, %d requests" % (SMALL, done.returncode, done.took, day.origin.requests)
+    return good, "%d files, exit %d, %.1f s, %d requests" % (SMALL, done.returncode, done.took, used.requests)
 
 
 @claim()

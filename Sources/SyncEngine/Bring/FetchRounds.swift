@@ -153,6 +153,7 @@ struct FetchRounds: Sendable {
                 if last || !retries { failures.append(failure.shown) } else { again.append(failure.row) }
             }
             guard !again.isEmpty else { break }
+            environment.live.tasks?.released(again)
             let loose = again.filter {
                 !manifest.files.urls($0).isEmpty && (attempt > 0 || !canReload(result, $0))
             }

@@ -36,12 +36,15 @@ struct SpanTransfers: Sendable {
         let state = Monitor(
             State(open: plan.spans.count, ends: plan.spans.indices.map { End(url: urls($0).first ?? "") })
         )
-        let numbers = environment.events.subjects.begin(plan.spans.count, subject)
+        let tasks = environment.live.tasks
+        let numbers = environment.events.subjects.begin(plan.spans.count, subject) { [plan] in
+            tasks?.delayed(plan.rows(of: $0))
+        }
         defer { environment.events.subjects.forget(numbers) }
         var identifiers: [(TransferID, any Transport)] = []
         for (span, number) in zip(plan.spans.indices, numbers) {
             let identifier = TransferID(rawValue: number)
-            environment.live.tasks?.give(plan.rows(of: span), to: number)
+            tasks?.give(plan.rows(of: span), to: number)
             let transport = transport(for: span)
             identifiers.append((identifier, transport))
             start(span, identifier, transport, state)

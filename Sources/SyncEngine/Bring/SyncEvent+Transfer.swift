@@ -91,6 +91,15 @@ extension TransferEvent {
         case .pluginFailed: nil
         }
     }
+
+    /// Which transfer waits now, for more than a moment.
+    var waiting: TransferID? {
+        switch self {
+        case .retrying(let id, _, _, _, let wait): wait > .zero ? id : nil
+        case .waitingForConnectivity(let id, _, _, _, _): id
+        case .redirected, .rewritten, .mirrored, .sourceSetBack, .pluginFailed: nil
+        }
+    }
 }
 
 extension JSONLine {

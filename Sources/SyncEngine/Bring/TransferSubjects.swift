@@ -16,6 +16,7 @@ package final class TransferSubjects: Sendable {
     private struct Plan: Sendable {
         let numbers: Range<UInt64>
         let subject: @Sendable (_ place: Int) -> TransferSubject
+        let waits: @Sendable (_ place: Int) -> Void
     }
 
     private struct State: Sendable {
@@ -33,12 +34,15 @@ package final class TransferSubjects: Sendable {
     /// - Parameters:
     ///   - count: How many.
     ///   - subject: What the transfer at a place is for.
+    ///   - waits: Told when the transfer at a place waits.
     /// - Returns: The numbers; to be given to ``forget(_:)`` when all have ended.
-    func begin(_ count: Int, _ subject: @escaping @Sendable (_ place: Int) -> TransferSubject) -> Range<
-        UInt64
-    > {
+    func begin(
+        _ count: Int,
+        _ subject: @escaping @Sendable (_ place: Int) -> TransferSubject,
+        waits: @escaping @Sendable (_ place: Int) -> Void
+    ) -> Range<UInt64> {
         let numbers = TransferNumbers.next(count)
-        state.withLock { $0.plans.append(Plan(numbers: numbers, subject: subject)) }
+        state.withLock { $0.plans.append(Plan(numbers: numbers, subject: subject, waits: waits)) }
         return numbers
     }
 
@@ -62,5 +66,13 @@ package final class TransferSubjects: Sendable {
             if state.plans.contains(where: { $0.numbers == plan.numbers }) { state.known[number] = subject }
         }
         return subject
+    }
+
+    /// A transfer waits.
+    func note(waiting id: TransferID) {
+        let number = id.rawValue
+        let plan = state.withLock { $0.plans.first { $0.numbers.contains(number) } }
+        guard let plan else { return }
+        plan.waits(Int(number - plan.numbers.lowerBound))
     }
 }

@@ -153,7 +153,8 @@ extension PullRun {
 
     /// Tells and adds up what this process did for the run.
     private func summarize(stopped reason: StopReason?) {
-        journal.summary(report, stopped: reason)
+        environment.live.tasks?.end(reason)
+        journal.summary(report, environment.live.tasks?.steps, stopped: reason)
         var work = SessionTotals()
         work.received = report.bytes.received
         work.requests = report.requests

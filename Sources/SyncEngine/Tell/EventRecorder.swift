@@ -56,6 +56,7 @@ package final class EventRecorder: Sendable {
     /// Tells what a transport does for the run. A hop is on record before the next request goes out (S76).
     package func tell(transfer event: TransferEvent, time: Int64) {
         let subject = event.transfer.flatMap { subjects.subject(of: $0) }
+        if let waiting = event.waiting { subjects.note(waiting: waiting) }
         tell(transfer: SyncEvent(transfer: event, time: time, subject: subject))
     }
 

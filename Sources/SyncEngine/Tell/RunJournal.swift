@@ -190,7 +190,7 @@ struct RunJournal: Sendable {
     }
 
     /// What this process did for the run, whether it ends with it or is stopped: what the morning report adds up.
-    func summary(_ report: PullReport, stopped: StopReason?) {
+    func summary(_ report: PullReport, _ steps: TaskRecord.Steps?, stopped: StopReason?) {
         let (origins, otherBytes) = environment.ledger.entries
         tell("run.summary") { line in
             line.field("elapsed_ms", report.elapsedMilliseconds)
@@ -204,6 +204,10 @@ struct RunJournal: Sendable {
                 $0.field("reused", report.files.reused)
                 $0.field("removed", report.files.removed)
                 $0.field("failed", report.files.failed)
+            }
+            if let steps {
+                line.key("tasks")
+                line.object { steps.write(to: &$0) }
             }
             line.key("origins")
             line.array { array in

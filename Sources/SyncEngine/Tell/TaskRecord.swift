@@ -2,16 +2,51 @@ import SyncModel
 import SyncStore
 import SyncSystem
 
-/// The tasks of a run as anybody may see them: each step goes by the table (``TaskState``) and is on disk at once.
+/// The tasks of a run: each step that one takes goes by the table (``TaskState``), and where it rests is on disk at once.
 ///
-/// A task that the table has no step for stays as it is, and is counted: that is a mistake of this program, and tests look
-/// for it.
+/// A task that the table has no step for stays as it is, and is counted: that is a mistake of this program. `run.summary` has
+/// the number, and tests demand that it is 0.
 final class TaskRecord: Sendable {
     typealias Mark = TaskFile.Mark
 
     private struct State: Sendable {
+        /// Where each task is; of rows that are none of this run it means nothing.
+        var states: [TaskState]
+        /// What is on disk.
         var marks: [Mark]
-        var refusals = 0
+        var steps = Steps()
+    }
+
+    /// What has happened to tasks, as often as it led somewhere.
+    struct Steps: Sendable {
+        fileprivate(set) var taken: [TaskInput: Int] = [:]
+        /// Steps that the table did not have.
+        fileprivate(set) var refused = 0
+
+        /// The field `tasks` of `run.summary`.
+        func write(to line: inout JSONLine) {
+            for input in TaskInput.allCases {
+                if let count = taken[input] { line.field(input.rawValue, count) }
+            }
+            line.field("refused", refused)
+        }
+
+        /// - Returns: The state after the inputs; the former one when one of them is refused.
+        fileprivate mutating func walk(_ state: TaskState, _ inputs: [TaskInput]) -> TaskState {
+            var next = state
+            for input in inputs {
+                switch next.after(input) {
+                case .stays: continue
+                case .refused:
+                    refused += 1
+                    return state
+                case .to(let reached):
+                    next = reached
+                    taken[input, default: 0] += 1
+                }
+            }
+            return next
+        }
     }
 
     private let state: Mutex<State>
@@ -20,80 +55,109 @@ final class TaskRecord: Sendable {
     /// Begins with what is here, or goes on where another process of the same run has ended.
     ///
     /// - Parameters:
-    ///   - states: What looking at the destination has found.
+    ///   - rows: What looking at the destination has found.
     ///   - files: Where the record is kept; `nil` for nowhere.
     ///   - run: The run.
-    init(_ states: RowStates, files: LiveFiles?, run: String) {
+    init(_ rows: RowStates, files: LiveFiles?, run: String) {
         let earlier = files?.tasks().flatMap {
-            $0.run == run && $0.marks.count == states.states.count ? $0.marks : nil
+            $0.run == run && $0.marks.count == rows.states.count ? $0.marks : nil
         }
-        var refusals = 0
-        let marks = states.states.indices.map { row in
-            Self.first(states[row], earlier: earlier?[row], &refusals)
+        var steps = Steps()
+        var (states, marks): ([TaskState], [Mark]) = ([], [])
+        states.reserveCapacity(rows.states.count)
+        marks.reserveCapacity(rows.states.count)
+        for (row, found) in rows.states.enumerated() {
+            let before = earlier?[row]
+            let next = Self.first(found, before?.state ?? .waiting, &steps)
+            states.append(next)
+            marks.append(
+                found == .unselected
+                    ? .unselected : Mark(next, isReused: before == .reused || found == .reused)
+            )
         }
-        state = Mutex(State(marks: marks, refusals: refusals))
+        state = Mutex(State(states: states, marks: marks, steps: steps))
         // What cannot be written is only not shown.
         file = files.flatMap { try? TaskFile($0, run: run, marks: marks) }
     }
 
-    private static func first(_ row: RowStates.State, earlier: Mark?, _ refusals: inout Int) -> Mark {
-        guard row != .unselected else { return .unselected }
-        let before = earlier?.state ?? .waiting
-        let next: TaskState?
-        switch row {
-        case .unselected, .pending, .failed, .cancelled: next = before.after([.retried, .lost])
-        case .unchanged: next = before.after([.retried, .unchanged])
+    private static let again: [TaskInput] = [.resumed, .retried, .lost]
+    private static let kept: [TaskInput] = [.resumed, .retried, .unchanged]
+
+    private static func first(_ found: RowStates.State, _ before: TaskState, _ steps: inout Steps)
+        -> TaskState
+    {
+        switch found {
+        case .unselected: return before
+        case .pending, .failed, .cancelled:
+            return steps.walk(before, again)
+        case .unchanged: return steps.walk(before, kept)
         case .installed, .reused:
-            next = before == .installed ? before : before.after([.retried, .lost, .started, .installed])
+            // Another process of this run had placed it.
+            return before == .installed
+                ? before : steps.walk(before, again + [.started, .installed])
         }
-        guard let next else {
-            refusals += 1
-            return .waiting
-        }
-        if next == .installed { return earlier == .reused || row == .reused ? .reused : .installed }
-        return next == .unchanged ? .unchanged : .waiting
     }
 
-    /// Steps that the table did not have.
-    var refusals: Int { state.withLock(\.refusals) }
-
-    /// The mark of each row.
-    var marks: [Mark] { state.withLock(\.marks) }
-
-    /// Files are in place, durable and verified.
-    func installed(_ rows: [Int], isReused: (Int) -> Bool) {
-        let reused = Set(rows.filter(isReused))
-        step(rows.filter { !reused.contains($0) }, .installed) { $0.after([.started, .installed]) }
-        if !reused.isEmpty { step(Array(reused), .reused) { $0.after([.started, .installed]) } }
-    }
-
-    /// A task has ended without its file.
-    func failed(_ row: Int) { step([row], .failed) { $0.after([.failed]) } }
-
-    /// Somebody does not want it.
-    func cancelled(_ row: Int) { step([row], .cancelled) { $0.after([.cancelled]) } }
+    var steps: Steps { state.withLock(\.steps) }
 
     /// Rows are given to a transfer.
     func give(_ rows: [Int], to transfer: UInt64) {
+        step(rows, [.started])
         file?.give(rows, to: UInt32(truncatingIfNeeded: transfer))
     }
 
-    private func step(_ rows: [Int], _ mark: Mark, _ next: (TaskState) -> TaskState?) {
-        let moved = state.withLock { state in
-            rows.filter { row in
-                guard state.marks.indices.contains(row), let old = state.marks[row].state else {
-                    return false
-                }
-                guard let new = next(old) else {
-                    state.refusals += 1
-                    return false
-                }
-                guard new == mark.state, new != old else { return false }
-                state.marks[row] = mark
-                return true
+    /// The transfer of rows waits: for its server, or for the time that was named.
+    func delayed(_ rows: [Int]) { step(rows, [.delayed]) }
+
+    /// A transfer has ended without rows, which get another one.
+    func released(_ rows: [Int]) { step(rows, [.released]) }
+
+    /// Files are in place, durable and verified. What was waiting, or is copied from what is here, has begun by that.
+    func installed(_ rows: [Int], isReused: (Int) -> Bool) {
+        let reused = Set(rows.filter(isReused))
+        step(rows.filter { !reused.contains($0) }, [.started, .installed])
+        if !reused.isEmpty { step(Array(reused), [.started, .installed], isReused: true) }
+    }
+
+    /// A task has ended without its file.
+    func failed(_ row: Int) { step([row], [.failed]) }
+
+    /// Somebody does not want it.
+    func cancelled(_ row: Int) { step([row], [.cancelled]) }
+
+    /// The process has done what it does for the run; what has not ended rests as the run does.
+    ///
+    /// - Parameter reason: Why it stops before the run's end; `nil` at its end.
+    func end(_ reason: StopReason?) {
+        let input: TaskInput =
+            switch reason {
+            case nil, .late: .failed
+            case .user: .paused
+            case .policy, .released: .released
+            case .cancelled: .cancelled
+            }
+        let open = state.withLock { state in
+            state.marks.indices.filter {
+                state.marks[$0] != .unselected && [.waiting, .running, .paused].contains(state.states[$0])
             }
         }
-        if !moved.isEmpty { file?.set(moved, mark) }
+        step(open, [input])
+    }
+
+    private func step(_ rows: [Int], _ inputs: [TaskInput], isReused: Bool = false) {
+        var changed: [Mark: [Int]] = [:]
+        state.withLock { state in
+            for row in rows where state.marks.indices.contains(row) && state.marks[row] != .unselected {
+                let (before, next) = (state.states[row], state.steps.walk(state.states[row], inputs))
+                guard next != before else { continue }
+                state.states[row] = next
+                let mark = Mark(next, isReused: isReused)
+                guard mark != state.marks[row] else { continue }
+                state.marks[row] = mark
+                changed[mark, default: []].append(row)
+            }
+        }
+        for (mark, rows) in changed { file?.set(rows, mark) }
     }
 
     /// How many rows have a mark.
@@ -102,6 +166,20 @@ final class TaskRecord: Sendable {
             var counts = [Int](repeating: 0, count: 256)
             for mark in state.marks { counts[Int(mark.rawValue)] += 1 }
             return Dictionary(uniqueKeysWithValues: Mark.allCases.map { ($0, counts[Int($0.rawValue)]) })
+        }
+    }
+}
+
+extension TaskFile.Mark {
+    /// Where a task in a state rests (S105).
+    fileprivate init(_ state: TaskState, isReused: Bool) {
+        switch state {
+        case .waiting, .running: self = .waiting
+        case .paused: self = .paused
+        case .installed: self = isReused ? .reused : .installed
+        case .unchanged: self = .unchanged
+        case .failed: self = .failed
+        case .cancelled: self = .cancelled
         }
     }
 }

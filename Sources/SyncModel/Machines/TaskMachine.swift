@@ -1,8 +1,7 @@
 /// The life of one task: one entry of a manifest in one run (S104).
 ///
-/// A task is recorded as `waiting`, `installed`, `unchanged` or `failed`, which may all last (S105). The others follow from
-/// what is around it, see ``now(in:request:)``: it is `running` while its transfer is on the wire, `paused` and
-/// `cancelled` as its run is.
+/// All but `running` may last, and are recorded (S105). What is shown follows from that and from what is around it, see
+/// ``now(in:request:)``: it is `running` while its transfer is on the wire, `paused` and `cancelled` as its run is.
 public enum TaskState: String, Sendable, CaseIterable, Codable {
     /// It may start as soon as its turn comes.
     case waiting
@@ -126,18 +125,21 @@ extension TaskState {
     ///   - request: What its transfer is at; `nil` for none.
     /// - Returns: The state to show.
     package func now(in run: RunState, request: RequestState?) -> TaskState {
-        switch run {
-        case .running:
-            switch request {
-            case nil, .queued: after([.released]) ?? self
-            case .waiting: after([.delayed]) ?? self
-            case .resolving, .connecting, .receiving, .stalled: after([.started]) ?? self
+        // A run that was resumed has resumed its tasks, although nobody has taken it up yet.
+        let inputs: [TaskInput] =
+            switch run {
+            case .running:
+                switch request {
+                case nil, .queued: [.resumed, .released]
+                case .waiting: [.resumed, .delayed]
+                case .resolving, .connecting, .receiving, .stalled: [.resumed, .started]
+                }
+            case .waiting: [.resumed, .released]
+            case .paused: [.paused]
+            // What a finished run leaves waiting was never tried: the run ended before.
+            case .finished: [.resumed, .failed]
+            case .cancelled, .superseded: [.cancelled]
             }
-        case .waiting: after([.released]) ?? self
-        case .paused: after([.paused]) ?? self
-        // What a finished run leaves waiting was never tried: the run ended before.
-        case .finished: after([.failed]) ?? self
-        case .cancelled, .superseded: after([.cancelled]) ?? self
-        }
+        return after(inputs) ?? self
     }
 }

@@ -19,6 +19,8 @@ package final class TaskFile: Sendable {
         case reused
         case failed
         case cancelled
+        /// With its run, until somebody resumes it.
+        case paused
 
         /// The task's state; `nil` for a row that is none.
         package var state: TaskState? {
@@ -29,6 +31,7 @@ package final class TaskFile: Sendable {
             case .installed, .reused: .installed
             case .failed: .failed
             case .cancelled: .cancelled
+            case .paused: .paused
             }
         }
     }
