@@ -89,9 +89,11 @@ let package = Package(
         // Who may say what is newest: keys, signed statements, and when they are believed. No I/O.
         library("SyncTrust", ["SyncModel", "SyncManifest", "SyncDigest", "COpenSSL"]),
         tests("SyncTrustTests", ["SyncTrust", "SyncModel"]),
-        library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "CCurl", "CPosix"]),
-        library("SyncSettings", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncControl", "SyncTransfer"]),
-        tests("SyncSettingsTests", ["SyncSettings", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+        // libcurl: handles, URLs, what an answer says, one call.
+        library("SyncCurl", ["SyncModel", "CCurl"]),
+        library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "CPosix"]),
+        library("SyncSettings", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncControl", "SyncCurl", "SyncTransfer"]),
+        tests("SyncSettingsTests", ["SyncSettings", "SyncCurl", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncFiles", ["SyncModel", "SyncSystem", "SyncDigest", "CPosix"]),
         tests("SyncFilesTests", [
             "SyncFiles", "SyncSystem", "SyncDigest", "SyncModel", "SyncUnpack", "SyncTestKit",
@@ -104,7 +106,7 @@ let package = Package(
         // What sessions did, for people, programs and Prometheus.
         library("SyncReport", ["SyncModel", "SyncStore"]),
         tests("SyncReportTests", ["SyncReport", "SyncStore", "SyncModel"]),
-        library("SyncHooks", ["SyncModel", "SyncSystem", "SyncPlugins", "CPosix"]),
+        library("SyncHooks", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "CPosix"]),
         // Plugins that are programs of their own.
         library("SyncPluginProcess", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncHooks", "CPosix"]),
         // What every plugin must do, for people who write one and for tests.
@@ -169,13 +171,13 @@ let package = Package(
         tests("SyncControlServerTests", ["SyncControlServer", "SyncControl", "SyncControlFixture", "SyncModel"]),
         // An engine with everything around it, for commands, for the agent and for programs that embed it.
         library("SyncAssembly", [
-            "SyncModel", "SyncSystem", "SyncPlugins", "SyncEngine", "SyncTransfer", "SyncHooks", "SyncStore",
+            "SyncModel", "SyncSystem", "SyncPlugins", "SyncEngine", "SyncCurl", "SyncTransfer", "SyncHooks", "SyncStore",
             "SyncCompression",
         ]),
         // Pulls in a program of one's own.
         library("SyncKit", [
             "SyncAssembly", "SyncAgent", "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncEngine",
-            "SyncTransfer", "SyncConditions", "SyncControl", "SyncStore",
+            "SyncCurl", "SyncTransfer", "SyncConditions", "SyncControl", "SyncStore",
         ]),
         tests("SyncKitTests", ["SyncKit", "SyncTestKit", "SyncControl", "SyncModel", "SyncPlugins"]),
         // The examples of SyncKit, so that what they show compiles.
@@ -191,18 +193,18 @@ let package = Package(
             path: "Examples/EmbeddedServer/Sources/embedded-server",
             swiftSettings: strict
         ),
-        library("SyncAgent", ["SyncControl", "SyncModel", "SyncSystem", "CPosix", "CCurl"]),
+        library("SyncAgent", ["SyncControl", "SyncCurl", "SyncModel", "SyncSystem", "CPosix", "CCurl"]),
         tests("SyncAgentTests", ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]),
         library("SyncCommands", [
             "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncAssembly", "SyncEngine", "SyncTransfer", "SyncSettings",
             "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", "SyncTrust",
             "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles", "SyncDigest", "CPosix",
-            "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport",
+            "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport", "SyncCurl",
             argumentParser, logging,
         ]),
         tests("SyncCommandsTests", [
             "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", "SyncSettings",
-            "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", argumentParser,
+            "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", argumentParser,
         ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         tests("CommandTests", ["syncagent", "SyncTestKit"]),
@@ -225,10 +227,10 @@ let package = Package(
         // For tests here and of plugins elsewhere.
         library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL"]),
         tests("FaultMatrixTests", [
-            "syncagent", "SyncTestKit", "SyncPlugins", "SyncTransfer", "SyncEngine", "SyncStore", "SyncModel",
+            "syncagent", "SyncTestKit", "SyncPlugins", "SyncCurl", "SyncTransfer", "SyncEngine", "SyncStore", "SyncModel",
         ]),
         tests("SyncTestKitTests", ["SyncTestKit", "SyncPlugins"]),
-        tests("SyncTransferTests", ["SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+        tests("SyncTransferTests", ["SyncTransfer", "SyncCurl", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         // Lives in a store until SyncStoreTests kills it; never shipped.
         .executableTarget(
             name: "store-crash-helper",

@@ -1,6 +1,6 @@
 import Foundation
 package import SyncEngine
-import SyncHooks
+package import SyncHooks
 import SyncModel
 package import SyncPlugins
 package import SyncStore
@@ -152,5 +152,17 @@ private struct TransferMemory: Sendable {
             if let changes = web.takeLinks() { try? links.add(changes, now: now) }
             if let changes = web.takeSources() { try? sources.add(changes, now: now) }
         }
+    }
+}
+
+extension WebhookHook {
+    /// Trust, proxies and time to connect are the configuration's; nothing else of it goes to a webhook.
+    package init(_ configuration: TransportConfiguration) {
+        self.init(
+            tls: configuration.tls,
+            userAgent: configuration.userAgent,
+            connectTimeout: configuration.connectTimeout,
+            proxy: { configuration.proxy(for: $0) }
+        )
     }
 }

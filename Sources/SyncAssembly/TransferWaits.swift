@@ -1,3 +1,4 @@
+import SyncCurl
 import SyncEngine
 import SyncPlugins
 import SyncSystem

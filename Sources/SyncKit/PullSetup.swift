@@ -1,6 +1,7 @@
 import Foundation
 import SyncAgent
 import SyncAssembly
+import SyncCurl
 import SyncEngine
 import SyncManifest
 import SyncModel
@@ -107,7 +108,7 @@ struct PullSetup {
 
     private static func plugins(_ said: Sync.Plugins) throws(Sync.Failure) -> EnginePlugins {
         var plugins = EnginePlugins()
-        do throws(SyncTransfer.URLError) {
+        do throws(SyncCurl.URLError) {
             for (prefix, transport) in said.transports {
                 plugins.transports.append((try .prefixes([prefix]), transport))
             }

@@ -1,3 +1,4 @@
+package import SyncCurl
 package import SyncTransfer
 
 /// What a person wants of transfers, from the command line, the configuration file or the environment: three values of

@@ -1,3 +1,4 @@
+import SyncCurl
 import SyncTestKit
 import SyncTransfer
 

@@ -1,3 +1,4 @@
+import SyncCurl
 import SyncEngine
 import SyncModel
 import SyncPlugins

@@ -144,7 +144,7 @@ struct BuiltInTests {
         let server = try FaultServer()
         server.respond(to: "/hook") { _ in .status(200, text: "ok") }
         invocation.arguments = [server.url("/hook")]
-        let webhook = WebhookHook(Self.configuration())
+        let webhook = WebhookHook(userAgent: "syncagent", connectTimeout: .seconds(30))
         let ofWebhook = await blocking { [invocation] in check(hook: webhook, invocation: invocation) }
         #expect(ofWebhook.failures == [])
     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncCurl
 import SyncDaemon
 import SyncEngine
 import SyncModel

@@ -1,4 +1,5 @@
 import Foundation
+import SyncCurl
 import SyncModel
 import SyncPlugins
 import SyncSettings

@@ -1,4 +1,5 @@
 import Foundation
+import SyncCurl
 import SyncTransfer
 import Testing
 

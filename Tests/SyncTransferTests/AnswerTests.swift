@@ -1,3 +1,4 @@
+import SyncCurl
 import Testing
 
 @testable import SyncTransfer

@@ -1,4 +1,5 @@
 import Dispatch
+import SyncCurl
 import SyncPlugins
 import SyncTestKit
 import SyncTransfer

@@ -1,4 +1,5 @@
 import Glibc
+import SyncCurl
 import SyncPlugins
 import SyncTestKit
 import SyncTransfer

@@ -1,3 +1,4 @@
+import SyncCurl
 import SyncPlugins
 import SyncTestKit
 import SyncTransfer

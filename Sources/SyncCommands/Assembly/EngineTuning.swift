@@ -1,3 +1,4 @@
+import SyncCurl
 import SyncDaemon
 import SyncEngine
 import SyncManifest

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncCurl
 import SyncModel
 import SyncSettings
 import SyncTransfer

@@ -1,5 +1,7 @@
 import Foundation
+import SyncAssembly
 import SyncConditions
+import SyncHooks
 import SyncPlugins
 import SyncSettings
 import SyncTransfer

@@ -1,4 +1,5 @@
 import Foundation
+import SyncAssembly
 import SyncConditions
 import SyncHooks
 import SyncModel

@@ -1,6 +1,9 @@
 import Foundation
+import SyncAssembly
+import SyncCurl
 import SyncDaemon
 import SyncEngine
+import SyncHooks
 import SyncModel
 import SyncPlugins
 import SyncReport

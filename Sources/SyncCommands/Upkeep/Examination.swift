@@ -3,10 +3,10 @@ import Foundation
 import SyncAgent
 import SyncCompression
 import SyncControl
+import SyncCurl
 import SyncDigest
 import SyncModel
 import SyncStore
-import SyncTransfer
 
 /// What `syncagent doctor` looks at. Nothing is changed.
 enum Examination {
@@ -101,7 +101,7 @@ enum Examination {
 
     /// What this machine brings: libraries, space, file systems.
     static func machine(_ access: StateAccess, _ findings: inout Findings) {
-        let curl = libcurlVersions()
+        let curl = Libcurl.versions
         findings.note(
             "machine",
             "syncagent \(syncagentVersion), libcurl \(curl.libcurl) with \(curl.tls), \(opensslVersion()), "

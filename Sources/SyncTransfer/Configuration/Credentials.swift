@@ -1,3 +1,4 @@
+package import SyncCurl
 package import SyncPlugins
 
 /// Who we are to which origin.

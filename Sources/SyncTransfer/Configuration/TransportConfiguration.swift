@@ -1,4 +1,5 @@
 import Glibc
+package import SyncCurl
 package import SyncPlugins
 import SyncSystem
 
@@ -120,47 +121,6 @@ package struct TransportClock: Sendable {
     }
 }
 
-/// An HTTP proxy and what to tell it.
-package struct ProxyConfiguration: Sendable {
-    /// `http://host:port` or `https://host:port`, without user name.
-    package var url: String
-    /// Sent to the proxy only.
-    package var user: String?
-    /// Sent to the proxy only.
-    package var password: String?
-    /// Hosts that are asked directly. `CURLOPT_NOPROXY`.
-    package var exceptions: [String]
-
-    /// Makes a proxy; see the properties.
-    package init(url: String, user: String? = nil, password: String? = nil, exceptions: [String] = []) {
-        self.url = url
-        self.user = user
-        self.password = password
-        self.exceptions = exceptions
-    }
-}
-
-/// Trust and identity for https.
-package struct TLSConfiguration: Sendable {
-    /// The oldest protocol version to speak.
-    package enum Version: String, Sendable, Codable, CaseIterable {
-        case tls12 = "1.2"
-        case tls13 = "1.3"
-    }
-
-    /// A PEM file of authorities to trust in place of the system's. `CURLOPT_CAINFO`.
-    package var authorities: String?
-    /// A PEM file with the client's certificate, shown to a transfer's original origin only. `CURLOPT_SSLCERT`.
-    package var certificate: String?
-    /// A PEM file with the key of ``certificate``. `CURLOPT_SSLKEY`.
-    package var key: String?
-    /// TLS 1.2 or later, as RFC 8996 asks.
-    package var minimumVersion = Version.tls12
-
-    /// The system's trust, no client certificate.
-    package init() {}
-}
-
 /// Which requests may use HTTP/2. Several TCP connections carry large ranges better than one does.
 package enum HTTP2Use: String, Sendable, Codable, CaseIterable {
     /// HTTP/1.1 for everything.
@@ -172,6 +132,14 @@ package enum HTTP2Use: String, Sendable, Codable, CaseIterable {
 }
 
 extension TransportConfiguration {
+    /// The proxy that requests to an origin go through; `nil` when they go there directly.
+    package func proxy(for origin: Origin) -> ProxyConfiguration? {
+        guard let proxy = origin.scheme == "https" ? secureProxy : plainProxy,
+            !proxy.url.isEmpty, !proxy.isException(origin.host)
+        else { return nil }
+        return proxy
+    }
+
     /// Refuses what would be ignored or would fail later (S83, F057).
     func validate() throws(TransferError) {
         try check((1...256).contains(connections), "connections must be 1 to 256, not \(connections)")

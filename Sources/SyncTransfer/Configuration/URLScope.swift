@@ -1,3 +1,4 @@
+package import SyncCurl
 import SyncModel
 
 /// Which URLs a plugin is asked about: all, whole schemes, origins, or what lies below a path of an origin.

@@ -1,3 +1,4 @@
+import SyncCurl
 import SyncPlugins
 
 /// What was asked, as far as an answer is judged by it.

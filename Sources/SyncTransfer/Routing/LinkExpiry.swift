@@ -1,3 +1,4 @@
+package import SyncCurl
 import SyncModel
 
 /// When a URL or a redirect stops being good.

@@ -1,3 +1,4 @@
+import SyncCurl
 package import SyncSystem
 
 /// What redirects have taught, from process to process: `links` in the state directory, for its user's eyes only (0600),

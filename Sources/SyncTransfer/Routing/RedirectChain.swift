@@ -1,3 +1,4 @@
+package import SyncCurl
 package import SyncPlugins
 
 /// The URLs one request has gone through, and the rules for going on. Does no I/O.

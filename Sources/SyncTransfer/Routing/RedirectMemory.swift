@@ -1,3 +1,5 @@
+package import SyncCurl
+
 /// What redirects taught: where a URL is, and where its neighbours are likely to be.
 ///
 /// Spans of one pack, and files of one directory, are redirected alike. A lesson saves them the hops until it

@@ -1,3 +1,6 @@
+package import SyncCurl
+package import SyncPlugins
+
 /// One rule that turns a URL into another: a moved server, a mirror nearby.
 ///
 /// The identity of what is fetched is its hash, so a rule never changes which bytes are right.
@@ -163,3 +166,24 @@ package struct RewriteRules {
 
 @available(*, unavailable)
 extension RewriteRules: Sendable {}
+
+/// Rewriting rules as a resolver: the built-in one.
+///
+/// ``TransportConfiguration/rewriteRules`` are applied by the transport's own thread, without a question to others;
+/// they say the same.
+package struct RewriteResolver: RequestResolver {
+    private let rules: [RewriteRule]
+
+    /// First match wins.
+    package init(_ rules: [RewriteRule]) { self.rules = rules }
+
+    package func resolve(_ requests: [ResolverRequest]) -> [RequestDisposition] {
+        let prepared = RewriteRules(rules)
+        return requests.map { request in
+            guard let url = try? CurlURL(request.url), let target = prepared.apply(to: url) else {
+                return .proceed
+            }
+            return .replace(url: target.url.text, headers: [])
+        }
+    }
+}

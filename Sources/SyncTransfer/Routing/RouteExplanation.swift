@@ -1,3 +1,4 @@
+package import SyncCurl
 import SyncModel
 import SyncPlugins
 

@@ -1,3 +1,4 @@
+import SyncCurl
 package import SyncSystem
 
 /// How servers have done, from process to process: `sources` in the state directory.

@@ -1,3 +1,5 @@
+import SyncCurl
+
 /// What the worker knows about one origin: who waits, who runs, who may start.
 final class HostState {
     let origin: Origin

@@ -1,3 +1,5 @@
+package import SyncCurl
+
 /// How one origin has done so far.
 package struct HostScore: Equatable, Sendable {
     /// Answers that brought what was asked; old ones count less.

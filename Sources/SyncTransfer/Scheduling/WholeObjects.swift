@@ -1,3 +1,5 @@
+import SyncCurl
+
 /// Objects that a server gives only whole, and who still wants some of them.
 ///
 /// A server without ranges must not cost the object once for each span of it: one body serves every piece that

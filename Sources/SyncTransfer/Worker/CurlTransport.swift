@@ -1,4 +1,5 @@
 import CCurl
+import SyncCurl
 package import SyncPlugins
 import SyncSystem
 
@@ -19,7 +20,11 @@ package final class CurlTransport: Transport {
     ///   not (V26), a file named in the configuration cannot be read (F057), or a value is out of its bounds.
     package init(configuration: TransportConfiguration) throws(TransferError) {
         try configuration.validate()
-        try LibcurlCheck.run()
+        do {
+            try Libcurl.check()
+        } catch {
+            throw TransferError(code: .misuse, url: "", detail: error.detail)
+        }
         guard let multi = MultiHandle() else {
             throw TransferError(code: .misuse, url: "", detail: "curl_multi_init returned NULL")
         }

@@ -1,4 +1,5 @@
 import CCurl
+import SyncCurl
 import SyncPlugins
 
 extension CurlWorker {

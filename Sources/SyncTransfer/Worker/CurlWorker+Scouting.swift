@@ -1,3 +1,4 @@
+import SyncCurl
 import SyncPlugins
 
 /// Which requests find out for others where a place redirects to.

@@ -1,3 +1,4 @@
+import SyncCurl
 import SyncModel
 import SyncPlugins
 

@@ -1,6 +1,7 @@
 import CCurl
 import CPosix
 import Glibc
+import SyncCurl
 import SyncPlugins
 
 extension EasyHandle {
@@ -27,36 +28,10 @@ extension EasyHandle {
         // Nothing that is meant for the origin goes to a proxy's CONNECT.
         try set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))
         try set(CURLOPT_HTTP_VERSION, kind.http2 ? Int(CURL_HTTP_VERSION_2TLS) : Int(CURL_HTTP_VERSION_1_1))
-        try applyProxy(configuration.proxy(for: origin))
-        try applyTLS(configuration.tls, showsCertificate: kind.isAtHome)
+        try apply(configuration.proxy(for: origin))
+        try apply(configuration.tls, showsCertificate: kind.isAtHome)
         if kind.credential != 0, let credential { try apply(credential) }
         try applyCallbacks()
-    }
-
-    func applyProxy(_ proxy: ProxyConfiguration?) throws(CurlError) {
-        try set(CURLOPT_PROXY, proxy?.url ?? "")  // Empty: not even the environment's.
-        try set(CURLOPT_NOPROXY, "")  // Exceptions have been looked at, and the environment's do not count.
-        guard let proxy else { return }
-        if let user = proxy.user {
-            try set(CURLOPT_PROXYAUTH, sa_curl_auth_basic())
-            try set(CURLOPT_PROXYUSERNAME, user)
-            try set(CURLOPT_PROXYPASSWORD, proxy.password ?? "")
-        }
-    }
-
-    func applyTLS(_ tls: TLSConfiguration, showsCertificate: Bool) throws(CurlError) {
-        let version = tls.minimumVersion == .tls13 ? CURL_SSLVERSION_TLSv1_3 : CURL_SSLVERSION_TLSv1_2
-        try set(CURLOPT_SSLVERSION, Int(version))
-        try set(CURLOPT_SSL_VERIFYPEER, 1)
-        try set(CURLOPT_SSL_VERIFYHOST, 2)
-        if let authorities = tls.authorities {
-            try set(CURLOPT_CAINFO, authorities)
-            try set(CURLOPT_CAPATH, nil)
-            try set(CURLOPT_PROXY_CAINFO, authorities)
-        }
-        guard showsCertificate, let certificate = tls.certificate else { return }
-        try set(CURLOPT_SSLCERT, certificate)
-        try set(CURLOPT_SSLKEY, tls.key ?? certificate)
     }
 
     private func apply(_ credential: Credential.Kind) throws(CurlError) {

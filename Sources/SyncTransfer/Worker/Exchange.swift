@@ -1,5 +1,6 @@
 import CCurl
 import Glibc
+import SyncCurl
 import SyncPlugins
 
 /// One HTTP request and its answer; what libcurl's callbacks get as their context.

@@ -1,4 +1,4 @@
-import CCurl
+import SyncCurl
 import SyncPlugins
 import SyncSystem
 
@@ -13,19 +13,6 @@ enum Command: Sendable {
     case resolved(UInt64, [Resolved], [PluginError])
     case provided(Origin, UInt64, ProvidedCredential)
     case describe(limit: Int, @Sendable (CurlTransport.Standing) -> Void)
-}
-
-/// libcurl's multi handle on its way to the worker's thread.
-struct MultiHandle: @unchecked Sendable {  // Safe: the worker alone has it, but for wakeUp().
-    let raw: UnsafeMutableRawPointer
-
-    init?() {
-        guard let raw = curl_multi_init() else { return nil }
-        self.raw = raw
-    }
-
-    /// curl_multi_wakeup(3) "can be called from any thread".
-    func wakeUp() { _ = curl_multi_wakeup(raw) }
 }
 
 /// The door to the worker's thread: the one place where threads meet.

@@ -1,3 +1,4 @@
+import SyncCurl
 import SyncPlugins
 
 /// One transfer from its start to its completion: who asked, and what all its pieces have in common.

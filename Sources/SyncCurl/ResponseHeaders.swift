@@ -1,37 +1,39 @@
 import SyncModel
 
 /// What one answer said before its body, as far as it matters here.
-struct ResponseHeaders: Equatable {
-    var status = 0
-    var location: String?
-    var contentRange: String?
-    var contentLength: String?
-    var contentType: String?
-    var contentEncoding: String?
-    var etag: String?
-    var lastModified: String?
-    var date: String?
-    var retryAfter: String?
-    var cacheControl: String?
-    var expires: String?
-    var acceptRanges: String?
+package struct ResponseHeaders: Equatable {
+    package var status = 0
+    package var location: String?
+    package var contentRange: String?
+    package var contentLength: String?
+    package var contentType: String?
+    package var contentEncoding: String?
+    package var etag: String?
+    package var lastModified: String?
+    package var date: String?
+    package var retryAfter: String?
+    package var cacheControl: String?
+    package var expires: String?
+    package var acceptRanges: String?
     /// A header of which there may be one came twice with different values.
-    var contradiction: String?
+    package var contradiction: String?
+
+    package init() {}
 
     /// `Content-Type`, lower case, without parameters.
-    var mediaType: String? {
+    package var mediaType: String? {
         contentType?.split(separator: ";").first.map { $0.filter { $0 != " " && $0 != "\t" }.lowercased() }
     }
 
     /// `ETag` unless it is weak: only a strong one says that bytes are the same. RFC 9110 §8.8.3.
-    var strongETag: String? {
+    package var strongETag: String? {
         guard let etag, etag.hasPrefix("\""), etag.hasSuffix("\""), etag.utf8.count >= 2 else { return nil }
         return etag
     }
 
     /// What `If-Range` may carry: a strong `ETag`, or a `Last-Modified` that is at least one second older
     /// than `Date`. RFC 9110 §8.8.2.2 and §13.1.5.
-    var ifRange: String? {
+    package var ifRange: String? {
         if etag != nil { return strongETag }
         guard let lastModified, let modified = HTTPDate(lastModified), let sent = date.flatMap(HTTPDate.init),
             sent > modified
@@ -40,7 +42,7 @@ struct ResponseHeaders: Equatable {
     }
 
     /// Notes one field; of those not named above nothing is kept.
-    mutating func set(_ name: Substring, _ value: String) {
+    package mutating func set(_ name: Substring, _ value: String) {
         switch name.lowercased() {
         case "location": setOnce(\.location, name, value)
         case "content-range": setOnce(\.contentRange, name, value)
@@ -71,9 +73,9 @@ struct ResponseHeaders: Equatable {
 }
 
 /// Gathers header lines as libcurl hands them over, within bounds (V45).
-struct HeaderCollector {
+package struct HeaderCollector {
     /// What a line meant.
-    enum Outcome: Equatable {
+    package enum Outcome: Equatable {
         case more
         /// The blank line of a final answer; its body follows.
         case headEnded
@@ -81,20 +83,20 @@ struct HeaderCollector {
         case tooMuch
     }
 
-    private(set) var headers = ResponseHeaders()
+    package private(set) var headers = ResponseHeaders()
     private var bytes = 0
     private var lines = 0
     private var bodyHasBegun = false
     private let maximumBytes: Int
     private let maximumLines: Int
 
-    init(maximumBytes: Int, maximumLines: Int) {
+    package init(maximumBytes: Int, maximumLines: Int) {
         self.maximumBytes = maximumBytes
         self.maximumLines = maximumLines
     }
 
     /// Takes one whole line with its line end. Lines after the head are trailers: counted, never believed.
-    mutating func add(_ line: UnsafeRawBufferPointer) -> Outcome {
+    package mutating func add(_ line: UnsafeRawBufferPointer) -> Outcome {
         bytes += line.count
         lines += 1
         guard bytes <= maximumBytes, lines <= maximumLines else { return .tooMuch }
@@ -130,4 +132,54 @@ extension Substring {
         while let last = text.last, last == " " || last == "\t" { text = text.dropLast() }
         return text
     }
+}
+
+/// `Content-Range: bytes 0-499/1234`. RFC 9110 §14.4.
+package struct ContentRange: Equatable, Sendable {
+    /// The **bytes** of the object that the body holds; `nil` for `bytes */1234`.
+    package let range: Range<UInt64>?
+    /// The object's whole length in **bytes**; `nil` for `*`.
+    package let total: UInt64?
+
+    /// Reads a header's value; `nil` when it breaks the grammar, or contradicts itself.
+    package init?(_ text: String) {
+        let words = text.split(separator: " ", maxSplits: 1)
+        guard words.count == 2, words[0].lowercased() == "bytes" else { return nil }
+        let sides = words[1].split(separator: "/", omittingEmptySubsequences: false)
+        guard sides.count == 2 else { return nil }
+
+        if sides[1] == "*" {
+            total = nil
+        } else {
+            guard let number = decimal(sides[1]) else { return nil }
+            total = number
+        }
+        if sides[0] == "*" {
+            guard total != nil else { return nil }
+            range = nil
+            return
+        }
+        let ends = sides[0].split(separator: "-", omittingEmptySubsequences: false)
+        guard ends.count == 2, let first = decimal(ends[0]), let last = decimal(ends[1]),
+            first <= last, last < UInt64.max
+        else { return nil }
+        if let total { guard last < total else { return nil } }
+        range = first..<(last + 1)
+    }
+}
+
+/// Digits only: no sign, no blanks, at most 2^64 − 1 (V47).
+package func decimal(_ text: some StringProtocol) -> UInt64? {
+    guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+    return UInt64(text)
+}
+
+/// Reads `Retry-After`: a number of seconds or a date. RFC 9110 §10.2.3.
+///
+/// - Returns: **Seconds** from now, not below zero; `nil` for anything else, so that garbage is ignored (F029).
+package func retryAfter(_ text: String, now: Int64) -> Int64? {
+    if text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), !text.isEmpty {
+        return Int64(text) ?? Int64.max  // More digits than fit: as long as can be; the policy caps it.
+    }
+    return HTTPDate(text).map { max(0, $0.seconds - now) }
 }

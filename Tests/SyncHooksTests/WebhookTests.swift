@@ -1,6 +1,6 @@
+import SyncHooks
 import SyncPlugins
 import SyncTestKit
-import SyncTransfer
 import Synchronization
 import Testing
 
@@ -11,7 +11,7 @@ struct WebhookTests {
 
     init() throws {
         server = try FaultServer()
-        hook = WebhookHook(TransportConfiguration(clock: systemClock, random: { 0 }))
+        hook = WebhookHook(userAgent: "syncagent", connectTimeout: .seconds(30))
     }
 
     private func call(

@@ -1,20 +1,21 @@
-import CCurl
+package import CCurl
 
 /// libcurl refused a call: which, and its own words.
-struct CurlError: Error {
-    let detail: String
+package struct CurlError: Error {
+    package let detail: String
+
+    package init(detail: String) { self.detail = detail }
 }
 
 /// One libcurl easy handle with its header list and error text, freed exactly once.
 ///
-/// Used for one origin and one set of credentials only (V22); see ``HostState/handles``. It lives on the
-/// worker's thread: <https://curl.se/libcurl/c/libcurl-thread.html>.
-final class EasyHandle {
-    let raw: UnsafeMutableRawPointer
+/// It lives on one thread: <https://curl.se/libcurl/c/libcurl-thread.html>.
+package final class EasyHandle {
+    package let raw: UnsafeMutableRawPointer
     private let errorText: UnsafeMutablePointer<CChar>
     private var headers: UnsafeMutablePointer<curl_slist>?
 
-    init() throws(CurlError) {
+    package init() throws(CurlError) {
         guard let raw = curl_easy_init() else { throw CurlError(detail: "curl_easy_init returned NULL") }
         self.raw = raw
         errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
@@ -28,22 +29,22 @@ final class EasyHandle {
         curl_slist_free_all(headers)
     }
 
-    func set(_ option: CURLoption, _ value: Int) throws(CurlError) {
+    package func set(_ option: CURLoption, _ value: Int) throws(CurlError) {
         try check(sa_curl_set_long(raw, option, value), option)
     }
 
     /// Sets a text option, or takes it back. libcurl copies the text.
-    func set(_ option: CURLoption, _ value: String?) throws(CurlError) {
+    package func set(_ option: CURLoption, _ value: String?) throws(CurlError) {
         try check(sa_curl_set_string(raw, option, value), option)
     }
 
     /// Sets a pointer option. libcurl keeps the pointer, so the pointee must outlive the transfer.
-    func set(_ option: CURLoption, pointer: UnsafeMutableRawPointer?) throws(CurlError) {
+    package func set(_ option: CURLoption, pointer: UnsafeMutableRawPointer?) throws(CurlError) {
         try check(sa_curl_set_pointer(raw, option, pointer), option)
     }
 
     /// Replaces the request's own headers. `CURLOPT_HTTPHEADER`: the list must outlive the transfer.
-    func set(headers lines: [String]) throws(CurlError) {
+    package func set(headers lines: [String]) throws(CurlError) {
         var list: UnsafeMutablePointer<curl_slist>?
         for line in lines {
             guard let longer = curl_slist_append(list, line) else {
@@ -58,30 +59,53 @@ final class EasyHandle {
         try check(code, CURLOPT_HTTPHEADER)
     }
 
-    func long(_ info: CURLINFO) -> Int {
+    /// Http and https only, and redirects are never libcurl's (S80, V26).
+    package func restrictProtocols() throws(CurlError) {
+        try set(CURLOPT_PROTOCOLS_STR, "http,https")
+        try set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https")
+        try set(CURLOPT_FOLLOWLOCATION, 0)
+    }
+
+    /// Sends these bytes with `POST`. `CURLOPT_COPYPOSTFIELDS` copies as many as the size before it says.
+    package func set(copiedBody body: [UInt8]) throws(CurlError) {
+        try check(
+            sa_curl_set_offset(raw, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count)),
+            CURLOPT_POSTFIELDS
+        )
+        let code = body.withUnsafeBytes { bytes in
+            sa_curl_set_pointer(
+                raw,
+                CURLOPT_COPYPOSTFIELDS,
+                UnsafeMutableRawPointer(mutating: bytes.baseAddress)
+            )
+        }
+        try check(code, CURLOPT_COPYPOSTFIELDS)
+    }
+
+    package func long(_ info: CURLINFO) -> Int {
         var value = 0
         return sa_curl_get_long(raw, info, &value) == CURLE_OK ? value : 0
     }
 
     /// A time in **microseconds**, or a count.
-    func offset(_ info: CURLINFO) -> Int64 {
+    package func offset(_ info: CURLINFO) -> Int64 {
         var value: curl_off_t = 0
         return sa_curl_get_offset(raw, info, &value) == CURLE_OK ? Int64(value) : 0
     }
 
-    func text(_ info: CURLINFO) -> String? {
+    package func text(_ info: CURLINFO) -> String? {
         var value: UnsafePointer<CChar>?
         guard sa_curl_get_string(raw, info, &value) == CURLE_OK, let value else { return nil }
         return String(cString: value)
     }
 
     /// libcurl's last message for this handle, else its general words for `code`.
-    func message(for code: CURLcode) -> String {
+    package func message(for code: CURLcode) -> String {
         let own = String(cString: errorText)
         return own.isEmpty ? String(cString: curl_easy_strerror(code)) : own
     }
 
-    func forgetMessage() { errorText[0] = 0 }
+    package func forgetMessage() { errorText[0] = 0 }
 
     private func check(_ code: CURLcode, _ option: CURLoption) throws(CurlError) {
         guard code == CURLE_OK else {
@@ -94,3 +118,16 @@ final class EasyHandle {
 
 @available(*, unavailable)
 extension EasyHandle: Sendable {}
+
+/// libcurl's multi handle on its way to the one thread that uses it.
+package struct MultiHandle: @unchecked Sendable {  // Safe: one thread alone has it, but for wakeUp().
+    package let raw: UnsafeMutableRawPointer
+
+    package init?() {
+        guard let raw = curl_multi_init() else { return nil }
+        self.raw = raw
+    }
+
+    /// curl_multi_wakeup(3) "can be called from any thread".
+    package func wakeUp() { _ = curl_multi_wakeup(raw) }
+}

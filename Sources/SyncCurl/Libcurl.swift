@@ -1,10 +1,18 @@
 import CCurl
-import SyncPlugins
 
-/// Asks libcurl, once a process, whether it is what this program was written for.
-enum LibcurlCheck {
-    static func run() throws(TransferError) {
-        if let problem { throw TransferError(code: .misuse, url: "", detail: problem) }
+/// The library that is in use.
+package enum Libcurl {
+    /// Starts it, and asks it, once a process, whether it is what this program was written for.
+    ///
+    /// - Throws: When it is too old, or lets through what it must not (V26).
+    package static func check() throws(CurlError) {
+        if let problem { throw CurlError(detail: problem) }
+    }
+
+    /// Its version, such as `7.88.1`, and that of its TLS library.
+    package static var versions: (libcurl: String, tls: String) {
+        guard let version = sa_curl_version()?.pointee else { return ("?", "?") }
+        return (String(cString: version.version), version.ssl_version.map { String(cString: $0) } ?? "none")
     }
 
     private static let problem: String? = findProblem()
@@ -37,14 +45,5 @@ enum LibcurlCheck {
         } catch {
             return false
         }
-    }
-}
-
-extension EasyHandle {
-    /// Http and https only, and redirects are never libcurl's (S80, V26).
-    func restrictProtocols() throws(CurlError) {
-        try set(CURLOPT_PROTOCOLS_STR, "http,https")
-        try set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https")
-        try set(CURLOPT_FOLLOWLOCATION, 0)
     }
 }

@@ -29,6 +29,8 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
 package struct URLError: Error, Equatable, CustomStringConvertible {
     /// One line for people, without the URL itself.
     package let description: String
+
+    package init(description: String) { self.description = description }
 }
 
 /// An absolute http or https URL, read and joined by `curl_url(3)` alone (V30).
@@ -64,7 +66,7 @@ package struct CurlURL: Hashable, Sendable {
     }
 
     /// Path and query, as they are sent.
-    var target: Substring {
+    package var target: Substring {
         let authority = text.index(
             text.startIndex,
             offsetBy: origin.scheme.count + 3,
@@ -142,7 +144,7 @@ package struct CurlURL: Hashable, Sendable {
 extension String {
     /// Whether a control character comes out of it when it is percent-decoded: a line end or a zero that somebody behind
     /// a server would take for their own (V27).
-    var hasEncodedControl: Bool {
+    package var hasEncodedControl: Bool {
         let bytes = Array(utf8)
         return bytes.indices.dropLast(2).contains { index in
             guard bytes[index] == UInt8(ascii: "%"), let high = hexadecimal(bytes[index + 1]),

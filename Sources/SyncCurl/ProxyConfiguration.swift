@@ -1,12 +1,23 @@
+import CCurl
 import Glibc
 
-extension TransportConfiguration {
-    /// The proxy that requests to an origin go through; `nil` when they go there directly.
-    package func proxy(for origin: Origin) -> ProxyConfiguration? {
-        guard let proxy = origin.scheme == "https" ? secureProxy : plainProxy,
-            !proxy.url.isEmpty, !proxy.isException(origin.host)
-        else { return nil }
-        return proxy
+/// An HTTP proxy and what to tell it.
+package struct ProxyConfiguration: Sendable {
+    /// `http://host:port` or `https://host:port`, without user name.
+    package var url: String
+    /// Sent to the proxy only.
+    package var user: String?
+    /// Sent to the proxy only.
+    package var password: String?
+    /// Hosts that are asked directly. `CURLOPT_NOPROXY`.
+    package var exceptions: [String]
+
+    /// Makes a proxy; see the properties.
+    package init(url: String, user: String? = nil, password: String? = nil, exceptions: [String] = []) {
+        self.url = url
+        self.user = user
+        self.password = password
+        self.exceptions = exceptions
     }
 }
 
@@ -15,13 +26,27 @@ extension ProxyConfiguration {
     /// The forms are those of curl(1) `--noproxy`; libcurl itself gets none, so that only one place decides.
     ///
     /// - Parameter host: In lower case; an IPv6 address has its brackets.
-    func isException(_ host: String) -> Bool {
+    package func isException(_ host: String) -> Bool {
         let address = IPAddress(host)
         return exceptions.contains { exception in
             if exception == "*" { return true }
             let name = exception.lowercased().drop { $0 == "." }
             if let address { return IPNetwork(String(name))?.contains(address) ?? false }
             return host == name || (!name.isEmpty && host.hasSuffix("." + name))
+        }
+    }
+}
+
+extension EasyHandle {
+    /// Asks through a proxy, or through none at all.
+    package func apply(_ proxy: ProxyConfiguration?) throws(CurlError) {
+        try set(CURLOPT_PROXY, proxy?.url ?? "")  // Empty: not even the environment's.
+        try set(CURLOPT_NOPROXY, "")  // Exceptions have been looked at, and the environment's do not count.
+        guard let proxy else { return }
+        if let user = proxy.user {
+            try set(CURLOPT_PROXYAUTH, sa_curl_auth_basic())
+            try set(CURLOPT_PROXYUSERNAME, user)
+            try set(CURLOPT_PROXYPASSWORD, proxy.password ?? "")
         }
     }
 }

@@ -1,0 +1,117 @@
+import CCurl
+package import SyncCurl
+package import SyncPlugins
+
+/// Sends the report of a completed group to an http or https URL, as `POST` with a JSON body.
+///
+/// 2xx is success. No redirect is followed: who moved shall say so in the configuration. 408, 429, 5xx and failed
+/// connections ask to be called again, as a program does with exit status 75. `Idempotency-Key` is the same for every
+/// attempt, so that a receiver can tell a repetition; each batch of files has its own.
+package struct WebhookHook: GroupHook {
+    private let tls: TLSConfiguration
+    private let proxy: @Sendable (Origin) -> ProxyConfiguration?
+    private let userAgent: String
+    private let connectTimeout: Duration
+
+    /// Most **bytes** of an answer that are kept.
+    static let outputLimit = 4096
+
+    /// - Parameters:
+    ///   - tls: Whom to trust; no certificate is shown.
+    ///   - userAgent: The `User-Agent` header.
+    ///   - connectTimeout: Longest time for name, TCP and TLS together.
+    ///   - proxy: What a request to an origin goes through.
+    package init(
+        tls: TLSConfiguration = TLSConfiguration(),
+        userAgent: String,
+        connectTimeout: Duration,
+        proxy: @escaping @Sendable (Origin) -> ProxyConfiguration? = { _ in nil }
+    ) {
+        self.tls = tls
+        self.userAgent = userAgent
+        self.connectTimeout = connectTimeout
+        self.proxy = proxy
+    }
+
+    /// Whether the first word of a hook's argv is for this hook.
+    package static func isFor(_ word: String) -> Bool {
+        word.hasPrefix("https://") || word.hasPrefix("http://")
+    }
+
+    package func run(_ invocation: HookInvocation) -> HookOutcome {
+        let start = ContinuousClock.now
+        var outcome = answer(to: invocation)
+        outcome.milliseconds = Int64((ContinuousClock.now - start) / .milliseconds(1))
+        return outcome
+    }
+
+    private func answer(to invocation: HookInvocation) -> HookOutcome {
+        func failed(_ text: String) -> HookOutcome {
+            HookOutcome(end: .notStarted(text), output: "", milliseconds: 0)
+        }
+        let url: CurlURL
+        do {
+            url = try CurlURL(invocation.arguments.first ?? "")
+        } catch {
+            return failed(error.description)
+        }
+        var kept: [UInt8] = []
+        var received: UInt64 = 0
+        do throws(CurlError) {
+            let call = try HTTPCall(url.text, headers: Self.headers(invocation), body: invocation.input)
+            try call.easy.set(CURLOPT_USERAGENT, userAgent)
+            try call.easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(connectTimeout / .milliseconds(1)))
+            try call.easy.apply(proxy(url.origin))
+            try call.easy.apply(tls, showsCertificate: false)
+            let end = try call.perform(
+                until: ContinuousClock.now + .seconds(max(1, invocation.timeout)),
+                every: 200,
+                isStopped: invocation.isStopped
+            ) { bytes, _ in
+                received &+= UInt64(bytes.count)
+                kept += bytes.prefix(max(0, Self.outputLimit - kept.count))
+                return true
+            }
+            switch end {
+            case .stopped: return HookOutcome(end: .stopped, output: "", milliseconds: 0)
+            case .timedOut: return HookOutcome(end: .timedOut, output: "", milliseconds: 0)
+            case .failed(let code):
+                let text = "\(url.origin): \(call.easy.message(for: code))"
+                return HookOutcome(end: .exited(75), output: text, milliseconds: 0, isTransient: true)
+            case .answered(let status):
+                let isTransient = status == 408 || status == 429 || status >= 500
+                return HookOutcome(
+                    end: .exited((200..<300).contains(status) ? 0 : isTransient ? 75 : 1),
+                    output: "HTTP \(status)\n" + String(decoding: kept, as: UTF8.self),
+                    milliseconds: 0,
+                    outputBytes: received,
+                    isTransient: isTransient
+                )
+            }
+        } catch {
+            return failed(error.detail)
+        }
+    }
+
+    private static func headers(_ invocation: HookInvocation) -> [String] {
+        func value(_ name: String) -> String {
+            String(
+                decoding: (invocation.environment[name] ?? "").utf8.filter { $0 > 0x20 && $0 < 0x7F },
+                as: UTF8.self
+            )
+        }
+        let run = value("SYNCAGENT_RUN_ID")
+        let group = value("SYNCAGENT_GROUP")
+        let (batch, batches) = (value("SYNCAGENT_BATCH"), value("SYNCAGENT_BATCHES"))
+        // What is sent late has other files in it.
+        let part = (value("SYNCAGENT_LATE").isEmpty ? "" : "/late") + "/\(batch)-of-\(batches)"
+        let ofBatch = ["Syncagent-Batch: \(batch)", "Syncagent-Batches: \(batches)"]
+        return [
+            "Content-Type: application/json", "Syncagent-Session: \(value("SYNCAGENT_SESSION"))",
+            "Syncagent-Run: \(run)", "Syncagent-Group: \(group)",
+            "Syncagent-Result: \(value("SYNCAGENT_RESULT"))",
+            "Syncagent-Attempt: \(value("SYNCAGENT_ATTEMPT"))",
+            "Idempotency-Key: \(run)/\(group)\(batch.isEmpty ? "" : part)",
+        ] + (batch.isEmpty ? [] : ofBatch)
+    }
+}
