@@ -91,6 +91,7 @@ let package = Package(
         tests("SyncTrustTests", ["SyncTrust", "SyncModel"]),
         // libcurl: handles, URLs, what an answer says, one call.
         library("SyncCurl", ["SyncModel", "CCurl"]),
+        tests("SyncCurlTests", ["SyncCurl", "SyncTestKit"]),
         library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "CPosix"]),
         library("SyncSettings", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncControl", "SyncCurl", "SyncTransfer"]),
         tests("SyncSettingsTests", ["SyncSettings", "SyncCurl", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),

@@ -64,7 +64,7 @@ public struct ControlClient: Sendable {
 
     /// Forgets a session; with `files` also removes what it installed and nobody has changed.
     public func remove(_ session: String, files: Bool = false) async throws {
-        _ = try await exchange(
+        _ = try await call(
             "DELETE",
             "/v1/sessions/\(Self.encoded(session))?files=\(files ? 1 : 0)",
             timeout: .seconds(600)
@@ -95,7 +95,7 @@ public struct ControlClient: Sendable {
         if let path { query.append("path=\(Self.encoded(path))") }
         let target = "/v1/sessions/\(Self.encoded(session))/tasks"
         return SessionTasks(
-            exchange: exchange(
+            call: call(
                 "GET",
                 query.isEmpty ? target : target + "?" + query.joined(separator: "&"),
                 isStream: true
@@ -111,7 +111,7 @@ public struct ControlClient: Sendable {
     /// Stops the agent; returns when it has begun to.
     public func stop(_ mode: AgentStop) async throws {
         let body = try ControlJSON.encode(StopCommand(mode))
-        _ = try await exchange("POST", "/v1/agent/stop", body: body).answer()
+        _ = try await call("POST", "/v1/agent/stop", body: body).answer()
     }
 
     /// One connection's worth of event lines; ``AgentSession/events(after:following:)`` reconnects.
@@ -120,11 +120,11 @@ public struct ControlClient: Sendable {
         if follow { query += "&follow=1" }
         if progress { query += "&progress=1" }
         let target = "/v1/sessions/\(Self.encoded(session))/events\(query)"
-        return LineStream(exchange("GET", target, isStream: true))
+        return LineStream(call("GET", target, isStream: true))
     }
 
     private func get<Value: Decodable>(_ target: String) async throws -> Value {
-        try ControlJSON.decode(Value.self, from: await exchange("GET", target).answer())
+        try ControlJSON.decode(Value.self, from: await call("GET", target).answer())
     }
 
     private func post<Value: Decodable>(
@@ -132,19 +132,19 @@ public struct ControlClient: Sendable {
         _ body: [UInt8] = [],
         timeout: Duration? = nil
     ) async throws -> Value {
-        let exchange = exchange("POST", target, body: body, timeout: timeout)
-        return try ControlJSON.decode(Value.self, from: await exchange.answer())
+        let asked = call("POST", target, body: body, timeout: timeout)
+        return try ControlJSON.decode(Value.self, from: await asked.answer())
     }
 
-    private func exchange(
+    private func call(
         _ method: String,
         _ target: String,
         body: [UInt8]? = nil,
         timeout: Duration? = nil,
         isStream: Bool = false
-    ) -> Exchange {
+    ) -> AgentCall {
         let limit = max(0.001, (timeout ?? self.timeout) / .seconds(1))
-        return Exchange(
+        return AgentCall(
             socketPath: socketPath,
             method: method,
             target: target,

@@ -3,7 +3,7 @@ import SyncSystem
 
 /// The lines of a streamed answer. A slow reader makes the agent wait: only a bounded piece is held here.
 ///
-/// The exchange's thread puts lines in and waits when enough are there; one task takes them.
+/// The call's thread puts lines in and waits when enough are there; one task takes them.
 final class LineStream: Sendable {
     private struct State: Sendable {
         var lines: [String] = []
@@ -18,21 +18,21 @@ final class LineStream: Sendable {
     /// Lines that wait here; beyond that libcurl stops reading.
     private static let capacity = 512
 
-    /// Begins the exchange.
-    init(_ exchange: Exchange) {
+    /// Begins the call.
+    init(_ call: AgentCall) {
         do throws(ThreadError) {
             try WorkerThread(name: "agent events") { [state, cancellation] in
                 let splitter = Splitter(state)
                 do {
-                    let status = try exchange.perform(splitter, cancellation)
-                    guard status < 300 else { throw Exchange.error(status, splitter.rest) }
+                    let status = try call.perform(splitter, cancellation)
+                    guard status < 300 else { throw AgentCall.error(status, splitter.rest) }
                     Self.end(state, nil)
                 } catch {
                     Self.end(state, error)
                 }
             }
         } catch {
-            Self.end(state, Exchange.failure(error))
+            Self.end(state, AgentCall.failure(error))
         }
     }
 
@@ -63,7 +63,7 @@ final class LineStream: Sendable {
         }
     }
 
-    /// Ends the exchange, soon.
+    /// Ends the call, soon.
     func cancel() {
         cancellation.set()
         Self.end(state, CancellationError())
@@ -78,8 +78,8 @@ final class LineStream: Sendable {
         taker?.resume()
     }
 
-    /// Cuts the body into lines, on the exchange's thread.
-    private final class Splitter: Exchange.Receiver {
+    /// Cuts the body into lines, on the call's thread.
+    private final class Splitter: AgentCall.Receiver {
         private let state: Monitor<State>
         /// What came after the last newline; for an error, its whole body.
         private(set) var rest: [UInt8] = []

@@ -8,24 +8,24 @@ public struct SessionTasks: AsyncSequence, Sendable {
     /// One task.
     public typealias Element = TaskStatus
 
-    let exchange: Exchange
+    let call: AgentCall
 
     /// Begins to ask.
-    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(exchange) }
+    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(call) }
 
     /// Walks through the tasks.
     public struct AsyncIterator: AsyncIteratorProtocol {
-        private let exchange: Exchange
+        private let call: AgentCall
         private var stream: LineStream?
         private var waiting: [String] = []
 
-        init(_ exchange: Exchange) { self.exchange = exchange }
+        init(_ call: AgentCall) { self.call = call }
 
         /// The next task; `nil` after the last.
         ///
         /// - Throws: `ControlError`; `CancellationError`.
         public mutating func next() async throws -> TaskStatus? {
-            let stream = stream ?? LineStream(exchange)
+            let stream = stream ?? LineStream(call)
             self.stream = stream
             while true {
                 if let text = waiting.popLast() { return try Self.task(text) }

@@ -1,4 +1,5 @@
 import CCurl
+import SyncModel
 
 /// Scheme, host and port: what credentials, policies and limits are keyed by. RFC 6454.
 ///
@@ -158,3 +159,17 @@ extension String {
         UInt8(String(UnicodeScalar(digit)), radix: 16)
     }
 }
+
+extension CurlURL {
+    /// Whether the query is a signature: such a URL carries its own authority, and another one breaks it.
+    package var isSigned: Bool {
+        guard let query else { return false }
+        return query.split(separator: "&").contains { parameter in
+            let name = parameter.prefix { $0 != "=" }.lowercased()
+            return ["x-amz-signature", "x-goog-signature", "signature", "sig", "key-pair-id"].contains(name)
+        }
+    }
+}
+
+/// For events and errors.
+package func redacted(_ url: CurlURL) -> String { SyncModel.redacted(url: url.text) }

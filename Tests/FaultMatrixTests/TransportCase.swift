@@ -137,7 +137,7 @@ extension TransportConfiguration {
         configuration.retry.cap = .milliseconds(20)
         configuration.retry.connectivityCap = .milliseconds(20)
         configuration.retry.retryAfterCap = .milliseconds(50)
-        configuration.setBack = .milliseconds(50)
+        configuration.penalty = .milliseconds(50)
         return configuration
     }
 }

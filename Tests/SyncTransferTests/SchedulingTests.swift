@@ -242,55 +242,56 @@ struct StandingsTests {
     static let first = "https://a.example/x"
     static let second = "https://b.example/x"
 
-    func best(_ standings: Standings, now: Duration = .zero, unreachable: Set<Int> = []) throws -> Int? {
+    func best(_ health: SourceHealth, now: Duration = .zero, unreachable: Set<Int> = []) throws -> Int? {
         let urls = [try CurlURL(Self.first), try CurlURL(Self.second)]
         let candidates = urls.indices.map {
             (index: $0, url: urls[$0], isOutOfReach: unreachable.contains($0))
         }
-        return standings.best(of: candidates, now: now)
+        return health.best(of: candidates, now: now)
     }
 
     @Test("As listed until measured otherwise")
     func listed() throws {
-        var standings = Standings()
-        #expect(try best(standings) == 0)
+        var health = SourceHealth()
+        #expect(try best(health) == 0)
         let origins = try (CurlURL(Self.first).origin, CurlURL(Self.second).origin)
-        standings[origins.0].addSuccess(bytes: 1 << 20, time: .seconds(10))
-        #expect(try best(standings) == 0, "a mirror that was never asked is not preferred")
-        standings[origins.1].addSuccess(bytes: 1 << 20, time: .seconds(1))
-        #expect(try best(standings) == 1)
-        standings[origins.1].addFailure(weight: 40)
-        #expect(try best(standings) == 0)
+        health[origins.0].addSuccess(bytes: 1 << 20, time: .seconds(10))
+        #expect(try best(health) == 0, "a mirror that was never asked is not preferred")
+        health[origins.1].addSuccess(bytes: 1 << 20, time: .seconds(1))
+        #expect(try best(health) == 1)
+        health[origins.1].addFailure(weight: 40)
+        #expect(try best(health) == 0)
     }
 
     @Test("Who lied is asked last, and in time again [F010 F042]")
     func setBack() throws {
-        var standings = Standings()
-        standings.setBack(Self.first, until: .seconds(600), now: .zero)
-        #expect(try best(standings, now: .seconds(599)) == 1)
-        #expect(try best(standings, now: .seconds(600)) == 0)
-        #expect(try best(standings, unreachable: [1]) == 0, "a liar is better than nobody")
+        var health = SourceHealth()
+        health.penalise(Self.first, until: .seconds(600), now: .zero)
+        #expect(try best(health, now: .seconds(599)) == 1)
+        #expect(try best(health, now: .seconds(600)) == 0)
+        #expect(try best(health, unreachable: [1]) == 0, "a liar is better than nobody")
     }
 
     @Test("What is known goes to the next process and comes back")
     func records() throws {
-        var standings = Standings()
+        var health = SourceHealth()
         let origin = try CurlURL(Self.first).origin
-        standings[origin].addSuccess(bytes: 1 << 20, time: .seconds(1))
-        standings[origin].connections = 12
-        standings.setBack(Self.first, until: .seconds(100), now: .seconds(40))
-        standings.setBack(Self.second + "?token=canary", until: .seconds(100), now: .seconds(40))
-        let records = standings.records(now: .seconds(40), unixTime: 1_000)
-        #expect(records.setBack == [Self.first: 1_060], "a query may be a secret")
-        let next = Standings(records, now: .seconds(7), unixTime: 1_010)
-        #expect(next[origin] == standings[origin])
+        health[origin].addSuccess(bytes: 1 << 20, time: .seconds(1))
+        health[origin].connections = 12
+        health.penalise(Self.first, until: .seconds(100), now: .seconds(40))
+        health.penalise(Self.second + "?token=canary", until: .seconds(100), now: .seconds(40))
+        let records = health.records(now: .seconds(40), unixTime: 1_000)
+        #expect(records.penalised == [Self.first: 1_060], "a query may be a secret")
+        let next = SourceHealth(records, now: .seconds(7), unixTime: 1_010)
+        #expect(next[origin] == health[origin])
         #expect(
-            next.isSetBack(Self.first, now: .seconds(56)) && !next.isSetBack(Self.first, now: .seconds(57))
+            next.isPenalised(Self.first, now: .seconds(56))
+                && !next.isPenalised(Self.first, now: .seconds(57))
         )
         #expect(next.records(now: .seconds(57), unixTime: 1_060) == SourceRecords(), "nothing new")
         var nonsense = SourceRecords()
         nonsense.scores = ["nonsense": HostScore()]
-        #expect(Standings(nonsense) == Standings())
+        #expect(SourceHealth(nonsense) == SourceHealth())
     }
 
     @Test("What several processes have seen of sources stands in one file; grudges and damage do not last")
@@ -304,19 +305,19 @@ struct StandingsTests {
         score.addFailure(weight: 4)
         (score.connections, score.redirects) = (6, true)
         first.scores = ["https://a.example": score, "https://b.example": score]
-        first.setBack = ["https://a.example/p": 100]
+        first.penalised = ["https://a.example/p": 100]
         try file.add(first, now: 10)
         score.addFailure()
         second.scores = ["https://b.example": score]
-        second.setBack = ["https://a.example/p": 90, "https://b.example/p": 50]
+        second.penalised = ["https://a.example/p": 90, "https://b.example/p": 50]
         try file.add(second, now: 20)
         var both = first
         both.scores["https://b.example"] = score
-        both.setBack["https://b.example/p"] = 50
+        both.penalised["https://b.example/p"] = 50
         #expect(file.read(now: 20) == both)
-        #expect(file.read(now: 99).setBack == ["https://a.example/p": 100])
+        #expect(file.read(now: 99).penalised == ["https://a.example/p": 100])
         let later = file.read(now: 20 + SourceFile.longestGrudge)
-        #expect(later.setBack.isEmpty && later.scores.values.allSatisfy { $0.reliability == 1 })
+        #expect(later.penalised.isEmpty && later.scores.values.allSatisfy { $0.reliability == 1 })
         #expect(later.scores["https://a.example"]?.connections == 6, "what is measured lasts longer")
         #expect(file.read(now: 91 * 86_400) == SourceRecords())
         var status = stat()

@@ -35,7 +35,7 @@ package struct TransportConfiguration: Sendable {
     /// Attempts and the waits between them.
     package var retry = RetryPolicy()
     /// How long a source that failed or lied is asked only after the others.
-    package var setBack: Duration = .seconds(600)
+    package var penalty: Duration = .seconds(600)
 
     /// What a redirect may do.
     package var redirects = RedirectPolicy()

@@ -1,4 +1,5 @@
 package import SyncCurl
+import SyncModel
 package import SyncPlugins
 
 /// The URLs one request has gone through, and the rules for going on. Does no I/O.
@@ -141,5 +142,21 @@ package struct RedirectChain: Equatable, Sendable {
         self.life = min(self.life, life)
         hops += 1
         return .follow(target, rewritten: rewritten)
+    }
+}
+
+extension RedirectChain.Refusal {
+    var fault: Fault {
+        switch self {
+        case .tooMany(let limit): Fault(.redirect, "more than \(limit) redirects")
+        case .cycle(let url):
+            Fault(.redirect, "redirects in a circle, to \(SyncModel.redacted(url: url)) again")
+        case .badLocation(let reason): Fault(.redirect, "a redirect without a usable target: \(reason)")
+        case .downgrade(let from, let to):
+            Fault(
+                .policy,
+                "a redirect from https to http, \(SyncModel.redacted(url: from)) to \(SyncModel.redacted(url: to))"
+            )
+        }
     }
 }

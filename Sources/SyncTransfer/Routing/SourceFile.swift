@@ -27,9 +27,9 @@ package struct SourceFile: Sendable {
     ///
     /// - Parameter now: **Seconds** since 1970.
     package func read(now: Int64) -> SourceRecords {
-        let (noted, setBack) = lines(now: now)
+        let (noted, penalised) = lines(now: now)
         var records = SourceRecords()
-        records.setBack = setBack
+        records.penalised = penalised
         records.scores = noted.mapValues { noted in
             var score = noted.score
             if now - noted.time >= Self.longestGrudge { (score.successes, score.failures) = (0, 0) }
@@ -42,31 +42,31 @@ package struct SourceFile: Sendable {
     ///
     /// - Throws: ``FileError``; what was known is then as it was.
     package func add(_ records: SourceRecords, now: Int64) throws(FileError) {
-        var (noted, setBack) = lines(now: now)
+        var (noted, penalised) = lines(now: now)
         for (origin, score) in records.scores { noted[origin] = (score, now) }
-        setBack.merge(records.setBack) { max($0, $1) }
+        penalised.merge(records.penalised) { max($0, $1) }
         let origins = noted.sorted { ($1.value.time, $0.key) < ($0.value.time, $1.key) }
-        let urls = setBack.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        let urls = penalised.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         try file.write(
             origins.prefix(Self.capacity).map { Self.line($0.key, $0.value) }
                 + urls.prefix(Self.capacity).map { "aside \($0.value) \($0.key)" }
         )
     }
 
-    private func lines(now: Int64) -> (noted: [String: Noted], setBack: [String: Int64]) {
-        var (noted, setBack): ([String: Noted], [String: Int64]) = ([:], [:])
+    private func lines(now: Int64) -> (noted: [String: Noted], penalised: [String: Int64]) {
+        var (noted, penalised): ([String: Noted], [String: Int64]) = ([:], [:])
         for words in file.read().prefix(2 * Self.capacity) {
             if words.count == 3, words[0] == "aside", let end = Int64(words[1]), end > now,
                 (try? CurlURL(words[2])) != nil
             {
-                setBack[words[2]] = end
+                penalised[words[2]] = end
             } else if let (origin, one) = Self.noted(words), one.time <= now,
                 now - one.time < Self.longestMemory
             {
                 noted[origin] = one
             }
         }
-        return (noted, setBack)
+        return (noted, penalised)
     }
 
     private static func line(_ origin: String, _ noted: Noted) -> String {

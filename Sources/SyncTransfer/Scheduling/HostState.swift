@@ -11,55 +11,56 @@ final class HostState {
     /// Those of them that are small.
     var runningSmall = 0
     /// Nothing starts before this time: the host could not be reached, or asked for a pause.
-    var gate: Duration?
+    var notBefore: Duration?
     /// Connections that failed since one was made.
     var connectivityFailures = 0
     /// Why the last of them failed, or that a log-in page answers in its place.
     var lastFault: Fault?
-    /// Since when it has given nothing of what it is asked for; `nil` while it is asked for nothing.
-    var silentSince: Duration?
-    /// Since when nobody could have asked it and did not: the end of the last exchange, or of the last wait for it.
-    var idleSince: Duration = .zero
-    /// Whether a timer looks at ``silentSince``.
-    var isWatched = false
     /// When those that have failed there ask again.
     var backoff = HostBackoff()
-    /// Whether it has answered from a public address.
-    var isPublic = false
+    /// Since when it gives nothing.
+    var silence = HostSilence()
+    /// What it brings.
+    var load: HostLoad
     /// Whether it has an entry among those that may start.
     var isListed = false
     /// What to show here, and how far asking for it has come.
-    var credential = HostCredential()
+    var credential: HostCredential
     /// Idle handles, each kind for itself: a handle that has carried secrets is used for nothing else (V22).
     var handles: [HandleKind: [EasyHandle]] = [:]
-
-    var adaptive: AdaptiveLimit
-    /// Body **bytes** since ``measuredSince``.
-    var measuredBytes: UInt64 = 0
-    var measuredSince: Duration = .zero
-    /// ``measuredBytes`` at the last look, and when that was.
-    var seen: (bytes: UInt64, at: Duration) = (0, .zero)
-    /// **Bytes** a second at the last measurement.
-    var goodput = 0.0
     /// The shortest time from a request to its answer.
     var firstByte: Duration?
-    /// **Bytes** a second that its best connections have brought lately.
-    var bestRate = 0.0
-    /// **Bytes** a second of connections that have ended a request and wait for the next, the latest last.
-    var freeRates: [Double] = []
     /// Whether it has given a range, or says that it would.
     var givesRanges = false
     /// Whether something that runs could be split, so that more connections would have work.
     var hasDivisible = false
-    /// Whether all connections were busy and more was waiting, the whole time since then.
-    var wasSaturated = false
+
+    init(origin: Origin, load: HostLoad, credential: HostCredential) {
+        self.origin = origin
+        self.load = load
+        self.credential = credential
+    }
 
     /// Whether nothing reaches it, or a log-in page stands before it.
     var isOutOfReach: Bool { connectivityFailures > 0 || lastFault?.kind == .captivePortal }
 
-    init(origin: Origin, adaptive: AdaptiveLimit) {
-        self.origin = origin
-        self.adaptive = adaptive
+    /// Exchanges it may have at a time: one to see whether it is back, else as many as serve it well.
+    var limit: Int { isOutOfReach || backoff.isShut ? 1 : load.connections(running: running) }
+
+    /// Whether something waits that may start.
+    func mayStart(now: Duration) -> Bool {
+        guard !queue.isEmpty, running < limit else { return false }
+        return notBefore.map { $0 <= now } ?? true
+    }
+
+    /// Something is there: it may get more than one to find that out. Where a log-in page stood it takes an answer.
+    ///
+    /// - Returns: Whether it was out of reach before.
+    func wasReached(byAnswer: Bool) -> Bool {
+        if byAnswer { lastFault = nil }
+        guard lastFault?.kind != .captivePortal, connectivityFailures > 0 else { return false }
+        connectivityFailures = 0
+        return true
     }
 }
 

@@ -3,63 +3,29 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// The one thread that talks to libcurl: owns every handle and all state of the transfers.
+/// The one thread that talks to libcurl: its loop.
 ///
-/// A turn of the loop: take commands, fire timers, start what may start, let libcurl work, end what has ended,
-/// sleep in `curl_multi_poll(3)`. The files `CurlWorker+….swift` have one step each.
+/// A turn: take commands, do what is due, start what may start, let libcurl work, end what has ended, sleep in
+/// `curl_multi_poll(3)`. ``Dispatcher`` says who gets what next, ``Settlement`` what comes of an answer.
 final class CurlWorker {
-    let multi: UnsafeMutableRawPointer
-    var configuration: TransportConfiguration
-    let inbox: Inbox
-    let counters: Counters
-    let throttle: Throttle
-    let rules: RewriteRules
-    let resolvers: [ConfiguredResolver]
-    let providers: [ConfiguredCredentialProvider]
-    let network = NetworkChanges()
-
-    var transfers: [TransferID: Transfer] = [:]
+    private let configuration: TransportConfiguration
+    private let inbox: Inbox
+    private let counters: Counters
+    private let agenda: Agenda
+    private let wire: Wire
+    private let router: Router
+    private let credentials: CredentialDesk
+    private let resolving: ResolverDesk
+    private let splitter: Splitter
+    private let dispatcher: Dispatcher
     /// Asked to end before they were started.
-    var cancelledEarly = EarlyCancels()
-    var hosts: [Origin: HostState] = [:]
-    /// Hosts that may start something, by the highest priority that waits there.
-    var startable = Heap<(priority: Int, host: HostState)> { $0.priority > $1.priority }
-    var running: [ObjectIdentifier: Exchange] = [:]
-    var timers = Heap<Timer> { $0.at < $1.at }
-    var standings: Standings
-    var memory: RedirectMemory
-    /// The version of ``memory`` that was published last.
-    private var publishedMemory = 0
-    /// ``standings`` as they were published last.
-    private var publishedStandings: Standings
-    var scouts = Scouts()
-    var resolving = Resolving()
-    /// Pieces whose answer others wait for, with where it came from.
-    var returnedScouts: [(piece: Piece, chain: RedirectChain)] = []
-    var wholeObjects = WholeObjects()
-    /// Whether anything has answered yet.
-    var hasContact = false
-    /// Exchanges of which some pieces are done and others not.
-    var reapable: [Exchange] = []
-    var now: Duration
-    /// Handles kept by all hosts for their next request.
-    var idleHandles = 0
+    private var cancelledEarly = EarlyCancels()
+    /// What was published last of how sources stand.
+    private var publishedHealth: SourceHealth
     private var sweepAt: Duration = .zero
     private var publishAt: Duration = .zero
 
-    /// Something to do at a time. A piece is skipped when its ticket has changed since.
-    struct Timer {
-        enum Action {
-            case requeue(Piece, ticket: UInt64)
-            case openGate(HostState)
-            case patience(HostState)
-            case deadline(TransferID)
-            case resolverDeadline(UInt64)
-            case credentialDeadline(Origin, UInt64)
-        }
-        let at: Duration
-        let action: Action
-    }
+    private var now: Duration { agenda.now }
 
     init(
         multi: UnsafeMutableRawPointer,
@@ -67,118 +33,147 @@ final class CurlWorker {
         inbox: Inbox,
         counters: Counters
     ) {
-        self.multi = multi
         self.configuration = configuration
         self.inbox = inbox
         self.counters = counters
-        now = configuration.clock.now()
-        throttle = Throttle(rate: configuration.rateLimit, now: now)
-        rules = RewriteRules(configuration.rewriteRules)
-        resolvers = configuration.resolvers
-        providers = configuration.credentialProviders
-        standings = Standings(configuration.sources, now: now, unixTime: configuration.clock.unixTime())
-        publishedStandings = standings
-        memory = RedirectMemory(configuration.links)
-        _ = sa_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.connections + 8)
-        _ = sa_curl_multi_set_long(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.connections)
+        agenda = Agenda(configuration.clock)
+        wire = Wire(multi: multi, configuration: configuration, now: agenda.now)
+        router = Router(configuration)
+        let announcer = Announcer(events: configuration.events)
+        credentials = CredentialDesk(configuration, agenda: agenda, inbox: inbox)
+        resolving = ResolverDesk(
+            configuration,
+            router: router,
+            announcer: announcer,
+            agenda: agenda,
+            inbox: inbox
+        )
+        splitter = Splitter(least: configuration.minimumSplit)
+        let shared = Dispatcher.Shared(
+            configuration: configuration,
+            counters: counters,
+            agenda: agenda,
+            wire: wire,
+            router: router,
+            credentials: credentials,
+            resolving: resolving,
+            announcer: announcer,
+            splitter: splitter
+        )
+        dispatcher = Dispatcher(shared)
+        publishedHealth = dispatcher.health
     }
+
+    // MARK: - The loop
 
     /// Works until the inbox is closed; then ends every transfer and frees libcurl's handles.
     func run() {
         while true {
             let (commands, isOpen) = inbox.takeAll()
-            now = configuration.clock.now()
+            agenda.lookAtClock()
             for command in commands { handle(command) }
             guard isOpen else { break }
 
-            fireTimers()
-            resumeThrottled()
-            askResolvers()
-            startWhatMayStart()
+            while let entry = agenda.takeDue() { handle(entry) }
+            agenda.tidy(transfers: dispatcher.transfers.count) { isLive($0, at: $1) }
+            wire.fillThrottle(now: now)
+            handle(resolving.ask())
+            dispatcher.startWhatMayStart()
             let ended = letLibcurlWork()
-            now = configuration.clock.now()
+            agenda.lookAtClock()
             reap()
             sweep()
-            if ended { startWhatMayStart() }
-            sleep(atMost: ended || mayStartMore ? 0 : pollTimeout())
+            if ended { dispatcher.startWhatMayStart() }
+            if wire.sleep(atMost: ended || dispatcher.mayStartMore ? 0 : pollTimeout()) {
+                dispatcher.networkDidChange()
+            }
         }
-        endEverything()
+        dispatcher.abandonAll(.cancelled, "the transport has ended")
+        dispatcher.dropHosts()
         publish()
         inbox.end()
-        curl_multi_cleanup(multi)
+        wire.close()
     }
 
     /// - Returns: Whether an exchange ended.
     private func letLibcurlWork() -> Bool {
-        var active: Int32 = 0
-        let code = curl_multi_perform(multi, &active)
-        welcomeScouts()
+        let problem = wire.perform()
+        dispatcher.welcomeScouts()
         var ended = false
-        var left: Int32 = 0
-        while let message = curl_multi_info_read(multi, &left) {
-            guard message.pointee.msg == CURLMSG_DONE, let raw = message.pointee.easy_handle else { continue }
-            let result = sa_curl_message_result(message)
-            var pointer: UnsafeMutableRawPointer?
-            guard sa_curl_get_pointer(raw, CURLINFO_PRIVATE, &pointer) == CURLE_OK,
-                let exchange = exchange(pointer)
-            else { continue }
-            finish(exchange, result: result)
+        while let (exchange, result) = wire.takeEnded() {
+            finish(exchange, result)
             ended = true
         }
-        if code != CURLM_OK { failAll(String(cString: curl_multi_strerror(code))) }
+        // libcurl's multi handle itself is broken: nothing can go on.
+        if let problem { dispatcher.abandonAll(.misuse, problem) }
         return ended
     }
 
-    private func sleep(atMost milliseconds: Int32) {
-        guard let descriptor = network.descriptor else {
-            _ = curl_multi_poll(multi, nil, 0, milliseconds, nil)
-            return
+    /// Takes an exchange out of libcurl; ``Settlement`` decides about its pieces.
+    private func finish(_ exchange: Exchange, _ result: CURLcode) {
+        guard wire.isRunning(exchange) else { return }
+        let fault = Fault(of: exchange, result: result)
+        exchange.measure(now: now)
+        wire.release(exchange, now: now)
+        exchange.account()
+        dispatcher.endWholeObject(of: exchange)
+        if exchange.isConnected { dispatcher.wasReached(exchange.host, byAnswer: exchange.isAccepted) }
+        dispatcher.settlement.finish(exchange, fault: fault)
+        dispatcher.list(exchange.host)
+    }
+
+    private func giveUp(_ exchange: Exchange, _ fault: Fault) {
+        exchange.fault = exchange.fault ?? fault
+        finish(exchange, CURLE_OPERATION_TIMEDOUT)
+    }
+
+    /// Takes pieces out of running exchanges that want nothing more of them.
+    private func reap() {
+        for exchange in dispatcher.takeReapable() where wire.isRunning(exchange) {
+            for piece in exchange.takeServed() {
+                dispatcher.settlement.conclude(piece, of: exchange, fault: nil)
+            }
         }
-        var extra = curl_waitfd(fd: descriptor, events: Int16(CURL_WAIT_POLLIN), revents: 0)
-        _ = curl_multi_poll(multi, &extra, 1, milliseconds, nil)
-        if extra.revents != 0, network.takeChange() { networkDidChange() }
+    }
+
+    private var sweepInterval: Duration { min(.milliseconds(100), configuration.idleTimeout / 4) }
+
+    /// **Milliseconds** to sleep at most; libcurl's own timers shorten it further.
+    private func pollTimeout() -> Int32 {
+        var wait = Duration.seconds(60)
+        if let next = agenda.next { wait = min(wait, next - now) }
+        if !wire.running.isEmpty { wait = min(wait, sweepAt - now) }
+        if let rest = wire.throttleWait { wait = min(wait, rest) }
+        return Int32(max(0, min(60_000, (wait / .milliseconds(1)).rounded(.up))))
     }
 
     /// Looks at every running exchange, some times a second: for one that has gone silent, and for goodput.
     private func sweep() {
         guard now >= sweepAt else { return }
         sweepAt = now + sweepInterval
-        for exchange in Array(running.values) {
-            measure(exchange)
-            if exchange.isConnected { wasReached(exchange.host, byAnswer: exchange.isAccepted) }
-            if exchange.isAccepted { learn(from: exchange) }
-            if hasRanges(exchange) { exchange.host.givesRanges = true }
-            if !exchange.host.hasDivisible { exchange.host.hasDivisible = splittable(exchange) != nil }
-            if exchange.activity != exchange.activitySeen || exchange.isPaused || exchange.isThrottled {
-                exchange.activitySeen = exchange.activity
-                exchange.activeAt = now
-                if exchange.isAccepted { gaveSomething(exchange.host) }
+        for exchange in Array(wire.running.values) {
+            let host = exchange.host
+            exchange.measure(now: now)
+            if exchange.isConnected { dispatcher.wasReached(host, byAnswer: exchange.isAccepted) }
+            if exchange.isAccepted { router.learn(from: exchange) }
+            if exchange.hasRanges { host.givesRanges = true }
+            if !host.hasDivisible { host.hasDivisible = splitter.splittable(exchange) != nil }
+            if exchange.takeActivity(now: now) {
+                if exchange.isAccepted { dispatcher.silence.gaveSomething(host, now: now) }
             } else if exchange.isServed, now - exchange.activeAt >= sweepInterval {
-                finish(exchange, result: CURLE_OK)
+                finish(exchange, CURLE_OK)
             } else if exchange.isConnected, now - exchange.activeAt >= configuration.idleTimeout {
                 giveUp(exchange, Fault(.idle, "no byte for \(configuration.idleTimeout)"))
             }
-            if running[ObjectIdentifier(exchange)] != nil, let fault = slowness(of: exchange) {
+            if wire.isRunning(exchange), let fault = slowness(of: exchange) {
                 giveUp(exchange, fault)
             }
         }
         adapt()
-        splitSlowest()
-        handOver()
+        split()
         guard now >= publishAt else { return }
         publishAt = now + .milliseconds(250)
         publish()
-    }
-
-    /// Leaves what the next process should know.
-    private func publish() {
-        if standings != publishedStandings {
-            publishedStandings = standings
-            inbox.publish(standings.records(now: now, unixTime: configuration.clock.unixTime()))
-        }
-        guard memory.version != publishedMemory else { return }
-        publishedMemory = memory.version
-        inbox.publish(memory.records(now: configuration.clock.unixTime()))
     }
 
     /// What is wrong with an exchange that brings next to nothing: it holds its slot, or the run, for days (V50).
@@ -189,82 +184,203 @@ final class CurlWorker {
         let (limit, total) = (Double(configuration.speedLimit), counters.totals.bytesReceived)
         guard limit > 0,
             let (rate, all) = exchange.takeRates(total: total, over: configuration.speedTime, now: now),
-            rate < limit, all < limit || rate * 16 < all / Double(running.count)
+            rate < limit, all < limit || rate * 16 < all / Double(wire.running.count)
         else { return nil }
         let (least, time) = (ByteCount(configuration.speedLimit), configuration.speedTime)
         return Fault(.slow, "less than \(least) a second for \(time)")
     }
 
-    private func giveUp(_ exchange: Exchange, _ fault: Fault) {
-        exchange.fault = exchange.fault ?? fault
-        finish(exchange, result: CURLE_OPERATION_TIMEDOUT)
-    }
-
-    private var sweepInterval: Duration { min(.milliseconds(100), configuration.idleTimeout / 4) }
-
-    /// **Milliseconds** to sleep at most; libcurl's own timers shorten it further.
-    private func pollTimeout() -> Int32 {
-        var wait = Duration.seconds(60)
-        if let next = timers.first { wait = min(wait, next.at - now) }
-        if !running.isEmpty { wait = min(wait, sweepAt - now) }
-        if throttle.rate != nil, running.values.contains(where: { $0.isThrottled }) {
-            wait = min(wait, max(throttle.wait, .milliseconds(1)))
+    /// Gives every host with traffic its measurement.
+    private func adapt() {
+        for host in dispatcher.hosts.values where host.running > 0 {
+            let hasMore = !host.queue.isEmpty || host.hasDivisible
+            host.hasDivisible = false
+            let isFree = wire.throttle.rate == nil
+            guard host.load.look(running: host.running, hasMore: hasMore, isFree: isFree, now: now) else {
+                continue
+            }
+            dispatcher.keepProven(of: host)
+            dispatcher.list(host)
         }
-        return Int32(max(0, min(60_000, (wait / .milliseconds(1)).rounded(.up))))
     }
 
-    private func fireTimers() {
-        while let next = timers.first, next.at <= now {
-            _ = timers.popFirst()
-            switch next.action {
-            case .requeue(let piece, let ticket):
-                if piece.ticket == ticket, case .waiting = piece.state { enqueue(piece) }
-            case .openGate(let host):
-                if let gate = host.gate, gate <= now { openGate(of: host) }
-            case .patience(let host): lookAtSilence(of: host)
-            case .deadline(let id):
-                if let transfer = transfers[id], transfer.deadline <= now { passDeadline(of: transfer) }
-            case .resolverDeadline(let number): passResolverDeadline(number)
-            case .credentialDeadline(let origin, let number): passCredentialDeadline(origin, number)
+    /// Gives ends of slow pieces to connections that idle while nothing waits.
+    private func split() {
+        guard wire.throttle.rate == nil, !dispatcher.hasStartable else { return }
+        var room = wire.room
+        while room > 0, let cut = splitter.slowest(of: wire.running.values, now: now), dispatcher.divide(cut)
+        {
+            room -= 1
+        }
+        room = wire.room
+        guard wire.throttle.rate == nil, !dispatcher.hasStartable, room > 0 else { return }
+        for exchange in Array(wire.running.values) where room > 0 {
+            if let cut = splitter.handOver(exchange, now: now), dispatcher.divide(cut) { room -= 1 }
+        }
+    }
+
+    /// Leaves what the next process should know.
+    private func publish() {
+        if dispatcher.health != publishedHealth {
+            publishedHealth = dispatcher.health
+            inbox.publish(publishedHealth.records(now: now, unixTime: agenda.unixTime))
+        }
+        if let changes = router.takeChanges() { inbox.publish(changes) }
+    }
+
+    // MARK: - What comes in
+
+    private func handle(_ command: Command) {
+        switch command {
+        case .start(let request, let sink, let completion):
+            start(request, sink: sink, completion: completion)
+        case .resume(let id):
+            for piece in dispatcher.transfers[id]?.pieces ?? [] {
+                if case .running(let id) = piece.state, let exchange = wire.running[id] {
+                    wire.resume(exchange, now: now)
+                }
+            }
+        case .cancel(let id):
+            guard let transfer = dispatcher.transfers[id] else { return cancelledEarly.insert(id) }
+            let last = dispatcher.lastFault(of: transfer)?.detail
+            dispatcher.abandon(
+                transfer,
+                code: .cancelled,
+                detail: last ?? "cancelled before there was an answer"
+            )
+        case .blame(let url, _): blame(url)
+        case .resolved(let number, let answers, let failures):
+            handle(resolving.take(number, answers, failures))
+        case .provided(let origin, let number, let answer):
+            if credentials.take(answer, number, for: dispatcher.hosts[origin]) {
+                credentialIsKnown(for: origin)
+            }
+        case .describe(let limit, let tell): tell(report.told(limit: limit))
+        case .setWaiting(let deadline, let patience):
+            (dispatcher.longest, dispatcher.silence.patience) = (deadline, patience)
+        case .setRateLimit(let rate): wire.setRate(rate, now: now)
+        }
+    }
+
+    private var report: StandingReport {
+        StandingReport(
+            transfers: dispatcher.transfers,
+            running: wire.running,
+            hosts: dispatcher.hosts,
+            router: router,
+            hasResolvers: resolving.isOpen,
+            attempts: configuration.retry.attempts,
+            now: now
+        )
+    }
+
+    private func handle(_ entry: Agenda.Entry) {
+        switch entry {
+        case .requeue(let piece, let ticket):
+            if piece.life.isWaiting(since: ticket) { dispatcher.enqueue(piece) }
+        case .release(let host): if let time = host.notBefore, time <= now { dispatcher.release(host) }
+        case .patience(let host): dispatcher.lookAtSilence(of: host)
+        case .deadline(let id):
+            guard let transfer = dispatcher.transfers[id], transfer.deadline <= now else { return }
+            let fault = dispatcher.lastFault(of: transfer)
+            let last = "last: \(fault?.detail ?? "under way")"
+            dispatcher.abandon(
+                transfer,
+                code: fault.map(\.code) ?? .timedOut,
+                detail: "not done within \(dispatcher.longest); \(last)"
+            )
+        case .resolverDeadline(let number): handle(resolving.passDeadline(of: number))
+        case .credentialDeadline(let origin, let number):
+            if credentials.passDeadline(of: dispatcher.hosts[origin], number) {
+                credentialIsKnown(for: origin)
             }
         }
-        // Timers of what has ended long before its deadline are swept out now and then: O(1) a timer.
-        guard timers.count > 1024, timers.count > 4 * transfers.count else { return }
-        for timer in timers.removeAll() where isLive(timer) { timers.insert(timer) }
     }
 
-    private func isLive(_ timer: Timer) -> Bool {
-        switch timer.action {
+    private func isLive(_ entry: Agenda.Entry, at time: Duration) -> Bool {
+        switch entry {
         case .requeue(let piece, let ticket): piece.ticket == ticket
-        case .openGate(let host): host.gate == timer.at
+        case .release(let host): host.notBefore == time
         case .patience: true
-        case .deadline(let id): transfers[id] != nil
-        case .resolverDeadline(let number): resolving.batches[number] != nil
-        case .credentialDeadline(let origin, let number): hosts[origin]?.credential.state == .asking(number)
+        case .deadline(let id): dispatcher.transfers[id] != nil
+        case .resolverDeadline(let number): resolving.isWaiting(for: number)
+        case .credentialDeadline(let origin, let number):
+            credentials.isWaiting(dispatcher.hosts[origin], for: number)
         }
     }
 
-    private func resumeThrottled() {
-        guard throttle.rate != nil else { return }
-        throttle.fill(now: now)
-        guard throttle.hasTokens else { return }
-        releaseThrottled()
-    }
-
-    /// Lets everyone go on who waits for the rate limit; whoever finds the bucket empty waits again.
-    func releaseThrottled() {
-        for exchange in Array(running.values) where exchange.isThrottled {
-            exchange.isThrottled = false
-            unpause(exchange)
+    private func handle(_ outcomes: [ResolverDesk.Outcome]) {
+        for outcome in outcomes {
+            switch outcome {
+            case .goesOn(let piece, let isUrgent): dispatcher.enqueue(piece, isUrgent: isUrgent)
+            case .cancelled(let piece, let reason):
+                dispatcher.abandon(piece.transfer, code: .refusedByPolicy, detail: reason, cause: .cancelled)
+            }
         }
     }
 
-    /// `curl_easy_pause(3)`: can call the write callback before it returns.
-    func unpause(_ exchange: Exchange) {
-        guard !exchange.isPaused, !exchange.isThrottled else { return }
-        exchange.activeAt = now
-        _ = curl_easy_pause(exchange.easy.raw, CURLPAUSE_CONT)
+    private func credentialIsKnown(for origin: Origin) {
+        guard let host = dispatcher.hosts[origin] else { return }
+        wire.dropHandles(of: host)
+        dispatcher.list(host)
     }
+
+    private func start(
+        _ request: TransferRequest,
+        sink: any TransferSink,
+        completion: @escaping Transfer.Completion
+    ) {
+        func refuse(_ code: TransferError.Code, _ detail: String) {
+            completion(
+                .failure(TransferError(code: code, url: request.urls.first ?? "", detail: detail))
+            )
+        }
+        guard dispatcher.transfers[request.id] == nil else {
+            return refuse(.misuse, "transfer \(request.id) exists already")
+        }
+        guard !cancelledEarly.remove(request.id) else {
+            return refuse(.cancelled, "cancelled before its start")
+        }
+        do throws(TransferError) {
+            let deadline = now + dispatcher.longest
+            dispatcher.add(
+                try Transfer(request: request, sink: sink, deadline: deadline, completion: completion)
+            )
+        } catch {
+            completion(.failure(error))
+        }
+    }
+
+    /// A source lied: others are asked first for a while.
+    private func blame(_ url: String) {
+        guard let parsed = try? CurlURL(url) else { return }  // A URL that was never asked: nobody to blame.
+        dispatcher.penalise(parsed)
+        dispatcher.health[parsed.origin].addFailure(weight: 4)
+        // Wherever it has led: the next request finds out anew.
+        router.forgetAll(of: parsed)
+    }
+}
+
+/// Transfers cancelled before they were started. A cancel that comes after the end looks the same, so only the
+/// latest are remembered.
+private struct EarlyCancels {
+    private var ids: Set<TransferID> = []
+    private var order: [TransferID] = []
+    private var oldest = 0
+    private let capacity = 4096
+
+    mutating func insert(_ id: TransferID) {
+        guard ids.insert(id).inserted else { return }
+        if order.count < capacity {
+            order.append(id)
+        } else {
+            ids.remove(order[oldest])
+            order[oldest] = id
+            oldest = (oldest + 1) % capacity
+        }
+    }
+
+    mutating func remove(_ id: TransferID) -> Bool { ids.remove(id) != nil }
 }
 
 @available(*, unavailable)

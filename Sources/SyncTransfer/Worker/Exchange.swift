@@ -14,7 +14,7 @@ final class Exchange {
         case discarding
     }
 
-    /// What the worker has decided about the request.
+    /// What was decided about the request.
     struct Plan {
         let kind: HandleKind
         let question: Question
@@ -31,11 +31,12 @@ final class Exchange {
         let unixTime: Int64
     }
 
+    let id: ExchangeID
     let easy: EasyHandle
     let host: HostState
     let plan: Plan
     /// What requests and bytes are counted for.
-    var lead: Transfer
+    private var lead: Transfer
     var pieces: [Piece]
 
     private(set) var phase = Phase.head
@@ -46,9 +47,9 @@ final class Exchange {
     private(set) var bodyEnd: UInt64?
     private var discarded = 0
     /// Body **bytes** not yet counted for ``lead``.
-    var received: UInt64 = 0
+    private var received: UInt64 = 0
     /// Requests not yet counted for ``lead``.
-    var requests = 0
+    private var requests = 0
     /// A sink asked for a pause.
     var isPaused = false
     /// The rate limit asked for a pause.
@@ -64,11 +65,11 @@ final class Exchange {
     private(set) var activity: UInt64 = 0
     /// Whether where it was redirected to has been kept.
     var hasTaught = false
-    var activitySeen: UInt64 = 0
+    private var activitySeen: UInt64 = 0
     var activeAt: Duration
     /// Body **bytes** of this answer, and how many of them have been measured.
     private(set) var bodyBytes: UInt64 = 0
-    var measuredBytes: UInt64 = 0
+    private var measuredBytes: UInt64 = 0
     /// **Bytes** a second lately; 0 before it has been measured twice.
     private(set) var rate = 0.0
     private var ratedAt: Duration?
@@ -78,24 +79,86 @@ final class Exchange {
     private var window: (start: Duration, own: UInt64, all: UInt64)?
 
     private var collector: HeaderCollector
-    private unowned let worker: CurlWorker
+    private unowned let dispatcher: Dispatcher
     private let counters: Counters
     private let throttle: Throttle
 
-    init(easy: EasyHandle, host: HostState, piece: Piece, plan: Plan, worker: CurlWorker) {
+    init(
+        _ id: ExchangeID,
+        easy: EasyHandle,
+        host: HostState,
+        piece: Piece,
+        plan: Plan,
+        dispatcher: Dispatcher
+    ) {
+        self.id = id
         self.easy = easy
         self.host = host
         self.plan = plan
-        self.worker = worker
+        self.dispatcher = dispatcher
         activeAt = plan.startedAt
         lead = piece.transfer
         pieces = [piece]
         collector = HeaderCollector(
-            maximumBytes: worker.configuration.maximumHeaderBytes,
-            maximumLines: worker.configuration.maximumHeaderCount
+            maximumBytes: dispatcher.configuration.maximumHeaderBytes,
+            maximumLines: dispatcher.configuration.maximumHeaderCount
         )
-        counters = worker.counters
-        throttle = worker.throttle
+        counters = dispatcher.counters
+        throttle = dispatcher.wire.throttle
+    }
+
+    // MARK: - What the worker asks now and then
+
+    /// Adds what has come since the last look to what its host brings.
+    func measure(now: Duration) {
+        let bytes = bodyBytes - measuredBytes
+        measuredBytes = bodyBytes
+        host.load.add(bytes)
+        defer { ratedAt = now }
+        guard let ratedAt, now > ratedAt else { return }
+        let latest = Double(bytes) / ((now - ratedAt) / .seconds(1))
+        rate = rate == 0 ? latest : (rate + latest) / 2
+    }
+
+    /// Whether anything has come since the last look, or nothing may come.
+    func takeActivity(now: Duration) -> Bool {
+        guard activity != activitySeen || isPaused || isThrottled else { return false }
+        activitySeen = activity
+        activeAt = now
+        return true
+    }
+
+    /// Counts what it has sent and received for the transfer it began with.
+    func account() {
+        lead.requests += requests
+        lead.bytesReceived += received
+        requests = 0
+        received = 0
+    }
+
+    /// Takes out pieces that want nothing more; the last one ends with the exchange.
+    func takeServed() -> [Piece] {
+        let done = pieces.filter(\.isServed)
+        pieces.removeAll { $0.isServed }
+        if pieces.isEmpty { pieces = done.last.map { [$0] } ?? [] }
+        passLead()
+        return done.filter { piece in !pieces.contains { $0 === piece } }
+    }
+
+    /// Serves a piece no longer.
+    ///
+    /// - Returns: Whether nobody is left.
+    func remove(_ piece: Piece) -> Bool {
+        pieces.removeAll { $0 === piece }
+        if pieces.isEmpty { account() } else { passLead() }
+        return pieces.isEmpty
+    }
+
+    /// What came so far is the leader's; the rest is the next one's.
+    private func passLead() {
+        guard let next = pieces.first, next.transfer !== lead else { return }
+        account()
+        lead = next.transfer
     }
 
     /// The speeds since its answer began or the last window ended, once that is long enough ago; pauses begin it anew.
@@ -115,14 +178,6 @@ final class Exchange {
         return (Double(bodyBytes - begun.own) / seconds, Double(total - begun.all) / seconds)
     }
 
-    /// Notes how much has come since the last time.
-    func rate(_ bytes: UInt64, now: Duration) {
-        defer { ratedAt = now }
-        guard let ratedAt, now > ratedAt else { return }
-        let latest = Double(bytes) / ((now - ratedAt) / .seconds(1))
-        rate = rate == 0 ? latest : (rate + latest) / 2
-    }
-
     var headers: ResponseHeaders { collector.headers }
     /// Whether the head of an answer has come.
     var isAnswered: Bool { verdict != nil }
@@ -132,6 +187,10 @@ final class Exchange {
         case .body, .notModified: true
         case .redirect, .fault, nil: false
         }
+    }
+    /// Whether the server has shown, or says, that it gives ranges of this object.
+    var hasRanges: Bool {
+        headers.status == 206 || headers.status == 200 && headers.acceptRanges?.lowercased() == "bytes"
     }
     /// Whether the body is the object from its first byte on.
     var isWhole: Bool { headers.status == 200 && isAnswered }
@@ -188,11 +247,11 @@ final class Exchange {
         self.verdict = verdict
         host.firstByte = min(
             host.firstByte ?? .seconds(60),
-            worker.configuration.clock.now() - plan.startedAt
+            dispatcher.configuration.clock.now() - plan.startedAt
         )
         phase = .discarding
         if isAccepted {
-            for piece in pieces where piece.scoutKey != nil { worker.scoutReturns(piece, from: self) }
+            for piece in pieces where piece.scoutKey != nil { dispatcher.scoutReturns(piece, from: self) }
         }
         switch verdict {
         case .fault(let found): fault = found
@@ -203,7 +262,7 @@ final class Exchange {
             self.offset = offset
             bodyEnd = end
             if isWhole {
-                worker.wholeBodyBegins(self)
+                dispatcher.wholeBodyBegins(self)
                 if fault != nil { return }
             }
             phase = .body
@@ -248,13 +307,12 @@ final class Exchange {
     /// Serves one more piece; its first wanted byte must not have passed.
     func attach(_ piece: Piece) {
         pieces.append(piece)
-        piece.leaveQueue()
-        piece.state = .running(self)
+        piece.move(to: .running(id))
         piece.transfer.lastURL = plan.chain.current.text
         piece.transfer.lastSource = piece.sourceIndex
         guard phase == .body else { return }  // Else it begins with the others.
         begin(piece)
-        if piece.isServed { worker.reap(self) }
+        if piece.isServed { dispatcher.reap(self) }
     }
 
     // MARK: - Body
@@ -326,7 +384,7 @@ final class Exchange {
                 }
             }
             if chunkEnd > piece.hardEnd, piece.end != piece.hardEnd { piece.fault = piece.beyondLimit }
-            if piece.isServed, pieces.count > 1 { worker.reap(self) }
+            if piece.isServed, pieces.count > 1 { dispatcher.reap(self) }
         }
         if let size = plan.question.objectSize, chunkEnd > size {
             fault = Fault(.tooLarge, "more than the object's \(size) bytes")

@@ -6,13 +6,13 @@ import SyncModel
 import SyncSystem
 
 /// One request to the agent and its answer, over the Unix socket, on a thread of its own.
-struct Exchange: Sendable {
+struct AgentCall: Sendable {
     var socketPath: String
     var method: String
     /// Path and query, percent-encoded.
     var target: String
     var body: [UInt8]?
-    /// Longest time for the whole exchange in **milliseconds**; `nil` for streams.
+    /// Longest time for the whole call in **milliseconds**; `nil` for streams.
     var timeout: Int?
 
     /// Longest time to connect in **milliseconds**: a living agent accepts at once.
@@ -20,14 +20,14 @@ struct Exchange: Sendable {
 
     /// What receives an answer's body.
     protocol Receiver: AnyObject {
-        /// Takes bytes of a body with this status; `false` ends the exchange. May wait.
+        /// Takes bytes of a body with this status; `false` ends the call. May wait.
         func receive(_ bytes: UnsafeRawBufferPointer, status: Int) -> Bool
     }
 
     /// How often a cancellation is looked for while nothing comes, in **milliseconds**.
     private static let look: Int32 = 1_000
 
-    /// Runs the exchange on the calling thread, which waits.
+    /// Runs the call on the calling thread, which waits.
     ///
     /// - Parameter cancellation: Seen within a second.
     /// - Returns: The answer's status.
@@ -117,7 +117,7 @@ struct Exchange: Sendable {
     }
 }
 
-extension Exchange {
+extension AgentCall {
     /// Gathers a whole body, up to a bound.
     private final class Collector: Receiver {
         var bytes: [UInt8] = []
@@ -129,7 +129,7 @@ extension Exchange {
         }
     }
 
-    /// Runs the exchange without holding up the caller's thread.
+    /// Runs the call without holding up the caller's thread.
     ///
     /// - Returns: The body of an answer that is no error.
     /// - Throws: ``ControlError``, the agent's own among them; `CancellationError`.

@@ -54,32 +54,32 @@ package struct SourceRecords: Equatable, Sendable {
     /// How origins have done, by ``Origin/description``.
     package var scores: [String: HostScore] = [:]
     /// URLs without a query that are asked only after their mirrors, with the end of that in **seconds** since 1970.
-    package var setBack: [String: Int64] = [:]
+    package var penalised: [String: Int64] = [:]
 
     /// Nothing known.
     package init() {}
 }
 
-/// Which of several sources to ask: those not set back first, then by measured goodness, then as listed.
-package struct Standings: Equatable, Sendable {
+/// Which of several sources to ask: those not penalised first, then by measured goodness, then as listed.
+package struct SourceHealth: Equatable, Sendable {
     private var scores: [Origin: HostScore] = [:]
     /// ``scores`` as an earlier process left them.
     private let given: [Origin: HostScore]
-    private var setBackUntil: [String: Duration] = [:]
+    private var penalisedUntil: [String: Duration] = [:]
 
     /// Everyone is equal, but for what an earlier process knew.
     ///
     /// - Parameters:
     ///   - records: What it knew.
-    ///   - now: By the clock of ``setBack(_:until:now:)``.
+    ///   - now: By the clock of ``penalise(_:until:now:)``.
     ///   - unixTime: The same moment in **seconds** since 1970.
     package init(_ records: SourceRecords = SourceRecords(), now: Duration = .zero, unixTime: Int64 = 0) {
         for (origin, score) in records.scores {
             if let origin = try? CurlURL(origin).origin { scores[origin] = score }
         }
         given = scores
-        for (url, end) in records.setBack where end > unixTime {
-            setBackUntil[url] = now + .seconds(min(end - unixTime, 86_400))
+        for (url, end) in records.penalised where end > unixTime {
+            penalisedUntil[url] = now + .seconds(min(end - unixTime, 86_400))
         }
     }
 
@@ -89,8 +89,8 @@ package struct Standings: Equatable, Sendable {
         for (origin, score) in scores where given[origin] != score {
             records.scores[origin.description] = score
         }
-        for (url, end) in setBackUntil where end > now && !url.contains("?") {
-            records.setBack[url] = unixTime + Int64(((end - now) / .seconds(1)).rounded(.up))
+        for (url, end) in penalisedUntil where end > now && !url.contains("?") {
+            records.penalised[url] = unixTime + Int64(((end - now) / .seconds(1)).rounded(.up))
         }
         return records
     }
@@ -102,21 +102,21 @@ package struct Standings: Equatable, Sendable {
     }
 
     /// Asks a URL only after its mirrors until a time.
-    package mutating func setBack(_ url: String, until time: Duration, now: Duration) {
-        if setBackUntil.count >= 4096 { setBackUntil = setBackUntil.filter { $0.value > now } }
-        setBackUntil[url] = time
+    package mutating func penalise(_ url: String, until time: Duration, now: Duration) {
+        if penalisedUntil.count >= 4096 { penalisedUntil = penalisedUntil.filter { $0.value > now } }
+        penalisedUntil[url] = time
     }
 
     /// Whether a URL is asked only after its mirrors.
-    package func isSetBack(_ url: String, now: Duration) -> Bool {
-        setBackUntil[url].map { $0 > now } ?? false
+    package func isPenalised(_ url: String, now: Duration) -> Bool {
+        penalisedUntil[url].map { $0 > now } ?? false
     }
 
     /// The best of the candidates; `nil` when there are none.
     ///
     /// - Parameters:
     ///   - candidates: Index and URL, in the manifest's order, and whether the host is out of reach now.
-    ///   - now: For what is set back.
+    ///   - now: For what is penalised.
     /// - Returns: The index of the best.
     package func best(of candidates: [(index: Int, url: CurlURL, isOutOfReach: Bool)], now: Duration) -> Int?
     {
@@ -126,7 +126,7 @@ package struct Standings: Equatable, Sendable {
         func rank(_ candidate: (index: Int, url: CurlURL, isOutOfReach: Bool)) -> (Int, Int, Double, Int) {
             let score = scores[candidate.url.origin] ?? HostScore()
             return (
-                candidate.isOutOfReach ? 1 : 0, isSetBack(candidate.url.text, now: now) ? 1 : 0,
+                candidate.isOutOfReach ? 1 : 0, isPenalised(candidate.url.text, now: now) ? 1 : 0,
                 -score.reliability * (score.rate ?? fastest), candidate.index
             )
         }

@@ -1,5 +1,4 @@
 import SyncCurl
-import SyncTransfer
 import Testing
 
 @Suite("Which hosts no proxy is asked for", .timeLimit(.minutes(3)))
@@ -21,23 +20,7 @@ struct ProxyExceptionTests {
         ]
     )
     func exceptions(exception: String, host: String, isDirect: Bool) {
-        var configuration = TransportConfiguration(
-            clock: TransportClock(now: { .zero }, unixTime: { 0 }),
-            random: { 0 }
-        )
-        configuration.proxy = ProxyConfiguration(url: "http://p:1", exceptions: [exception])
-        let proxy = configuration.proxy(for: Origin(scheme: "https", host: host, port: 443))
-        #expect((proxy == nil) == isDirect)
-    }
-
-    @Test("http and https may have proxies of their own")
-    func schemes() {
-        var configuration = TransportConfiguration(
-            clock: TransportClock(now: { .zero }, unixTime: { 0 }),
-            random: { 0 }
-        )
-        configuration.plainProxy = ProxyConfiguration(url: "http://p:1")
-        #expect(configuration.proxy(for: Origin(scheme: "http", host: "h", port: 80))?.url == "http://p:1")
-        #expect(configuration.proxy(for: Origin(scheme: "https", host: "h", port: 443)) == nil)
+        let proxy = ProxyConfiguration(url: "http://p:1", exceptions: [exception])
+        #expect(proxy.isException(host) == isDirect)
     }
 }

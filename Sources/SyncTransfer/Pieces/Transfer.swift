@@ -1,41 +1,100 @@
 import SyncCurl
+import SyncModel
 import SyncPlugins
 
 /// One transfer from its start to its completion: who asked, and what all its pieces have in common.
 final class Transfer {
+    typealias Completion = @Sendable (Result<TransferReport, TransferError>) -> Void
+
     let request: TransferRequest
-    let completion: @Sendable (Result<TransferReport, TransferError>) -> Void
+    private let completion: Completion
     /// When it must have ended.
     let deadline: Duration
 
     /// One for each part that has a sink of its own; more than one after a split.
     var pieces: [Piece] = []
     var openPieces = 0
-    var sources: [Source] = []
+    var sources: [Source]
     var requests = 0
     var bytesReceived: UInt64 = 0
     var lastHead = ResponseHead(status: 0)
-    var lastURL = ""
+    var lastURL: String
     var lastSource = 0
     /// Who names its URLs; `nil` for the user.
     let referrer: (origin: Origin, isPublic: Bool?)?
     /// Whether any of its answers came from a public address.
     var isFromPublic = false
-    var error: TransferError?
-    var hasEnded = false
+    private(set) var hasEnded = false
 
+    /// - Throws: `misuse` for what is no request.
     init(
         request: TransferRequest,
+        sink: any TransferSink,
         deadline: Duration,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
-    ) {
+        completion: @escaping Completion
+    ) throws(TransferError) {
+        func misuse(_ detail: String) -> TransferError {
+            TransferError(code: .misuse, url: request.urls.first ?? "", detail: detail)
+        }
+        var sources: [Source] = []
+        for text in request.urls {
+            do throws(URLError) {
+                sources.append(Source(url: try CurlURL(text)))
+            } catch {
+                throw misuse(error.description)
+            }
+        }
+        guard let first = sources.first else { throw misuse("a transfer without a URL") }
+        self.sources = sources
         self.request = request
         self.deadline = deadline
-        referrer = request.referrer.map { (Origin(naming: $0), $0.isPublic) }
         self.completion = completion
+        lastURL = first.url.text
+        referrer = request.referrer.map { (Origin(naming: $0), $0.isPublic) }
+        add(
+            Piece(
+                transfer: self,
+                sink: sink,
+                start: request.range?.lowerBound ?? 0,
+                end: request.range?.upperBound ?? request.objectSize
+            )
+        )
     }
 
     var id: TransferID { request.id }
+
+    func add(_ piece: Piece) {
+        pieces.append(piece)
+        openPieces += 1
+    }
+
+    /// Nothing more is done for it.
+    func close() { hasEnded = true }
+
+    /// Tells that everything is here.
+    func succeed() {
+        pieces = []
+        completion(
+            .success(
+                TransferReport(
+                    response: lastHead,
+                    sourceIndex: lastSource,
+                    currentURL: lastURL,
+                    requests: requests,
+                    bytesReceived: bytesReceived,
+                    isPublic: isFromPublic
+                )
+            )
+        )
+    }
+
+    /// Tells why it ended without.
+    func fail(_ code: TransferError.Code, _ detail: String, cause: FailureCause? = nil) {
+        pieces = []
+        var error = TransferError(code: code, url: lastURL, detail: detail, requests: requests)
+        if let cause { error.cause = cause }
+        completion(.failure(error))
+    }
 }
 
 /// One URL of a transfer, and what is known against it.
@@ -43,34 +102,25 @@ struct Source {
     let url: CurlURL
     /// Asked no more by this transfer.
     var isSpent = false
-    /// Kinds of fault that may happen once, and have.
+    /// Remedies that help once, and were used.
     var strikes: Set<RetryTable.Strike> = []
-    /// Ask without `Range`.
-    var wholeOnly = false
-    /// Ask with `Cache-Control: no-cache`.
-    var uncached = false
     /// What resolvers say; `nil` before they were asked.
     var resolution: Resolution?
     /// The status with which an earlier resolution was refused.
     var refused: Int?
     /// Where it led when it was asked last; `nil` before that.
     var asked: Origin?
+
+    init(url: CurlURL) { self.url = url }
+
+    /// Ask without `Range`.
+    var wholeOnly: Bool { strikes.contains(.withoutRange) }
+    /// Ask with `Cache-Control: no-cache`.
+    var uncached: Bool { strikes.contains(.uncached) }
 }
 
 /// The part of a transfer that one sink takes, in order.
 final class Piece {
-    enum State {
-        /// In a queue, or between two states within one call.
-        case queued
-        /// Part of an exchange.
-        case running(Exchange)
-        /// Waits for a timer.
-        case waiting
-        /// Waits for the end of another exchange that has the whole object.
-        case parked
-        case ended
-    }
-
     /// Holds this piece too, until its end: queues may keep a piece for longer.
     let transfer: Transfer
     let sink: any TransferSink
@@ -80,13 +130,10 @@ final class Piece {
     var end: UInt64?
     /// The next wanted **byte**: the sink has everything before it.
     var position: UInt64
-    var state = State.queued { didSet { since = nil } }
+    /// Where it is, and what it has been through.
+    private(set) var life: PieceMachine
     /// Since when it is in its state, as far as somebody has looked.
     var since: Duration?
-    /// When it is tried again, while it waits for that.
-    var dueAt: Duration?
-    /// Raised when the piece leaves a queue in another way than by its turn, so that its entry is skipped.
-    var ticket: UInt64 = 0
 
     var sourceIndex = 0
     /// The source that was asked last; `nil` before the first request.
@@ -105,18 +152,10 @@ final class Piece {
     var scoutKey: String?
     /// Whether it has waited for what another finds out.
     var hasWaited = false
-    /// Attempts in a row without progress.
-    var failures = 0
-    /// Refusals in a row by what a redirect led to.
-    var refusals = 0
-    /// Whether it has gone on at once after a connection that broke: the next time it waits.
-    var wasTakenUp = false
-    var positionAtFailure: UInt64 = 0
     /// For `If-Range`.
     var ifRange: String?
     /// The source that ``ifRange`` came from.
     var ifRangeSource = 0
-    var lastFault: Fault?
     /// Why this piece wants no more of the exchange it is in, although others may.
     var fault: Fault?
     /// Its sink had no place for a cut.
@@ -130,8 +169,21 @@ final class Piece {
         self.start = start
         self.end = end
         position = start
-        positionAtFailure = start
+        life = PieceMachine(position: start)
     }
+
+    var state: PieceState { life.state }
+    var ticket: UInt64 { life.ticket }
+    var source: Source { transfer.sources[sourceIndex] }
+
+    func move(to state: PieceState) {
+        life.move(to: state)
+        since = nil
+    }
+
+    func ended(_ ending: PieceEnding) -> PieceAction { life.ended(ending) }
+
+    func failed(_ failure: PieceFailure) -> [PieceAction] { life.failed(failure) }
 
     var isComplete: Bool { end == position }
 
@@ -149,8 +201,31 @@ final class Piece {
 
     var beyondLimit: Fault { Fault(.tooLarge, "more than the \(transfer.request.limit) bytes allowed") }
 
-    /// Leaves any queue it is in.
-    func leaveQueue() { ticket &+= 1 }
+    /// What the next request begins with instead of the original URL, as a decision says.
+    func route(_ route: PieceRoute, after chain: RedirectChain, now: Int64) -> RedirectChain? {
+        switch route {
+        case .original: return nil
+        case .same: return chain
+        case .sameWhileGood:
+            // A signed link is asked for anew when it has expired (S74).
+            guard let end = LinkExpiry.ofURL(chain.current), chain.hasMoved else { return chain }
+            return end > now ? chain : nil
+        }
+    }
+
+    /// Gives its end to a piece of its own.
+    func cut(at offset: UInt64, tail: any TransferSink, chain: RedirectChain?) -> Piece {
+        let other = Piece(transfer: transfer, sink: tail, start: offset, end: end)
+        end = offset
+        other.sourceIndex = sourceIndex
+        other.askedSource = askedSource
+        other.ifRange = ifRange
+        other.ifRangeSource = ifRangeSource
+        other.chain = chain
+        other.trail = trail
+        transfer.add(other)
+        return other
+    }
 }
 
 @available(*, unavailable)

@@ -14,20 +14,20 @@ struct HostCredential {
         case known
     }
 
-    var state = State.known
-    var kind: Credential.Kind?
+    fileprivate(set) var state = State.known
+    private(set) var kind: Credential.Kind?
     /// Raised with each other ``kind``; 0 when there is none.
-    var version = 0
+    private(set) var version = 0
     /// Of all that there were.
-    var lastVersion = 0
+    private var lastVersion = 0
     /// When it has to be asked for again, **seconds** since 1970.
-    var expires: Int64?
+    fileprivate var expires: Int64?
     /// Refusals since an answer was good.
-    var refusals = 0
+    fileprivate var refusals = 0
     /// Whether a provider gave it.
-    var isProvided = false
+    fileprivate var isProvided = false
 
-    mutating func set(_ kind: Credential.Kind?) {
+    fileprivate mutating func set(_ kind: Credential.Kind?) {
         state = .known
         guard kind != self.kind else { return }
         self.kind = kind
@@ -35,16 +35,40 @@ struct HostCredential {
         version = kind == nil ? 0 : lastVersion
     }
 
-    /// So many times another credential is asked for: since an answer was good, and for one part of a transfer, which
-    /// may be refused for a reason of its own.
-    static let mostRefusals = 2
+    /// An answer was good.
+    mutating func wasAccepted() { refusals = 0 }
+
+    /// Whether providers think about it.
+    var isAsked: Bool { if case .asking = state { true } else { false } }
 }
 
-extension CurlWorker {
+/// Knows what to show to which origin, and asks providers where that is not written down.
+final class CredentialDesk {
+    private let configured: Credentials
+    private let providers: [ConfiguredCredentialProvider]
+    private let deadline: Duration
+    private let events: @Sendable (TransferEvent) -> Void
+    private let agenda: Agenda
+    private let inbox: Inbox
+    private var lastQuestion: UInt64 = 0
+
+    /// So many times another credential is asked for: since an answer was good, and for one part of a transfer, which
+    /// may be refused for a reason of its own.
+    private static let mostRefusals = 2
+
+    init(_ configuration: TransportConfiguration, agenda: Agenda, inbox: Inbox) {
+        configured = configuration.credentials
+        providers = configuration.credentialProviders
+        deadline = configuration.pluginDeadline
+        events = configuration.events
+        self.agenda = agenda
+        self.inbox = inbox
+    }
+
     /// What is known from the start.
     func credential(for origin: Origin) -> HostCredential {
         var credential = HostCredential()
-        if let kind = configuration.credentials[origin] {
+        if let kind = configured[origin] {
             credential.set(kind)
         } else if providers.contains(where: { $0.scope.covers(origin) }) {
             credential.state = .unasked(refused: nil)
@@ -53,9 +77,8 @@ extension CurlWorker {
     }
 
     /// Whether a host has to wait for what providers say; asks them if that has not happened.
-    func waitsForCredential(_ host: HostState) -> Bool {
-        if host.credential.state == .known, let expires = host.credential.expires,
-            expires <= configuration.clock.unixTime()
+    func mustWait(_ host: HostState) -> Bool {
+        if host.credential.state == .known, let expires = host.credential.expires, expires <= agenda.unixTime
         {
             host.credential.state = .unasked(refused: nil)
         }
@@ -69,12 +92,10 @@ extension CurlWorker {
     }
 
     private func ask(_ request: CredentialRequest, for host: HostState) {
-        let number = resolving.number()
+        lastQuestion += 1
+        let (number, origin) = (lastQuestion, host.origin)
         host.credential.state = .asking(number)
-        let origin = host.origin
-        timers.insert(
-            Timer(at: now + configuration.pluginDeadline, action: .credentialDeadline(origin, number))
-        )
+        agenda.add(.credentialDeadline(origin, number), at: agenda.now + deadline)
         let asked = providers.filter { $0.scope.covers(origin) }
         // Without a thread nobody is asked: the deadline comes.
         _ = try? WorkerThread(name: "credentials") { [inbox] in
@@ -83,43 +104,51 @@ extension CurlWorker {
     }
 
     /// Nobody has answered in time: requests go out without.
-    func passCredentialDeadline(_ origin: Origin, _ number: UInt64) {
+    ///
+    /// - Returns: Whether somebody waited for that.
+    func passDeadline(of host: HostState?, _ number: UInt64) -> Bool {
+        guard let host else { return false }
         let names = providers.map(\.name).joined(separator: ", ")
-        let text =
-            "no answer within \(configuration.pluginDeadline); requests to \(origin) go out without credentials"
+        let text = "no answer within \(deadline); requests to \(host.origin) go out without credentials"
         let failure = PluginError(plugin: names, code: .timedOut, message: text)
-        provided(origin, number, ProvidedCredential(failures: [failure]))
+        return take(ProvidedCredential(failures: [failure]), number, for: host)
     }
 
     /// Providers have answered.
-    func provided(_ origin: Origin, _ number: UInt64, _ answer: ProvidedCredential) {
-        guard let host = hosts[origin], host.credential.state == .asking(number) else { return }
-        for failure in answer.failures { configuration.events(.pluginFailed(.credential, failure)) }
+    ///
+    /// - Returns: Whether somebody waited for that; then handles that were told the former one are of no use.
+    func take(_ answer: ProvidedCredential, _ number: UInt64, for host: HostState?) -> Bool {
+        guard let host, isWaiting(host, for: number) else { return false }
+        for failure in answer.failures { events(.pluginFailed(.credential, failure)) }
         host.credential.set(answer.credential?.kind)
         host.credential.isProvided = answer.credential != nil
         // After a failure it is asked for again before long.
         host.credential.expires =
-            answer.failures.isEmpty ? answer.credential?.expires : configuration.clock.unixTime() + 60
-        // They were told the former one.
-        idleHandles -= host.handles.values.reduce(0) { $0 + $1.count }
-        host.handles = [:]
-        list(host)
+            answer.failures.isEmpty ? answer.credential?.expires : agenda.unixTime + 60
+        return true
+    }
+
+    func isWaiting(_ host: HostState?, for number: UInt64) -> Bool {
+        host?.credential.state == .asking(number)
     }
 
     /// A provided credential was refused: another one is asked for.
     ///
+    /// - Parameters:
+    ///   - fault: Of the request.
+    ///   - piece: That was refused.
+    ///   - chain: Where.
+    ///   - host: Who refused it.
     /// - Returns: Whether the piece shall try again.
-    func renewCredential(after fault: Fault, of piece: Piece, chain: RedirectChain) -> Bool {
+    func renew(after fault: Fault, of piece: Piece, chain: RedirectChain, at host: HostState?) -> Bool {
         guard case .status(let status) = fault.kind, status == 401 || status == 403,
-            let host = hosts[chain.current.origin], host.credential.isProvided,
-            !chain.current.isSigned
+            let host, host.credential.isProvided, !chain.current.isSigned
         else { return false }
         // Somebody else's refusal has led to another one already.
         guard piece.shownCredential == host.credential.version, host.credential.state == .known else {
-            return piece.credentialRefusals < HostCredential.mostRefusals
+            return piece.credentialRefusals < Self.mostRefusals
         }
-        guard host.credential.refusals < HostCredential.mostRefusals,
-            piece.credentialRefusals < HostCredential.mostRefusals
+        guard host.credential.refusals < Self.mostRefusals, piece.credentialRefusals < Self.mostRefusals
         else { return false }
         piece.credentialRefusals += 1
         host.credential.refusals += 1
@@ -136,7 +165,7 @@ struct ProvidedCredential: Sendable {
 
 extension [ConfiguredCredentialProvider] {
     /// The first credential that a provider has. Blocks.
-    func credential(for request: CredentialRequest) -> ProvidedCredential {
+    fileprivate func credential(for request: CredentialRequest) -> ProvidedCredential {
         var result = ProvidedCredential()
         for entry in self {
             do throws(PluginError) {
@@ -154,3 +183,6 @@ extension [ConfiguredCredentialProvider] {
         return result
     }
 }
+
+@available(*, unavailable)
+extension CredentialDesk: Sendable {}

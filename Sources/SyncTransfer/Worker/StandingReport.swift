@@ -3,46 +3,24 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// Why a piece goes from one URL to the next.
-enum HopReason {
-    /// Another of the transfer's URLs.
-    case mirror
-    /// A rule or a resolver of the user's.
-    case rewrite(TransferEvent.Rewriter)
-    /// An answer with this status.
-    case redirect(Int)
-    /// What an answer with this status taught an earlier request.
-    case memory(Int)
+/// What transfers are at, for whoever asks.
+struct StandingReport {
+    let transfers: [TransferID: Transfer]
+    let running: [ExchangeID: Exchange]
+    let hosts: [Origin: HostState]
+    let router: Router
+    /// Whether resolvers may be what a piece waits for.
+    let hasResolvers: Bool
+    /// Attempts that a transfer has.
+    let attempts: Int
+    let now: Duration
 
-    /// As ``TransferStanding/Hop/reason``.
-    var words: String {
-        switch self {
-        case .mirror: "mirror"
-        case .rewrite(.rule(let place)): "rewrite, rule \(place)"
-        case .rewrite(.resolver(let name)): "rewrite, plugin \(escaped(name))"
-        case .redirect(let status): "redirect \(status)"
-        case .memory(let status): "redirect \(status), remembered"
-        }
-    }
-}
+    private static let mostLookedAt = 4096
+    /// Without a byte for so long a connection that is there stalls.
+    private static let stall: Duration = .seconds(5)
 
-// What the worker says of its transfers: each hop before the next request, and on request where all of them are.
-extension CurlWorker {
-    /// Tells a hop, and keeps it for whoever asks where the piece is.
-    func tell(_ reason: HopReason, from: CurlURL, to: CurlURL, of piece: Piece, hop: Int) {
-        let id = piece.transfer.id
-        let (from, to) = (redacted(from), redacted(to))
-        piece.trail.append(TransferStanding.Hop(from: from, to: to, reason: reason.words))
-        switch reason {
-        case .mirror: configuration.events(.mirrored(id, from: from, to: to))
-        case .rewrite(let by): configuration.events(.rewritten(id, from: from, to: to, by: by, hop: hop))
-        case .redirect(let status), .memory(let status):
-            configuration.events(.redirected(id, status: status, from: from, to: to, hop: hop))
-        }
-    }
-
-    /// What transfers are at: those on the wire first, then some of the others.
-    func describe(limit: Int) -> CurlTransport.Standing {
+    /// Those on the wire first, then some of the others.
+    func told(limit: Int) -> CurlTransport.Standing {
         var told: [TransferStanding] = []
         var seen: Set<TransferID> = []
         for exchange in running.values {
@@ -62,14 +40,9 @@ extension CurlWorker {
         )
     }
 
-    private static let mostLookedAt = 4096
-    /// Without a byte for so long a connection that is there stalls.
-    private static let stall: Duration = .seconds(5)
-
     private func standing(of transfer: Transfer) -> TransferStanding {
         var (best, lead): (TransferStanding?, Piece?) = (nil, nil)
-        for piece in transfer.pieces {
-            if case .ended = piece.state { continue }
+        for piece in transfer.pieces where piece.state != .ended {
             let standing = standing(of: piece)
             if let best, best.state.rank <= standing.state.rank { continue }
             (best, lead) = (standing, piece)
@@ -89,47 +62,44 @@ extension CurlWorker {
             id: transfer.id,
             original: redacted(url),
             source: url.origin.description,
-            attempts: configuration.retry.attempts
+            attempts: attempts
         )
     }
 
     private func standing(of piece: Piece) -> TransferStanding {
-        let transfer = piece.transfer
-        let original = transfer.sources[piece.sourceIndex].url
-        let current = piece.chain?.current ?? rules.apply(to: original)?.url ?? original
+        let original = piece.source.url
+        let current = piece.chain?.current ?? router.rewritten(original)?.url ?? original
         let since = piece.since ?? now
         piece.since = since
-        var standing = blank(transfer)
+        var standing = blank(piece.transfer)
         standing.original = redacted(original)
         standing.current = redacted(current)
         standing.source = current.origin.description
         standing.hops = piece.trail
-        standing.attempt = piece.failures + 1
+        standing.attempt = piece.life.failures + 1
         standing.age = now - since
         switch piece.state {
         case .queued, .parked, .ended: describeQueued(current.origin, &standing)
-        case .waiting:
-            guard let due = piece.dueAt, due > now else {
-                // A resolver thinks, or a scout is under way.
-                standing.state = resolvers.isEmpty ? .queued : .resolving
-                break
-            }
+        case .waiting(.until(let due)) where due > now:
             standing.state = .waiting
             standing.wait = due - now
-            standing.reason = piece.lastFault?.detail
-        case .running(let exchange): describe(exchange, &standing)
+            standing.reason = piece.life.lastFault?.detail
+        // A resolver thinks, or a scout is under way.
+        case .waiting: standing.state = hasResolvers ? .resolving : .queued
+        case .running(let id):
+            if let exchange = running[id] { describe(exchange, &standing) }
         }
         return standing
     }
 
     private func describeQueued(_ origin: Origin, _ standing: inout TransferStanding) {
         guard let host = hosts[origin] else { return }
-        if let gate = host.gate, gate > now {
+        if let time = host.notBefore, time > now {
             standing.state = .waiting
-            standing.wait = gate - now
-            standing.age = now - (host.silentSince ?? now - standing.age)
+            standing.wait = time - now
+            standing.age = now - (host.silence.since ?? now - standing.age)
             standing.reason = host.lastFault?.detail ?? "the server asks for a pause"
-        } else if case .asking = host.credential.state {
+        } else if host.credential.isAsked {
             standing.reason = "asks for credentials"
         } else if host.running > 0 {
             standing.reason = "behind \(host.running) at \(origin)"
@@ -145,11 +115,7 @@ extension CurlWorker {
         } else if exchange.isAnswered {
             standing.state = .receiving
         } else {
-            var time: curl_off_t = 0
-            let isResolved =
-                exchange.isConnected
-                || sa_curl_get_offset(exchange.easy.raw, CURLINFO_NAMELOOKUP_TIME_T, &time) == CURLE_OK
-                    && time > 0
+            let isResolved = exchange.isConnected || exchange.easy.offset(CURLINFO_NAMELOOKUP_TIME_T) > 0
             standing.state = isResolved ? .connecting : .resolving
         }
     }

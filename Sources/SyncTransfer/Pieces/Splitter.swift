@@ -1,0 +1,119 @@
+import SyncCurl
+import SyncPlugins
+
+/// Which ends of pieces go to other connections, so that all connections end together. Decides; the worker cuts.
+struct Splitter {
+    /// Least **bytes** of a part.
+    let least: UInt64
+
+    /// A piece, and where to cut it.
+    struct Cut {
+        let piece: Piece
+        let sink: any SplittableSink
+        let near: UInt64
+        let range: ClosedRange<UInt64>
+        /// What the tail goes on with.
+        let chain: RedirectChain?
+
+        /// - Returns: The tail; `nil` when the sink has no place for a cut.
+        func make() -> Piece? {
+            guard let (offset, tail) = sink.splitTail(near: near, in: range), range.contains(offset) else {
+                piece.isIndivisible = true
+                return nil
+            }
+            return piece.cut(at: offset, tail: tail, chain: chain)
+        }
+    }
+
+    /// A cut costs a new connection and what is under way behind it: some round trips, and bytes that come in vain.
+    private static let worthwhile: Duration = .milliseconds(750)
+    /// A request of its own costs its connection a round trip: the piece should take some times as long.
+    private static let shortest: Duration = .milliseconds(500)
+    /// Longer ones would be waited for.
+    private static let longest: Duration = .milliseconds(1500)
+
+    /// When connections idle and nothing waits: the middle of the piece that takes longest.
+    func slowest(of exchanges: some Sequence<Exchange>, now: Duration) -> Cut? {
+        var slowest: (exchange: Exchange, piece: Piece, sink: any SplittableSink, left: Duration)?
+        for exchange in exchanges {
+            let host = exchange.host
+            guard host.running + host.queue.count < host.limit, let (piece, sink) = splittable(exchange),
+                let left = timeLeft(exchange, piece, now: now)
+            else { continue }
+            if left > slowest?.left ?? Self.worthwhile { slowest = (exchange, piece, sink, left) }
+        }
+        guard let (exchange, piece, sink, _) = slowest, let end = piece.end else { return nil }
+        let middle = piece.position + (end - piece.position) / 2
+        let range = (piece.position + least)...(end - least)
+        return Cut(piece: piece, sink: sink, near: middle, range: range, chain: exchange.plan.chain)
+    }
+
+    /// At the very end, when nothing waits and connections idle: what a slow one would need some round trips for goes to
+    /// one that was fast, but for what it brings itself meanwhile.
+    ///
+    /// On a full far link the fast connections end first; those that are left have learnt how little there was for each, and
+    /// need a second or more to find out that the link is theirs (BBR, draft-cardwell-iccrg-bbr-congestion-control).
+    func handOver(_ exchange: Exchange, now: Duration) -> Cut? {
+        let (host, least) = (exchange.host, least / 8)
+        let patience = max(.milliseconds(200), (host.firstByte ?? .seconds(1)) * 5)
+        guard host.queue.isEmpty, host.running < host.limit,
+            let (piece, sink) = splittable(exchange, least: least),
+            exchange.rate > 0, exchange.rate * 1.5 < host.load.bestRate,
+            now - exchange.plan.startedAt >= patience,
+            let end = piece.end, let remaining = piece.remaining,
+            Double(remaining) / exchange.rate > patience / .seconds(1)
+        else { return nil }
+        let share = Double(remaining) * exchange.rate / (exchange.rate + host.load.bestRate)
+        let kept = min(max(2 * least, UInt64(share)), remaining - least)
+        let range = (piece.position + least)...(end - least)
+        return Cut(
+            piece: piece,
+            sink: sink,
+            near: piece.position + kept,
+            range: range,
+            chain: exchange.plan.chain
+        )
+    }
+
+    /// For a piece that is about to be asked for, where its end would be waited for while other connections idle: the last
+    /// pieces become ever shorter, so that all connections end together, and none has to be broken off.
+    func shorten(_ piece: Piece, on host: HostState) -> Cut? {
+        guard host.givesRanges, !piece.isIndivisible, let end = piece.end, let remaining = piece.remaining,
+            let sink = piece.sink as? any SplittableSink
+        else { return nil }
+        let connections = UInt64(max(1, host.limit))
+        let unasked = host.queue.bytes.addingReportingOverflow(remaining).partialValue
+        func bytes(_ count: Double) -> UInt64 { UInt64(exactly: count.rounded()) ?? .max }
+        let share: UInt64
+        if let rate = host.load.takeFreeRate(), host.load.goodput > 0 {
+            // Most likely it goes to the connection that has just become free.
+            let part = bytes(Double(unasked) * min(1, rate / host.load.goodput) / 2)
+            let least = max(least, bytes(rate * (Self.shortest / .seconds(1))))
+            share = max(least, min(part, bytes(rate * (Self.longest / .seconds(1)))))
+        } else {
+            let rate = host.load.goodput / Double(connections) * (Self.shortest / .seconds(1))
+            share = max(least, bytes(rate), unasked / connections / 4)
+        }
+        guard remaining / 2 >= share else { return nil }
+        let range = (piece.position + least)...(end - least)
+        return Cut(piece: piece, sink: sink, near: piece.position + share, range: range, chain: piece.chain)
+    }
+
+    /// Whether the end of what an exchange brings could be given away, and by which sink.
+    func splittable(_ exchange: Exchange, least: UInt64? = nil) -> (Piece, any SplittableSink)? {
+        guard exchange.pieces.count == 1, let piece = exchange.pieces.first, piece.fault == nil,
+            !piece.isIndivisible, !exchange.isPaused, exchange.hasRanges, let remaining = piece.remaining,
+            remaining / 2 >= least ?? self.least, let sink = piece.sink as? any SplittableSink
+        else { return nil }
+        return (piece, sink)
+    }
+
+    /// - Returns: `nil` while a connection is still speeding up: its rate so far says nothing about the rest.
+    private func timeLeft(_ exchange: Exchange, _ piece: Piece, now: Duration) -> Duration? {
+        let time = now - exchange.plan.startedAt
+        guard let remaining = piece.remaining, time >= Self.worthwhile else { return nil }
+        let rate = Double(exchange.bodyBytes) / (time / .seconds(1))
+        guard rate > 0, rate.isFinite else { return nil }
+        return .seconds(Double(remaining) / rate)
+    }
+}

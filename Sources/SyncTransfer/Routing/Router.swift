@@ -1,0 +1,185 @@
+import SyncCurl
+import SyncModel
+import SyncPlugins
+
+/// Which URL a request goes to: what rules, redirects and what they taught make of what a manifest names, and what the
+/// policy lets through. Asks nobody and sends nothing.
+final class Router {
+    private let policy: RedirectPolicy
+    private let rules: RewriteRules
+    private let resolvers: [ConfiguredResolver]
+    private let clock: TransportClock
+    private var memory: RedirectMemory
+    /// The version of ``memory`` that was told last.
+    private var toldVersion = 0
+    /// Origins that have answered from a public address.
+    private var publicOrigins: Set<Origin> = []
+
+    init(_ configuration: TransportConfiguration) {
+        policy = configuration.redirects
+        rules = RewriteRules(configuration.rewriteRules)
+        resolvers = configuration.resolvers
+        clock = configuration.clock
+        memory = RedirectMemory(configuration.links)
+    }
+
+    // MARK: - Where to begin
+
+    /// What a rule of the user's makes of a URL, and the rule's place from 1.
+    func rewritten(_ url: CurlURL) -> (url: CurlURL, rule: Int)? { rules.apply(to: url) }
+
+    /// The URL that the first request for a source goes to.
+    func entry(of source: Source) -> CurlURL {
+        source.resolution?.replacement?.url ?? rules.apply(to: source.url)?.url ?? source.url
+    }
+
+    /// The chain the next request of a piece continues, or would begin with.
+    func route(of piece: Piece) -> RedirectChain {
+        if let chain = piece.chain { return chain }
+        let source = piece.source
+        let replacement = source.resolution?.replacement
+        var chain = RedirectChain(
+            original: source.url,
+            rewritten: replacement?.url ?? rules.apply(to: source.url)?.url,
+            headers: replacement?.headers ?? []
+        )
+        if !chain.isByRule { chain.isFromPublic = isFromPublic(chain.entry, for: piece.transfer) }
+        // Resolvers want to see for themselves where a redirect leads. A manifest has no digest that would tell an old one.
+        if piece.transfer.request.objectSize != nil,
+            let lesson = memory.lesson(for: chain.entry, now: clock.unixTime()),
+            !resolvers.contains(where: { $0.scope.covers(lesson.target) }),
+            isAllowed(lesson, from: chain.entry)
+        {
+            chain.recall(lesson)
+        }
+        return chain
+    }
+
+    /// Whether a redirect that led there would be followed now: the process that learnt it may have been allowed more, and
+    /// had other rules.
+    private func isAllowed(_ lesson: RedirectMemory.Lesson, from entry: CurlURL) -> Bool {
+        let target = lesson.target.origin
+        guard policy.limit > 0, rules.apply(to: lesson.target) == nil else { return false }
+        if entry.origin.scheme == "https", target.scheme == "http", !policy.downgrade.covers(target.host) {
+            return false
+        }
+        return !(lesson.originIsPublic && policy.refusesByName(target))
+    }
+
+    /// Whether a local address may answer where a chain leads.
+    func mayBeLocal(_ chain: RedirectChain) -> Bool {
+        !chain.isFromPublic || chain.isByRule || policy.privateTargets.covers(chain.current.origin.host)
+    }
+
+    /// Why a document from a server may not name the first URL of a chain. What a rule or a resolver of the user's has
+    /// chosen is the user's own wish.
+    func refusal(of chain: RedirectChain, for transfer: Transfer) -> Fault? {
+        guard let referrer = transfer.referrer, chain.entry == chain.original else { return nil }
+        return policy.refusal(
+            of: chain.entry.origin,
+            namedBy: referrer.origin,
+            isFromPublic: isFromPublic(chain.entry, for: transfer)
+        )
+    }
+
+    /// Whether a URL is named by a document from a public address: its own host may be private where it always was.
+    private func isFromPublic(_ url: CurlURL, for transfer: Transfer) -> Bool {
+        guard let referrer = transfer.referrer else { return false }
+        if url.origin.host == referrer.origin.host { return publicOrigins.contains(referrer.origin) }
+        return referrer.isPublic ?? !referrer.origin.isLocalByName
+    }
+
+    /// An origin has answered from a public address.
+    func notePublic(_ origin: Origin) { publicOrigins.insert(origin) }
+
+    // MARK: - Redirects
+
+    /// Where a redirect leads.
+    enum Turn {
+        /// On with this chain; the target, and what a rule made of it.
+        case follow(RedirectChain, target: CurlURL, rewritten: (url: CurlURL, rule: Int)?)
+        case refuse(Fault)
+    }
+
+    /// Decides about a redirect.
+    ///
+    /// - Parameters:
+    ///   - headers: The answer.
+    ///   - chain: Where it was asked.
+    ///   - isPublic: Whether the answer came from a public address.
+    func follow(_ headers: ResponseHeaders, from chain: RedirectChain, isPublic: Bool) -> Turn {
+        var chain = chain
+        if isPublic { chain.isFromPublic = true }
+        let life = LinkExpiry.life(
+            cacheControl: headers.cacheControl,
+            expires: headers.expires,
+            fallback: RedirectMemory.longestLife,
+            now: clock.unixTime()
+        )
+        var rule = 0
+        let step = chain.redirected(
+            to: headers.location,
+            status: headers.status,
+            life: life,
+            policy: policy,
+            rewrite: { [rules] target in
+                rules.apply(to: target).map {
+                    rule = $0.rule
+                    return $0.url
+                }
+            }
+        )
+        switch step {
+        case .refuse(let refusal): return .refuse(refusal.fault)
+        case .follow(let target, let rewritten):
+            if rewritten == nil, chain.isFromPublic, policy.refusesByName(target.origin) {
+                let detail = "a redirect from a public server to the private address \(target.origin.host)"
+                return .refuse(Fault(.policy, detail))
+            }
+            return .follow(chain, target: target, rewritten: rewritten.map { ($0, rule) })
+        }
+    }
+
+    // MARK: - Memory
+
+    /// Keeps where redirects have led, once: as soon as something good comes from there.
+    func learn(from exchange: Exchange) {
+        guard !exchange.hasTaught else { return }
+        exchange.hasTaught = true
+        learn(exchange.plan.chain)
+    }
+
+    func learn(_ chain: RedirectChain) {
+        guard chain.hops > 0, !chain.isRecalled, let status = chain.firstStatus else { return }
+        memory.learn(
+            chain.entry,
+            isAt: chain.current,
+            status: status,
+            originIsPublic: chain.isFromPublic,
+            life: chain.life,
+            now: clock.unixTime()
+        )
+    }
+
+    /// What was known about a URL is not true any more.
+    func forget(_ entry: CurlURL) { memory.forget(entry) }
+
+    /// Forgets wherever a URL has led, by itself or by a rule.
+    func forgetAll(of url: CurlURL) {
+        memory.forget(url)
+        if let rewritten = rules.apply(to: url)?.url { memory.forget(rewritten) }
+    }
+
+    /// Whether anything is known about a URL, or about a directory, that ends with `/`.
+    func isTaught(_ place: String) -> Bool { memory.isTaught(place) }
+
+    /// What the next process should know; `nil` when there is nothing new.
+    func takeChanges() -> LinkChanges? {
+        guard memory.version != toldVersion else { return nil }
+        toldVersion = memory.version
+        return memory.records(now: clock.unixTime())
+    }
+}
+
+@available(*, unavailable)
+extension Router: Sendable {}

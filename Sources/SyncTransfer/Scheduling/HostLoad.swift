@@ -1,0 +1,89 @@
+/// What one host brings, and how many connections serve it well. Does no I/O and reads no clock.
+struct HostLoad {
+    private var adaptive: AdaptiveLimit
+    private let ceiling: Int
+    /// Whether the number follows the goodput.
+    private let isAdaptive: Bool
+    /// Body **bytes** since ``measuredSince``.
+    private var bytes: UInt64 = 0
+    private var measuredSince: Duration = .zero
+    /// ``bytes`` at the last look, and when that was.
+    private var seen: (bytes: UInt64, at: Duration) = (0, .zero)
+    /// **Bytes** a second at the last measurement.
+    private(set) var goodput = 0.0
+    /// **Bytes** a second that its best connections have brought lately.
+    private(set) var bestRate = 0.0
+    /// **Bytes** a second of connections that have ended a request and wait for the next, the latest last.
+    private var freeRates: [Double] = []
+    /// Whether all connections were busy and more was waiting, the whole time since the last measurement.
+    private var wasSaturated = false
+
+    /// - Parameters:
+    ///   - start: Connections to begin with.
+    ///   - ceiling: Never more.
+    ///   - isAdaptive: Whether the number follows the goodput; else it is the ceiling.
+    init(start: Int, ceiling: Int, isAdaptive: Bool) {
+        adaptive = AdaptiveLimit(start: start, ceiling: ceiling)
+        self.ceiling = ceiling
+        self.isAdaptive = isAdaptive
+    }
+
+    /// Connections that may be open while so many are busy.
+    func connections(running: Int) -> Int {
+        guard isAdaptive else { return ceiling }
+        // Where one goes, others need seconds to fill what it leaves: the one that has just become free stays if it brings
+        // more than its share, and a slower one goes instead (cubic's K, RFC 9438 section 4.2).
+        let (limit, share) = (adaptive.limit, goodput / Double(running + 1))
+        guard running >= limit, running < adaptive.fastLimit, let rate = freeRates.last, rate > share
+        else { return limit }
+        return running + 1
+    }
+
+    /// Connections that have proved worth it; `nil` where the user's own cap says nothing about that.
+    func proven(initial: Int) -> Int? {
+        adaptive.proven < ceiling || adaptive.proven >= initial ? adaptive.proven : nil
+    }
+
+    /// Body bytes have come.
+    mutating func add(_ count: UInt64) { bytes += count }
+
+    /// Notes what a connection has brought that has ended a request, and is free for what others need long for.
+    mutating func noteFree(rate: Double) {
+        bestRate = max(bestRate * 0.9, rate)
+        freeRates.append(rate)
+        if freeRates.count > ceiling { freeRates.removeFirst() }
+    }
+
+    /// The rate of the connection that has become free last, most likely the next one to be used.
+    mutating func takeFreeRate() -> Double? { freeRates.popLast() }
+
+    /// Takes a measurement, once an interval.
+    ///
+    /// - Parameters:
+    ///   - running: Connections in use.
+    ///   - hasMore: Whether more of them would have work.
+    ///   - isFree: Whether nothing but the path holds bytes back.
+    ///   - now: When.
+    /// - Returns: Whether the number of connections may have changed.
+    mutating func look(running: Int, hasMore: Bool, isFree: Bool, now: Duration) -> Bool {
+        let isSaturated = running >= adaptive.limit && hasMore
+        if !isSaturated { wasSaturated = false }
+        if isSaturated, wasSaturated, now > seen.at {
+            let new = bytes - min(seen.bytes, bytes)
+            adaptive.saw(goodput: Double(new) / ((now - seen.at) / .seconds(1)))
+        }
+        seen = (bytes, now)
+        let time = now - measuredSince
+        guard time >= AdaptiveLimit.interval else { return false }
+        goodput = Double(bytes) / (time / .seconds(1))
+        let counts = isAdaptive && wasSaturated && isFree
+        if counts { adaptive.measured(goodput: goodput, now: now) }
+        (bytes, seen.bytes) = (0, 0)
+        measuredSince = now
+        wasSaturated = isSaturated
+        return counts
+    }
+
+    /// The server or the path says that it is too much: half of it.
+    mutating func penalise(now: Duration) { adaptive.penalise(now: now) }
+}

@@ -1,0 +1,434 @@
+import SyncCurl
+import SyncModel
+import SyncPlugins
+
+/// Who gets what next: every transfer, every host, and who waits for whose turn.
+///
+/// A piece stands in its host's queue until there is room, and is sent. Whatever else it may have to wait for has an owner:
+/// resolvers, credentials, scouts, a body that is coming already.
+final class Dispatcher {
+    /// What the dispatcher and ``Settlement`` work with.
+    struct Shared {
+        let configuration: TransportConfiguration
+        let counters: Counters
+        let agenda: Agenda
+        let wire: Wire
+        let router: Router
+        let credentials: CredentialDesk
+        let resolving: ResolverDesk
+        let announcer: Announcer
+        let splitter: Splitter
+    }
+
+    let configuration: TransportConfiguration
+    let counters: Counters
+    private let agenda: Agenda
+    let wire: Wire
+    private let router: Router
+    private let credentials: CredentialDesk
+    private let resolving: ResolverDesk
+    private let announcer: Announcer
+    private let splitter: Splitter
+    private let requests: RequestWriter
+    private let shared: Shared
+    /// Decides after faults.
+    private(set) lazy var settlement = Settlement(shared, self)
+
+    private(set) var transfers: [TransferID: Transfer] = [:]
+    private(set) var hosts: [Origin: HostState] = [:]
+    /// Hosts that may start something, by the highest priority that waits there.
+    private var startable = Heap<(priority: Int, host: HostState)> { $0.priority > $1.priority }
+    var health: SourceHealth
+    var silence: SilenceWatch
+    private var scouts = Scouts()
+    private var wholeObjects = WholeObjects()
+    /// Exchanges of which some pieces are done and others not.
+    private var reapable: [Exchange] = []
+    /// How long a transfer takes at most.
+    var longest: Duration
+
+    /// So many looks into queues before libcurl gets its turn again.
+    private static let mostTurns = 512
+
+    private var now: Duration { agenda.now }
+
+    init(_ shared: Shared) {
+        self.shared = shared
+        configuration = shared.configuration
+        counters = shared.counters
+        agenda = shared.agenda
+        wire = shared.wire
+        router = shared.router
+        credentials = shared.credentials
+        resolving = shared.resolving
+        announcer = shared.announcer
+        splitter = shared.splitter
+        requests = RequestWriter(configuration: configuration)
+        let (now, unixTime) = (agenda.now, agenda.unixTime)
+        health = SourceHealth(configuration.sources, now: now, unixTime: unixTime)
+        silence = SilenceWatch(configuration.patience)
+        longest = configuration.resourceDeadline
+    }
+
+    // MARK: - Transfers
+
+    /// Begins a transfer.
+    func add(_ transfer: Transfer) {
+        let range = transfer.request.range
+        transfers[transfer.id] = transfer
+        if range != nil { transfer.pieces.forEach { wholeObjects.add($0) } }
+        agenda.add(.deadline(transfer.id), at: transfer.deadline)
+        for piece in transfer.pieces {
+            // Where nothing is wanted, nothing is asked.
+            if range?.isEmpty == true { complete(piece) } else { enqueue(piece) }
+        }
+    }
+
+    /// A piece has everything it wanted.
+    func complete(_ piece: Piece) {
+        piece.move(to: .ended)
+        endScouting(piece)
+        let transfer = piece.transfer
+        transfer.openPieces -= 1
+        guard transfer.openPieces == 0, !transfer.hasEnded else { return }
+        close(transfer)
+        transfer.succeed()
+    }
+
+    /// Ends a transfer with all its pieces, wherever they are.
+    func abandon(
+        _ transfer: Transfer,
+        code: TransferError.Code,
+        detail: String,
+        cause: FailureCause? = nil
+    ) {
+        guard !transfer.hasEnded else { return }
+        close(transfer)
+        for piece in transfer.pieces {
+            if case .running(let id) = piece.state, let exchange = wire.running[id] {
+                detach(piece, from: exchange)
+            }
+            piece.move(to: .ended)
+            endScouting(piece)
+        }
+        transfer.fail(code, detail, cause: cause)
+    }
+
+    func abandonAll(_ code: TransferError.Code, _ detail: String) {
+        for transfer in Array(transfers.values) { abandon(transfer, code: code, detail: detail) }
+    }
+
+    private func close(_ transfer: Transfer) {
+        transfer.close()
+        transfers.removeValue(forKey: transfer.id)
+        wholeObjects.forget(transfer)
+        for index in transfer.sources.indices { resolving.leaveAhead(&transfer.sources[index]) }
+    }
+
+    /// Takes a piece out of an exchange, which goes on if it serves others.
+    private func detach(_ piece: Piece, from exchange: Exchange) {
+        guard exchange.remove(piece) else {
+            // Perhaps it was this piece that asked for a pause.
+            return wire.resume(exchange, now: now)
+        }
+        wire.release(exchange, now: now)
+        endWholeObject(of: exchange)
+        list(exchange.host)
+    }
+
+    // MARK: - Queues
+
+    /// Puts a piece into the queue of the host that its next request goes to.
+    ///
+    /// - Parameters:
+    ///   - piece: The piece; it leaves whatever queue it was in.
+    ///   - isUrgent: Goes before everything: it has been started already.
+    func enqueue(_ piece: Piece, isUrgent: Bool = false) {
+        guard !piece.transfer.hasEnded else { return }
+        if piece.chain == nil { chooseSource(for: piece) }
+        // What has begun goes first; what has failed again and again leaves its slot to others first (V50).
+        let begun = isUrgent ? Int.max : piece.transfer.request.priority
+        let priority = piece.life.failures > 1 ? Int.min : begun
+        if resolving.mustWait(piece, priority: priority) { return }
+        let chain = router.route(of: piece)
+        if piece.chain == nil, let fault = router.refusal(of: chain, for: piece.transfer) {
+            piece.transfer.lastURL = chain.current.text
+            return settlement.settle(piece, fault: fault, chain: chain)
+        }
+        let host = host(for: chain.current.origin)
+        piece.move(to: .queued)
+        host.queue.insert(
+            (piece, piece.ticket),
+            priority: priority,
+            isSmall: requests.isSmall(piece),
+            length: piece.remaining ?? 0
+        )
+        if piece.transfer.sources.count > 1 { host.movable += 1 }
+        list(host)
+        // Whoever comes later has no patience of its own with it.
+        if host.isOutOfReach, host.notBefore != nil, host.silence.since != nil { watchSilence(of: host) }
+    }
+
+    private func chooseSource(for piece: Piece) {
+        let sources = piece.transfer.sources
+        guard sources.count > 1 else { return }
+        let candidates = sources.indices.filter { !sources[$0].isSpent }.map { index in
+            let url = sources[index].url
+            return (index: index, url: url, isOutOfReach: hosts[url.origin]?.isOutOfReach ?? false)
+        }
+        if let best = health.best(of: candidates, now: now) { piece.sourceIndex = best }
+    }
+
+    func host(for origin: Origin) -> HostState {
+        if let host = hosts[origin] { return host }
+        let load = HostLoad(
+            start: health[origin].connections ?? configuration.initialConnections,
+            ceiling: configuration.connectionsPerHost,
+            isAdaptive: configuration.adaptive
+        )
+        let host = HostState(origin: origin, load: load, credential: credentials.credential(for: origin))
+        hosts[origin] = host
+        return host
+    }
+
+    func dropHosts() { hosts = [:] }
+
+    /// Notes that a host may start something, if it may.
+    func list(_ host: HostState) {
+        guard !host.isListed, host.mayStart(now: now), !credentials.mustWait(host),
+            let priority = host.queue.topPriority
+        else { return }
+        host.isListed = true
+        startable.insert((priority, host))
+    }
+
+    /// Whether some host has something to start.
+    var hasStartable: Bool { !startable.isEmpty }
+
+    /// Whether the next turn would start more without anything else happening.
+    var mayStartMore: Bool { hasStartable && wire.room > 0 }
+
+    /// Starts queued pieces while there is room. O(log *n*) for each start.
+    func startWhatMayStart() {
+        var turns = 0
+        while wire.room > 0, turns < Self.mostTurns, let (_, host) = startable.popFirst() {
+            turns += 1
+            host.isListed = false
+            guard host.mayStart(now: now), !credentials.mustWait(host) else { continue }
+            let next = host.queue.popFirst(
+                runningSmall: host.runningSmall,
+                runningLarge: host.running - host.runningSmall
+            )
+            if let (piece, ticket) = next {
+                if piece.transfer.sources.count > 1 { host.movable -= 1 }
+                if piece.life.isQueued(since: ticket) { start(piece, on: host) }
+            }
+            list(host)
+        }
+    }
+
+    private func start(_ piece: Piece, on host: HostState) {
+        if piece.chain == nil { chooseSource(for: piece) }
+        guard !resolving.mustWait(piece, priority: Int.max) else { return }
+        let chain = router.route(of: piece)
+        // Another host when something was learnt since it was queued.
+        guard chain.current.origin == host.origin else { return enqueue(piece) }
+        if scouts.mustWait(piece, chain, redirects: health[chain.entry.origin].redirects) {
+            return agenda.add(.requeue(piece, ticket: piece.ticket), at: now + Scouts.longestWait)
+        }
+        guard !wholeObjects.join(piece) else { return }
+        let isRangeless = wholeObjects.isKnown(piece.source.url.text)
+        if wire.throttle.rate == nil, !isRangeless, let cut = splitter.shorten(piece, on: host) {
+            _ = divide(cut)
+        }
+        launch(piece, chain: chain, on: host, isRangeless: isRangeless)
+    }
+
+    /// Sends the next request of a piece.
+    private func launch(_ piece: Piece, chain: RedirectChain, on host: HostState, isRangeless: Bool) {
+        if piece.chain == nil { announcer.beginning(of: chain, for: piece, router) }
+        piece.chain = chain
+        let transfer = piece.transfer
+        transfer.lastURL = chain.current.text
+        transfer.lastSource = piece.sourceIndex
+        resolving.leaveAhead(&transfer.sources[piece.sourceIndex])
+        transfer.sources[piece.sourceIndex].asked = host.origin
+        watchSilence(of: host)
+        piece.shownCredential = host.credential.version
+        let plan = requests.plan(
+            for: piece,
+            chain: chain,
+            host: host,
+            isRangeless: isRangeless,
+            mayBeLocal: router.mayBeLocal(chain),
+            agenda
+        )
+        do throws(CurlError) {
+            let easy = try wire.takeHandle(plan.kind, of: host)
+            let id = wire.nextID()
+            let exchange = Exchange(id, easy: easy, host: host, piece: piece, plan: plan, dispatcher: self)
+            try requests.write(exchange, for: piece)
+            try wire.send(exchange)
+            piece.fault = nil
+            piece.move(to: .running(id))
+            if isRangeless { wholeObjects.begin(exchange, of: piece.source.url.text) }
+        } catch {
+            settlement.settle(piece, fault: Fault(.libcurl, error.detail), chain: chain)
+        }
+    }
+
+    /// Gives the end of a piece to a piece of its own.
+    ///
+    /// - Returns: `false` when its sink has no place for a cut.
+    func divide(_ cut: Splitter.Cut) -> Bool {
+        guard let tail = cut.make() else { return false }
+        wholeObjects.add(tail)
+        enqueue(tail, isUrgent: true)
+        return true
+    }
+
+    // MARK: - Hosts
+
+    /// A host asked for a pause, or cannot be reached: nothing starts there before `time`.
+    func hold(_ host: HostState, until time: Duration) {
+        guard time > host.notBefore ?? now else { return }
+        host.notBefore = time
+        host.silence.isBusy(until: time)
+        agenda.add(.release(host), at: time)
+        guard host.movable > 0 else { return }
+        // Those that can be asked elsewhere do not wait here. Once: afterwards there are none.
+        host.movable = 0
+        for ((piece, ticket), priority) in host.queue.removeAll()
+        where piece.life.isQueued(since: ticket) {
+            if piece.transfer.sources.count > 1 { piece.chain = nil }
+            enqueue(piece, isUrgent: priority == Int.max)
+        }
+    }
+
+    /// A host may be asked again.
+    func release(_ host: HostState) {
+        host.notBefore = nil
+        list(host)
+    }
+
+    /// Addresses or routes have changed: whoever could not be reached is tried again at once (F049).
+    func networkDidChange() {
+        for host in hosts.values where host.connectivityFailures > 0 { release(host) }
+    }
+
+    func wasReached(_ host: HostState, byAnswer: Bool) {
+        if host.wasReached(byAnswer: byAnswer) { list(host) }
+    }
+
+    /// Keeps how many connections serve a host well.
+    func keepProven(of host: HostState) {
+        guard let count = host.load.proven(initial: configuration.initialConnections) else { return }
+        health[host.origin].connections = count
+    }
+
+    /// Asks a source only after the others for a while.
+    func penalise(_ url: CurlURL) {
+        health.penalise(url.text, until: now + configuration.penalty, now: now)
+    }
+
+    // MARK: - Patience
+
+    private func watchSilence(of host: HostState) {
+        if let time = silence.begin(host, now: now) { agenda.add(.patience(host), at: time) }
+    }
+
+    /// A host's time may be up.
+    func lookAtSilence(of host: HostState) {
+        switch silence.look(at: host, now: now) {
+        case .nothing: break
+        case .lookAgain(let time): agenda.add(.patience(host), at: time)
+        case .silent:
+            for transfer in Array(transfers.values) where isOutOfPatience(transfer) { giveUp(transfer) }
+        }
+    }
+
+    /// Whether all that could bring a transfer have given nothing for as long as anybody waits.
+    func isOutOfPatience(_ transfer: Transfer) -> Bool {
+        guard silence.patience != nil else { return false }
+        return transfer.sources.allSatisfy { source in
+            source.isSpent || source.asked.map(isSilent) == true
+                || isSilent(router.entry(of: source).origin)
+        }
+    }
+
+    private func isSilent(_ origin: Origin) -> Bool { silence.isSilent(hosts[origin], now: now) }
+
+    /// Nobody waits any longer for what brings a transfer.
+    func giveUp(_ transfer: Transfer) {
+        let fault = lastFault(of: transfer)
+        let tried = transfer.sources.filter { !$0.isSpent }.map { $0.asked ?? router.entry(of: $0).origin }
+        var names: [String] = []
+        for origin in tried where !names.contains(origin.description) { names.append(origin.description) }
+        let time = (silence.limit ?? .zero).components.seconds
+        let what = fault.map { $0.kind == .captivePortal ? $0.told : $0.detail } ?? "no answer"
+        let shown = names.prefix(3).joined(separator: ", ") + (names.count > 3 ? ", …" : "")
+        abandon(
+            transfer,
+            code: fault?.code ?? .timedOut,
+            detail: time > 0 ? "\(what); nothing came from \(shown) for \(time) s" : what,
+            cause: fault?.cause
+        )
+    }
+
+    /// What kept a transfer last.
+    func lastFault(of transfer: Transfer) -> Fault? {
+        transfer.pieces.lazy.compactMap(\.life.lastFault).first
+            ?? transfer.pieces.first.flatMap { hosts[router.route(of: $0).current.origin]?.lastFault }
+    }
+
+    // MARK: - One request for many
+
+    /// Some pieces of an exchange want no more of it. Called by it inside libcurl: nothing happens before that has returned.
+    func reap(_ exchange: Exchange) {
+        if reapable.last !== exchange { reapable.append(exchange) }
+    }
+
+    func takeReapable() -> [Exchange] {
+        guard !reapable.isEmpty else { return [] }
+        defer { reapable = [] }
+        return reapable
+    }
+
+    /// Has an answer that others may wait for. Called by an exchange inside libcurl.
+    func scoutReturns(_ piece: Piece, from exchange: Exchange) { scouts.returns(piece, exchange.plan.chain) }
+
+    /// Those who waited for a good answer go where it was found.
+    func welcomeScouts() {
+        for (piece, chain) in scouts.takeReturned() {
+            guard let key = piece.scoutKey else { continue }
+            router.learn(chain)
+            if scouts.judge(key, chain, isTaught: router.isTaught(key)) {
+                health[chain.entry.origin].redirects = false
+            }
+            for other in scouts.end(piece, hasAnswer: true) { enqueue(other) }
+        }
+    }
+
+    /// A piece finds out nothing for others any more.
+    func endScouting(_ piece: Piece) {
+        for other in scouts.end(piece) { enqueue(other) }
+    }
+
+    /// An answer has the whole object. Called inside libcurl, so no other handle is touched.
+    func wholeBodyBegins(_ exchange: Exchange) {
+        wholeObjects.bodyBegins(exchange) { !health.isPenalised($0, now: now) }
+    }
+
+    /// Serves a piece from a body under way.
+    ///
+    /// - Returns: `false` when the piece has to ask for itself.
+    func joinWholeObject(_ piece: Piece) -> Bool { wholeObjects.join(piece) }
+
+    /// A body has ended: whoever it could not serve asks now.
+    func endWholeObject(of exchange: Exchange) {
+        for piece in wholeObjects.end(exchange) { enqueue(piece) }
+    }
+}
+
+@available(*, unavailable)
+extension Dispatcher: Sendable {}

@@ -1,0 +1,117 @@
+import CCurl
+import SyncCurl
+import SyncPlugins
+
+/// What a request says: its range, its headers, and nothing that is not for the origin it goes to.
+struct RequestWriter {
+    let configuration: TransportConfiguration
+
+    /// What the next request of a piece is to be.
+    ///
+    /// - Parameters:
+    ///   - piece: What it is for.
+    ///   - chain: Where it goes.
+    ///   - host: The same.
+    ///   - isRangeless: Whether the server is known to give whole objects only.
+    ///   - mayBeLocal: Whether a local address may answer.
+    ///   - agenda: When.
+    func plan(
+        for piece: Piece,
+        chain: RedirectChain,
+        host: HostState,
+        isRangeless: Bool,
+        mayBeLocal: Bool,
+        _ agenda: Agenda
+    ) -> Exchange.Plan {
+        let question = question(
+            for: piece,
+            chain: chain,
+            wholeOnly: isRangeless || piece.source.wholeOnly
+        )
+        return Exchange.Plan(
+            kind: handleKind(for: chain, at: host, hasRange: question.first != nil),
+            question: question,
+            isBoundToVersion: question.first != nil && ifRange(for: piece) != nil,
+            chain: chain,
+            mayBeLocal: mayBeLocal,
+            isProxied: configuration.proxy(for: chain.current.origin) != nil,
+            isSmall: isSmall(piece),
+            startedAt: agenda.now,
+            unixTime: agenda.unixTime
+        )
+    }
+
+    /// Whether a piece uses the lane for small ones.
+    func isSmall(_ piece: Piece) -> Bool {
+        (piece.remaining ?? piece.transfer.request.limit) <= configuration.smallSize
+    }
+
+    private func question(for piece: Piece, chain: RedirectChain, wholeOnly: Bool) -> Question {
+        let request = piece.transfer.request
+        var question = Question(objectSize: request.objectSize)
+        question.isElsewhere = chain.current.origin.host != chain.entry.origin.host
+        question.mayBeWebPage =
+            chain.original.path.hasSuffix(".html") || chain.original.path.hasSuffix(".htm")
+        question.isConditional = request.knownValidator != nil && piece.position == 0 && request.range == nil
+        let isWhole = piece.position == 0 && (piece.end == nil || piece.end == request.objectSize)
+        if !wholeOnly, !isWhole {
+            question.first = piece.position
+            question.end = piece.end
+        }
+        return question
+    }
+
+    private func handleKind(for chain: RedirectChain, at host: HostState, hasRange: Bool) -> HandleKind {
+        let http2 =
+            switch configuration.http2 {
+            case .never: false
+            case .wholeObjects: !hasRange
+            case .always: true
+            }
+        return HandleKind(
+            credential: chain.current.isSigned ? 0 : host.credential.version,
+            isAtHome: chain.isAtHome && configuration.homes?.contains(chain.original.origin) != false,
+            http2: http2
+        )
+    }
+
+    /// Tells the handle of an exchange what is asked for a piece.
+    func write(_ exchange: Exchange, for piece: Piece) throws(CurlError) {
+        let easy = exchange.easy
+        let question = exchange.plan.question
+        let request = piece.transfer.request
+        var headers = ["Accept-Encoding: identity"]  // R8.
+        if let first = question.first {
+            try easy.set(CURLOPT_RANGE, "\(first)-\(question.end.map { String($0 - 1) } ?? "")")
+            if let known = ifRange(for: piece) { headers.append("If-Range: \(known)") }
+        } else {
+            try easy.set(CURLOPT_RANGE, nil)
+        }
+        if question.isConditional, let known = request.knownValidator {
+            if let etag = known.etag { headers.append("If-None-Match: \(etag)") }
+            if let date = known.lastModified { headers.append("If-Modified-Since: \(date)") }
+        }
+        if piece.source.uncached || request.reload { headers.append("Cache-Control: no-cache") }
+        if exchange.plan.kind.isAtHome { headers += configuration.headers }
+        if exchange.plan.kind.credential != 0 { headers += exchange.host.credential.kind?.headers ?? [] }
+        headers += exchange.plan.chain.ownHeaders.map { "\($0.name): \($0.value)" }
+        // What came from an answer's head goes back into a request: never with a line end in it (V27).
+        try easy.set(headers: headers.filter { !$0.utf8.contains { $0 < 0x20 || $0 == 0x7F } })
+        try easy.set(CURLOPT_URL, exchange.plan.chain.current.text)
+        easy.forgetMessage()
+        try easy.attach(exchange)
+    }
+
+    /// What is known of the object's version at the source that is asked; mirrors have tags of their own.
+    private func ifRange(for piece: Piece) -> String? {
+        if let known = piece.ifRange, piece.ifRangeSource == piece.sourceIndex { return known }
+        return piece.sourceIndex == 0 ? piece.transfer.request.validator?.strongETag : nil
+    }
+}
+
+extension Validator {
+    /// ``etag`` unless it is weak.
+    fileprivate var strongETag: String? {
+        etag.flatMap { $0.hasPrefix("\"") && $0.hasSuffix("\"") && $0.utf8.count >= 2 ? $0 : nil }
+    }
+}

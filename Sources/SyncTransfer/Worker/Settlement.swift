@@ -1,0 +1,297 @@
+import CCurl
+import SyncCurl
+import SyncModel
+import SyncPlugins
+
+/// What comes of every answer: what it says of the host, what each of its pieces does next.
+///
+/// ``PieceMachine`` decides; what it returns is done here.
+final class Settlement {
+    private let configuration: TransportConfiguration
+    private let agenda: Agenda
+    private let router: Router
+    private let credentials: CredentialDesk
+    private let resolving: ResolverDesk
+    private let announcer: Announcer
+    private unowned let dispatcher: Dispatcher
+
+    init(_ shared: Dispatcher.Shared, _ dispatcher: Dispatcher) {
+        configuration = shared.configuration
+        agenda = shared.agenda
+        router = shared.router
+        credentials = shared.credentials
+        resolving = shared.resolving
+        announcer = shared.announcer
+        self.dispatcher = dispatcher
+    }
+
+    // MARK: - The answer
+
+    /// An exchange is out of libcurl: decides about each of its pieces.
+    ///
+    /// - Parameters:
+    ///   - exchange: That has ended.
+    ///   - fault: What was wrong with it.
+    func finish(_ exchange: Exchange, fault: Fault?) {
+        let host = exchange.host
+        noteAnswer(of: exchange, fault)
+        if fault == nil, exchange.verdict != .redirect {
+            host.credential.wasAccepted()
+            let time = agenda.now - exchange.plan.startedAt
+            if exchange.bodyBytes >= configuration.minimumSplit, time > .zero {
+                host.load.noteFree(rate: Double(exchange.bodyBytes) / (time / .seconds(1)))
+            }
+            dispatcher.health[host.origin].addSuccess(bytes: exchange.bodyBytes, time: time)
+        }
+        noteLoad(after: exchange, fault)
+
+        // Behind a proxy the connected address says nothing; then the name has to.
+        let isPublic =
+            exchange.answeredFromPublic
+            || exchange.plan.isProxied && !exchange.plan.chain.current.origin.isLocalByName
+        if isPublic { router.notePublic(host.origin) }
+        for (index, piece) in exchange.pieces.enumerated() where !piece.transfer.hasEnded {
+            if !piece.isComplete { piece.sink.interrupted() }
+            if isPublic { piece.transfer.isFromPublic = true }
+            if exchange.verdict == .redirect {
+                if index == 0 {
+                    followRedirect(piece, exchange, isPublic: isPublic)
+                } else {
+                    dispatcher.enqueue(piece)
+                }
+            } else {
+                conclude(piece, of: exchange, fault: fault)
+            }
+        }
+        exchange.pieces = []
+    }
+
+    /// What the end of an exchange says about who answers there.
+    private func noteAnswer(of exchange: Exchange, _ fault: Fault?) {
+        let (host, now) = (exchange.host, agenda.now)
+        if exchange.verdict == .redirect {
+            // Where a log-in page is led to, a redirect is no answer.
+            if !host.isOutOfReach { host.silence.restart(isAsked: host.running > 0, now: now) }
+        } else if exchange.isAccepted, fault == nil || exchange.bodyBytes > 0 {
+            dispatcher.silence.gaveSomething(host, now: now)
+            if exchange.plan.chain.hops > 0,
+                let entry = dispatcher.hosts[exchange.plan.chain.entry.origin]
+            {
+                dispatcher.wasReached(entry, byAnswer: true)
+                entry.silence.restart(isAsked: entry.running > 0, now: now)
+            }
+        } else if exchange.isAnswered, let fault, fault.kind != .captivePortal {
+            dispatcher.silence.answeredBadly(host, fault)
+        }
+    }
+
+    /// The server or the path says that it is too much (429, 503, reset, silence): half of it.
+    ///
+    /// An object that fails again and again says something about itself, not about the load.
+    private func noteLoad(after exchange: Exchange, _ fault: Fault?) {
+        guard let fault, exchange.pieces.contains(where: { $0.life.failures == 0 }) else { return }
+        // Whoever names a time has said what helps: that is kept to (RFC 9110 section 10.2.3).
+        guard fault.retryAfter == nil else { return }
+        switch fault.kind {
+        case .status(429), .status(503), .idle, .slow, .broken:
+            exchange.host.load.penalise(now: agenda.now)
+            dispatcher.keepProven(of: exchange.host)
+        default: break
+        }
+    }
+
+    /// Decides about one piece of an answer that is no redirect.
+    func conclude(_ piece: Piece, of exchange: Exchange, fault: Fault?) {
+        let ending = PieceEnding(
+            own: piece.fault,
+            fault: fault,
+            isAccepted: exchange.isAccepted,
+            position: piece.position,
+            end: piece.end,
+            isAsTold: exchange.offset == exchange.bodyEnd,
+            policy: configuration.retry
+        )
+        piece.fault = nil
+        switch piece.ended(ending) {
+        case .complete:
+            router.learn(from: exchange)
+            dispatcher.complete(piece)
+        case .ask(let route):
+            piece.chain = piece.route(route, after: exchange.plan.chain, now: agenda.unixTime)
+            dispatcher.enqueue(piece, isUrgent: true)
+        case .settle(let fault): settle(piece, fault: fault, chain: exchange.plan.chain)
+        default: break
+        }
+    }
+
+    private func followRedirect(_ piece: Piece, _ exchange: Exchange, isPublic: Bool) {
+        let (former, status) = (exchange.plan.chain, exchange.headers.status)
+        let turn = router.follow(exchange.headers, from: former, isPublic: isPublic)
+        if former.hops == 0 { dispatcher.health[former.current.origin].redirects = true }
+        switch turn {
+        case .refuse(let fault): settle(piece, fault: fault, chain: former)
+        case .follow(let chain, let target, let rewritten):
+            announcer.hop(.redirect(status), from: former.current, to: target, of: piece, chain.hops)
+            if let (url, rule) = rewritten {
+                announcer.hop(.rewrite(.rule(rule)), from: target, to: url, of: piece, chain.hops)
+            }
+            piece.chain = chain
+            if resolving.isOpen { piece.unresolvedRedirect = status }
+            dispatcher.enqueue(piece, isUrgent: true)
+        }
+    }
+
+    // MARK: - A fault
+
+    /// Decides after a fault: again, elsewhere, later, or not at all.
+    func settle(_ piece: Piece, fault: Fault, chain: RedirectChain) {
+        guard !piece.transfer.hasEnded else { return }
+        dispatcher.endScouting(piece)
+        let actions = piece.failed(failure(of: piece, fault: fault, chain: chain))
+        // What ``PieceAction/backOff(times:)`` found.
+        var wait = Duration.zero
+        for action in actions { perform(action, on: piece, fault: fault, chain: chain, &wait) }
+    }
+
+    private func failure(of piece: Piece, fault: Fault, chain: RedirectChain) -> PieceFailure {
+        let sources = piece.transfer.sources
+        let others = sources.indices.filter { $0 != piece.sourceIndex && !sources[$0].isSpent }
+        return PieceFailure(
+            fault: fault,
+            position: piece.position,
+            hasMoved: chain.hasMoved,
+            isCredentialRenewed: credentials.renew(
+                after: fault,
+                of: piece,
+                chain: chain,
+                at: dispatcher.hosts[chain.current.origin]
+            ),
+            strikes: piece.source.strikes,
+            isSourceSpent: piece.source.isSpent,
+            hasOtherSource: !others.isEmpty,
+            isOtherSourceReady: others.contains { index in
+                !dispatcher.health.isPenalised(sources[index].url.text, now: agenda.now)
+                    && dispatcher.hosts[sources[index].url.origin]?.notBefore == nil
+            },
+            isOnlySource: sources.count == 1,
+            leastProgress: leastProgress(despite: fault),
+            attempts: configuration.retry.attempts
+        )
+    }
+
+    /// New **bytes** since the last failure that make it the first one again. What is merely too slow brings some, too.
+    private func leastProgress(despite fault: Fault) -> UInt64 {
+        guard fault.kind == .slow else { return configuration.retry.progress }
+        let slow = Double(configuration.speedLimit) * (configuration.speedTime / .seconds(1))
+        return max(configuration.retry.progress, UInt64(exactly: slow.rounded(.up)) ?? .max)
+    }
+
+    private func perform(
+        _ action: PieceAction,
+        on piece: Piece,
+        fault: Fault,
+        chain: RedirectChain,
+        _ wait: inout Duration
+    ) {
+        let (transfer, index) = (piece.transfer, piece.sourceIndex)
+        switch action {
+        case .complete, .settle: break  // Of the end of an exchange.
+        case .joinOther:
+            piece.chain = chain
+            if !dispatcher.joinWholeObject(piece) { dispatcher.enqueue(piece, isUrgent: true) }
+        case .ask(let route):
+            piece.chain = piece.route(route, after: chain, now: agenda.unixTime)
+            dispatcher.enqueue(piece, isUrgent: true)
+        case .retry(let route, let delay):
+            piece.chain = piece.route(route, after: chain, now: agenda.unixTime)
+            retry(piece, fault, after: time(of: delay, piece, backOff: wait))
+        case .awaitConnectivity: awaitConnectivity(piece, fault: fault, chain: chain)
+        case .fail: dispatcher.abandon(transfer, code: fault.code, detail: fault.told, cause: fault.cause)
+        case .forgetLesson: router.forget(chain.entry)
+        case .expireResolution: resolving.expire(&transfer.sources[index], after: fault)
+        case .strike(let strike): transfer.sources[index].strikes.insert(strike)
+        case .postponeSource: dispatcher.penalise(chain.original)
+        case .penaliseSource: penalise(piece, fault: fault, source: chain.original)
+        case .dropSource: transfer.sources[index].isSpent = true
+        case .blameHost: dispatcher.host(for: chain.current.origin).lastFault = fault
+        case .backOff(let times): wait = backOff(at: chain.current.origin, times)
+        case .holdHost(let seconds):
+            let wait = configuration.retry.wait(retryAfter: seconds)
+            announcer.retry(of: piece, fault, after: wait)
+            let host = dispatcher.host(for: chain.current.origin)
+            dispatcher.hold(host, until: agenda.now + wait)
+            host.silence.excuse(until: agenda.now + wait)
+        }
+    }
+
+    private func time(of delay: PieceDelay, _ piece: Piece, backOff: Duration) -> Duration {
+        switch delay {
+        case .none: .zero
+        case .own: configuration.retry.wait(failures: piece.life.failures, random: configuration.random())
+        case .backOff: backOff
+        }
+    }
+
+    private func retry(_ piece: Piece, _ fault: Fault, after wait: Duration) {
+        announcer.retry(of: piece, fault, after: wait)
+        let due = agenda.now + wait
+        piece.move(to: .waiting(.until(due)))
+        agenda.add(.requeue(piece, ticket: piece.ticket), at: due)
+    }
+
+    /// How long whoever has failed at a host waits before the next try there, see ``HostBackoff``.
+    private func backOff(at origin: Origin, _ times: Int) -> Duration {
+        let host = dispatcher.host(for: origin)
+        let time = host.backoff.failed(
+            times,
+            now: agenda.now,
+            policy: configuration.retry,
+            random: configuration.random
+        )
+        if host.backoff.isShut { dispatcher.hold(host, until: host.backoff.until) }
+        return time - agenda.now
+    }
+
+    /// Nothing was reached, or only somebody who stands before it. That is no attempt: patience and the deadline alone
+    /// end the waiting (S51).
+    private func awaitConnectivity(_ piece: Piece, fault: Fault, chain: RedirectChain) {
+        // Whoever leads to a log-in page is asked again, not the page.
+        let isPortal = fault.kind == .captivePortal
+        let host = dispatcher.host(for: isPortal ? chain.entry.origin : chain.current.origin)
+        let isKnown = host.notBefore.map { $0 > agenda.now } ?? false
+        host.lastFault = fault
+        // Without patience nothing is held back either: whoever else waits for this host finds out at once.
+        guard !dispatcher.isOutOfPatience(piece.transfer) else { return dispatcher.giveUp(piece.transfer) }
+        if !isKnown {
+            host.connectivityFailures += 1
+            let wait = configuration.retry.connectivityWait(
+                failures: host.connectivityFailures,
+                random: configuration.random()
+            )
+            dispatcher.hold(host, until: agenda.now + max(wait, .milliseconds(10)))
+        }
+        if piece.transfer.sources.count > 1 {
+            penalise(piece, fault: fault, source: chain.original)
+        } else {
+            announcer.waiting(
+                piece,
+                fault,
+                at: chain.current,
+                after: max(.zero, (host.notBefore ?? agenda.now) - agenda.now),
+                patience: dispatcher.silence.left(of: host, now: agenda.now)
+            )
+        }
+        piece.chain = nil
+        dispatcher.enqueue(piece, isUrgent: true)
+    }
+
+    private func penalise(_ piece: Piece, fault: Fault, source: CurlURL) {
+        dispatcher.penalise(source)
+        dispatcher.health[source.origin].addFailure()
+        // With one source there is nothing to prefer: the failure itself tells what happened.
+        if piece.transfer.sources.count > 1 { announcer.penalty(piece, fault, of: source) }
+    }
+}
+
+@available(*, unavailable)
+extension Settlement: Sendable {}

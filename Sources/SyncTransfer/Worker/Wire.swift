@@ -1,0 +1,166 @@
+import CCurl
+import SyncCurl
+
+/// libcurl's multi handle and all that is in it: requests under way, and handles kept for the next ones.
+final class Wire {
+    private let multi: UnsafeMutableRawPointer
+    private let configuration: TransportConfiguration
+    private let network = NetworkChanges()
+    /// The rate limit over everything.
+    let throttle: Throttle
+    private(set) var running: [ExchangeID: Exchange] = [:]
+    private var lastID: UInt64 = 0
+    /// Handles kept by all hosts for their next request.
+    private var idleHandles = 0
+
+    init(multi: UnsafeMutableRawPointer, configuration: TransportConfiguration, now: Duration) {
+        self.multi = multi
+        self.configuration = configuration
+        throttle = Throttle(rate: configuration.rateLimit, now: now)
+        _ = sa_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.connections + 8)
+        _ = sa_curl_multi_set_long(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.connections)
+    }
+
+    /// Frees everything; nothing may be asked afterwards.
+    func close() { curl_multi_cleanup(multi) }
+
+    /// Connections that could be open besides those that are.
+    var room: Int { configuration.connections - running.count }
+
+    func isRunning(_ exchange: Exchange) -> Bool { running[exchange.id] != nil }
+
+    func nextID() -> ExchangeID {
+        lastID += 1
+        return ExchangeID(number: lastID)
+    }
+
+    /// A handle that has been told what all requests of a kind to a host have in common.
+    func takeHandle(_ kind: HandleKind, of host: HostState) throws(CurlError) -> EasyHandle {
+        if let easy = host.handles[kind]?.popLast() {
+            idleHandles -= 1
+            return easy
+        }
+        let easy = try EasyHandle()
+        try easy.applyDefaults(
+            configuration,
+            kind: kind,
+            origin: host.origin,
+            credential: host.credential.kind
+        )
+        return easy
+    }
+
+    /// Gives up a host's idle handles: they were told what is not true any more.
+    func dropHandles(of host: HostState) {
+        idleHandles -= host.handles.values.reduce(0) { $0 + $1.count }
+        host.handles = [:]
+    }
+
+    /// Sends a request whose handle is prepared.
+    func send(_ exchange: Exchange) throws(CurlError) {
+        let code = curl_multi_add_handle(multi, exchange.easy.raw)
+        guard code == CURLM_OK else { throw CurlError(detail: String(cString: curl_multi_strerror(code))) }
+        running[exchange.id] = exchange
+        exchange.host.running += 1
+        if exchange.plan.isSmall { exchange.host.runningSmall += 1 }
+    }
+
+    /// Gives back the slot and the handle. libcurl closes a connection that was in the middle of a body.
+    func release(_ exchange: Exchange, now: Duration) {
+        guard running.removeValue(forKey: exchange.id) != nil else { return }
+        let host = exchange.host
+        host.running -= 1
+        host.silence.isIdle(from: now)
+        if exchange.plan.isSmall { host.runningSmall -= 1 }
+        _ = curl_multi_remove_handle(multi, exchange.easy.raw)
+        do {
+            try exchange.easy.attach(nil)
+            if idleHandles < 2 * configuration.connections {
+                idleHandles += 1
+                host.handles[exchange.plan.kind, default: []].append(exchange.easy)
+            }
+        } catch {
+            // A handle that refuses a pointer is not used again.
+        }
+    }
+
+    /// Lets libcurl send and receive, and call back.
+    ///
+    /// - Returns: What is wrong with the multi handle itself; then nothing can go on.
+    func perform() -> String? {
+        var active: Int32 = 0
+        let code = curl_multi_perform(multi, &active)
+        return code == CURLM_OK ? nil : String(cString: curl_multi_strerror(code))
+    }
+
+    /// The next exchange that libcurl has ended, and how.
+    func takeEnded() -> (Exchange, CURLcode)? {
+        var left: Int32 = 0
+        while let message = curl_multi_info_read(multi, &left) {
+            guard message.pointee.msg == CURLMSG_DONE, let raw = message.pointee.easy_handle else { continue }
+            let result = sa_curl_message_result(message)
+            var pointer: UnsafeMutableRawPointer?
+            guard sa_curl_get_pointer(raw, CURLINFO_PRIVATE, &pointer) == CURLE_OK,
+                let exchange = exchange(pointer)
+            else { continue }
+            return (exchange, result)
+        }
+        return nil
+    }
+
+    /// Sleeps until something comes, somebody wakes it, or the time is over.
+    ///
+    /// - Returns: Whether addresses or routes of this machine have changed.
+    func sleep(atMost milliseconds: Int32) -> Bool {
+        guard let descriptor = network.descriptor else {
+            _ = curl_multi_poll(multi, nil, 0, milliseconds, nil)
+            return false
+        }
+        var extra = curl_waitfd(fd: descriptor, events: Int16(CURL_WAIT_POLLIN), revents: 0)
+        _ = curl_multi_poll(multi, &extra, 1, milliseconds, nil)
+        return extra.revents != 0 && network.takeChange()
+    }
+
+    /// How long it may sleep at most for the rate limit's sake; `nil` when that holds nobody back.
+    var throttleWait: Duration? {
+        guard throttle.rate != nil, running.values.contains(where: { $0.isThrottled }) else { return nil }
+        return max(throttle.wait, .milliseconds(1))
+    }
+
+    func setRate(_ rate: UInt64?, now: Duration) {
+        throttle.setRate(rate, now: now)
+        if rate == nil { releaseThrottled(now: now) }
+    }
+
+    /// Lets those go on for whom the rate limit has something again.
+    func fillThrottle(now: Duration) {
+        guard throttle.rate != nil else { return }
+        throttle.fill(now: now)
+        if throttle.hasTokens { releaseThrottled(now: now) }
+    }
+
+    /// Whoever finds the bucket empty waits again.
+    private func releaseThrottled(now: Duration) {
+        for exchange in Array(running.values) where exchange.isThrottled {
+            exchange.isThrottled = false
+            unpause(exchange, now: now)
+        }
+    }
+
+    /// Lets an exchange go on that a sink has paused.
+    func resume(_ exchange: Exchange, now: Duration) {
+        guard exchange.isPaused else { return }
+        exchange.isPaused = false
+        unpause(exchange, now: now)
+    }
+
+    /// `curl_easy_pause(3)`: can call the write callback before it returns.
+    private func unpause(_ exchange: Exchange, now: Duration) {
+        guard !exchange.isPaused, !exchange.isThrottled else { return }
+        exchange.activeAt = now
+        _ = curl_easy_pause(exchange.easy.raw, CURLPAUSE_CONT)
+    }
+}
+
+@available(*, unavailable)
+extension Wire: Sendable {}

@@ -1,0 +1,285 @@
+import Testing
+
+@testable import SyncTransfer
+
+@Suite("The life of one piece", .timeLimit(.minutes(1)))
+struct PieceMachineTests {
+    private static let living: [PieceState] = [
+        .queued, .waiting(.until(.seconds(1))), .waiting(.resolver), .waiting(.scout), .parked,
+        .running(ExchangeID(number: 1)), .running(ExchangeID(number: 2)),
+    ]
+
+    private func machine(_ state: PieceState = .running(ExchangeID(number: 1))) -> PieceMachine {
+        var machine = PieceMachine(position: 100)
+        machine.move(to: state)
+        return machine
+    }
+
+    private func failure(_ kind: Fault.Kind, position: UInt64 = 100, retryAfter: Int64? = nil)
+        -> PieceFailure
+    {
+        PieceFailure(
+            fault: Fault(kind, "text", retryAfter: retryAfter),
+            position: position,
+            leastProgress: 1000,
+            attempts: 3
+        )
+    }
+
+    // MARK: - States
+
+    @Test(
+        "Every living state can follow every other, and whoever kept a ticket of before is told",
+        arguments: living
+    )
+    func moves(from state: PieceState) {
+        for next in Self.living + [.ended] {
+            var machine = machine(state)
+            let ticket = machine.ticket
+            machine.move(to: next)
+            #expect(machine.state == next)
+            #expect(machine.ticket != ticket)
+        }
+    }
+
+    @Test("Nothing follows the end", arguments: living)
+    func end(next: PieceState) {
+        var machine = machine(.ended)
+        let before = machine
+        machine.move(to: next)
+        #expect(machine.failed(failure(.broken)) == [])
+        #expect(machine == before)
+    }
+
+    @Test("A timer and a queue know whether what they hold is still theirs")
+    func tickets() {
+        var machine = machine(.waiting(.scout))
+        let waiting = machine.ticket
+        #expect(machine.isWaiting(since: waiting) && !machine.isQueued(since: waiting))
+        machine.move(to: .queued)
+        let queued = machine.ticket
+        #expect(!machine.isWaiting(since: waiting) && !machine.isQueued(since: waiting))
+        #expect(machine.isQueued(since: queued) && !machine.isWaiting(since: queued))
+        machine.move(to: .queued)
+        #expect(!machine.isQueued(since: queued), "it stands in another queue")
+        let latest = machine.ticket
+        _ = machine.failed(failure(.broken))
+        #expect(!machine.isQueued(since: latest), "something has been decided about it")
+    }
+
+    // MARK: - Ends
+
+    private func ending(
+        own: Fault? = nil,
+        fault: Fault? = nil,
+        isAccepted: Bool = true,
+        position: UInt64 = 100,
+        end: UInt64? = 200,
+        isAsTold: Bool = false
+    ) -> PieceEnding {
+        var policy = RetryPolicy()
+        policy.progress = 50
+        return PieceEnding(
+            own: own,
+            fault: fault,
+            isAccepted: isAccepted,
+            position: position,
+            end: end,
+            isAsTold: isAsTold,
+            policy: policy
+        )
+    }
+
+    @Test("What the end of an answer means for one of its pieces")
+    func ends() {
+        let broken = Fault(.broken, "reset")
+        let large = Fault(.tooLarge, "too much")
+        let early = PieceAction.settle(Fault(.broken, "the body ended early"))
+        let table: [(PieceEnding, PieceAction, String)] = [
+            (ending(position: 200), .complete, "everything is here"),
+            (ending(end: nil), .complete, "nobody has said how long it is"),
+            (ending(own: broken, position: 200), .settle(broken), "its own fault comes first"),
+            (ending(own: large, fault: broken), .settle(large), "the same"),
+            (ending(fault: broken), .settle(broken), "the exchange's"),
+            (ending(fault: broken, position: 200), .complete, "it had everything before that"),
+            (ending(fault: large, position: 200), .settle(large), "then it is another object"),
+            (
+                ending(fault: broken, isAccepted: false, position: 200), .settle(broken),
+                "that was no answer to the question"
+            ),
+            (
+                ending(position: 150, isAsTold: true), .ask(.same),
+                "the server gives less at a time (RFC 9110)"
+            ),
+            (ending(position: 149, isAsTold: true), early, "so little is no progress"),
+            (ending(position: 150), early, "more was told"),
+            (ending(position: 60, isAsTold: true), early, "a sink that went back has not got further"),
+        ]
+        for (ending, action, reason) in table {
+            var machine = machine()
+            #expect(machine.ended(ending) == action, "\(reason)")
+        }
+    }
+
+    @Test("An answer that brought less than asked, as it may, is a success for the count of attempts")
+    func shortAnswer() {
+        var machine = machine()
+        _ = machine.failed(failure(.malformed))
+        #expect(machine.failures == 1)
+        #expect(machine.ended(ending(position: 160, isAsTold: true)) == .ask(.same))
+        #expect(machine.failures == 0)
+        #expect(machine.ended(ending(position: 200, end: 400, isAsTold: true)) != .ask(.same), "40 new bytes")
+    }
+
+    // MARK: - Faults
+
+    /// One fault of a piece with one source, at the original URL, without progress.
+    @Test("What comes after a first fault, by the retry table [S51, F028]")
+    func firstFaults() {
+        let later: [PieceAction] = [
+            .blameHost, .backOff(times: 1), .retry(.sameWhileGood, after: .backOff),
+        ]
+        let leaving: [PieceAction] = [.dropSource, .penaliseSource, .fail]
+        func once(_ strike: RetryTable.Strike) -> [PieceAction] {
+            [.strike(strike), .retry(.original, after: .own)]
+        }
+        let table: [(Fault.Kind, [PieceAction])] = [
+            (.unreachable, [.awaitConnectivity]), (.captivePortal, [.awaitConnectivity]),
+            (.idle, later), (.slow, later), (.broken, later), (.rewound, later), (.status(503), later),
+            (.status(429), later),
+            (.malformed, once(.again)), (.libcurl, once(.again)), (.wrongRange, once(.withoutRange)),
+            (.otherSize, once(.uncached)),
+            (.tls, leaving), (.unwantedForm, leaving), (.redirect, leaving), (.policy, leaving),
+            (.tooLarge, leaving), (.status(404), leaving), (.status(403), leaving),
+            (.noRanges, [.postponeSource, .ask(.original)]),
+            (.proxyAuthentication, [.fail]), (.stopped, [.fail]), (.superseded, [.joinOther]),
+        ]
+        for (kind, actions) in table {
+            var machine = machine()
+            #expect(machine.failed(failure(kind)) == actions, "\(kind)")
+        }
+    }
+
+    @Test("A remedy that helps once is used once a source, then the source is left")
+    func strikes() {
+        for (kind, strike) in [
+            (Fault.Kind.malformed, RetryTable.Strike.again), (.wrongRange, .withoutRange),
+            (.otherSize, .uncached),
+        ] {
+            var machine = machine()
+            var failure = failure(kind)
+            failure.strikes = [strike]
+            failure.hasOtherSource = true
+            #expect(machine.failed(failure) == [.dropSource, .penaliseSource, .ask(.original)], "\(kind)")
+        }
+    }
+
+    @Test("The last source that is left without ranges is taken as it is, unless it is spent")
+    func noRanges() {
+        var failure = failure(.noRanges)
+        failure.isSourceSpent = true
+        var machine = machine()
+        #expect(machine.failed(failure) == [.postponeSource, .fail])
+        failure.hasOtherSource = true
+        #expect(machine.failed(failure) == [.postponeSource, .ask(.original)])
+    }
+
+    @Test("A connection that broke after bytes is taken up at once, the next one after the host's wait")
+    func interruptions() {
+        var machine = machine()
+        #expect(machine.failed(failure(.broken, position: 101)) == [.retry(.sameWhileGood, after: .none)])
+        #expect(
+            machine.failed(failure(.idle, position: 102))
+                == [.backOff(times: 0), .retry(.sameWhileGood, after: .backOff)]
+        )
+        #expect(machine.failed(failure(.broken, position: 103)) == [.backOff(times: 0), .fail])
+        #expect(machine.failed(failure(.broken, position: 1103)).last != .fail, "enough has come")
+        #expect(machine.failures == 1)
+    }
+
+    @Test("A link that refuses is asked for anew at once, then after a wait, then left [S74, F025]")
+    func expiredLinks() {
+        var machine = machine()
+        var failure = failure(.status(403))
+        failure.hasMoved = true
+        failure.attempts = 9
+        #expect(
+            machine.failed(failure)
+                == [.forgetLesson, .expireResolution, .retry(.original, after: .none)]
+        )
+        #expect(
+            machine.failed(failure) == [.forgetLesson, .expireResolution, .retry(.original, after: .own)]
+        )
+        #expect(machine.failed(failure) == [.forgetLesson, .dropSource, .penaliseSource, .fail])
+        failure.position = 101
+        #expect(machine.failed(failure).contains(.expireResolution), "the one before was good for something")
+    }
+
+    @Test("What a redirect taught is forgotten after a fault there, not after an interruption")
+    func lessons() {
+        for (kind, position, forgets) in [
+            (Fault.Kind.broken, UInt64(100), true), (.broken, 101, false), (.idle, 101, false),
+            (.slow, 101, true),
+            (.stopped, 100, false), (.malformed, 100, true),
+        ] {
+            var machine = machine()
+            var failure = failure(kind, position: position)
+            failure.hasMoved = true
+            #expect(machine.failed(failure).contains(.forgetLesson) == forgets, "\(kind) at \(position)")
+        }
+    }
+
+    @Test("Another credential is shown at once and is no attempt [S81]")
+    func credentials() {
+        var machine = machine()
+        var failure = failure(.status(401))
+        failure.isCredentialRenewed = true
+        #expect(machine.failed(failure) == [.ask(.original)])
+        #expect(machine.failures == 0)
+    }
+
+    @Test("A mirror that can be asked is asked at once; the source that failed is asked after it")
+    func mirrors() {
+        var machine = machine()
+        var failure = failure(.status(503))
+        failure.isOnlySource = false
+        failure.isOtherSourceReady = true
+        #expect(machine.failed(failure) == [.penaliseSource, .ask(.original)])
+        failure.isOtherSourceReady = false
+        #expect(
+            machine.failed(failure)
+                == [
+                    .penaliseSource, .blameHost, .backOff(times: 2),
+                    .retry(.sameWhileGood, after: .backOff),
+                ]
+        )
+        #expect(machine.failed(failure).last == .fail, "that was the last attempt")
+    }
+
+    @Test("A server that names a time is kept to it, by all who want something there [F029]")
+    func retryAfter() {
+        var machine = machine()
+        let failure = failure(.status(503), retryAfter: 7)
+        #expect(machine.failed(failure) == [.holdHost(7), .ask(.same)])
+        #expect(machine.failed(failure) == [.holdHost(7), .ask(.same)])
+        #expect(machine.failed(failure) == [.fail])
+    }
+
+    @Test("Attempts count in a row: enough new bytes make the next failure the first one")
+    func attempts() {
+        var machine = machine()
+        _ = machine.failed(failure(.slow))
+        _ = machine.failed(failure(.slow, position: 1099))
+        #expect(machine.failures == 2, "999 bytes are too few")
+        _ = machine.failed(failure(.slow, position: 2099))
+        #expect(machine.failures == 1)
+        #expect(machine.lastFault?.kind == .slow)
+    }
+
+    @Test("Where nothing is reached, no attempt is counted, however often [S51]")
+    func connectivity() {
+        var machine = machine()
+        for _ in 0..<20 { #expect(machine.failed(failure(.unreachable)) == [.awaitConnectivity]) }
+        #expect(machine.failures == 0)
+    }
+}
