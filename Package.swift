@@ -208,7 +208,7 @@ let package = Package(
             "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", argumentParser,
         ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
-        tests("CommandTests", ["syncagent", "SyncTestKit"]),
+        tests("CommandTests", ["syncagent", "SyncTestKit", "SyncSystem"]),
         // A target of its own, so that its processes and those of CommandTests do not starve each other.
         tests("SessionCommandTests", ["syncagent", "SyncTestKit"]),
         tests("SoundnessTests", []),

@@ -116,6 +116,9 @@ static inline int sa_set_executable(int fd, int executable) {
     return fchmod(fd, mode);
 }
 
+/* UTIME_OMIT, which Swift does not see. */
+static inline long sa_utime_omit(void) { return UTIME_OMIT; }
+
 /* Whether new directories get something from this one that a moved one does not: mkdir(2), acl(5). */
 static inline int sa_hands_down(int directory) {
     struct stat status;

@@ -13,6 +13,8 @@ package struct IndexRecord: Equatable, Sendable {
         case executable = 2
         /// `digest` is of the target's text.
         case link = 3
+        /// A directory that a manifest named; no content is known of it.
+        case directory = 4
     }
 
     /// What the filesystem says of a file that nobody has touched.
@@ -32,9 +34,11 @@ package struct IndexRecord: Equatable, Sendable {
     package var kind: Kind
     /// Whether a pull put it there, rather than found it there. Only such files are ever pruned.
     package var installed: Bool
+    /// Of a directory, whether the manifest that was brought last names it.
+    package var isNamed = false
 
     /// Bytes of a record on disk, little endian: five integers, digest, path offset (4) and length (2),
-    /// kind (1), flags (1).
+    /// kind (1), flags (1: installed, 2: named).
     static let byteCount = 80
 
     package init(_ status: Status, digest: SHA256Digest, kind: Kind, installed: Bool) {
@@ -48,6 +52,29 @@ package struct IndexRecord: Equatable, Sendable {
         self.init(Status(status), digest: digest, kind: kind, installed: installed)
     }
 
+    /// A directory that the manifest names, as it is now.
+    ///
+    /// - Parameter traits: What the manifest keeps of it; it stands in the place of its size.
+    package init(directory status: FileStatus, keeping traits: FileTraits, installed: Bool) {
+        self.init(Status(status), digest: .zero, kind: .directory, installed: installed)
+        self.status.size =
+            (traits.mode.map { UInt64($0) | Self.keepsMode } ?? 0)
+            | (traits.modified == nil ? 0 : Self.keepsTime)
+        isNamed = true
+    }
+
+    private static let keepsMode: UInt64 = 1 << 16
+    private static let keepsTime: UInt64 = 1 << 17
+
+    /// Whether a directory is still what the manifest asks for; what is in it is no matter.
+    private func isKept(_ directory: FileStatus) -> Bool {
+        guard directory.kind == .directory else { return false }
+        if status.size & Self.keepsMode != 0, status.size & 0o777 != UInt64(directory.permissions & 0o777) {
+            return false
+        }
+        return status.size & Self.keepsTime == 0 || status.modified == directory.modified
+    }
+
     /// Whether a file with this status is the one that was verified.
     package func matches(_ status: FileStatus) -> Bool {
         let sameKind =
@@ -56,7 +83,9 @@ package struct IndexRecord: Equatable, Sendable {
             case .file: status.kind == .file && !status.isExecutable
             case .executable: status.kind == .file && status.isExecutable
             case .link: status.kind == .link
+            case .directory: isKept(status)
             }
+        if kind == .directory { return sameKind }
         return sameKind && Status(status) == self.status
     }
 }
@@ -79,6 +108,7 @@ extension IndexRecord {
         self.digest = digest
         self.kind = kind
         installed = bytes[79] & 1 != 0
+        isNamed = bytes[79] & 2 != 0
     }
 
     func store(to target: UnsafeMutableRawPointer, pathOffset: UInt32, pathLength: UInt16) {
@@ -94,7 +124,7 @@ extension IndexRecord {
         put(pathOffset, 72)
         put(pathLength, 76)
         put(kind.rawValue, 78)
-        put(UInt8(installed ? 1 : 0), 79)
+        put(UInt8((installed ? 1 : 0) | (isNamed ? 2 : 0)), 79)
     }
 }
 

@@ -135,6 +135,17 @@ extension Staging {
         }
     }
 
+    /// Gives one file of a directory its mode and its time; see ``give(_:to:_:)``.
+    package func give(
+        _ traits: FileTraits,
+        toMemberNamed leaf: UnsafePointer<CChar>,
+        of target: Directory,
+        _ known: FileStatus
+    ) -> FileStatus {
+        guard let opened = try? open(target, make: false) else { return known }
+        return Self.give(traits, to: leaf, in: opened.raw, known) ?? known
+    }
+
     /// Removes one file of a directory; a missing one is no matter.
     package func remove(memberNamed leaf: UnsafePointer<CChar>, of target: Directory) {
         if let opened = try? open(target, make: false) { _ = unlinkat(opened.raw, leaf, 0) }

@@ -151,6 +151,36 @@ package final class Staging: Sendable {
         try? openFile(file.name.text, in: descriptor(lane: file.lane), O_RDWR, trust: .staged)
     }
 
+    /// Gives a staged file its mode and its time before it is seen anywhere.
+    ///
+    /// - Parameter known: What the file system said of it when it was hashed; `nil` for a link.
+    /// - Returns: What it says now; `known` where something went wrong, which shows when the file is in its place.
+    package func give(_ traits: FileTraits, to file: File, _ known: FileStatus?) -> FileStatus? {
+        file.name.withCString { Self.give(traits, to: $0, in: descriptor(lane: file.lane), known) }
+    }
+
+    static func give(
+        _ traits: FileTraits,
+        to name: UnsafePointer<CChar>,
+        in directory: Int32,
+        _ known: FileStatus?
+    ) -> FileStatus? {
+        guard let known, known.kind == .file else {
+            _ = traits.giveTime(to: name, in: directory)
+            guard known != nil, case .success(let now?) = SyncSystem.status(directory, name),
+                now.kind == .link
+            else {
+                return known
+            }
+            return now
+        }
+        // Another file may have its name by now.
+        guard let opened = openToRead(directory, name), let found = SyncSystem.status(opened.raw),
+            found.isSameFile(as: known), found.size == known.size, found.modified == known.modified
+        else { return known }
+        return (try? traits.give(to: opened.raw, found, shown: "")) ?? known
+    }
+
     /// Removes a staged file; a missing one is no matter.
     package func remove(_ file: File) {
         _ = file.name.withCString { unlinkat(descriptor(lane: file.lane), $0, 0) }

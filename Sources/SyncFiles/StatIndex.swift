@@ -164,6 +164,16 @@ package struct StatIndex: Sendable {
         bytes[Self.headerLength + index * IndexRecord.byteCount + 78] == IndexRecord.Kind.link.rawValue
     }
 
+    /// Whether the record at `index` is a directory's.
+    package func isDirectory(_ index: Int) -> Bool {
+        bytes[Self.headerLength + index * IndexRecord.byteCount + 78] == IndexRecord.Kind.directory.rawValue
+    }
+
+    /// Directories that the manifest which was brought last names.
+    package var namedDirectories: Int {
+        (0..<count).count { isDirectory($0) && record($0)?.isNamed == true }
+    }
+
     /// The path at `index`; a NUL stands directly behind it.
     package func withPath<R>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
         let range = pathRange(index) ?? 0..<0
@@ -176,9 +186,17 @@ package struct StatIndex: Sendable {
     }
 
     /// Whether a record may stand for its file at all: not when the file was last touched in, or after, the
-    /// clock tick in which the index was written.
+    /// clock tick in which the index was written. A time far ahead was set, as a manifest can ask for, and whoever writes
+    /// to the file takes it back.
     package func trusts(_ record: IndexRecord) -> Bool {
-        record.status.modified < stamp && record.status.changed < stamp
+        record.kind == .directory
+            || record.status.changed < stamp
+                && (record.status.modified < stamp || Self.isAhead(record.status.modified, of: stamp))
+    }
+
+    /// Whether a time is so far ahead of another, in **nanoseconds**, that no clock of a file system is that coarse.
+    static func isAhead(_ time: Int64, of other: Int64) -> Bool {
+        time.subtractingReportingOverflow(other).partialValue > 2_000_000_000 && time > other
     }
 
     private func recordChecked(_ index: Int) -> IndexRecord? {

@@ -40,7 +40,10 @@ package struct StatIndexWriter: ~Copyable {
         paths.append(path)
         paths.append(CollectionOfOne(0))
         count += 1
-        newest = max(newest, record.status.modified, record.status.changed)
+        if record.kind != .directory {
+            let (modified, changed) = (record.status.modified, record.status.changed)
+            newest = max(newest, changed, StatIndex.isAhead(modified, of: changed) ? changed : modified)
+        }
         return true
     }
 

@@ -15,6 +15,8 @@ package struct PublishFile: Sendable, Equatable {
     package var mirrors: [String]?
     package var filesURL: String?
     package var isLoose: Bool?
+    /// What is kept of files besides their content.
+    package var preserve: [Preserved]?
     /// Patterns as in groups.
     package var exclude: [String] = []
     /// Files of patterns, absolute.
@@ -39,6 +41,11 @@ package struct PublishFile: Sendable, Equatable {
         }
     }
 
+    /// What can be kept of files besides their content.
+    package enum Preserved: String, Sendable, CaseIterable {
+        case times, modes
+    }
+
     /// When a dictionary is made.
     package enum DictionaryWord: String, Sendable, CaseIterable {
         case auto, always, never
@@ -47,7 +54,7 @@ package struct PublishFile: Sendable, Equatable {
     /// Every key.
     package static let keys = [
         "project", "groups", "mirrors", "files_url", "loose", "exclude", "exclude_from", "pack_size", "level",
-        "dictionary", "deltas", "manifest_parts", "safe_links",
+        "dictionary", "deltas", "manifest_parts", "safe_links", "preserve",
     ]
     private static let groupKeys = ["include", "hooks"]
 
@@ -89,6 +96,12 @@ package struct PublishFile: Sendable, Equatable {
         file.mirrors = try root.texts("mirrors", "URLs")?.map(\.text)
         file.filesURL = try root.text("files_url", "a URL")
         file.isLoose = try root.flag("loose")
+        for (text, place) in try root.texts("preserve", "words") ?? [] {
+            guard let word = Preserved(rawValue: text) else {
+                throw place.fault("it can be “times” and “modes”, not “\(escaped(text))”")
+            }
+            file.preserve = (file.preserve ?? []) + [word]
+        }
         file.exclude = try root.texts("exclude", "patterns")?.map(\.text) ?? []
         for (text, place) in try root.texts("exclude_from", "paths of files") ?? [] {
             do throws(SettingsError) {

@@ -12,6 +12,8 @@ package struct FileStatus: Equatable, Sendable {
     package var kind: Kind
     /// Whether the owner may execute it.
     package var isExecutable: Bool
+    /// Who may read, write and execute it, with the set-id bits and the sticky bit: 0...0o7777.
+    package var permissions: UInt16
 
     package init(_ status: stat) {
         device = UInt64(truncatingIfNeeded: status.st_dev)
@@ -27,13 +29,17 @@ package struct FileStatus: Equatable, Sendable {
         let kind = withUnsafePointer(to: status) { sa_file_kind($0) }
         self.kind = Kind(rawValue: UInt8(truncatingIfNeeded: kind)) ?? .other
         isExecutable = status.st_mode & 0o100 != 0
+        permissions = UInt16(truncatingIfNeeded: status.st_mode & 0o7777)
     }
 
     /// Whether this is the same file, whatever has become of it. inode(7)
     package func isSameFile(as other: FileStatus) -> Bool { device == other.device && inode == other.inode }
 
     private static func nanoseconds(_ time: timespec) -> Int64 {
-        Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
+        let (whole, overflow) = Int64(time.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
+        let (sum, isTooLate) = whole.addingReportingOverflow(Int64(time.tv_nsec))
+        // Three hundred years from here nobody tells nanoseconds apart.
+        return overflow || isTooLate ? (time.tv_sec < 0 ? .min : .max) : sum
     }
 }
 

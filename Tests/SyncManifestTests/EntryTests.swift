@@ -19,7 +19,7 @@ struct EntryTests {
             .file("\"size\":1,\"size\":1", ".size", "appears twice"),
             .file("\"size\":1,\"\\u0073ize\":1", ".size", "appears twice"),
             .file("\"path\":\"b\"", ".path", "appears twice"),
-            .file("\"mode\":420", "[\"mode\"]", "unknown key “mode”"),
+            .file("\"owner\":420", "[\"owner\"]", "unknown key “owner”"),
             .file("\"command\":\"rm\"", "[\"command\"]", "unknown key"),
             .file("\"x-a\":1,\"x-a\":1", "[\"x-a\"]", "appears twice"),
             .file("\"size\":\"1\"", ".size", "expected an integer, found a string"),

@@ -128,9 +128,9 @@ struct PackAndGroupTests {
         "Format, revision and time are checked [F109]",
         arguments: [
             Rejection(
-                "{\"format\":\"syncagent-manifest/4\"}",
+                "{\"format\":\"syncagent-manifest/5\"}",
                 "$.format",
-                "“syncagent-manifest/4”, and this program"
+                "“syncagent-manifest/5”, and this program"
             ),
             Rejection("{\"format\":\"metalink\"}", "$.format", "“metalink”"),
             Rejection("{\"format\":1}", "$.format", "expected a string"),

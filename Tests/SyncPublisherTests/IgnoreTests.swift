@@ -208,8 +208,9 @@ private struct IgnoredTree {
         return Publisher(options)
     }
 
+    /// Without the directories of which only the files are left out.
     func published(excludeFrom: [String] = []) throws -> [String] {
-        try publisher(excludeFrom).preview().changes.map(\.path)
+        try publisher(excludeFrom).preview().changes.map(\.path).filter { !$0.hasSuffix("/") }
     }
 
     func failure(excludeFrom: [String] = []) -> PublishError? {

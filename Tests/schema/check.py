@@ -28,6 +28,7 @@ BEYOND_A_SCHEMA = {
     "path-twice-normalised": "two entries together",
     "path-is-directory": "two entries together",
     "path-through-link": "two entries together",
+    "directory-is-file": "two entries together",
     "pack-twice": "two packs together",
     "blob-no-such-pack": "a blob and a pack together",
     "blob-outside-pack": "a blob and a pack together",

@@ -136,6 +136,17 @@ struct PublishCommand: AsyncParsableCommand {
     var excludedFrom: [String] = []
 
     @Option(
+        help: ArgumentHelp(
+            "Carry modification times, permissions or both: times,modes. Readers before version 4 of the format refuse it.  (default: as the base)",
+            valueName: "what"
+        )
+    )
+    var preserve: PublishOptions.KeptTraits?
+
+    @Flag(name: .customLong("no-preserve"), help: "Carry neither, also when the base does.")
+    var withoutPreserve = false
+
+    @Option(
         name: .customLong("config"),
         help: ArgumentHelp(
             "What does not change, as JSON.  (default: publish.json in the directory)",
@@ -218,6 +229,7 @@ struct PublishCommand: AsyncParsableCommand {
             (withoutGroups && !(groups + groupHooks).isEmpty, "--no-groups and --group"),
             (withoutMirrors && !mirrors.isEmpty, "--no-mirrors and --mirror"),
             (withoutFilesURL && filesURL != nil, "--no-files-url and --files-url"),
+            (withoutPreserve && preserve != nil, "--no-preserve and --preserve"),
             (withoutConfig && config != nil, "--no-config and --config"),
         ] where isBoth {
             throw ValidationError("\(name) exclude each other.")
@@ -321,6 +333,8 @@ struct PublishCommand: AsyncParsableCommand {
         options.mirrors = withoutMirrors ? [] : mirrors.isEmpty ? file.mirrors : mirrors
         options.filesURL = withoutFilesURL ? .none : (filesURL ?? file.filesURL).map { .at($0) } ?? .asBase
         options.isLoose = loose ?? file.isLoose
+        let preserved = file.preserve.flatMap { PublishOptions.KeptTraits(words: $0.map(\.rawValue)) }
+        options.preserve = withoutPreserve ? [] : preserve ?? preserved
         options.repack = repack
         options.deltas = !withoutDeltas && file.deltas != false
         let word = file.dictionary.flatMap { PublishOptions.DictionaryUse(rawValue: $0.rawValue) }
@@ -423,6 +437,13 @@ struct PublishCommand: AsyncParsableCommand {
 }
 
 extension PublishOptions.DictionaryUse: ExpressibleByArgument {}
+
+extension PublishOptions.KeptTraits: ExpressibleByArgument {
+    /// `times,modes`
+    public init?(argument: String) {
+        self.init(words: argument.split(separator: ",", omittingEmptySubsequences: false))
+    }
+}
 
 extension ProgressSnapshot {
     fileprivate init(_ progress: PublishProgress) {

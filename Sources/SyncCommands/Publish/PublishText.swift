@@ -10,6 +10,7 @@ enum PublishText {
         var first = "\(escaped(report.project)) revision \(report.revision): "
         first += Figures.count(report.files, "file")
         if report.links > 0 { first += ", " + Figures.count(report.links, "link") }
+        first += directories(report.directories)
         first += ", \(ByteCount(report.rawBytes)) "
         first += report.isLoose ? "as they are" : "stored in \(ByteCount(report.storedBytes))"
         let seconds = ProgressText.seconds(milliseconds: milliseconds)
@@ -42,6 +43,7 @@ enum PublishText {
     static func summary(_ preview: PublishPreview, milliseconds: Int64) -> String {
         var first = "\(escaped(preview.project)): \(Figures.count(preview.files, "file"))"
         if preview.links > 0 { first += ", " + Figures.count(preview.links, "link") }
+        first += directories(preview.directories)
         first += ", \(ByteCount(preview.rawBytes))"
         let seconds = ProgressText.seconds(milliseconds: milliseconds)
         if preview.isUnchanged {
@@ -55,6 +57,10 @@ enum PublishText {
             preview.isLoose
             ? "; no packs" : "; \(ByteCount(preview.encodedBytes)) to compress and store"
         return "\(first)\n\(second); nothing was written, \(seconds) s"
+    }
+
+    private static func directories(_ count: Int) -> String {
+        count == 0 ? "" : count == 1 ? ", 1 directory" : ", \(Figures.grouped(count)) directories"
     }
 
     /// One file of a dry run.

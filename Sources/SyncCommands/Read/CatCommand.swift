@@ -72,6 +72,9 @@ struct CatCommand: AsyncParsableCommand {
                 "\(escaped(path)) is a directory with \(below.count) files; 'syncagent ls' lists them"
             )
         }
+        if manifest.directories.rows(below: Array(path.utf8)).count > 0 {
+            return EngineError(.noInput, "\(escaped(path)) is an empty directory")
+        }
         let hint = NearPath(manifest.files).nearest(path).map { "; did you mean \(escaped($0))?" }
         return EngineError(.noInput, "the manifest has no file \(escaped(path))\(hint ?? "")")
     }

@@ -10,7 +10,8 @@ struct LsCommand: AsyncParsableCommand {
         commandName: "ls",
         abstract: "List the files of a manifest.",
         discussion: """
-            One line for each file, by path: its size in bytes, - for a file, x for a program, l for a link, and the \
+            One line for each file, by path: its size in bytes, - for a file, x for a program, l for a link, d for a \
+            directory that is empty or has a mode or a time of its own, and the \
             groups that it belongs to. Fetches the manifest and nothing else.
 
             Examples:
@@ -42,20 +43,31 @@ struct LsCommand: AsyncParsableCommand {
     func run() async throws {
         let output = reporting.output()
         let (location, groups) = (manifest, groups)
-        let (hand, rows) = try await options.reading([location], reporting, output) { engine in
+        let (hand, rows, directories) = try await options.reading([location], reporting, output) { engine in
             let hand = try engine.read(location)
-            return (hand, try hand.rows(of: groups))
+            let rows = try hand.rows(of: groups)
+            return (hand, rows, hand.directories(of: groups, with: rows))
         }
-        let listing = Listing(hand.manifest)
+        let files = Listing(hand.manifest, \.files)
+        let folders = Listing(hand.manifest, \.directories)
         let time = EngineAssembly.milliseconds()
         let width = rows.map { "\(hand.manifest.files.size($0))".utf8.count }.max() ?? 1
-        for row in rows {
+        func tell(_ row: Int, _ listing: Listing) {
             if reporting.json {
                 output.event(SyncEvent("ls.file", time: time) { listing.write(row, to: &$0) }.json)
             } else {
                 output.line(listing.line(row, width: width), flushing: false)
             }
         }
+        var waiting = directories[...]
+        for row in rows {
+            while let directory = waiting.first, folders.precedes(directory, files, row) {
+                tell(directory, folders)
+                waiting.removeFirst()
+            }
+            tell(row, files)
+        }
+        for directory in waiting { tell(directory, folders) }
         output.flush()
     }
 }
@@ -65,9 +77,15 @@ private struct Listing: Sendable {
     private let files: FileTable
     private let groups: [(name: String, rows: RowSelection)]
 
-    init(_ manifest: Manifest) {
-        files = manifest.files
-        groups = manifest.groups.map { ($0.name, manifest.rows(of: $0)) }
+    /// - Parameter table: Of files, or of directories.
+    init(_ manifest: Manifest, _ table: KeyPath<Manifest, FileTable>) {
+        let files = manifest[keyPath: table]
+        self.files = files
+        groups = manifest.groups.map { ($0.name, files.rows(of: $0)) }
+    }
+
+    func precedes(_ row: Int, _ other: Listing, _ otherRow: Int) -> Bool {
+        files.withPath(row) { path in other.files.withPath(otherRow) { PathOrder.precedes(path, $0) } }
     }
 
     /// Those that are declared, and the one that the entry names.
@@ -84,9 +102,10 @@ private struct Listing: Sendable {
             case .file: "-"
             case .executable: "x"
             case .link: "l"
+            case .directory: "d"
             }
         var line = String(repeating: " ", count: max(0, width - size.utf8.count)) + size
-        line += " \(sign) \(escaped(files.path(row)))"
+        line += " \(sign) \(escaped(files.path(row)))\(files.kind(row) == .directory ? "/" : "")"
         if let target = files.linkTarget(row) { line += " -> \(escaped(target))" }
         let groups = groups(row)
         return groups.isEmpty ? line : line + "  (\(groups.map { escaped($0) }.joined(separator: ", ")))"
@@ -97,11 +116,16 @@ private struct Listing: Sendable {
         if let target = files.linkTarget(row) {
             line.field("kind", "link")
             line.field("link", target)
+        } else if files.kind(row) == .directory {
+            line.field("kind", "directory")
         } else {
             line.field("kind", files.kind(row) == .executable ? "executable" : "file")
             line.field("size", files.size(row))
             line.field("sha256", files.digest(row).hex)
         }
+        let traits = files.traits(row)
+        line.field("mode", optional: traits.mode.map(FileTraits.text(mode:)))
+        line.field("mtime", optional: traits.modified.map(FileTraits.text(time:)))
         line.key("groups")
         line.array { list in
             for name in groups(row) { list.value(name) }

@@ -16,10 +16,13 @@ enum PlanText {
                 + " \(ByteCount(plan.gapBytes)) between wanted blobs",
             requests(plan),
         ]
+        if plan.missingDirectories > 0 {
+            lines.insert("folders    \(figure(plan.missingDirectories)) to make", at: 2)
+        }
         if plan.reusedBytes > 0 {
             lines.insert(
                 "reused     \(ByteCount(plan.reusedBytes)) from older versions and other files here",
-                at: 3
+                at: plan.missingDirectories > 0 ? 4 : 3
             )
         }
         if plan.deltaBytes > 0 {

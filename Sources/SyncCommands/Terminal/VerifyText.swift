@@ -11,6 +11,7 @@ enum VerifyText {
             ]
         }
         var lines = report.problems.map { "\(escaped($0.path)): \($0.reason)" }
+        lines += report.notes.map { "note: \(escaped($0.path)) \($0.reason)" }
         if let release = report.release {
             lines.append(
                 "revision \(release.revision) is signed by \(release.signers.joined(separator: " and ")), under root "

@@ -17,7 +17,7 @@ extension EngineEnvironment {
         in destination: Destination,
         folding: [[UInt8]]? = nil
     ) throws(EngineError) {
-        let files = manifest.files
+        let files = manifest.allPaths
         var collisions: [PathCollision]
         if let folding {
             guard !folding.isEmpty else { return }

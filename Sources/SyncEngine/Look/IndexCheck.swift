@@ -23,6 +23,8 @@ struct IndexCheck: Sendable {
                 failed.raise()
                 return false
             }
+            // One of before that nobody has removed.
+            if record.kind == .directory, !record.isNamed { continue }
             let isSame = index.withPath(position) { path in
                 // What cannot be entered has changed.
                 try? directories.withLeaf(of: path) { directory, leaf in

@@ -11,6 +11,8 @@ struct IndexMerge {
     let old: StatIndex
     /// Positions of the old index that are gone.
     let gone: Set<Int>
+    /// Rows of ``Manifest/directories``, ascending, with what is known of them.
+    let directories: [(row: Int, record: IndexRecord)]
 
     func write(
         to destination: Destination,
@@ -18,7 +20,11 @@ struct IndexMerge {
         completion: StatIndex.Completion?,
         durable: Bool
     ) throws(FileError) {
-        var writer = StatIndexWriter(in: destination)
+        var writer = Writer(
+            writer: StatIndexWriter(in: destination),
+            table: manifest.directories,
+            directories: directories[...]
+        )
         var position = 0
         for row in manifest.files.indices {
             manifest.files.withPath(row) { path in
@@ -37,14 +43,15 @@ struct IndexMerge {
             copy(position, to: &writer)
             position += 1
         }
+        writer.appendDirectories(before: nil)
         let revision = StatIndex.Revision(number: manifest.revision, manifest: manifest.digest.firstWord)
-        try writer.write(owner: owner, completion: completion, revision: revision, durable: durable)
+        try writer.writer.write(owner: owner, completion: completion, revision: revision, durable: durable)
     }
 
     private func copyOld(
         from start: Int,
         before path: UnsafeBufferPointer<UInt8>,
-        to writer: inout StatIndexWriter
+        to writer: inout Writer
     ) -> Int {
         var position = start
         while position < old.count, old.withPath(position, { PathOrder.compare($0, path) }) < 0 {
@@ -54,8 +61,36 @@ struct IndexMerge {
         return position
     }
 
-    private func copy(_ position: Int, to writer: inout StatIndexWriter) {
-        guard !gone.contains(position), let record = old.record(position) else { return }
-        old.withPath(position) { _ = writer.append(record, path: $0) }
+    private func copy(_ position: Int, to writer: inout Writer) {
+        guard !gone.contains(position), var record = old.record(position) else { return }
+        record.isNamed = false
+        old.withPath(position) { writer.append(record, path: $0) }
+    }
+
+    /// Puts directories where they belong among the other records.
+    private struct Writer: ~Copyable {
+        var writer: StatIndexWriter
+        let table: FileTable
+        var directories: ArraySlice<(row: Int, record: IndexRecord)>
+
+        mutating func append(_ record: IndexRecord, path: UnsafeBufferPointer<UInt8>) {
+            // The old record of a directory that has a new one.
+            guard !appendDirectories(before: path) else { return }
+            writer.append(record, path: path)
+        }
+
+        /// - Parameter path: Directories before it are appended, and one of this very path; all where there is none.
+        /// - Returns: Whether the path is that of a directory.
+        @discardableResult
+        mutating func appendDirectories(before path: UnsafeBufferPointer<UInt8>?) -> Bool {
+            while let (row, record) = directories.first {
+                let order = path.map { path in table.withPath(row) { PathOrder.compare($0, path) } } ?? -1
+                guard order <= 0 else { return false }
+                directories.removeFirst()
+                table.withPath(row) { _ = writer.append(record, path: $0) }
+                if order == 0 { return true }
+            }
+            return false
+        }
     }
 }

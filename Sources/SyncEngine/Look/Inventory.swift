@@ -33,6 +33,8 @@ struct PlaceCheck {
     enum Verdict {
         /// What the index knows of it is still true.
         case unchanged
+        /// Its content is that of the index; its mode or its time is not what the manifest keeps.
+        case worn
         case absent
         case differs
         /// Right kind and size, nothing known about the content.
@@ -80,7 +82,8 @@ struct PlaceCheck {
             guard files.kind(row) != .link, status.size == files.size(row) else { return .differs }
         }
         if let known, known.matches(status), known.kind == files.indexKind(row), index.trusts(known) {
-            return known.digest == files.contentDigest(row) ? .unchanged : .differs
+            guard known.digest == files.contentDigest(row) else { return .differs }
+            return files.traits(row).hold(of: status) ? .unchanged : .worn
         }
         return .unknown
     }

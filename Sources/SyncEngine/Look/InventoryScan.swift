@@ -14,7 +14,7 @@ struct InventoryScan: Sendable {
     let index: StatIndex
     /// Paths that an interrupted run put in place, so that they count as installed.
     let logged: Set<[UInt8]>
-    /// Whether an executable bit that is wrong is mended; otherwise nothing is changed.
+    /// Whether modes and times that are wrong are mended; otherwise nothing is changed.
     var mends = true
     let threads: Int
     /// Whether an open directory takes names for one that differ only in case.
@@ -41,6 +41,8 @@ struct InventoryScan: Sendable {
     private struct Unknown: Sendable {
         var row: Int
         var installed: Bool
+        /// What the index knows of its content.
+        var known: IndexRecord?
     }
 
     private struct Look: Sendable {
@@ -73,6 +75,9 @@ struct InventoryScan: Sendable {
             }
             switch check.verdict(row: row, known: known, directories: directories) {
             case .unchanged: result.unchanged.append((row, position))
+            case .worn where !mends: result.unchanged.append((row, position))
+            case .worn:
+                result.unknown.append(Unknown(row: row, installed: known?.installed ?? false, known: known))
             case .absent, .differs: result.wanted.append(row)
             case .obstructed(let error):
                 result.obstructed.append(Inventory.Obstruction(row: row, error: error))
@@ -104,17 +109,19 @@ struct InventoryScan: Sendable {
                     entry.row,
                     of: manifest,
                     installed: entry.installed,
+                    known: entry.known,
                     mends: mends
                 )
-                found.append((entry.row, record))
+                found.append((position, record))
             }
             return found
         }
         var seen = Set<Int>()
         var right: [(row: Int, record: IndexRecord)] = []
-        for (row, record) in results.joined() {
+        for (position, record) in results.joined() {
+            let row = unknown[position].row
             seen.insert(row)
-            if manifest.files.kind(row) != .link {
+            if manifest.files.kind(row) != .link, unknown[position].known == nil {
                 inventory.hashedFiles += 1
                 inventory.hashedBytes = inventory.hashedBytes &+ manifest.files.size(row)
             }

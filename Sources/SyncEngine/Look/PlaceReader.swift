@@ -23,22 +23,33 @@ struct PlaceReader: ~Copyable {
 
     deinit { buffer.deallocate() }
 
-    /// The record of a file or link that is right, with the executable bit mended where only that was wrong;
+    /// The record of a file or link that is right, with its mode and time mended where only these were wrong;
     /// `nil` when the content differs or cannot be read.
     ///
-    /// - Parameter mends: Without it the executable bit stays as it is, and does not count.
+    /// - Parameters:
+    ///   - known: A record that speaks for the content, which is not read again while it does.
+    ///   - mends: Without it mode and time stay as they are, and do not count.
     mutating func verify(
         _ row: Int,
         of manifest: Manifest,
         installed: Bool,
+        known: IndexRecord? = nil,
         mends: Bool = true
     ) -> IndexRecord? {
         let files = manifest.files
         return files.withPath(row) { path in
             let found = try? directories.withLeaf(of: path) { directory, leaf in  // Unreadable: wanted.
                 files.kind(row) == .link
-                    ? verifyLink(directory, leaf, target: files.linkTarget(row) ?? "", installed: installed)
-                    : verifyFile(directory, leaf, row, files, installed: installed, mends: mends)
+                    ? verifyLink(directory, leaf, row, files, installed: installed, mends: mends)
+                    : verifyFile(
+                        directory,
+                        leaf,
+                        row,
+                        files,
+                        installed: installed,
+                        known: known,
+                        mends: mends
+                    )
             }
             return found ?? nil
         }
@@ -70,14 +81,39 @@ struct PlaceReader: ~Copyable {
     }
 
     /// What is wrong with a row's place, in words for people; `nil` when nothing is. Changes nothing.
-    mutating func inspect(_ row: Int, of manifest: Manifest) -> String? {
+    mutating func inspect(_ row: Int, of manifest: Manifest) -> Finding? {
         let files = manifest.files
         do throws(FileError) {
             return try files.withPath(row) { path throws(FileError) in
-                try directories.withLeaf(of: path) { inspect(row, files, $0, $1) } ?? "missing"
+                try directories.withLeaf(of: path) { directory, leaf -> Finding? in
+                    if let reason = inspect(row, files, directory, leaf) { return Finding(reason: reason) }
+                    guard case .success(let found?) = status(directory, leaf) else { return nil }
+                    return Finding(files.traits(row), found)
+                } ?? Finding(reason: "missing")
             }
         } catch {
-            return error.remark ?? "cannot be reached"
+            return Finding(reason: error.remark ?? "cannot be reached")
+        }
+    }
+
+    /// What a look at one place has shown.
+    struct Finding: Sendable {
+        var reason: String
+        /// Whether all is right but for the time, which many things change.
+        var isNote = false
+
+        init(reason: String) { self.reason = reason }
+
+        /// A mode or a time that is not the kept one; `nil` where both are right.
+        init?(_ traits: FileTraits, _ found: FileStatus) {
+            guard !traits.hold(of: found) else { return nil }
+            if let mode = traits.mode, !FileTraits(mode: mode).hold(of: found) {
+                reason = "has mode \(String(found.permissions, radix: 8)), not \(FileTraits.text(mode: mode))"
+            } else {
+                let (has, wants) = (FileTraits.text(time: found.modified), traits.modified ?? 0)
+                reason = "was modified \(has), not \(FileTraits.text(time: wants))"
+                isNote = true
+            }
         }
     }
 
@@ -104,7 +140,7 @@ struct PlaceReader: ~Copyable {
         guard let digest = digest(of: file.raw, size: found.size) else { return "cannot be read to its end" }
         guard digest == files.digest(row) else { return "differs" }
         let executable = files.kind(row) == .executable
-        guard found.isExecutable == executable else {
+        guard files.traits(row).mode != nil || found.isExecutable == executable else {
             return executable ? "is not executable" : "is executable, but should not be"
         }
         return nil
@@ -116,14 +152,21 @@ struct PlaceReader: ~Copyable {
         _ row: Int,
         _ files: FileTable,
         installed: Bool,
+        known: IndexRecord?,
         mends: Bool
     ) -> IndexRecord? {
         guard let file = openToRead(directory, leaf), var before = status(file.raw), before.kind == .file,
             before.size == files.size(row),
-            digest(of: file.raw, size: before.size) == files.digest(row)
+            known?.matches(before) == true || digest(of: file.raw, size: before.size) == files.digest(row)
         else { return nil }
         let executable = files.kind(row) == .executable
-        if mends, before.isExecutable != executable {
+        let traits = files.traits(row)
+        if mends, !traits.hold(of: before) {
+            // What cannot be mended is fetched.
+            guard status(file.raw) == before, let mended = try? traits.give(to: file.raw, before, shown: "")
+            else { return nil }
+            before = mended
+        } else if mends, traits.mode == nil, before.isExecutable != executable {
             guard sa_set_executable(file.raw, executable ? 1 : 0) == 0, let mended = status(file.raw) else {
                 return nil
             }
@@ -142,12 +185,21 @@ struct PlaceReader: ~Copyable {
     private mutating func verifyLink(
         _ directory: Int32,
         _ leaf: UnsafePointer<CChar>,
-        target: String,
-        installed: Bool
+        _ row: Int,
+        _ files: FileTable,
+        installed: Bool,
+        mends: Bool
     ) -> IndexRecord? {
-        guard case .success(let found?) = status(directory, leaf), found.kind == .link,
-            self.target(directory, leaf) == target, let digest = try? sha256(target)  // No memory: made anew.
+        let wanted = files.linkTarget(row) ?? ""
+        guard case .success(var found?) = status(directory, leaf), found.kind == .link,
+            target(directory, leaf) == wanted, let digest = try? sha256(wanted)  // No memory: made anew.
         else { return nil }
+        if mends, !files.traits(row).hold(of: found) {
+            guard files.traits(row).giveTime(to: leaf, in: directory) == 0,
+                case .success(let mended?) = status(directory, leaf)
+            else { return nil }
+            found = mended
+        }
         return IndexRecord(status: found, digest: digest, kind: .link, installed: installed)
     }
 

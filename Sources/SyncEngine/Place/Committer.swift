@@ -235,6 +235,7 @@ extension FileTable {
         case .file: .file
         case .executable: .executable
         case .link: .link
+        case .directory: .directory
         }
     }
 }

@@ -66,12 +66,16 @@ final class Placement {
             case .file(let file, let status):
                 // Its neighbours cannot come as a whole any more: the directory is about to be made.
                 if let number = wholes.number(of: staged.row) { result.add(dissolve(number)) }
-                let known = status.map(IndexRecord.Status.init)
+                let traits = manifest.files.traits(staged.row)
+                let given = traits == .none ? status : staging.give(traits, to: file, status)
+                let known = given.map(IndexRecord.Status.init)
                 let isPlaced = place(staged.row, staged.digest, known, file, &result) {
                     staging.rename(file, to: $0, in: $1)
                 }
                 if !isPlaced { staging.remove(file) }
             case .member(let number, let status):
+                let traits = manifest.files.traits(staged.row)
+                let status = traits == .none ? status : give(traits, toMember: staged.row, of: number, status)
                 let record = IndexRecord(
                     status: status,
                     digest: staged.digest,
@@ -111,6 +115,22 @@ final class Placement {
     }
 
     // MARK: Whole directories
+
+    private func give(_ traits: FileTraits, toMember row: Int, of number: Int, _ status: FileStatus)
+        -> FileStatus
+    {
+        let directory = wholes[number].staged
+        return manifest.files.withPath(row) { path in
+            guard let start = path.baseAddress else { return status }
+            let name = UnsafeRawPointer(start + (path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0))
+            return staging.give(
+                traits,
+                toMemberNamed: name.assumingMemoryBound(to: CChar.self),
+                of: directory,
+                status
+            )
+        }
+    }
 
     private func gather(_ member: Member, _ number: Int, _ result: inout Result) {
         guard !closed.contains(number) else { return place(member, from: wholes[number].staged, &result) }

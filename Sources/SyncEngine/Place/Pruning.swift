@@ -24,7 +24,7 @@ struct Pruning: Sendable {
     func obsolete() -> [Int] {
         var found: [Int] = []
         var row = 0
-        for position in 0..<index.count {
+        for position in 0..<index.count where !index.isDirectory(position) {
             let isNamed = index.withPath(position) { path in
                 while row < manifest.files.count,
                     manifest.files.withPath(row, { PathOrder.compare($0, path) }) < 0
@@ -39,6 +39,32 @@ struct Pruning: Sendable {
         return found
     }
 
+    /// Positions of directories that an earlier manifest named and this one does not.
+    func obsoleteDirectories() -> [Int] {
+        (0..<index.count).filter { position in
+            index.isDirectory(position)
+                && index.withPath(position) { manifest.directories.row(of: $0) == nil }
+        }
+    }
+
+    /// Of ``obsoleteDirectories()``, those where the manifest wants a file.
+    func blockingDirectories(_ obsolete: [Int]) -> [Int] {
+        obsolete.filter { position in
+            index.record(position)?.installed == true
+                && index.withPath(position) { path in manifest.files.row(of: path) != nil || isBelowFile(path)
+                }
+        }
+    }
+
+    private func isBelowFile(_ path: UnsafeBufferPointer<UInt8>) -> Bool {
+        var prefix = path
+        while let slash = prefix.lastIndex(of: 0x2F) {
+            prefix = UnsafeBufferPointer(rebasing: prefix[..<slash])
+            if manifest.files.row(of: prefix) != nil { return true }
+        }
+        return false
+    }
+
     /// Of `candidates`, those that stand where the manifest wants something else: a file where it needs a
     /// directory, or inside what it needs as a file. They go before anything new is placed.
     func blocking(_ candidates: [Int]) -> [Int] {
@@ -50,17 +76,7 @@ struct Pruning: Sendable {
                 {
                     return true
                 }
-                var prefix = path
-                while let slash = prefix.lastIndex(of: 0x2F) {
-                    prefix = UnsafeBufferPointer(rebasing: prefix[..<slash])
-                    let place = manifest.files.firstRow(notBefore: prefix)
-                    if place < manifest.files.count,
-                        manifest.files.withPath(place, { PathOrder.compare($0, prefix) }) == 0
-                    {
-                        return true
-                    }
-                }
-                return false
+                return !manifest.directories.rows(below: Array(path)).isEmpty || isBelowFile(path)
             }
         }
     }
@@ -75,7 +91,7 @@ struct Pruning: Sendable {
 extension PullRun {
     /// Why a pull that prunes `doomed` of the files here is refused; `nil` when it is not.
     static func refusal(_ recipe: RunRecipe, _ doomed: Int, _ index: StatIndex, _ path: String) -> String? {
-        let ours = (0..<index.count).count { index.record($0)?.installed == true }
+        let ours = (0..<index.count).count { !index.isDirectory($0) && index.record($0)?.installed == true }
         let reason: String
         if let most = recipe.maxDelete, doomed > most {
             reason = "more than --max-delete \(most)"
@@ -121,7 +137,8 @@ extension PullRun {
         guard !doomed.isEmpty else { return [] }
         let result = pruning.remove(doomed)
         report.files.removed += result.removed
-        for position in result.gone {
+        report.folders.removed += result.removedDirectories
+        for position in result.gone where !pruning.index.isDirectory(position) {
             journal.removed(pruning.index.withPath(position) { String(decoding: $0, as: UTF8.self) })
         }
         for (position, error) in result.failures {

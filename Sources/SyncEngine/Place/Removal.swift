@@ -15,8 +15,9 @@ struct Removal: Sendable {
     struct Result {
         /// Positions of what is gone now, by us or before us.
         var gone: [Int] = []
-        /// How many of them by us.
+        /// How many of them by us, without directories.
         var removed = 0
+        var removedDirectories = 0
         /// What could not be backed up, and is there still.
         var failures: [(position: Int, error: FileError)] = []
     }
@@ -27,7 +28,7 @@ struct Removal: Sendable {
         let keeper = backup.map(BackupDirectory.Keeper.init)
         var result = Result()
         var emptied: [[UInt8]] = []
-        for position in positions {
+        for position in positions where !index.isDirectory(position) {
             guard let record = index.record(position) else { continue }
             index.withPath(position) { path in
                 let entered: Void? = try? directories.withLeaf(of: path) { directory, leaf in
@@ -52,6 +53,17 @@ struct Removal: Sendable {
                 }
                 // Not there, or no longer a directory: nothing of ours to remove.
                 if entered == nil { result.gone.append(position) }
+            }
+        }
+        directories.closeAll()
+        // Innermost first. What has something in it, or is no directory any more, is somebody else's.
+        for position in positions.reversed() where index.isDirectory(position) {
+            index.withPath(position) { path in
+                let code = try? directories.withLeaf(of: path) { unlinkat($0, $1, AT_REMOVEDIR) }
+                result.gone.append(position)
+                guard code == 0 else { return }
+                result.removedDirectories += 1
+                emptied.append(Array(path.parentPath))
             }
         }
         directories.closeAll()

@@ -16,6 +16,11 @@ package struct ManifestInHand: Sendable {
         try PullRun.selectedRows(manifest, groups, source.stop)
     }
 
+    /// The directories that go with these rows.
+    package func directories(of groups: [String], with rows: [Int]) -> [Int] {
+        manifest.directories(with: rows, groups: groups, filter: nil)
+    }
+
     /// The row that has a path, which may lead through links of the manifest; `nil` when there is none.
     package func row(of path: String) -> Int? {
         var path = path

@@ -73,6 +73,12 @@ extension PullEngine {
             inventory.wanted = rows
             inventory.records = RecordColumn(manifest.files)
         }
+        let directoryRows = PullRun.selectedDirectories(manifest, recipe, rows)
+        let directories =
+            destination.map {
+                NamedDirectories(manifest: manifest, destination: $0, index: index, rows: directoryRows)
+                    .preview()
+            } ?? (directoryRows.count, [])
         let leftovers = destination?.leftoverBytes ?? 0
         if let space, !inventory.wanted.isEmpty {
             let need = SpaceNeed(inventory.wanted, of: manifest, present: leftovers)
@@ -103,6 +109,7 @@ extension PullEngine {
                 manifest: manifest,
                 rows: rows,
                 inventory: inventory,
+                directories: directories,
                 plan: try reuse.plan(connections: recipe.plannedConnections),
                 reusedBytes: reuse.bytes,
                 leftoverBytes: inventory.wanted.isEmpty ? 0 : leftovers,

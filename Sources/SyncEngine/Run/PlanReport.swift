@@ -2,6 +2,7 @@ import SyncManifest
 package import SyncModel
 import SyncPlanner
 package import SyncPlugins
+import SyncSystem
 
 /// What a pull would fetch, in which requests, and why: the answer of `syncagent plan`.
 package struct PlanReport: Sendable {
@@ -14,6 +15,8 @@ package struct PlanReport: Sendable {
     package let unchanged: Int
     /// To be fetched or made.
     package let wanted: Int
+    /// Directories that the manifest names and that are not there.
+    package var missingDirectories = 0
     /// Places that cannot be used, each with a reason.
     package let obstructed: [String]
     /// Files that `--prune` would remove.
@@ -70,6 +73,7 @@ extension PlanReport {
         manifest: Manifest,
         rows: [Int],
         inventory: Inventory,
+        directories: (missing: Int, taken: [FileError]),
         plan: Plan,
         reusedBytes: UInt64,
         leftoverBytes: UInt64,
@@ -89,7 +93,8 @@ extension PlanReport {
         files = rows.count
         unchanged = inventory.records.count
         wanted = inventory.wanted.count
-        obstructed = inventory.obstructed.map { "\($0.error)" }
+        missingDirectories = directories.missing
+        obstructed = (inventory.obstructed.map(\.error) + directories.taken).map { "\($0)" }
         self.prunable = prunable
         self.prunes = prunes
         self.pruneRefusal = pruneRefusal
@@ -151,6 +156,7 @@ extension PlanReport {
         line.field("files", files)
         line.field("unchanged", unchanged)
         line.field("wanted", wanted)
+        if missingDirectories > 0 { line.field("directories", missingDirectories) }
         line.field("prunable", prunable)
         line.field("prune_refused", optional: pruneRefusal)
         if let refusal {

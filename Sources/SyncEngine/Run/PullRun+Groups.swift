@@ -36,7 +36,7 @@ extension PullRun {
         if stop.isStopped {
             throw EngineError(.interrupted, "stopped while looking for the files that match")
         }
-        guard !wanted.isEmpty || rows.isEmpty else {
+        guard !wanted.isEmpty || rows.isEmpty || !selectedDirectories(manifest, recipe, []).isEmpty else {
             let patterns = (recipe.include + recipe.exclude.map { "not \($0)" }).map { escaped($0) }
             throw EngineError(
                 .usage,

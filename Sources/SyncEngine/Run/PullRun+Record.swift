@@ -98,6 +98,9 @@ extension PullRun {
         if report.files.failed + pending > 0 {
             report.result = report.files.total == report.files.failed + pending ? .failed : .partial
             if report.status == .done { report.status = .incomplete }
+        } else if report.folders.failed > 0 {
+            report.result = .partial
+            if report.status == .done { report.status = .incomplete }
         }
         if environment.stop.reason == .late, pending > 0 {
             let here = report.files.total - report.files.failed - pending

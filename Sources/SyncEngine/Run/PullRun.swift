@@ -118,7 +118,7 @@ struct PullRun {
     private func unchangedSinceCompletion(_ index: StatIndex) -> StatIndex.Completion? {
         guard let completion = index.completion, completion.manifest == found.digest,
             completion.selection == selectionMark(recipe),
-            !recipe.prune || UInt64(index.count) == completion.files,
+            !recipe.prune || UInt64(index.count - index.namedDirectories) == completion.files,
             IndexCheck(index: index, destination: destination, threads: environment.workers).isCurrent()
         else { return nil }
         return completion
@@ -172,10 +172,22 @@ struct PullRun {
         try environment.refuseMeetingNames(of: manifest, in: destination, folding: inventory.folding)
         let backup = try openBackup()
         let pruning = Pruning(manifest: manifest, destination: destination, index: index, backup: backup)
+        let named = NamedDirectories(
+            manifest: manifest,
+            destination: destination,
+            index: index,
+            rows: Self.selectedDirectories(manifest, recipe, rows)
+        )
         let unnamed = pruning.obsolete()
         let obsolete = unnamed.filter { index.record($0)?.installed == true }
         if recipe.prune { try checkPrune(obsolete.count, index) }
-        var gone = remove(pruning.blocking(obsolete), pruning)
+        if !inventory.wanted.isEmpty || !obsolete.isEmpty { named.prepare() }
+        let formerDirectories = pruning.obsoleteDirectories()
+        if recipe.prune { named.prepare(former: formerDirectories) }
+        var gone = remove(
+            pruning.blocking(obsolete) + pruning.blockingDirectories(formerDirectories),
+            pruning
+        )
         gone.formUnion(try removeStraying(unnamed.filter { !gone.contains($0) }, rows, pruning))
         if !gone.isEmpty, !inventory.obstructed.isEmpty {
             // What was in the way may have been ours.
@@ -208,13 +220,17 @@ struct PullRun {
         if recipe.prune, !stop.isStopped || states.count(.pending) == 0 {
             // Only now: what moved has been copied from its old place. A stop that comes when every file is in place
             // does not keep the run from its end, so it must not keep it from this.
-            gone.formUnion(remove(obsolete.filter { !gone.contains($0) }, pruning))
+            let former = formerDirectories.filter { index.record($0)?.installed == true }
+            gone.formUnion(remove((obsolete + former).filter { !gone.contains($0) }, pruning))
+            // The others are not ours to remove, ever.
+            gone.formUnion(formerDirectories)
         }
+        let directories = furnish(named)
         keepReasons(states, manifest)
         if !stop.isStopped || !inventory.wanted.isEmpty {
             count(states)
             do throws(EngineError) {
-                try writeIndex(manifest, rows, index, inventory, states, gone: gone)
+                try writeIndex(manifest, rows, index, inventory, directories, gone: gone)
             } catch {
                 // Where the disk is full that has been said: the next pull looks at what the log names.
                 guard report.status == .ioError else { throw error }
@@ -439,17 +455,23 @@ struct PullRun {
         _ rows: [Int],
         _ index: StatIndex,
         _ inventory: Inventory,
-        _ states: RowStates,
+        _ directories: NamedDirectories.Outcome,
         gone: Set<Int>
     ) throws(EngineError) {
-        let isComplete = rows.allSatisfy { inventory.records.has($0) }
+        let isComplete = directories.failures.isEmpty && rows.allSatisfy { inventory.records.has($0) }
         let completion = StatIndex.Completion(
             manifest: manifest.digest,
             selection: selectionMark(recipe),
             totalBytes: report.bytes.total,
             files: UInt64(rows.count)
         )
-        let merged = IndexMerge(manifest: manifest, records: inventory.records, old: index, gone: gone)
+        let merged = IndexMerge(
+            manifest: manifest,
+            records: inventory.records,
+            old: index,
+            gone: gone,
+            directories: directories.records
+        )
         let owner = ([manifest.project] + manifest.groups.map(\.name)).joined(separator: "\n")
         do throws(FileError) {
             try merged.write(

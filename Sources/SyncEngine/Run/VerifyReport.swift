@@ -18,6 +18,8 @@ package struct VerifyReport: Sendable {
     /// **Bytes** hashed.
     package var bytes: UInt64 = 0
     package var problems: [Problem] = []
+    /// What has the right bytes and the right mode, but was modified at another time than the manifest keeps.
+    package var notes: [Problem] = []
     /// Who has signed the manifest; `nil` when nobody is pinned for it.
     package var release: TrustedRelease?
     /// The destination, where there is none.
@@ -25,6 +27,11 @@ package struct VerifyReport: Sendable {
 
     /// Whether everything is in place and right.
     package var isWhole: Bool { problems.isEmpty }
+
+    mutating func add(_ finding: PlaceReader.Finding, _ path: String) {
+        let problem = Problem(path: path, reason: finding.reason)
+        if finding.isNote { notes.append(problem) } else { problems.append(problem) }
+    }
 
     /// The fields of `verify.finished`.
     package func write(to line: inout JSONLine) {
@@ -45,6 +52,16 @@ package struct VerifyReport: Sendable {
                 }
             }
         }
+        guard !notes.isEmpty else { return }
+        line.key("notes")
+        line.array { array in
+            for note in notes {
+                array.object {
+                    $0.field("path", note.path)
+                    $0.field("reason", note.reason)
+                }
+            }
+        }
     }
 }
 
@@ -54,15 +71,18 @@ extension PullEngine {
         let found = try find(recipe)
         let manifest = try found.decode()
         let rows = try PullRun.selectedRows(manifest, recipe, environment.stop)
+        let directories = PullRun.selectedDirectories(manifest, recipe, rows)
         let path = Self.destinationPath(recipe, project: found.project)
         var report = VerifyReport()
         report.files = rows.count
         report.release = found.release
         guard let destination = try Self.openIfPresent(path, usesState: false) else {
             report.missingPlace = path
-            report.problems = rows.map {
-                VerifyReport.Problem(path: manifest.files.path($0), reason: "missing")
-            }
+            report.problems =
+                rows.map { VerifyReport.Problem(path: manifest.files.path($0), reason: "missing") }
+                + directories.map {
+                    VerifyReport.Problem(path: manifest.directories.path($0), reason: "missing")
+                }
             return report
         }
         let next = SharedCounter()
@@ -83,9 +103,7 @@ extension PullEngine {
         var seen = 0
         for findings in results {
             report.bytes = report.bytes &+ findings.bytes
-            report.problems += findings.problems.map {
-                .init(path: manifest.files.path($0.row), reason: $0.reason)
-            }
+            for (row, finding) in findings.problems { report.add(finding, manifest.files.path(row)) }
             seen += findings.seen
         }
         if stop.isStopped { throw EngineError(.interrupted, "stopped after \(seen) of \(rows.count) files") }
@@ -95,20 +113,36 @@ extension PullEngine {
                 "OpenSSL has no SHA-256; \(rows.count - seen) files were not read"
             )
         }
+        let named = NamedDirectories(
+            manifest: manifest,
+            destination: destination,
+            index: .empty,
+            rows: directories
+        )
+        let places = Directories(destination)
+        for row in directories {
+            let finding: PlaceReader.Finding? =
+                switch named.look(at: row, places) {
+                case .missing: .init(reason: "missing")
+                case .here(let found): .init(manifest.directories.traits(row), found)
+                case .taken: .init(reason: "is not a directory")
+                }
+            if let finding { report.add(finding, manifest.directories.path(row)) }
+        }
         report.problems.sort { $0.path < $1.path }
+        report.notes.sort { $0.path < $1.path }
         return report
     }
 
     private struct Findings: Sendable {
         var seen = 0
         var bytes: UInt64 = 0
-        var problems: [(row: Int, reason: String)] = []
+        var problems: [(row: Int, finding: PlaceReader.Finding)] = []
 
-        mutating func add(_ row: Int, _ problem: String?, _ manifest: Manifest) {
+        mutating func add(_ row: Int, _ problem: PlaceReader.Finding?, _ manifest: Manifest) {
             seen += 1
-            if let problem {
-                problems.append((row, problem))
-            } else {
+            if let problem { problems.append((row, problem)) }
+            if problem?.isNote ?? true {
                 bytes = bytes &+ manifest.files.size(row)
             }
         }

@@ -23,6 +23,14 @@ package struct PullReport: Sendable {
     /// Every HTTP request sent.
     package var requests: UInt64 = 0
     package var elapsedMilliseconds: Int64 = 0
+    /// What became of the directories that the manifest names.
+    package struct FolderCounts: Sendable, Equatable {
+        package var made = 0
+        package var removed = 0
+        package var failed = 0
+    }
+
+    package var folders = FolderCounts()
     /// Where files were put.
     var directories = DirectoryCounts()
     /// What the process should exit with.
@@ -50,6 +58,8 @@ package struct PullReport: Sendable {
     /// Why ``status`` is not ``ExitStatus/done``, where nothing more is known.
     var shortfall: String {
         switch status {
+        case .incomplete where files.failed == 0 && folders.failed > 0:
+            (folders.failed == 1 ? "1 directory" : "\(folders.failed) directories") + " could not be made"
         case .incomplete, .ioError, .refused, .unavailable:
             (files.failed == 1 ? "1 file" : "\(files.failed) files") + " could not be brought"
                 + (reason.map { ": \($0)" } ?? "")
@@ -73,6 +83,14 @@ package struct PullReport: Sendable {
             $0.field("bytes", manifest.bytes)
             $0.field("parts", manifest.parts)
             $0.field("parts_fetched", manifest.partsFetched)
+        }
+        if folders != FolderCounts() {
+            line.key("directories")
+            line.object {
+                $0.field("made", folders.made)
+                $0.field("removed", folders.removed)
+                $0.field("failed", folders.failed)
+            }
         }
         line.field("requests", requests)
         line.field("elapsed_ms", elapsedMilliseconds)

@@ -22,11 +22,15 @@ extension ManifestDecoder {
         } ?? []
     }
 
-    /// Takes `x-chunking` or `x-user-data` of the top level, or skips any other key that starts with `x-`.
+    /// Takes `x-directories`, `x-chunking` or `x-user-data` of the top level, or skips any other key that starts with `x-`.
     mutating func readTopExtension(
         _ key: UnsafeBufferPointer<UInt8>,
         seen: inout Set<[UInt8]>
     ) throws(ManifestFault) {
+        if key.elementsEqual(Self.directoriesKey) {
+            try reader.insert(key, into: &seen)
+            return try readDirectories()
+        }
         guard key.elementsEqual(Self.chunkingKey), !seen.contains(Self.chunkingKey) else {
             if let text = try readUserData(key, seen: &seen) { userData = text }
             return

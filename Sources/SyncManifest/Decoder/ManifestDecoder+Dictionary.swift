@@ -60,7 +60,7 @@ extension ManifestDecoder {
         guard let dictionary else { return try checkDictionaryIsHere() }
         place = Place()
         place.enter(section: "dictionary")
-        guard version == 3 else {
+        guard version >= 3 else {
             throw ManifestFault(
                 "version \(version) has no “dictionary”",
                 "write “\(Self.formatName)3” in “format”"

@@ -2,7 +2,7 @@ import SyncModel
 
 /// The keys of a file entry that were seen.
 struct FileKeys: OptionSet {
-    let rawValue: UInt8
+    let rawValue: UInt16
 
     static let path = FileKeys(rawValue: 1)
     static let size = FileKeys(rawValue: 2)
@@ -12,8 +12,10 @@ struct FileKeys: OptionSet {
     static let urls = FileKeys(rawValue: 32)
     static let group = FileKeys(rawValue: 64)
     static let link = FileKeys(rawValue: 128)
+    static let mode = FileKeys(rawValue: 256)
+    static let mtime = FileKeys(rawValue: 512)
 
-    init(rawValue: UInt8) { self.rawValue = rawValue }
+    init(rawValue: UInt16) { self.rawValue = rawValue }
 
     /// The key with this spelling; the length tells most of them apart.
     @inline(__always)
@@ -28,6 +30,8 @@ struct FileKeys: OptionSet {
                 self = .urls
             } else if equals(key, "link") {
                 self = .link
+            } else if equals(key, "mode") {
+                self = .mode
             } else {
                 return nil
             }
@@ -36,6 +40,8 @@ struct FileKeys: OptionSet {
                 self = .blobs
             } else if equals(key, "group") {
                 self = .group
+            } else if equals(key, "mtime") {
+                self = .mtime
             } else {
                 return nil
             }
@@ -54,6 +60,8 @@ struct FileKeys: OptionSet {
         case .blobs: "blobs"
         case .urls: "urls"
         case .group: "group"
+        case .mode: "mode"
+        case .mtime: "mtime"
         default: "link"
         }
     }
@@ -97,7 +105,9 @@ extension ManifestDecoder {
             case .executable: row.kind = try reader.bool() ? .executable : row.kind
             case .blobs: try readBlobs()
             case .urls: try readURLs()
-            case .group: row.group = try readGroup()
+            case .group: row.group = try readGroup(in: \.files)
+            case .mode: row.traits.mode = try readMode()
+            case .mtime: row.traits.modified = try readTime()
             default: try readLink()
             }
         }
@@ -121,6 +131,13 @@ extension ManifestDecoder {
     private mutating func finishFile(_ row: inout FileTable.Pending, _ seen: FileKeys) throws(ManifestFault) {
         try require(.size, in: seen)
         try require(.sha256, in: seen)
+        if let mode = row.traits.mode {
+            place.enter("executable")
+            guard !seen.contains(.executable) else {
+                throw ManifestFault("“mode” says it already", "leave out one of them")
+            }
+            row.kind = mode & 0o100 != 0 ? .executable : .file
+        }
         let blobs = files.blobs.count - row.firstBlob
         if row.size == 0 {
             place.enter("sha256")
@@ -145,7 +162,8 @@ extension ManifestDecoder {
     }
 
     private mutating func finishLink(_ row: FileTable.Pending, _ seen: FileKeys) throws(ManifestFault) {
-        for member in [FileKeys.size, .sha256, .executable, .blobs, .urls] where seen.contains(member) {
+        for member in [FileKeys.size, .sha256, .executable, .blobs, .urls, .mode] where seen.contains(member)
+        {
             place.enter(member.name)
             throw ManifestFault("a link has “\(member.name)”", "leave it out, or leave out “link”")
         }
@@ -167,7 +185,7 @@ extension ManifestDecoder {
         try checkMemory()
     }
 
-    private mutating func require(_ member: FileKeys, in seen: FileKeys) throws(ManifestFault) {
+    mutating func require(_ member: FileKeys, in seen: FileKeys) throws(ManifestFault) {
         guard seen.contains(member) else {
             place.enter(member.name)
             throw ManifestFault("the key is missing", "add “\(member.name)”")
@@ -175,9 +193,13 @@ extension ManifestDecoder {
     }
 
     private mutating func readPath() throws(ManifestFault) -> FileTable.Text {
+        try store(try readCheckedPath())
+    }
+
+    mutating func readCheckedPath() throws(ManifestFault) -> UnsafeBufferPointer<UInt8> {
         let path = try reader.string()
         if try !PathRules.check(path) { hasWidePaths = true }
-        return try store(path)
+        return path
     }
 
     private mutating func readLink() throws(ManifestFault) {
@@ -195,16 +217,22 @@ extension ManifestDecoder {
         }
     }
 
-    private mutating func readGroup() throws(ManifestFault) -> UInt16 {
+    mutating func readGroup(
+        in table: WritableKeyPath<Self, FileTable>
+    ) throws(ManifestFault) -> UInt16 {
         let name = try readGroupName()
-        guard let number = files.groupNumber(name), Int(number) < limits.groups else {
+        guard let number = self[keyPath: table].groupNumber(name), Int(number) < limits.groups else {
             throw ManifestFault("more than \(limits.groups) groups", "use fewer")
         }
         return number
     }
 
-    private mutating func store(_ text: UnsafeBufferPointer<UInt8>) throws(ManifestFault) -> FileTable.Text {
-        guard files.arena.count + text.count < limits.textBytes, let stored = files.store(text) else {
+    mutating func store(
+        _ text: UnsafeBufferPointer<UInt8>,
+        in table: WritableKeyPath<Self, FileTable> = \.files
+    ) throws(ManifestFault) -> FileTable.Text {
+        let length = files.arena.count + directories.arena.count + text.count
+        guard length < limits.textBytes, let stored = self[keyPath: table].store(text) else {
             throw ManifestFault(
                 "paths and URLs together have more than \(limits.textBytes) bytes",
                 "split the set, or raise the limit"

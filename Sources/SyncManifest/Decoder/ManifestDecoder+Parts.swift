@@ -158,6 +158,7 @@ extension ManifestDecoder {
         guard hasFiles else { throw missing("files") }
         try checkPartIsFull()
         try checkDictionaryIsHere()
+        try checkTraits()
         return packs
     }
 

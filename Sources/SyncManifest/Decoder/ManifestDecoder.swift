@@ -12,6 +12,9 @@ struct ManifestDecoder {
     var packs: [Manifest.Pack] = []
     var groups: [Manifest.Group] = []
     var files = FileTable()
+    var directories = FileTable()
+    /// Where “mode” or “mtime” was read first.
+    var keepsTraits: Place?
     var chunking: ChunkParameters?
     /// `x-user-data` of the top level.
     var userData: String?
@@ -63,11 +66,12 @@ struct ManifestDecoder {
         try reader.end()
         try checkKeys(seen)
         try checkDictionary()
+        try checkTraits()
     }
 
-    /// Each version has its own keys; version 3 has the entries in either form.
+    /// Each version has its own keys; from version 3 on the entries stand in either form.
     private mutating func checkKeys(_ seen: TopLevelKeys) throws(ManifestFault) {
-        let isInParts = version == 2 || version == 3 && seen.contains(.parts)
+        let isInParts = version == 2 || version >= 3 && seen.contains(.parts)
         let (entries, other) = isInParts ? (TopLevelKeys.parts, TopLevelKeys.files) : (.files, .parts)
         var required: [TopLevelKeys] = [.format, .project, entries]
         if version == 3 { required.append(.dictionary) }
@@ -78,7 +82,7 @@ struct ManifestDecoder {
         guard seen.contains(other) else { return }
         place.enter(section: other.name)
         throw ManifestFault(
-            version == 3
+            version >= 3
                 ? "the entries stand in “\(entries.name)” too" : "version \(version) has no “\(other.name)”",
             "put the entries into “\(entries.name)”, or write the other version in “format”"
         )
@@ -150,13 +154,13 @@ struct ManifestDecoder {
         let name = try reader.string()
         let isOurs = name.starts(with: Self.formatName.utf8)
         if isOurs, let digit = name.last, name.count == Self.formatName.utf8.count + 1,
-            (0x31...0x33).contains(digit)
+            (0x31...0x34).contains(digit)
         {
             version = Int(digit - 0x30)
             return
         }
         throw ManifestFault(
-            "the format is \(quoted(name)), and this program reads “\(Self.formatName)1” to “\(Self.formatName)3”",
+            "the format is \(quoted(name)), and this program reads “\(Self.formatName)1” to “\(Self.formatName)4”",
             isOurs ? "use a newer syncagent" : "give it a syncagent manifest"
         )
     }
@@ -189,7 +193,7 @@ struct ManifestDecoder {
 
     /// Counts what the manifest takes so far, and the text that is read, against ``ManifestLimits/memoryBytes``.
     func checkMemory() throws(ManifestFault) {
-        let used = reader.bytes.count + files.memoryBytes + otherBytes
+        let used = reader.bytes.count + files.memoryBytes + directories.memoryBytes + otherBytes
         guard used <= limits.memoryBytes else {
             throw ManifestFault(
                 "the manifest takes more than \(limits.memoryBytes >> 20) MiB of memory",

@@ -136,9 +136,13 @@ extension Manifest {
     /// directory with the casefold flag (V13). They are real on Linux; refuse them only where the destination
     /// folds case.
     ///
-    /// - Returns: Pairs of rows, each later one with the first it collides with; empty when the set is safe.
+    /// - Returns: Pairs of rows of ``allPaths``, each later one with the first it collides with; empty when the set is safe.
     package func caseCollisions() -> [PathCollision] {
-        TableChecks.collisions(in: files, all: true, form: caseFolded).map {
+        let all = allPaths
+        return TableChecks.collisions(in: all, all: true, form: caseFolded).filter { pair in
+            all.isConflict(pair)
+                && !(all.kind(pair.first) == .directory && all.kind(pair.second) == .directory)
+        }.map {
             PathCollision(first: $0.first, second: $0.second, isDirectory: $0.isDirectory)
         }
     }

@@ -12,7 +12,11 @@ enum TableChecks {
         }
         let entry = EntryPlaces(order: order, partStarts: decoder.partStarts)
         try checkNeighbours(files, entry)
-        if decoder.hasWidePaths { try checkNormalisation(files, entry) }
+        let directories = try checkDirectories(decoder.directories, files)
+        if decoder.hasWidePaths {
+            try checkNormalisation(files, entry)
+            if directories.count > 0 { try checkNormalisation(of: directories, with: files) }
+        }
         try checkPacks(decoder.packs)
         try checkBlobs(files, decoder.packs, entry)
         guard let total = files.totalSize, total <= UInt64(Int64.max) else {
@@ -22,7 +26,8 @@ enum TableChecks {
                 remedy: "correct them"
             )
         }
-        for (index, directory) in decoder.linkedDirectories where !files.hasDirectory(directory) {
+        for (index, directory) in decoder.linkedDirectories
+        where !files.hasDirectory(directory) && !directories.names(directory) {
             throw ManifestError(
                 path: entry.path(number: index) + ".link",
                 reason:
@@ -30,11 +35,11 @@ enum TableChecks {
                 remedy: "write “..” only at the front"
             )
         }
-        try checkPatterns(files, decoder.groups, decoder.limits)
+        try checkPatterns([files, directories], decoder.groups, decoder.limits)
         files.dropUselessDeltas(decoder.packs)
         files.sortGroups()
         let declared = Set(decoder.groups.map(\.name))
-        let implied = files.impliedGroups.filter { !declared.contains($0) }.sorted()
+        let implied = Set(files.impliedGroups + directories.impliedGroups).subtracting(declared).sorted()
         return Manifest(
             project: decoder.project ?? "",
             revision: decoder.revision,
@@ -43,6 +48,7 @@ enum TableChecks {
             packs: decoder.packs,
             groups: decoder.groups + implied.map { Manifest.Group(name: $0, include: [], hooks: []) },
             files: files,
+            directories: directories,
             chunking: decoder.chunking,
             userData: decoder.userData,
             parts: decoder.parts,
@@ -50,7 +56,7 @@ enum TableChecks {
         )
     }
 
-    private static func isOrdered(_ files: FileTable) -> Bool {
+    static func isOrdered(_ files: FileTable) -> Bool {
         files.arena.withUnsafeBufferPointer { arena in
             for row in files.indices.dropFirst()
             where PathOrder.compare(files.path(row - 1, in: arena), files.path(row, in: arena)) > 0 {
@@ -61,7 +67,7 @@ enum TableChecks {
     }
 
     /// The rows in order of their paths; equal paths as in the document.
-    private static func pathOrder(of files: FileTable) -> [UInt32] {
+    static func pathOrder(of files: FileTable) -> [UInt32] {
         var order = files.indices.map { UInt32(truncatingIfNeeded: $0) }
         files.arena.withUnsafeBufferPointer { arena in
             order.sort { a, b in
@@ -168,7 +174,7 @@ enum TableChecks {
     /// Patterns that begin with a wildcard are tried on every path: too many of them, or too long ones on long paths,
     /// would take hours (V53).
     private static func checkPatterns(
-        _ files: FileTable,
+        _ tables: [FileTable],
         _ groups: [Manifest.Group],
         _ limits: ManifestLimits
     ) throws(ManifestError) {
@@ -176,9 +182,12 @@ enum TableChecks {
         for (index, group) in groups.enumerated() {
             for (number, pattern) in group.include.enumerated() {
                 let glob = Glob(pattern)
-                let rows = files.rows(below: glob.literalPrefix)
-                tries += rows.count
-                let below = tries <= limits.patternMatches ? files.pathBytes(of: rows) : 0
+                var below = 0
+                for table in tables {
+                    let rows = table.rows(below: glob.literalPrefix)
+                    tries += rows.count
+                    if tries <= limits.patternMatches { below += table.pathBytes(of: rows) }
+                }
                 // Making the machine of a pattern counts, too.
                 bytes += (below + 256) * glob.cost
                 guard tries <= limits.patternMatches, bytes <= limits.patternBytes else {

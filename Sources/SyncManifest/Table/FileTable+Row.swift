@@ -12,6 +12,7 @@ extension FileTable {
         package var urls: [String]
         package var linkTarget: String?
         package var group: String?
+        package var traits: FileTraits
 
         package init(
             path: [UInt8],
@@ -21,7 +22,8 @@ extension FileTable {
             blobs: [Blob] = [],
             urls: [String] = [],
             linkTarget: String? = nil,
-            group: String? = nil
+            group: String? = nil,
+            traits: FileTraits = .none
         ) {
             self.path = path
             self.kind = kind
@@ -31,6 +33,7 @@ extension FileTable {
             self.urls = urls
             self.linkTarget = linkTarget
             self.group = group
+            self.traits = traits
         }
     }
 
@@ -46,6 +49,7 @@ extension FileTable {
         pending.kind = row.kind
         pending.size = row.size
         pending.digest = row.digest ?? .zero
+        pending.traits = row.traits
         if let name = row.group {
             guard let number = groupNumber(name) else { return false }
             pending.group = number

@@ -21,6 +21,8 @@ package struct FileTable: Sendable {
     /// Index into `names`, or ``noGroup``.
     private(set) var groupNumbers: [UInt16] = []
     var deltaColumn = DeltaColumn()
+    /// Of the rows up to the last that has some; empty where nothing is kept.
+    private var traitColumn: [FileTraits] = []
     /// `x-user-data` of the rows that have it: JSON text on one line.
     package internal(set) var userData: [Int: String] = [:]
     /// Rows that have the blobs of another row, see ``shareBlobs(among:)``.
@@ -35,6 +37,8 @@ package struct FileTable: Sendable {
     /// What a row names.
     package enum Kind: UInt8, Sendable {
         case file, executable, link
+        /// Only in ``Manifest/directories``.
+        case directory
     }
 
     /// A run of the arena.
@@ -52,6 +56,7 @@ package struct FileTable: Sendable {
         var firstBlob: Int
         var firstText: Int
         var group = FileTable.noGroup
+        var traits = FileTraits.none
     }
 
     static let noGroup = UInt16.max
@@ -103,6 +108,10 @@ package struct FileTable: Sendable {
         guard let length = UInt16(exactly: row.path.length), let firstBlob = UInt32(exactly: row.firstBlob),
             let firstText = UInt32(exactly: row.firstText)
         else { return false }
+        if row.traits != .none {
+            traitColumn += repeatElement(.none, count: kinds.count - traitColumn.count)
+            traitColumn.append(row.traits)
+        }
         pathOffsets.append(row.path.offset)
         pathLengths.append(length)
         kinds.append(row.kind)
@@ -124,6 +133,7 @@ package struct FileTable: Sendable {
         result.reserve(count: count, pathBytes: 0)
         result.blobs.reserveCapacity(blobs.count)
         result.texts.reserveCapacity(texts.count)
+        if !traitColumn.isEmpty { result.traitColumn = order.map { traits(Int($0)) } }
         for source in order {
             let row = Int(source)
             if !userData.isEmpty, let text = userData[row] { result.userData[result.count] = text }
@@ -151,6 +161,16 @@ package struct FileTable: Sendable {
 
     /// SHA-256 of the content; all zero bits for links.
     package func digest(_ index: Int) -> SHA256Digest { digests[index] }
+
+    /// What is kept of a row besides its content.
+    package func traits(_ index: Int) -> FileTraits {
+        index < traitColumn.count ? traitColumn[index] : .none
+    }
+
+    /// Whether modes, or times, of some rows are kept.
+    package var keepsTraits: (modes: Bool, times: Bool) {
+        (traitColumn.contains { $0.mode != nil }, traitColumn.contains { $0.modified != nil })
+    }
 
     /// The blobs of a row, in file order; empty for links, empty files and files that have only URLs.
     package func blobs(_ index: Int) -> ArraySlice<Blob> {
@@ -213,7 +233,8 @@ package struct FileTable: Sendable {
         // Measured: a million small files, two million links, a million chunks.
         let further = max(0, blobs.count - kinds.count)
         return arena.count + kinds.count * 112 + blobs.count * 48 + further * 72 + blobDigests.count * 32
-            + texts.count * 8 + deltaColumn.all.count * 112 + names.count * 128
+            + texts.count * 8 + traitColumn.count * MemoryLayout<FileTraits>.stride + deltaColumn.all.count
+            * 112 + names.count * 128
     }
 
     /// Notes which rows name which group, so that many groups need not look at every row each.

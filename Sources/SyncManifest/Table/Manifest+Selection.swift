@@ -23,7 +23,7 @@ extension Manifest {
         guard let wanted = try groups(named: names) else { return RowSelection(all: files.count) }
         var selection = RowSelection(none: files.count)
         for group in wanted {
-            guard add(group, to: &selection, isStopped) else { return nil }
+            guard files.add(group, to: &selection, isStopped) else { return nil }
         }
         return selection
     }
@@ -53,20 +53,29 @@ extension Manifest {
     /// As ``rows(of:)``; `nil` when it was stopped.
     package func rows(of group: Group, isStopped: () -> Bool) -> RowSelection? {
         var selection = RowSelection(none: files.count)
-        return add(group, to: &selection, isStopped) ? selection : nil
+        return files.add(group, to: &selection, isStopped) ? selection : nil
+    }
+}
+
+extension FileTable {
+    /// The rows of this table that belong to a group.
+    package func rows(of group: Manifest.Group) -> RowSelection {
+        var selection = RowSelection(none: count)
+        _ = add(group, to: &selection) { false }
+        return selection
     }
 
     /// - Returns: Whether it was not stopped.
-    private func add(_ group: Group, to selection: inout RowSelection, _ isStopped: () -> Bool) -> Bool {
-        if let number = files.number(ofGroup: group.name) {
-            files.forEachRow(ofGroup: number) { selection.insert($0) }
+    func add(_ group: Manifest.Group, to selection: inout RowSelection, _ isStopped: () -> Bool) -> Bool {
+        if let number = number(ofGroup: group.name) {
+            forEachRow(ofGroup: number) { selection.insert($0) }
         }
         for pattern in group.include {
             let glob = Glob(pattern)
-            let isWhole = files.arena.withUnsafeBufferPointer { arena in
-                for row in files.rows(below: glob.literalPrefix) {
+            let isWhole = arena.withUnsafeBufferPointer { arena in
+                for row in rows(below: glob.literalPrefix) {
                     if row & 255 == 0, isStopped() { return false }
-                    if !selection.contains(row), glob.matches(files.path(row, in: arena)) {
+                    if !selection.contains(row), glob.matches(path(row, in: arena)) {
                         selection.insert(row)
                     }
                 }

@@ -25,6 +25,9 @@ package struct Manifest: Sendable {
     /// The files and links.
     package private(set) var files: FileTable
 
+    /// Directories that are named themselves: empty ones, and where modes or times are kept all of them.
+    package let directories: FileTable
+
     /// How the publisher cut large files, where it said so; a hint, `x-chunking` in `Manifests/FORMAT.md`.
     package let chunking: ChunkParameters?
 
@@ -48,6 +51,7 @@ package struct Manifest: Sendable {
         packs: [Pack],
         groups: [Group],
         files: FileTable,
+        directories: FileTable = FileTable(),
         chunking: ChunkParameters? = nil,
         userData: String? = nil,
         parts: [Part] = [],
@@ -60,6 +64,7 @@ package struct Manifest: Sendable {
         self.packs = packs
         self.groups = groups
         self.files = files
+        self.directories = directories
         self.chunking = chunking
         self.userData = userData
         self.parts = parts

@@ -63,6 +63,7 @@ package struct ManifestDifference: Sendable, Equatable {
             }
         }
         findRenames(added, gone, former, files)
+        compareDirectories(old.directories, new.directories)
         fetchBytes = changes.reduce(0) { $0.addingReportingOverflow($1.fetch).partialValue }
         if holdings.needsDictionary, let dictionary = new.dictionary,
             dictionary.digest != old.dictionary?.digest
@@ -82,9 +83,29 @@ package struct ManifestDifference: Sendable, Equatable {
     }
 
     private static func isSame(_ old: FileTable, _ a: Int, _ new: FileTable, _ b: Int) -> Bool {
-        guard old.kind(a) == new.kind(b) else { return false }
+        guard old.kind(a) == new.kind(b), old.traits(a) == new.traits(b) else { return false }
         return old.kind(a) == .link
             ? old.linkTarget(a) == new.linkTarget(b) : old.digest(a) == new.digest(b)
+    }
+
+    /// Directories that come and go, with a `/` at the end, and those with another mode. Their times follow from what
+    /// changes in them.
+    private mutating func compareDirectories(_ old: FileTable, _ new: FileTable) {
+        var (a, b) = (0, 0)
+        func add(_ kind: Change.Kind, _ table: FileTable, _ row: Int) {
+            changes.append(Change(kind: kind, path: table.path(row) + "/", size: 0))
+        }
+        while a < old.count || b < new.count {
+            let order = Self.order(old, a, new, b)
+            if order < 0 {
+                if new.rows(below: Array(old.path(a).utf8)).isEmpty { add(.removed, old, a) }
+            } else if order > 0 {
+                add(.added, new, b)
+            } else if old.traits(a).mode != new.traits(b).mode {
+                add(.changed, new, b)
+            }
+            (a, b) = (order <= 0 ? a + 1 : a, order >= 0 ? b + 1 : b)
+        }
     }
 
     /// A file that is gone and one that is new are one file with a new name when their content is the same.

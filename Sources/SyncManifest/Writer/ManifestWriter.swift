@@ -8,10 +8,10 @@ package import SyncModel
 ///
 /// The caller keeps ``PathOrder`` and the rules of ``ManifestRules``.
 package struct ManifestWriter: Sendable {
-    private enum Section { case packs, files, parts, groups }
+    private enum Section { case directories, packs, files, parts, groups }
 
     private var bytes: [UInt8] = []
-    private var section = Section.packs
+    private var section = Section.directories
     private var isFirst = true
     private let isInParts: Bool
 
@@ -22,6 +22,7 @@ package struct ManifestWriter: Sendable {
     ///   - isInParts: Whether parts take the place of files: version 2 of the format, at least.
     ///   - dictionary: What blobs are decoded with: version 3 of the format.
     ///   - userData: `x-user-data`: JSON text on one line.
+    ///   - keepsTraits: Whether entries have modes or times: version 4 of the format.
     package init(
         project: String,
         revision: UInt64,
@@ -29,11 +30,12 @@ package struct ManifestWriter: Sendable {
         chunking: ChunkParameters? = nil,
         isInParts: Bool = false,
         dictionary: Manifest.SharedDictionary? = nil,
-        userData: String? = nil
+        userData: String? = nil,
+        keepsTraits: Bool = false
     ) {
         self.isInParts = isInParts
         put("{\"format\":\"syncagent-manifest/")
-        put(dictionary != nil ? "3" : isInParts ? "2" : "1")
+        put(keepsTraits ? "4" : dictionary != nil ? "3" : isInParts ? "2" : "1")
         put("\",\"project\":")
         quote(project)
         if revision > 0 {
@@ -60,7 +62,6 @@ package struct ManifestWriter: Sendable {
             put(",\n\"dictionary\":")
             put(dictionary.blob, own: dictionary.digest)
         }
-        put(",\n\"packs\":[")
     }
 
     /// Starts the text of a part. The blobs of its files count in these packs.
@@ -88,8 +89,24 @@ package struct ManifestWriter: Sendable {
         bytes.removeAll(keepingCapacity: true)
     }
 
+    /// Adds a directory; they come before packs, in path order.
+    package mutating func directory(
+        path: UnsafeBufferPointer<UInt8>,
+        traits: FileTraits = .none,
+        group: String? = nil
+    ) {
+        if isFirst { put(",\n\"x-directories\":[") }
+        next()
+        put("{\"path\":")
+        quote(path)
+        put(traits)
+        put(group: group)
+        put("}")
+    }
+
     /// Adds a pack; its index is the number of packs before it.
     package mutating func pack(_ pack: Manifest.Pack) {
+        enter(.packs)
         next()
         put("{")
         if pack.urls.count == 1, let url = pack.urls.first {
@@ -115,6 +132,7 @@ package struct ManifestWriter: Sendable {
         blobs: some Collection<(blob: Blob, digest: SHA256Digest)>,
         urls: [String] = [],
         group: String? = nil,
+        traits: FileTraits = .none,
         deltas: some Collection<Delta> = EmptyCollection()
     ) {
         enter(.files)
@@ -125,7 +143,8 @@ package struct ManifestWriter: Sendable {
         put(size)
         put(",\"sha256\":")
         put(digest)
-        if executable { put(",\"executable\":true") }
+        if executable, traits.mode == nil { put(",\"executable\":true") }
+        put(traits)
         if !blobs.isEmpty {
             put(",\"blobs\":[")
             let isOnly = blobs.count == 1
@@ -174,7 +193,8 @@ package struct ManifestWriter: Sendable {
     package mutating func link(
         path: UnsafeBufferPointer<UInt8>,
         target: UnsafeBufferPointer<UInt8>,
-        group: String? = nil
+        group: String? = nil,
+        traits: FileTraits = .none
     ) {
         enter(.files)
         next()
@@ -182,6 +202,7 @@ package struct ManifestWriter: Sendable {
         quote(path)
         put(",\"link\":")
         quote(target)
+        put(traits)
         put(group: group)
         put("}")
     }
@@ -254,8 +275,14 @@ package struct ManifestWriter: Sendable {
 
     private mutating func enter(_ wanted: Section) {
         guard section != wanted else { return }
-        put(isFirst ? "],\n" : "\n],\n")
+        if section == .directories {
+            put(isFirst ? ",\n" : "\n],\n")
+            if wanted != .packs { put("\"packs\":[],\n") }
+        } else {
+            put(isFirst ? "],\n" : "\n],\n")
+        }
         switch wanted {
+        case .directories: break
         case .packs: put("\"packs\":[")
         case .files: put("\"files\":[")
         case .parts: put("\"parts\":[")
@@ -279,6 +306,17 @@ package struct ManifestWriter: Sendable {
             quote(text)
         }
         put("]")
+    }
+
+    private mutating func put(_ traits: FileTraits) {
+        if let mode = traits.mode {
+            put(",\"mode\":")
+            quote(FileTraits.text(mode: mode))
+        }
+        if let time = traits.modified {
+            put(",\"mtime\":")
+            quote(FileTraits.text(time: time))
+        }
     }
 
     private mutating func put(group: String?) {

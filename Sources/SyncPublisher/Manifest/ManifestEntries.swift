@@ -33,7 +33,7 @@ struct ManifestEntries {
         let entry = tree.entries[index]
         if let target = tree.linkTargets[index] {
             target.withUnsafeBufferPointer { target in
-                tree.withPath(index) { writer.link(path: $0, target: target) }
+                tree.withPath(index) { writer.link(path: $0, target: target, traits: tree.traits(index)) }
             }
             return
         }
@@ -73,6 +73,7 @@ struct ManifestEntries {
                 blobs: blobs,
                 // Nothing need be asked for nothing.
                 urls: entry.stamp.size > 0 ? try urls.urls(of: path) : [],
+                traits: tree.traits(index),
                 deltas: deltas
             )
         }

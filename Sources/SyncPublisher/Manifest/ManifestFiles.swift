@@ -39,8 +39,13 @@ struct ManifestFiles {
             chunking: chunking,
             isInParts: parts != nil,
             dictionary: dictionary,
-            userData: userData
+            userData: userData,
+            keepsTraits: !entries.tree.kept.isEmpty
         )
+        for directory in entries.tree.directories {
+            directory.path.withUnsafeBufferPointer { writer.directory(path: $0, traits: directory.traits) }
+            if writer.pending >= 256 << 10 { try writer.drain(take) }
+        }
         for pack in packs { writer.pack(pack) }
         if let parts {
             for part in parts { writer.part(part) }

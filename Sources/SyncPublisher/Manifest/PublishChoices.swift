@@ -11,6 +11,8 @@ struct PublishChoices: Sendable, Equatable {
     private(set) var filesURL: String?
     /// Whether files stay as they are, without packs.
     private(set) var isLoose = false
+    /// What is kept of entries besides their content.
+    private(set) var preserve: PublishOptions.KeptTraits = []
     /// Whether the base was published with others.
     private(set) var differsFromBase = false
     /// In words, what was taken over from the base.
@@ -21,6 +23,7 @@ struct PublishChoices: Sendable, Equatable {
         let former = base.map { Self(of: $0, options.packURLPrefix, ownPlace) } ?? Self()
         isLoose = options.isLoose ?? former.isLoose
         groups = options.groups ?? former.groups
+        preserve = options.preserve ?? former.preserve
         if let given = options.mirrors {
             for url in given {
                 let mirror = try FileURLs.prefix(url, option: "the mirror", mayBeRelative: false)
@@ -45,8 +48,9 @@ struct PublishChoices: Sendable, Equatable {
         differsFromBase =
             base != nil
             && (groups != former.groups || mirrors != former.mirrors || filesURL != former.filesURL
-                || isLoose != former.isLoose)
+                || isLoose != former.isLoose || preserve != former.preserve)
         if options.isLoose == nil, isLoose { kept.append("--loose") }
+        if options.preserve == nil, !preserve.isEmpty { kept.append("--preserve \(preserve.text)") }
         if options.groups == nil, !groups.isEmpty {
             kept.append(
                 (groups.count == 1 ? "the group " : "the groups ")
@@ -64,6 +68,11 @@ struct PublishChoices: Sendable, Equatable {
     /// What a manifest shows of the choices it was made with.
     private init(of base: Manifest, _ packURLPrefix: String, _ ownPlace: String) {
         groups = base.groups
+        for table in [base.files, base.directories] {
+            let (modes, times) = table.keepsTraits
+            if modes { preserve.insert(.modes) }
+            if times { preserve.insert(.times) }
+        }
         let urls = Self.filePrefixes(base.files)
         isLoose = urls != nil && base.packs.isEmpty
         if isLoose {

@@ -69,6 +69,9 @@ package struct PublishOptions: Sendable {
     /// Files of patterns as in gitignore(5); every `.syncignore` in the tree comes before them.
     package var excludeFrom: [String] = []
 
+    /// What is kept of files and directories besides their content; `nil` for what the base keeps.
+    package var preserve: KeptTraits?
+
     /// Names at the top of the source that are not published: what says how to publish it.
     package var ownNames: Set<String> = []
 
@@ -92,6 +95,36 @@ package struct PublishOptions: Sendable {
 
     /// What stands before `<sha256>.pack` in a pack's URL; relative to the manifest's own.
     package var packURLPrefix = "packs/"
+
+    /// What a manifest can keep of files and directories besides their content, which takes a reader of version 4 of the
+    /// format.
+    package struct KeptTraits: OptionSet, Sendable {
+        package let rawValue: UInt8
+        package static let times = KeptTraits(rawValue: 1)
+        package static let modes = KeptTraits(rawValue: 2)
+
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        /// The words for users, in one order.
+        package static let words: [(word: String, trait: KeptTraits)] = [
+            ("times", .times), ("modes", .modes),
+        ]
+
+        /// Reads words; `nil` when one is none of ``words``.
+        package init?(words: some Sequence<some StringProtocol>) {
+            var traits: KeptTraits = []
+            for word in words {
+                guard let known = Self.words.first(where: { $0.word == word }) else { return nil }
+                traits.insert(known.trait)
+            }
+            self = traits
+        }
+
+        /// `times,modes`
+        package var text: String {
+            Self.words.filter { contains($0.trait) }.map(\.word).joined(separator: ",")
+        }
+    }
 
     /// How the entries of the manifest are written.
     package enum ManifestForm: Sendable, Equatable {

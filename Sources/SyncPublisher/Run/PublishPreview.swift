@@ -13,6 +13,8 @@ package struct PublishPreview: Sendable {
     package let isLoose: Bool
     package let files: Int
     package let links: Int
+    /// Directories that the manifest would name.
+    package let directories: Int
     package let excluded: Int
     /// Files that look as they did at the last publish, and were not read.
     package let unreadFiles: Int
@@ -55,6 +57,7 @@ package struct PublishPreview: Sendable {
         excluded = report.excluded
         files = tree.fileCount
         links = tree.count - tree.fileCount
+        directories = tree.directories.count
         unreadFiles = collector.unread
         rawBytes = tree.totalSize
         encodedBytes = collector.unplaced
@@ -84,10 +87,38 @@ package struct PublishPreview: Sendable {
             row += 1
         }
         for row in row..<max(row, former.count) { tell(.removed, former.path(row), former.size(row)) }
+        let hasOtherDirectories = Self.compare(tree.directories, base?.directories ?? FileTable(), &changes)
         (self.changes, self.counts) = (changes, counts)
         baseRevision = base?.revision
-        isUnchanged = base != nil && changes.isEmpty && !hasOtherChoices
+        isUnchanged = base != nil && changes.isEmpty && !hasOtherChoices && !hasOtherDirectories
         self.revision = isUnchanged ? base?.revision ?? revision : revision
+    }
+
+    /// Adds directories that come and go, with a `/` at the end.
+    ///
+    /// - Returns: Whether anything of directories is not as in the base.
+    private static func compare(
+        _ directories: [SourceTree.Directory],
+        _ former: FileTable,
+        _ changes: inout [Change]
+    ) -> Bool {
+        var isOther = false
+        var old = Dictionary(
+            uniqueKeysWithValues: former.indices.map { (former.path($0), former.traits($0)) }
+        )
+        func tell(_ kind: Change.Kind, _ path: String) {
+            changes.append(Change(kind: kind, path: path + "/", size: 0))
+        }
+        for directory in directories {
+            let path = String(decoding: directory.path, as: UTF8.self)
+            guard let traits = old.removeValue(forKey: path) else {
+                tell(.new, path)
+                continue
+            }
+            if traits != directory.traits { isOther = true }
+        }
+        for path in old.keys.sorted() { tell(.removed, path) }
+        return isOther
     }
 
     private static func isSame(
@@ -97,7 +128,8 @@ package struct PublishPreview: Sendable {
         _ former: FileTable,
         _ row: Int
     ) -> Bool {
-        switch (tree.entries[index].kind, former.kind(row)) {
+        guard tree.traits(index) == former.traits(row) else { return false }
+        return switch (tree.entries[index].kind, former.kind(row)) {
         case (.link, .link):
             former.withLinkTarget(row) { $0.elementsEqual(tree.linkTargets[index] ?? []) } ?? false
         case (.file, .file), (.executable, .executable): digest == former.digest(row)
@@ -132,6 +164,7 @@ package struct PublishPreview: Sendable {
             line.field("unchanged", isUnchanged)
             line.field("files", files)
             line.field("links", links)
+            line.field("directories", directories)
             line.field("excluded", excluded)
             line.field("unread", unreadFiles)
             line.field("loose", isLoose)

@@ -27,6 +27,8 @@ package struct PublishReport: Sendable, Equatable {
     package var unchanged = false
     package var files = 0
     package var links = 0
+    /// Directories that the manifest names: empty ones, or all of them.
+    package var directories = 0
     /// Whether files stay as they are, without packs.
     package var isLoose = false
     /// In words, which choices are the base's.
@@ -96,6 +98,7 @@ package struct PublishReport: Sendable, Equatable {
             line.field("unchanged", unchanged)
             line.field("files", files)
             line.field("links", links)
+            line.field("directories", directories)
             line.field("excluded", excluded)
             line.field("loose", isLoose)
             line.key("kept")

@@ -191,7 +191,11 @@ struct PublishRun {
         progress: (PublishProgress) -> Void
     ) throws(PublishError) -> SourceTree {
         let ownNames: Set = placement == .same ? ["manifest.json", "manifest.json.zst"] : []
-        var walk = try TreeWalk(options, ownNames: ownNames.union(options.ownNames))
+        var walk = try TreeWalk(
+            options,
+            keeping: choices.preserve,
+            ownNames: ownNames.union(options.ownNames)
+        )
         try walk.run(root) { count throws(PublishError) in
             if isCancelled() { throw .cancelled }
             progress(PublishProgress(step: .walking, files: count, totalFiles: 0, bytes: 0, totalBytes: 0))
@@ -260,6 +264,7 @@ struct PublishRun {
         report.project = project
         report.files = tree.fileCount
         report.links = tree.count - tree.fileCount
+        report.directories = tree.directories.count
         report.unreadFiles = collector.unread
         report.savedBytes = collector.saved
         report.rawBytes = tree.totalSize

@@ -7,6 +7,8 @@ struct SourceTree: Sendable {
         var pathStart: UInt32
         var pathLength: UInt16
         var kind: Kind
+        /// 0...0o7777.
+        var permissions: UInt16
         /// The base's row that has the same content for sure; -1 for what must be read.
         fileprivate(set) var baseRow: Int32 = -1
         var stamp: FileStamp
@@ -25,7 +27,20 @@ struct SourceTree: Sendable {
         var changed: Int64
     }
 
+    /// A directory that the manifest names itself.
+    struct Directory: Sendable, Equatable {
+        var path: [UInt8]
+        var traits: FileTraits
+    }
+
     private(set) var entries: [Entry] = []
+    /// Those without any entry below them, and all where modes or times are kept; in path order.
+    var directories: [Directory] = []
+    /// What is kept of entries besides their content.
+    let kept: PublishOptions.KeptTraits
+
+    init(keeping kept: PublishOptions.KeptTraits = []) { self.kept = kept }
+
     /// Paths one after another, each ended by a NUL so that it can go to a system call.
     private var arena: [UInt8] = []
     /// By entry.
@@ -44,6 +59,7 @@ struct SourceTree: Sendable {
         path: UnsafeBufferPointer<UInt8>,
         kind: Kind,
         stamp: FileStamp,
+        permissions: UInt16 = 0,
         linkTarget: [UInt8]? = nil
     ) -> Bool {
         guard let start = UInt32(exactly: arena.count), let length = UInt16(exactly: path.count) else {
@@ -58,8 +74,30 @@ struct SourceTree: Sendable {
         arena.append(contentsOf: path)
         arena.append(0)
         if let linkTarget { linkTargets[entries.count] = linkTarget }
-        entries.append(Entry(pathStart: start, pathLength: length, kind: kind, stamp: stamp))
+        entries.append(
+            Entry(
+                pathStart: start,
+                pathLength: length,
+                kind: kind,
+                permissions: permissions,
+                stamp: stamp
+            )
+        )
         return true
+    }
+
+    /// What the manifest keeps of an entry besides its content.
+    func traits(_ index: Int) -> FileTraits {
+        let entry = entries[index]
+        return traits(entry.permissions, entry.stamp.modified, isLink: entry.kind == .link)
+    }
+
+    /// - Parameter isLink: Links have no modes of their own.
+    func traits(_ permissions: UInt16, _ modified: Int64, isLink: Bool = false) -> FileTraits {
+        FileTraits(
+            mode: kept.contains(.modes) && !isLink ? permissions & 0o777 : nil,
+            modified: kept.contains(.times) && FileTraits.times.contains(modified) ? modified : nil
+        )
     }
 
     /// Spares a file from being read.
@@ -105,6 +143,7 @@ struct SourceTree: Sendable {
         let first = prefix.withUnsafeBufferPointer { wanted in
             (0..<count).partitioningIndex { withPath($0) { !PathOrder.precedes($0, wanted) } }
         }
-        return first < count && withPath(first) { $0.starts(with: prefix) }
+        if first < count, withPath(first, { $0.starts(with: prefix) }) { return true }
+        return directories.contains { $0.path == directory || $0.path.starts(with: prefix) }
     }
 }

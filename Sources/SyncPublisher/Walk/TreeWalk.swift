@@ -16,9 +16,12 @@ struct TreeWalk: ~Copyable {
         /// Length of the directory's own path in ``path``.
         var pathLength: Int
         var entriesBefore: Int
+        var directoriesBefore: Int
+        /// Of the directory itself; `nil` at the top.
+        var status: FileStatus?
     }
 
-    private(set) var tree = SourceTree()
+    private(set) var tree: SourceTree
     private(set) var notes = WalkNotes()
     private var levels: [Level] = []
     /// The path of what is being looked at.
@@ -29,8 +32,15 @@ struct TreeWalk: ~Copyable {
     private let ownNames: Set<String>
     private let leavesOutUnsafeLinks: Bool
 
-    /// - Parameter ownNames: Names at the top that are never published.
-    init(_ options: PublishOptions, ownNames: Set<String> = []) throws(PublishError) {
+    /// - Parameters:
+    ///   - kept: What is kept of entries besides their content.
+    ///   - ownNames: Names at the top that are never published.
+    init(
+        _ options: PublishOptions,
+        keeping kept: PublishOptions.KeptTraits = [],
+        ownNames: Set<String> = []
+    ) throws(PublishError) {
+        tree = SourceTree(keeping: kept)
         excluded = options.exclude.map { Glob($0) }
         ignored = try IgnoreRules(options.excludeFrom)
         self.ownNames = ownNames
@@ -48,8 +58,11 @@ struct TreeWalk: ~Copyable {
         while let depth = levels.indices.last {
             let index = levels[depth].next
             guard index < levels[depth].listing.count else {
-                if tree.count == levels[depth].entriesBefore, depth > 0 { notes.emptyDirectories += 1 }
-                levels.removeLast()
+                let level = levels.removeLast()
+                path.removeSubrange(level.pathLength...)
+                let isEmpty =
+                    tree.count == level.entriesBefore && tree.directories.count == level.directoriesBefore
+                if isEmpty, tree.kept.isEmpty, depth > 0 { nameDirectory(level.status) }
                 ignored.leave()
                 continue
             }
@@ -79,9 +92,11 @@ struct TreeWalk: ~Copyable {
             changed: status.changed
         )
         switch status.kind {
-        case .directory: try enter(root)
-        case .file: try append(status.isExecutable ? .executable : .file, stamp)
-        case .link: try append(.link, stamp, target: item.linkTarget)
+        case .directory:
+            if !tree.kept.isEmpty { nameDirectory(status) }
+            try enter(root, status)
+        case .file: try append(status.isExecutable ? .executable : .file, stamp, status)
+        case .link: try append(.link, stamp, status, target: item.linkTarget)
         case .other: notes.refuse(path, item.specialKind)
         }
     }
@@ -89,10 +104,18 @@ struct TreeWalk: ~Copyable {
     private mutating func append(
         _ kind: SourceTree.Kind,
         _ stamp: SourceTree.FileStamp,
+        _ status: FileStatus,
         target: [UInt8]? = nil
     ) throws(PublishError) {
+        noteLosses(status)
         let fits = path.withUnsafeBufferPointer { path in
-            tree.append(path: path, kind: kind, stamp: stamp, linkTarget: target)
+            tree.append(
+                path: path,
+                kind: kind,
+                stamp: stamp,
+                permissions: status.permissions,
+                linkTarget: target
+            )
         }
         guard fits else {
             throw PublishError(
@@ -103,7 +126,25 @@ struct TreeWalk: ~Copyable {
         }
     }
 
-    private mutating func enter(_ root: borrowing SourceRoot) throws(PublishError) {
+    private mutating func nameDirectory(_ status: FileStatus?) {
+        guard let status else { return }
+        noteLosses(status)
+        let traits = tree.traits(status.permissions, status.modified)
+        tree.directories.append(SourceTree.Directory(path: path, traits: traits))
+    }
+
+    /// Notes what a manifest cannot keep.
+    private mutating func noteLosses(_ status: FileStatus) {
+        if tree.kept.contains(.modes), status.kind == .file, status.permissions & 0o7000 != 0 {
+            notes.setIds += 1
+        }
+        if tree.kept.contains(.times), !FileTraits.times.contains(status.modified) { notes.strangeTimes += 1 }
+    }
+
+    private mutating func enter(
+        _ root: borrowing SourceRoot,
+        _ status: FileStatus? = nil
+    ) throws(PublishError) {
         path.append(0)
         let length = path.count - 1
         let descriptor = path.withUnsafeBufferPointer { path in
@@ -131,7 +172,15 @@ struct TreeWalk: ~Copyable {
                 if let problem = windowsProblem(name) { notes.warnWindows(path, shown(name), problem) }
             }
         }
-        levels.append(Level(listing: listing, pathLength: length, entriesBefore: tree.count))
+        levels.append(
+            Level(
+                listing: listing,
+                pathLength: length,
+                entriesBefore: tree.count,
+                directoriesBefore: tree.directories.count,
+                status: status
+            )
+        )
     }
 
     /// Reads a directory's `.syncignore`, which is no part of the set itself.
@@ -208,7 +257,7 @@ struct TreeWalk: ~Copyable {
         case .refused(let reason): return reason
         case .allowed(let directories):
             guard let first = directories.first(where: { !tree.hasDirectory($0) }) else { return nil }
-            return "the link goes up again from \(shown(first)), which is no directory with files in it"
+            return "the link goes up again from \(shown(first)), which is no directory of the set"
         }
     }
 }

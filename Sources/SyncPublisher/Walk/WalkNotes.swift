@@ -10,8 +10,10 @@ struct WalkNotes: Sendable {
 
     /// Entries that a pattern excluded; a directory counts once.
     var excluded = 0
-    /// Directories without any entry below them; a manifest cannot name them.
-    var emptyDirectories = 0
+    /// Files whose set-id or sticky bits are left out, where modes are kept.
+    var setIds = 0
+    /// Entries whose times no manifest can keep, where times are kept.
+    var strangeTimes = 0
     /// Links out of the tree that were left out.
     var unsafeLinks = 0
     private(set) var refused: [String] = []
@@ -90,12 +92,14 @@ struct WalkNotes: Sendable {
                     : "\(unsafeLinks) links that leave the tree are left out"
             )
         }
-        if emptyDirectories > 0 {
-            let one = emptyDirectories == 1
+        if setIds > 0 {
             lines.append(
-                one
-                    ? "1 directory without files is left out"
-                    : "\(emptyDirectories) directories without files are left out"
+                "the set-id and sticky bits of \(setIds == 1 ? "1 file are" : "\(setIds) files are") not carried"
+            )
+        }
+        if strangeTimes > 0 {
+            lines.append(
+                "\(strangeTimes == 1 ? "1 time" : "\(strangeTimes) times") outside 1678 to 2261 cannot be carried"
             )
         }
         return lines

@@ -1,0 +1,207 @@
+import CPosix
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncSystem
+
+/// Directories that a manifest names: made where they are missing, and given the modes and times that it keeps.
+///
+/// They are reached like files, by descriptor and never through a link (V5–V8); what stands in the place of one stays.
+struct NamedDirectories {
+    let manifest: Manifest
+    let destination: Destination
+    let index: StatIndex
+    /// Of ``Manifest/directories``, ascending: each stands before what is in it.
+    let rows: [Int]
+
+    private var table: FileTable { manifest.directories }
+
+    enum Place {
+        case here(FileStatus)
+        case missing
+        case taken(FileError)
+    }
+
+    /// What became of them.
+    struct Outcome: Sendable {
+        var records: [(row: Int, record: IndexRecord)] = []
+        var failures: [(row: Int, error: FileError)] = []
+        /// How many were not there before.
+        var made = 0
+    }
+
+    /// What stands in the place of a directory.
+    func look(at row: Int, _ directories: Directories) -> Place {
+        table.withPath(row) { path in
+            do throws(FileError) {
+                let found = try directories.withLeaf(of: path) { directory, leaf -> Place in
+                    switch status(directory, leaf) {
+                    case .success(nil): .missing
+                    case .success(let found?) where found.kind == .directory: .here(found)
+                    case .success:
+                        .taken(
+                            error(
+                                row,
+                                "create directory",
+                                EEXIST,
+                                remark: "a file or a link is in the way; move it away"
+                            )
+                        )
+                    case .failure(let code): .taken(error(row, "look at", code.errno))
+                    }
+                }
+                return found ?? .missing
+            } catch {
+                return .taken(error)
+            }
+        }
+    }
+
+    /// How many are missing, and whose places are taken.
+    func preview() -> (missing: Int, taken: [FileError]) {
+        let directories = Directories(destination)
+        var found: (missing: Int, taken: [FileError]) = (0, [])
+        for row in rows {
+            switch look(at: row, directories) {
+            case .here: break
+            case .missing: found.missing += 1
+            case .taken(let error): found.taken.append(error)
+            }
+        }
+        return found
+    }
+
+    /// Before files come: makes those that are to be closed to others, so that nobody sees what is on its way there, and
+    /// opens those that are here and closed to their owner. ``finish()`` gives them their modes.
+    func prepare() {
+        let directories = Directories(destination)
+        for row in rows {
+            guard let mode = table.traits(row).mode else { continue }
+            switch look(at: row, directories) {
+            case .missing where 0o055 & ~mode != 0:
+                table.withPath(row) { path in
+                    // What goes wrong here goes wrong at the end, too, and is told then.
+                    _ = try? directories.withLeaf(of: path, create: true) {
+                        mkdirat($0, $1, mode_t(mode | 0o700))
+                    }
+                }
+            case .here(let found) where found.permissions & 0o700 != 0o700:
+                let open = FileTraits(mode: found.permissions & 0o777 | 0o700)
+                _ = try? give(open, to: row, found, directories)
+            case .here, .missing, .taken: break
+            }
+        }
+    }
+
+    /// Opens directories of an earlier manifest that are closed to their owner, so that what is in them can go.
+    ///
+    /// - Parameter former: Positions in the index.
+    func prepare(former: [Int]) {
+        let directories = Directories(destination)
+        for position in former where index.record(position)?.installed == true {
+            index.withPath(position) { path in
+                // What stays closed stays.
+                _ = try? directories.withLeaf(of: path) { directory, leaf in
+                    guard case .success(let found?) = status(directory, leaf), found.kind == .directory,
+                        found.permissions & 0o700 != 0o700, let opened = openToRead(directory, leaf)
+                    else { return }
+                    let open = FileTraits(mode: found.permissions & 0o777 | 0o700)
+                    _ = try? open.give(to: opened.raw, found, shown: "")
+                }
+            }
+        }
+    }
+
+    /// When every file is in its place: makes what is missing and gives modes and times, innermost first, since what
+    /// happens in a directory changes its time.
+    func finish() -> Outcome {
+        var outcome = Outcome()
+        let directories = Directories(destination)
+        for row in rows.reversed() {
+            do throws(FileError) {
+                var isOurs = false
+                var found: FileStatus
+                switch look(at: row, directories) {
+                case .taken(let error): throw error
+                case .here(let known):
+                    found = known
+                    isOurs = wasMade(row)
+                case .missing:
+                    let made = try table.withPath(row) { path throws(FileError) in
+                        try directories.descriptor(path, create: true)
+                    }
+                    guard let made, let known = status(made) else {
+                        throw error(row, "create directory", sa_errno())
+                    }
+                    found = known
+                    isOurs = true
+                    outcome.made += 1
+                }
+                let traits = table.traits(row)
+                if !traits.hold(of: found) { found = try give(traits, to: row, found, directories) }
+                let record = IndexRecord(directory: found, keeping: traits, installed: isOurs)
+                outcome.records.append((row, record))
+            } catch {
+                outcome.failures.append((row, error))
+            }
+        }
+        outcome.records.reverse()
+        outcome.failures.reverse()
+        return outcome
+    }
+
+    /// Whether an earlier pull has made it.
+    private func wasMade(_ row: Int) -> Bool {
+        table.withPath(row) { path in
+            let position = index.lowerBound(path)
+            return position < index.count && index.isDirectory(position)
+                && index.withPath(position) { $0.elementsEqual(path) }
+                && index.record(position)?.installed == true
+        }
+    }
+
+    private func give(
+        _ traits: FileTraits,
+        to row: Int,
+        _ found: FileStatus,
+        _ directories: Directories
+    ) throws(FileError) -> FileStatus {
+        let given = try table.withPath(row) { path throws(FileError) in
+            try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> FileStatus in
+                let opened = Descriptor(
+                    opened: sa_openat(directory, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+                )
+                guard let opened else { throw error(row, "open", sa_errno()) }
+                return try traits.give(to: opened.raw, found, shown: table.path(row))
+            }
+        }
+        guard let given else { throw error(row, "find again", ENOENT) }
+        return given
+    }
+
+    private func error(_ row: Int, _ step: String, _ code: Int32 = 0, remark: String? = nil) -> FileError {
+        FileError(step: step, path: table.path(row), code: code, remark: remark)
+    }
+}
+
+extension PullRun {
+    /// The directories that go with what a run is asked for.
+    static func selectedDirectories(_ manifest: Manifest, _ recipe: RunRecipe, _ rows: [Int]) -> [Int] {
+        let filter = recipe.hasPatterns ? PathFilter(include: recipe.include, exclude: recipe.exclude) : nil
+        return manifest.directories(with: rows, groups: recipe.groups, filter: filter)
+    }
+
+    /// Makes the directories, and tells of those that could not be had.
+    mutating func furnish(_ named: NamedDirectories) -> NamedDirectories.Outcome {
+        let outcome = named.finish()
+        report.folders.made = outcome.made
+        report.folders.failed = outcome.failures.count
+        for failure in outcome.failures {
+            let path = named.manifest.directories.path(failure.row)
+            journal.failed(path, reason: failure.error.reason, failure.error.cause)
+            let cause = failure.error.cause
+            if cause.isOfDisk, cause != .inTheWay { report.status = .ioError }
+        }
+        return outcome
+    }
+}

@@ -1,0 +1,68 @@
+/// What a manifest may keep of a file besides its content, where its publisher wished so.
+package struct FileTraits: Sendable, Equatable {
+    /// Who may read, write and execute it: 0...0o777. Set-id bits and the sticky bit are never kept.
+    package var mode: UInt16?
+    /// When it was modified: **nanoseconds** since 1970, in ``times``.
+    package var modified: Int64?
+
+    /// Of most files: nothing.
+    package static let none = FileTraits()
+
+    /// The times that can be kept, 1678-01-01 to 2261-12-31: what signed 64-bit nanoseconds hold, in whole years.
+    package static let times: Range<Int64> = -9_214_560_000_000_000_000..<9_214_646_400_000_000_000
+
+    package init(mode: UInt16? = nil, modified: Int64? = nil) {
+        (self.mode, self.modified) = (mode, modified)
+    }
+
+    /// The mode as chmod(1) writes it: three octal digits.
+    package static func text(mode: UInt16) -> String {
+        let digits = String(mode & 0o777, radix: 8)
+        return String(repeating: "0", count: 3 - digits.utf8.count) + digits
+    }
+
+    /// Reads three octal digits.
+    package static func mode(_ text: some Collection<UInt8>) -> UInt16? {
+        guard text.count == 3, text.allSatisfy({ (0x30...0x37).contains($0) }) else { return nil }
+        return text.reduce(0) { $0 << 3 | UInt16($1 - 0x30) }
+    }
+
+    /// The time in UTC, RFC 3339, with nine digits behind the point where it is no whole second.
+    package static func text(time: Int64) -> String {
+        let (seconds, fraction) = floorDivision(time, 1_000_000_000)
+        let whole = String(timestamp(milliseconds: seconds * 1_000).dropLast(5))
+        guard fraction > 0 else { return whole + "Z" }
+        let digits = String(fraction)
+        return whole + "." + String(repeating: "0", count: 9 - digits.utf8.count) + digits + "Z"
+    }
+
+    /// Reads `2026-11-20T02:00:00.123456789Z`, with one to nine digits of a fraction or none, always UTC.
+    ///
+    /// - Returns: **Nanoseconds** since 1970; `nil` for another text, a day that there is not, or one outside ``times``.
+    package static func time(_ text: UnsafeBufferPointer<UInt8>) -> Int64? {
+        guard (20...30).contains(text.count), text.count != 21, text[text.count - 1] == 0x5A else {
+            return nil
+        }
+        for (place, byte) in [(4, 0x2D), (7, 0x2D), (10, 0x54), (13, 0x3A), (16, 0x3A)] as [(Int, UInt8)]
+        where text[place] != byte { return nil }
+        func number(_ range: Range<Int>) -> Int64? {
+            var value: Int64 = 0
+            for byte in text[range] {
+                guard byte &- 0x30 <= 9 else { return nil }
+                value = value * 10 + Int64(byte - 0x30)
+            }
+            return value
+        }
+        guard let year = number(0..<4), let month = number(5..<7), let day = number(8..<10),
+            let hour = number(11..<13), let minute = number(14..<16), let second = number(17..<19),
+            (1678...2261).contains(year), (1...12).contains(month), (1...31).contains(day), hour < 24,
+            minute < 60,
+            second < 60, text.count == 20 || text[19] == 0x2E,
+            var fraction = text.count == 20 ? 0 : number(20..<(text.count - 1))
+        else { return nil }
+        let date = CivilDay(year: year, month: month, day: day)
+        guard date.date == (year, month, day) else { return nil }
+        for _ in (max(20, text.count - 1) - 20)..<9 where fraction > 0 { fraction *= 10 }
+        return (date.number * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000_000_000 + fraction
+    }
+}
