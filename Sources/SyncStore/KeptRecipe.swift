@@ -46,7 +46,9 @@ struct KeptRecipe: Sendable, Equatable {
     init(stored text: String) throws {
         let words = text.split(separator: " ")
         let rest = words.last { $0.first == "{" }
-        recipe = try rest.map { try StoredJSON.decode(RunRecipe.self, String($0)) } ?? RunRecipe(manifest: "")
+        recipe =
+            try rest.map { try StoredJSON.decoder.decode(RunRecipe.self, from: Data($0.utf8)) }
+            ?? RunRecipe(manifest: "")
         for word in words {
             let parts = word.split(separator: "=", maxSplits: 1)
             switch (parts.first, parts.count == 2 ? parts[1] : nil) {
@@ -88,7 +90,8 @@ struct KeptRecipe: Sendable, Equatable {
         (rest.maxDelete, rest.backupDir, rest.allowOlder, rest.expectedBytes) = (nil, nil, false, nil)
         if rest != RunRecipe(manifest: "") {
             // Blanks are in strings only.
-            words.append(try StoredJSON.text(rest).replacing(" ", with: "\\u0020"))
+            let json = String(decoding: try StoredJSON.encoder.encode(rest), as: UTF8.self)
+            words.append(json.replacing(" ", with: "\\u0020"))
         }
         return words.joined(separator: " ")
     }
@@ -110,18 +113,13 @@ struct KeptRecipe: Sendable, Equatable {
     }
 }
 
-/// Values in columns, as the control API writes them: JSON with snake_case keys.
-enum StoredJSON {
-    static func text(_ value: some Encodable) throws -> String {
-        let encoder = JSONEncoder()
-        encoder.keyEncodingStrategy = .convertToSnakeCase
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(value), as: UTF8.self)
+extension KeptRecipe: Codable {
+    init(from decoder: any Decoder) throws {
+        try self.init(stored: decoder.singleValueContainer().decode(String.self))
     }
 
-    static func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws -> Value {
-        let decoder = JSONDecoder()
-        decoder.keyDecodingStrategy = .convertFromSnakeCase
-        return try decoder.decode(type, from: Data(text.utf8))
+    func encode(to encoder: any Encoder) throws {
+        var column = encoder.singleValueContainer()
+        try column.encode(text())
     }
 }

@@ -4,6 +4,9 @@ import GRDB
 ///
 /// The version is SQLite's `user_version`. A step that has shipped is never edited; `Tests/SyncStoreTests/Golden`
 /// keeps a store of every version.
+///
+/// GRDB's `DatabaseMigrator` keeps its steps in a table, `grdb_migrations`. Programs that have shipped read the version and
+/// know of no such table: with both there would be two records of one thing, and stores with rows that no golden store has.
 enum Schema {
     /// SQLite's `application_id`: `SYNC`, so that file(1) and we can tell our own files.
     static let applicationID: Int32 = 0x5359_4E43

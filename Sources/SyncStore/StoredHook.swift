@@ -1,75 +1,273 @@
 import GRDB
 package import SyncModel
 
+/// A row of `hooks`.
+package struct HookRecord: Codable, Sendable, Equatable {
+    private(set) var id: Int64?
+    private(set) var run: Int64
+    private(set) var groupName: String
+    private(set) var arguments: TextList
+    /// Most **seconds** it may run.
+    package private(set) var timeout: Int
+    /// The results it is wanted for (S39).
+    package private(set) var results: [RunResult]
+    package private(set) var state = HookRunState.waiting
+    /// Attempts begun so far.
+    package var attempt = 0
+    /// Not to be tried earlier, **milliseconds** since 1970.
+    package var due: Int64?
+    /// How the last attempt ended: `exit 3`, `signal 9`, `timeout` …, or ``StoredHook/replayed``.
+    package var ended: String?
+    /// What the last attempt wrote.
+    package var output: String?
+    package var started: Int64?
+    package var finished: Int64?
+    /// Most files a call, for a hook that gets the files that changed.
+    package private(set) var batch: Int?
+
+    init(_ hook: RunHook, run: Int64) {
+        (self.run, groupName, arguments) = (run, hook.group, TextList(hook.arguments))
+        (timeout, batch) = (hook.timeout, hook.batch)
+        results = hook.results.sorted { $0.rawValue < $1.rawValue }
+    }
+
+    fileprivate mutating func move(to state: HookRunState) { self.state = state }
+}
+
+extension HookRecord: StoreRecord {
+    static let databaseTableName = "hooks"
+}
+
 /// One hook of one run.
+@dynamicMemberLookup
 package struct StoredHook: Sendable, Equatable {
     /// Names it in ``SyncStore``; never used again.
     package let identifier: Int64
     package let run: String
     package let session: String
     package let destination: String
-    /// What is called when, as the recipe says.
-    package let hook: RunHook
-    package let state: HookRunState
-    /// Attempts begun so far.
-    package let attempt: Int
-    /// Not to be tried earlier, **milliseconds** since 1970.
-    package let due: Int64?
-    /// How the last attempt ended: `exit 3`, `signal 9`, `timeout` …, or ``replayed``.
-    package let ended: String?
-    /// What the last attempt wrote.
-    package let output: String?
-    package let started: Int64?
-    package let finished: Int64?
     /// What its group came to, once complete.
     package let result: RunResult?
     /// Files of the group that changed.
     package let changed: Int
+    var record: HookRecord
 
-    /// ``ended`` of a hook that a person wants once more: what it left behind earlier does not count.
+    package subscript<Value>(dynamicMember column: KeyPath<HookRecord, Value>) -> Value {
+        record[keyPath: column]
+    }
+
+    package var group: String { record.groupName }
+    package var arguments: [String] { record.arguments.strings }
+
+    /// What is called when, as the recipe says.
+    package var hook: RunHook {
+        RunHook(
+            group: group,
+            arguments: arguments,
+            timeout: record.timeout,
+            results: record.results,
+            batch: record.batch
+        )
+    }
+
+    /// ``HookRecord/ended`` of a hook that a person wants once more: what it left behind earlier does not count.
     package static let replayed = "replay"
 
-    /// ``ended`` of a hook that gets files and was not called, since there were none.
+    /// ``HookRecord/ended`` of a hook that gets files and was not called, since there were none.
     package static let nothingChanged = "nothing changed"
+}
 
-    static let query = """
+extension StoredHook: FetchableRecord {
+    /// What an owed hook is: its group is complete, and it has not ended; for rows of `hooks`.
+    static let isOwed = SQL.isAny("hooks.state", of: [HookRunState.pending, .running])
+
+    init(row: Row) throws {
+        identifier = row["id"]
+        record = try HookRecord(row, of: "hook \(identifier)")
+        (run, session, destination) = (row["run_name"], row["session_name"], row["destination"])
+        let word: String? = row["result"]
+        result = word.flatMap(RunResult.init(rawValue:))
+        if word != nil, result == nil { throw StoreError.unreadable("hook \(identifier)") }
+        changed = row["changed"]
+    }
+
+    /// Hooks, joined with the names of their runs and what their groups came to, as they were given unless it is said.
+    static func all(where condition: SQL, order: SQL = "hooks.id") -> SQLRequest<StoredHook> {
+        """
         SELECT hooks.*, runs.id AS run_name, sessions.identifier AS session_name, sessions.destination,
             groups.result, groups.changed
         FROM hooks JOIN groups ON groups.run = hooks.run AND groups.name = hooks.group_name
             JOIN runs ON runs.number = hooks.run JOIN sessions ON sessions.id = runs.session
+        WHERE \(condition) ORDER BY \(order)
         """
-
-    init(_ row: Row, _ db: Database) throws {
-        identifier = row["id"]
-        run = row["run_name"]
-        session = row["session_name"]
-        destination = row["destination"]
-        hook = RunHook(
-            group: row["group_name"],
-            arguments: try JSONList.strings(row["arguments"], db),
-            timeout: row["timeout"],
-            results: try JSONList.strings(row["results"], db).compactMap {
-                try RunResult(stored: $0, of: "a hook's results")
-            },
-            batch: row["batch"]
-        )
-        guard let state = HookRunState(rawValue: row["state"]) else {
-            throw StoreError.unreadable("hook \(identifier)")
-        }
-        self.state = state
-        attempt = row["attempt"]
-        due = row["due"]
-        ended = row["ended"]
-        output = row["output"]
-        started = row["started"]
-        finished = row["finished"]
-        result = try RunResult(stored: row["result"], of: "hook \(identifier)")
-        changed = row["changed"]
     }
 
-    package var group: String { hook.group }
-    package var arguments: [String] { hook.arguments }
-    package var timeout: Int { hook.timeout }
-    package var results: [RunResult] { hook.results }
-    package var batch: Int? { hook.batch }
+    static func all(of run: Int64, group: String, _ db: Database) throws -> [StoredHook] {
+        try all(where: "hooks.run = \(run) AND hooks.group_name = \(group)").fetchAll(db)
+    }
+
+    static func numbered(_ identifier: Int64, _ db: Database) throws -> StoredHook {
+        guard let hook = try all(where: "hooks.id = \(identifier)").fetchOne(db) else {
+            throw StoreError(.unknown, "There is no hook \(identifier). 'syncagent hooks list' lists them.")
+        }
+        return hook
+    }
+
+    /// Makes hooks that an earlier holder of the session left running owed again; the next attempt has a higher
+    /// number (F089).
+    ///
+    /// - Returns: Those hooks.
+    static func giveBack(of session: StoredSession, _ db: Database) throws -> [StoredHook] {
+        var hooks = try all(where: "sessions.id = \(session.record.id) AND hooks.state = 'running'").fetchAll(
+            db
+        )
+        for index in hooks.indices { try hooks[index].move(.interrupted, db) }
+        return hooks
+    }
+
+    /// The one place that changes a hook's state (S104).
+    ///
+    /// - Parameters:
+    ///   - input: What has happened to it.
+    ///   - db: The transaction.
+    ///   - change: What else changes with its state, where that does.
+    /// - Throws: ``StoreError`` with code `refused`.
+    mutating func move(_ input: HookRunInput, _ db: Database, _ change: (inout HookRecord) -> Void = { _ in })
+        throws
+    {
+        switch record.state.after(input) {
+        case .stays: break
+        case .refused:
+            throw StoreError(
+                .refused,
+                "Hook \(identifier) of run \(run) is \(record.state.rawValue): it cannot be \(input.rawValue)."
+            )
+        case .to(let next):
+            try record.updateChanges(db) { record in
+                record.move(to: next)
+                change(&record)
+            }
+        }
+    }
+}
+
+extension SyncStore {
+    /// The hooks that are owed: their group is complete and they have not ended, whoever began them (S19).
+    ///
+    /// - Parameter session: Only this session's.
+    /// - Returns: Oldest first. A `running` one belongs to a process that holds the session, or to none.
+    /// - Throws: ``StoreError``.
+    package func owedHooks(session: String? = nil) throws(StoreError) -> [StoredHook] {
+        try read { db in
+            try StoredHook.all(where: "\(StoredHook.isOwed) AND \(Self.isOf(session))").fetchAll(db)
+        }
+    }
+
+    /// Hooks, newest first.
+    ///
+    /// - Parameters:
+    ///   - run: Only this run's.
+    ///   - session: Only this session's.
+    ///   - limit: At most so many.
+    /// - Returns: The hooks.
+    /// - Throws: ``StoreError``.
+    package func hooks(run: String? = nil, session: String? = nil, limit: Int = 100) throws(StoreError)
+        -> [StoredHook]
+    {
+        let isOfRun: SQL = run.map { "runs.id = \($0)" } ?? "TRUE"
+        return try read { db in
+            try StoredHook.all(
+                where: "\(isOfRun) AND \(Self.isOf(session))",
+                order: "hooks.id DESC LIMIT \(limit)"
+            )
+            .fetchAll(db)
+        }
+    }
+
+    /// A hook by its number.
+    ///
+    /// - Throws: ``StoreError`` with code `unknown`.
+    package func hook(_ identifier: Int64) throws(StoreError) -> StoredHook {
+        try read { db in try StoredHook.numbered(identifier, db) }
+    }
+
+    /// Records that an attempt begins, before it does: a crash inside it gives the next one a higher number.
+    ///
+    /// - Parameters:
+    ///   - identifier: The hook.
+    ///   - now: **Milliseconds** since 1970.
+    /// - Returns: The attempt, from 1.
+    /// - Throws: ``StoreError``; `refused` when it is not owed, or running.
+    package func started(hook identifier: Int64, now: Int64) throws(StoreError) -> Int {
+        try write(.synced) { db in
+            var hook = try StoredHook.numbered(identifier, db)
+            try hook.move(.started, db) { record in
+                record.attempt += 1
+                (record.started, record.finished, record.due) = (now, nil, nil)
+            }
+            return hook.attempt
+        }
+    }
+
+    /// Records how an attempt ended.
+    ///
+    /// - Parameters:
+    ///   - identifier: The hook.
+    ///   - input: `succeeded`, `failed`, `askedForRetry` or `interrupted`.
+    ///   - ended: For people: `exit 3`, `timeout` …
+    ///   - output: What it wrote; the end of it is kept.
+    ///   - due: When to try again, **milliseconds** since 1970.
+    ///   - now: **Milliseconds** since 1970.
+    /// - Throws: ``StoreError``; `refused` when it is not running.
+    package func finished(
+        hook identifier: Int64,
+        _ input: HookRunInput,
+        ended: String,
+        output: String = "",
+        due: Int64? = nil,
+        now: Int64
+    ) throws(StoreError) {
+        try write(.synced) { db in
+            var hook = try StoredHook.numbered(identifier, db)
+            try hook.move(input, db) { record in
+                (record.ended, record.output) = (ended, Self.tail(output))
+                (record.due, record.finished) = (due, now)
+            }
+        }
+    }
+
+    /// Records that an owed hook need not be called.
+    ///
+    /// - Parameters:
+    ///   - identifier: The hook.
+    ///   - reason: For people, in the place of how an attempt ended.
+    ///   - now: **Milliseconds** since 1970.
+    /// - Throws: ``StoreError``; `refused` when it is running.
+    package func skip(hook identifier: Int64, reason: String, now: Int64) throws(StoreError) {
+        try write(.eventual) { db in
+            var hook = try StoredHook.numbered(identifier, db)
+            try hook.move(.dropped, db) { ($0.ended, $0.finished) = (reason, now) }
+        }
+    }
+
+    /// Makes an ended hook owed once more, because a person asks (S33).
+    ///
+    /// - Throws: ``StoreError``; `refused` when it has not ended.
+    package func replay(hook identifier: Int64) throws(StoreError) {
+        try write(.synced) { db in
+            var hook = try StoredHook.numbered(identifier, db)
+            try hook.move(.replayed, db) { $0.ended = StoredHook.replayed }
+        }
+    }
+
+    /// Most **bytes** of a hook's output in the store.
+    package static let hookOutputLimit = 64 << 10
+
+    private static func tail(_ output: String) -> String {
+        guard output.utf8.count > hookOutputLimit else { return output }
+        return "…" + String(decoding: output.utf8.suffix(hookOutputLimit - 3), as: UTF8.self)
+    }
+
+    /// Of a session, or of any.
+    static func isOf(_ session: String?) -> SQL { session.map { "sessions.identifier = \($0)" } ?? "TRUE" }
 }

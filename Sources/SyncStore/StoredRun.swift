@@ -1,157 +1,220 @@
 import GRDB
 package import SyncModel
 
-/// A run, as the store knows it.
-package struct StoredRun: Sendable, Equatable {
-    package let identifier: String
-    package let session: String
+/// A row of `runs`.
+package struct RunRecord: Codable, Sendable, Equatable {
+    private(set) var number: Int64?
+    private(set) var id: String
+    private(set) var session: Int64
     /// The epoch of its session in which it was last started.
-    package let epoch: Int64
+    package var epoch: Int64
+    private(set) var manifest: Blob
+    private(set) var location: String
+    private(set) var selection: TextList
+    private(set) var options: KeptRecipe
+    package private(set) var state: RunState
+    /// Why it is paused, cancelled or superseded (S27).
+    package var reason: RestReason?
+    /// Once it is finished.
+    package var result: RunResult?
+    private var filesTotal = 0
+    private var filesInstalled = 0
+    private var filesUnchanged = 0
+    private var filesReused = 0
+    private var filesRemoved = 0
+    private var filesFailed = 0
+    private var bytesTotal: Int64 = 0
+    private var bytesReceived: Int64 = 0
+    private var bytesReused: Int64 = 0
+    private var requests: Int64 = 0
+    /// **Milliseconds** since 1970, as all its times.
+    package private(set) var created: Int64
+    package var started: Int64?
+    package var finished: Int64?
+    var notBefore: Int64?
+    package var deadline: Int64?
+    /// Who asked: `interactive`, `hook` or `schedule` (S50).
+    package private(set) var origin: String
+    private(set) var settings: String?
+    /// What went wrong last, for people.
+    package var error: String?
+    /// Not to be tried again earlier.
+    package var due: Int64?
+    /// Since when it is paused.
+    package var pausedAt: Int64?
+    var losses = TextList([])
+    var firstPaths = TextList([])
+    var conditions: RunConditions?
+    /// Since when it waits for ``reason``.
+    package var waitingSince: Int64?
+    /// The exit status of whoever waits for it, once it is finished; `nil` when an older program finished it.
+    package var exitStatus: Int32?
+
+    init(_ start: RunStart, of session: StoredSession, isHeld: Bool, now: Int64) throws {
+        let recipe = start.recipe
+        state = recipe.paused ? .paused : isHeld ? .running : .waiting
+        (id, self.session, epoch) = (start.run, session.record.id ?? 0, session.epoch)
+        (manifest, location) = (start.manifest.blob, recipe.manifest)
+        (selection, options, settings) = (TextList(recipe.groups), KeptRecipe(start), recipe.settings)
+        (created, started) = (now, state == .running ? now : nil)
+        (notBefore, deadline) = (recipe.notBefore?.milliseconds, start.deadline)
+        (origin, conditions) = (recipe.origin.rawValue, Self.conditions(recipe))
+        if recipe.paused { (reason, pausedAt) = (.userStop, now) }
+    }
+
+    /// What the column keeps of conditions: nothing where there are none.
+    static func conditions(_ recipe: RunRecipe) -> RunConditions? {
+        recipe.conditions.isEmpty ? nil : recipe.conditions
+    }
+
+    package var counts: RunCounts {
+        get {
+            var counts = RunCounts()
+            (counts.files.total, counts.files.installed) = (filesTotal, filesInstalled)
+            (counts.files.unchanged, counts.files.reused) = (filesUnchanged, filesReused)
+            (counts.files.removed, counts.files.failed) = (filesRemoved, filesFailed)
+            counts.bytes.total = UInt64(clamping: bytesTotal)
+            counts.bytes.received = UInt64(clamping: bytesReceived)
+            counts.bytes.reused = UInt64(clamping: bytesReused)
+            counts.requests = UInt64(clamping: requests)
+            return counts
+        }
+        set {
+            (filesTotal, filesInstalled) = (newValue.files.total, newValue.files.installed)
+            (filesUnchanged, filesReused) = (newValue.files.unchanged, newValue.files.reused)
+            (filesRemoved, filesFailed) = (newValue.files.removed, newValue.files.failed)
+            bytesTotal = Int64(clamping: newValue.bytes.total)
+            bytesReceived = Int64(clamping: newValue.bytes.received)
+            bytesReused = Int64(clamping: newValue.bytes.reused)
+            requests = Int64(clamping: newValue.requests)
+        }
+    }
+
+    /// Time in a pause does not count against the deadline (S108).
+    mutating func endPause(now: Int64) {
+        if let since = pausedAt { deadline = deadline.map { $0 + max(0, now - since) } }
+        (pausedAt, due) = (nil, nil)
+    }
+
+    /// The one place that changes a run's state (S104).
+    ///
+    /// - Returns: Whether it changed.
+    /// - Throws: ``StoreError`` with code `refused`.
+    mutating func move(_ input: RunInput, reason: RestReason? = nil) throws -> Bool {
+        switch state.after(input) {
+        case .stays: return false
+        case .refused:
+            throw StoreError(.refused, "Run \(id) is \(state.rawValue): it cannot be \(input.rawValue).")
+        case .to(let next):
+            (state, self.reason) = (next, reason)
+            return true
+        }
+    }
+}
+
+extension RunRecord: StoreRecord {
+    static let databaseTableName = "runs"
+
+    mutating func didInsert(_ inserted: InsertionSuccess) { number = inserted.rowID }
+}
+
+/// A run, as the store knows it.
+@dynamicMemberLookup
+package struct StoredRun: Sendable, Equatable {
+    /// The session's name.
+    package let session: String
     package let manifest: SHA256Digest
     /// What it was asked for, but for its hooks, which have records of their own.
     package let recipe: RunRecipe
-    package let state: RunState
-    /// Why it is paused, cancelled or superseded (S27).
-    package let reason: RestReason?
-    /// Once it is finished.
-    package let result: RunResult?
-    package let counts: RunCounts
-    /// **Milliseconds** since 1970, as all its times.
-    package let created: Int64
-    package let started: Int64?
-    package let finished: Int64?
-    package let deadline: Int64?
-    /// Who asked: `interactive`, `hook` or `schedule` (S50).
-    package let origin: String
-    /// What went wrong last, for people.
-    package let error: String?
-    /// Not to be tried again earlier.
-    package let due: Int64?
-    /// Since when it waits for ``reason``.
-    package let waitingSince: Int64?
-    /// The exit status of whoever waits for it, once it is finished; `nil` when an older program finished it.
-    package let exitStatus: Int32?
-    /// Since when it is paused.
-    package let pausedAt: Int64?
-    /// When a process that worked on it was lost (F087), oldest first.
-    package let losses: [Int64]
-    /// Paths that are wanted before all others (S162).
-    package let firstPaths: [String]
-
     let number: Int64
-    let kept: KeptRecipe
+    var record: RunRecord
 
-    static let columns = "runs.*, sessions.identifier AS session_name"
-    static let tables = "runs JOIN sessions ON sessions.id = runs.session"
-
-    init(_ row: Row, _ db: Database) throws {
-        number = row["number"]
-        identifier = row["id"]
-        session = row["session_name"]
-        epoch = row["epoch"]
-        guard let digest = SHA256Digest(row["manifest"] as Blob), let state = RunState(rawValue: row["state"])
-        else {
-            throw StoreError.unreadable("run \(identifier)")
-        }
-        manifest = digest
-        self.state = state
-        reason = (row["reason"] as String?).map(RestReason.init(rawValue:))
-        result = try RunResult(stored: row["result"], of: "run \(identifier)")
-        counts = RunCounts(row)
-        created = row["created"]
-        started = row["started"]
-        finished = row["finished"]
-        deadline = row["deadline"]
-        origin = row["origin"]
-        error = row["error"]
-        due = row["due"]
-        waitingSince = row["waiting_since"]
-        exitStatus = row["exit_status"]
-        pausedAt = row["paused_at"]
-        losses = try JSONList.strings(row["losses"], db).compactMap { Int64($0) }
-        firstPaths = try JSONList.strings(row["first_paths"], db)
-        let conditions: RunConditions
-        do {
-            kept = try KeptRecipe(stored: row["options"])
-            conditions =
-                try (row["conditions"] as String?).map { try StoredJSON.decode(RunConditions.self, $0) }
-                ?? RunConditions()
-        } catch {
-            throw StoreError.unreadable("run \(identifier)")
-        }
-        var recipe = kept.recipe
-        recipe.conditions = conditions
-        recipe.manifest = row["location"]
-        recipe.session = session
-        recipe.groups = try JSONList.strings(row["selection"], db)
-        recipe.notBefore = (row["not_before"] as Int64?).map(WallTime.init)
-        recipe.origin = RunRecipe.Origin(rawValue: origin) ?? .interactive
-        recipe.settings = row["settings"]
-        recipe.userData = kept.facts.userData.flatMap(JSONValue.init(text:))
-        self.recipe = recipe
+    package subscript<Value>(dynamicMember column: KeyPath<RunRecord, Value>) -> Value {
+        record[keyPath: column]
     }
 
+    package var identifier: String { record.id }
     /// What it has found out about the manifest.
-    package var facts: ManifestFacts { kept.facts }
+    package var facts: ManifestFacts { record.options.facts }
     /// The path or URL the manifest came from.
     package var location: String { recipe.manifest }
     /// Not to start earlier.
-    package var notBefore: Int64? { recipe.notBefore?.milliseconds }
+    package var notBefore: Int64? { record.notBefore }
+    /// When a process that worked on it was lost (F087), oldest first.
+    package var losses: [Int64] { record.losses.strings.compactMap { Int64($0) } }
+    /// Paths that are wanted before all others (S162).
+    package var firstPaths: [String] { record.firstPaths.strings }
 }
 
-extension RunCounts {
-    init(_ row: Row) {
-        self.init()
-        files.total = row["files_total"]
-        files.installed = row["files_installed"]
-        files.unchanged = row["files_unchanged"]
-        files.reused = row["files_reused"]
-        files.removed = row["files_removed"]
-        files.failed = row["files_failed"]
-        bytes.total = UInt64(clamping: row["bytes_total"] as Int64)
-        bytes.received = UInt64(clamping: row["bytes_received"] as Int64)
-        bytes.reused = UInt64(clamping: row["bytes_reused"] as Int64)
-        requests = UInt64(clamping: row["requests"] as Int64)
+extension StoredRun: FetchableRecord {
+    /// What an open run is, one that can still come to something; for rows of `runs`.
+    static let isOpen = SQL.isAny("runs.state", of: RunState.allCases.filter(\.isOpen))
+
+    init(row: Row) throws {
+        let name: String = row["id"] ?? ""
+        record = try RunRecord(row, of: "run \(name)")
+        guard let digest = SHA256Digest(record.manifest) else { throw StoreError.unreadable("run \(name)") }
+        (manifest, number, session) = (digest, record.number ?? 0, row["session_name"])
+        var recipe = record.options.recipe
+        recipe.conditions = record.conditions ?? RunConditions()
+        recipe.manifest = record.location
+        recipe.session = session
+        recipe.groups = record.selection.strings
+        recipe.notBefore = record.notBefore.map(WallTime.init)
+        recipe.origin = RunRecipe.Origin(rawValue: record.origin) ?? .interactive
+        recipe.settings = record.settings
+        recipe.userData = record.options.facts.userData.flatMap(JSONValue.init(text:))
+        self.recipe = recipe
     }
 
-    static let assignments = """
-        files_total = ?, files_installed = ?, files_unchanged = ?, files_reused = ?, files_removed = ?,
-        files_failed = ?, bytes_total = ?, bytes_received = ?, bytes_reused = ?, requests = ?
+    /// Runs, joined with the names of their sessions.
+    static func all(where condition: SQL) -> SQLRequest<StoredRun> {
         """
-
-    var arguments: StatementArguments {
-        [
-            files.total, files.installed, files.unchanged, files.reused, files.removed, files.failed,
-            Int64(clamping: bytes.total), Int64(clamping: bytes.received), Int64(clamping: bytes.reused),
-            Int64(clamping: requests),
-        ]
+        SELECT runs.*, sessions.identifier AS session_name FROM runs JOIN sessions ON sessions.id = runs.session
+        WHERE \(condition)
+        """
     }
-}
 
-extension RunResult {
-    /// A column; `nil` for none.
+    /// A run by its name.
     ///
-    /// - Throws: ``StoreError`` with code `damaged` for a word that has no meaning.
-    init?(stored word: String?, of what: String) throws {
-        guard let word else { return nil }
-        guard let result = RunResult(rawValue: word) else { throw StoreError.unreadable(what) }
-        self = result
-    }
-}
-
-extension SHA256Digest {
-    /// The 32 bytes of a column.
-    init?(_ blob: Blob) {
-        let read = blob.bytes.withUnsafeBytes { SHA256Digest(bytes: $0) }
-        guard let read else { return nil }
-        self = read
+    /// - Throws: ``StoreError`` with code `unknown`.
+    static func named(_ identifier: String, _ db: Database) throws -> StoredRun {
+        guard let run = try all(where: "runs.id = \(identifier)").fetchOne(db) else {
+            throw StoreError.noRun(identifier)
+        }
+        return run
     }
 
-    var blob: Blob { Blob((0..<Self.byteCount).map { self[byte: $0] }) }
-}
+    /// The open runs of a session, oldest first.
+    static func open(of session: StoredSession, _ db: Database) throws -> [StoredRun] {
+        try all(where: "runs.session = \(session.record.id) AND \(isOpen) ORDER BY runs.number").fetchAll(db)
+    }
 
-extension StoreError {
-    static func unreadable(_ what: String) -> StoreError {
-        StoreError(.damaged, "The state's record of \(escaped(what)) cannot be read.")
+    /// Somebody begins to work on it.
+    mutating func start(in session: StoredSession, now: Int64, _ db: Database) throws {
+        try record.updateChanges(db) { run in
+            _ = try run.move(.started)
+            run.started = run.started ?? now
+            (run.due, run.error, run.waitingSince) = (nil, nil, nil)
+            run.epoch = session.epoch
+        }
+    }
+
+    /// Its worker is gone: it waits again, and that it was lost is remembered (S28, F087).
+    ///
+    /// - Returns: Whether it was running.
+    mutating func lose(now: Int64, _ db: Database) throws -> Bool {
+        var wasRunning = false
+        try record.updateChanges(db) { run in
+            wasRunning = try run.move(.released, reason: .agentRestart)
+            if wasRunning { run.losses = TextList((run.losses.strings + [String(now)]).suffix(10)) }
+        }
+        return wasRunning
+    }
+
+    /// It will not finish: what it leaves open ends with it, its groups and the hooks of those.
+    mutating func close(now: Int64, _ db: Database) throws {
+        try GroupRecord.cancelOpen(of: number, db)
+        try record.updateChanges(db) { $0.finished = $0.finished ?? now }
     }
 }

@@ -1,48 +1,113 @@
 import GRDB
+import SyncModel
+
+/// A row of `sessions`.
+package struct SessionRecord: Codable, Sendable, Equatable {
+    private(set) var id: Int64?
+    /// The name people use; unique in the store, which belongs to one user (S2).
+    package private(set) var identifier: String
+    package private(set) var project: String
+    /// Absolute.
+    package var destination: String
+    var device: Int64
+    var inode: Int64
+    /// Settings as they were when the session was made, JSON (S6).
+    package private(set) var policy: String
+    /// Counts those who have held the session; a run or hook of a smaller epoch has no owner (S28).
+    package var epoch: Int64
+    /// **Milliseconds** since 1970.
+    package private(set) var created: Int64
+    var nextSeq: Int64
+    var prunedSeq: Int64
+    /// Free text for people (S67).
+    package var label: String?
+    /// How long the launch limiter holds back the next run that a hook asks for, **milliseconds** (S59).
+    package var limiterDelay: Int64
+    /// When it was last raised, **milliseconds** since 1970; `nil` when it is at rest.
+    package var limiterRaised: Int64?
+
+    fileprivate init(_ request: SessionRequest, now: Int64) {
+        (identifier, project, policy) = (request.identifier, request.project, request.policy)
+        destination = request.destination
+        (device, inode) = (Int64(bitPattern: request.device), Int64(bitPattern: request.inode))
+        (epoch, created, nextSeq, prunedSeq) = (1, now, 1, 0)
+        (label, limiterDelay) = (request.label, 0)
+    }
+}
+
+extension SessionRecord: StoreRecord {
+    static let databaseTableName = "sessions"
+
+    mutating func didInsert(_ inserted: InsertionSuccess) { id = inserted.rowID }
+}
 
 /// A session: one project into one destination, under a fixed name (S1).
+@dynamicMemberLookup
 package struct StoredSession: Sendable, Equatable {
-    /// The name people use; unique in the store, which belongs to one user (S2).
-    package let identifier: String
-    package let project: String
-    /// Absolute.
-    package let destination: String
-    package let device: UInt64
-    package let inode: UInt64
-    /// Settings as they were when the session was made, JSON (S6).
-    package let policy: String
-    /// Counts those who have held the session; a run or hook of a smaller epoch has no owner (S28).
-    package let epoch: Int64
-    /// **Milliseconds** since 1970.
-    package let created: Int64
+    var record: SessionRecord
+
+    package subscript<Value>(dynamicMember column: KeyPath<SessionRecord, Value>) -> Value {
+        record[keyPath: column]
+    }
+
+    package var device: UInt64 { UInt64(bitPattern: record.device) }
+    package var inode: UInt64 { UInt64(bitPattern: record.inode) }
     /// The sequence number of its last event; 0 before the first.
-    package let lastSequence: Int64
+    package var lastSequence: Int64 { record.nextSeq - 1 }
     /// Events up to this one have been pruned.
-    package let prunedSequence: Int64
-    /// Free text for people (S67).
-    package let label: String?
-    /// How long the launch limiter holds back the next run that a hook asks for, **milliseconds** (S59).
-    package let limiterDelay: Int64
-    /// When it was last raised, **milliseconds** since 1970; `nil` when it is at rest.
-    package let limiterRaised: Int64?
+    package var prunedSequence: Int64 { record.prunedSeq }
+}
 
-    let rowID: Int64
+extension StoredSession: FetchableRecord {
+    init(row: Row) throws { record = try SessionRecord(row, of: "session \(row["identifier"] ?? "")") }
 
-    init(_ row: Row) {
-        rowID = row["id"]
-        identifier = row["identifier"]
-        project = row["project"]
-        destination = row["destination"]
-        device = UInt64(bitPattern: row["device"] as Int64)
-        inode = UInt64(bitPattern: row["inode"] as Int64)
-        policy = row["policy"]
-        epoch = row["epoch"]
-        created = row["created"]
-        lastSequence = (row["next_seq"] as Int64) - 1
-        prunedSequence = row["pruned_seq"]
-        label = row["label"]
-        limiterDelay = row["limiter_delay"]
-        limiterRaised = row["limiter_raised"]
+    /// The one of a name; `nil` when there is none.
+    static func find(_ identifier: String, _ db: Database) throws -> StoredSession? {
+        try SQLRequest("SELECT * FROM sessions WHERE identifier = \(identifier)").fetchOne(db)
+    }
+
+    /// The one of a name.
+    ///
+    /// - Throws: ``StoreError`` with code `unknownSession`.
+    static func named(_ identifier: String, _ db: Database) throws -> StoredSession {
+        guard let session = try find(identifier, db) else { throw StoreError.noSession(identifier) }
+        return session
+    }
+
+    /// Finds or makes a session, and begins an epoch: whoever held it before holds it no longer.
+    static func enter(
+        _ request: SessionRequest,
+        now: Int64,
+        _ db: Database
+    ) throws -> (session: StoredSession, arrival: SessionArrival) {
+        guard var session = try find(request.identifier, db) else {
+            var record = SessionRecord(request, now: now)
+            try record.insert(db)
+            return (StoredSession(record: record), .created)
+        }
+        guard session.project == request.project else { throw StoreError.otherProject(session, request) }
+        let former = session
+        session.record.destination = request.destination
+        session.record.device = Int64(bitPattern: request.device)
+        session.record.inode = Int64(bitPattern: request.inode)
+        session.record.label = request.label ?? session.label
+        try session.beginEpoch(since: former, db)
+        // A directory that was renamed is still the same one.
+        let isSame =
+            former.destination == session.destination
+            || former.device == session.device && former.inode == session.inode
+        return (session, isSame ? .attached : .moved(from: former.destination))
+    }
+
+    /// Whoever held the session before holds it no longer: hooks that were left running are owed again.
+    ///
+    /// - Returns: Those hooks.
+    @discardableResult
+    mutating func beginEpoch(since former: StoredSession? = nil, _ db: Database) throws -> [StoredHook] {
+        let former = former ?? self
+        record.epoch += 1
+        try record.updateChanges(db, from: former.record)
+        return try StoredHook.giveBack(of: self, db)
     }
 }
 
@@ -91,13 +156,13 @@ extension SyncStore {
     /// All sessions, by name.
     package func sessions() throws(StoreError) -> [StoredSession] {
         try read { db in
-            try Row.fetchAll(db, sql: "SELECT * FROM sessions ORDER BY identifier").map(StoredSession.init)
+            try SQLRequest<StoredSession>("SELECT * FROM sessions ORDER BY identifier").fetchAll(db)
         }
     }
 
     /// A session by its name; `nil` when there is none.
     package func session(_ identifier: String) throws(StoreError) -> StoredSession? {
-        try read { db in try Self.session(identifier, db) }
+        try read { db in try StoredSession.find(identifier, db) }
     }
 
     /// Forgets a session with its runs, hooks and events. Files stay.
@@ -106,59 +171,96 @@ extension SyncStore {
     /// - Throws: ``StoreError``.
     package func remove(session identifier: String) throws(StoreError) {
         try write(.synced) { db in
-            try db.execute(sql: "DELETE FROM sessions WHERE identifier = ?", arguments: [identifier])
+            try db.execute(literal: "DELETE FROM sessions WHERE identifier = \(identifier)")
         }
         liveFiles(of: identifier)?.remove()
     }
 
-    static func session(_ identifier: String, _ db: Database) throws -> StoredSession? {
-        try Row.fetchOne(db, sql: "SELECT * FROM sessions WHERE identifier = ?", arguments: [identifier])
-            .map(StoredSession.init)
+    /// Keeps what the launch limiter of a session came to (S59–S62).
+    ///
+    /// - Parameters:
+    ///   - session: The session.
+    ///   - delay: **Milliseconds**; 0 at rest.
+    ///   - raised: When it was raised, **milliseconds** since 1970; `nil` at rest.
+    /// - Throws: ``StoreError``.
+    package func keepLimiter(of session: String, delay: Int64, raised: Int64?) throws(StoreError) {
+        try write(.eventual) { db in
+            var found = try StoredSession.find(session, db)
+            try found?.record.updateChanges(db) { ($0.limiterDelay, $0.limiterRaised) = (delay, raised) }
+        }
+    }
+}
+
+/// Everything that a session's runs have ever come to. History is pruned, these are not: they only grow.
+package struct SessionTotals: Sendable, Equatable {
+    /// Body **bytes**.
+    package var received: UInt64 = 0
+    package var requests: UInt64 = 0
+    /// Files that were put in place.
+    package var files: UInt64 = 0
+    /// **Milliseconds** of work.
+    package var elapsed: Int64 = 0
+    /// Runs that came to an end, by result.
+    package var ok: Int64 = 0
+    package var partial: Int64 = 0
+    package var failed: Int64 = 0
+
+    package init() {}
+
+    fileprivate init(_ row: Row) {
+        received = UInt64(clamping: row["received"] as Int64)
+        requests = UInt64(clamping: row["requests"] as Int64)
+        files = UInt64(clamping: row["files"] as Int64)
+        elapsed = row["elapsed"]
+        ok = row["ok"]
+        partial = row["partial"]
+        failed = row["failed"]
     }
 
-    static func existing(_ identifier: String, _ db: Database) throws -> StoredSession {
-        guard let session = try session(identifier, db) else { throw StoreError.noSession(identifier) }
-        return session
-    }
-
-    /// Finds or makes a session, and begins an epoch: whoever held it before holds it no longer.
-    static func enter(
-        _ request: SessionRequest,
-        now: Int64,
-        _ db: Database
-    ) throws -> (session: StoredSession, arrival: SessionArrival) {
-        let device = Int64(bitPattern: request.device)
-        let inode = Int64(bitPattern: request.inode)
-        guard let found = try session(request.identifier, db) else {
-            try db.execute(
-                sql: """
-                    INSERT INTO sessions
-                        (identifier, project, destination, device, inode, policy, epoch, created, next_seq, pruned_seq,
-                        label)
-                    VALUES (?, ?, ?, ?, ?, ?, 1, ?, 1, 0, ?)
-                    """,
-                arguments: [
-                    request.identifier, request.project, request.destination, device, inode, request.policy,
-                    now, request.label,
-                ]
-            )
-            return (try existing(request.identifier, db), .created)
-        }
-        guard found.project == request.project else {
-            throw StoreError.otherProject(found, request)
-        }
+    /// Counts a run that has come to its end.
+    static func count(_ result: RunResult, of session: StoredSession, _ db: Database) throws {
+        let column = SQL(sql: result.rawValue)
         try db.execute(
-            sql: """
-                UPDATE sessions SET epoch = epoch + 1, destination = ?, device = ?, inode = ?,
-                    label = coalesce(?, label) WHERE id = ?
-                """,
-            arguments: [request.destination, device, inode, request.label, found.rowID]
+            literal: """
+                INSERT INTO totals (session, \(column)) VALUES (\(session.record.id), 1)
+                ON CONFLICT (session) DO UPDATE SET \(column) = \(column) + 1
+                """
         )
-        try giveBackHooks(of: found, db)
-        // A directory that was renamed is still the same one.
-        let isSame =
-            found.destination == request.destination
-            || found.device == request.device && found.inode == request.inode
-        return (try existing(request.identifier, db), isSame ? .attached : .moved(from: found.destination))
+    }
+}
+
+extension SyncStore {
+    /// Adds what one process did for a run of a session. Its runs are counted where they end.
+    ///
+    /// - Throws: ``StoreError``.
+    package func add(_ work: SessionTotals, to session: String) throws(StoreError) {
+        try write(.eventual) { db in
+            let found = try StoredSession.named(session, db)
+            try db.execute(
+                literal: """
+                    INSERT INTO totals (session, received, requests, files, elapsed)
+                    VALUES (\(found.record.id), \(Int64(clamping: work.received)), \(Int64(clamping: work.requests)),
+                        \(Int64(clamping: work.files)), \(max(0, work.elapsed)))
+                    ON CONFLICT (session) DO UPDATE SET received = received + excluded.received,
+                        requests = requests + excluded.requests, files = files + excluded.files,
+                        elapsed = elapsed + excluded.elapsed
+                    """
+            )
+        }
+    }
+
+    /// The totals of every session that has some.
+    ///
+    /// - Throws: ``StoreError``.
+    package func totals() throws(StoreError) -> [String: SessionTotals] {
+        try read { db in
+            let rows = try Row.fetchAll(
+                db,
+                sql: "SELECT totals.*, identifier FROM totals JOIN sessions ON sessions.id = totals.session"
+            )
+            return Dictionary(rows.map { ($0["identifier"] as String, SessionTotals($0)) }) { first, _ in
+                first
+            }
+        }
     }
 }

@@ -1,5 +1,5 @@
 /// The life of one group of one run. A group is sealed when its run is enqueued (S42): nothing is added later.
-package enum GroupState: String, Sendable, CaseIterable {
+package enum GroupState: String, Sendable, CaseIterable, Codable {
     /// Some of its tasks are not terminal; a paused task keeps it open (S40).
     case open
     /// Every task is terminal, well or not (S37, S39), and every event of them is out (S30).

@@ -35,33 +35,17 @@ extension SyncStore {
     /// - Throws: ``StoreError``.
     package func recover(session identifier: String, now: Int64 = 0) throws(StoreError) -> Recovery {
         try write(.synced) { db in
-            let session = try Self.existing(identifier, db)
-            try db.execute(
-                sql: "UPDATE sessions SET epoch = epoch + 1 WHERE id = ?",
-                arguments: [session.rowID]
+            var session = try StoredSession.named(identifier, db)
+            let running = StoredRun.all(
+                where: "sessions.identifier = \(identifier) AND runs.state = 'running'"
             )
-            let rows = try Row.fetchAll(
-                db,
-                sql:
-                    "SELECT \(StoredRun.columns) FROM \(StoredRun.tables) WHERE sessions.id = ? AND runs.state = ?",
-                arguments: [session.rowID, RunState.running.rawValue]
-            )
-            let runs = try rows.map { try StoredRun($0, db) }.filter { try Self.lose($0, now: now, db) }
-            let hooks = try Self.giveBackHooks(of: session, db)
-            return Recovery(
-                epoch: session.epoch + 1,
-                runs: runs.map(\.identifier),
-                hooks: hooks.map(\.identifier)
-            )
+            var runs: [String] = []
+            for var run in try running.fetchAll(db) where try run.lose(now: now, db) {
+                runs.append(run.identifier)
+            }
+            let hooks = try session.beginEpoch(db)
+            return Recovery(epoch: session.epoch, runs: runs, hooks: hooks.map(\.identifier))
         }
-    }
-
-    /// Makes hooks that an earlier holder of the session left running owed again; the next attempt has a higher
-    /// number (F089).
-    @discardableResult
-    static func giveBackHooks(of session: StoredSession, _ db: Database) throws -> [StoredHook] {
-        try hooks(where: "sessions.id = ? AND hooks.state = 'running'", [session.rowID], db)
-            .filter { try move($0, .interrupted, db) }
     }
 
     /// Drops history beyond the limits. Sequence numbers go on; a reader is told what it has missed.
@@ -72,13 +56,13 @@ extension SyncStore {
     /// - Throws: ``StoreError``.
     package func prune(_ limits: KeepLimits = KeepLimits(), now: Int64) throws(StoreError) {
         try write(.eventual) { db in
-            for session in try Row.fetchAll(db, sql: "SELECT * FROM sessions").map(StoredSession.init) {
+            for session in try StoredSession.fetchAll(db, sql: "SELECT * FROM sessions") {
                 try Self.pruneRuns(of: session, keeping: limits.runs, db)
                 try Self.pruneEvents(of: session, keeping: limits.eventBytes, db)
             }
             let oldest = now - limits.memoryAge
-            try db.execute(sql: "DELETE FROM hosts WHERE updated < ?", arguments: [oldest])
-            try db.execute(sql: "DELETE FROM redirects WHERE updated < ?", arguments: [oldest])
+            try db.execute(literal: "DELETE FROM hosts WHERE updated < \(oldest)")
+            try db.execute(literal: "DELETE FROM redirects WHERE updated < \(oldest)")
         }
         do {
             try queue.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA incremental_vacuum") }
@@ -87,39 +71,40 @@ extension SyncStore {
         }
     }
 
+    /// Runs that are over and owe nothing.
+    private static let isOver: SQL = """
+        NOT \(StoredRun.isOpen) AND number NOT IN (SELECT run FROM hooks WHERE \(StoredHook.isOwed))
+        """
+
     private static func pruneRuns(of session: StoredSession, keeping count: Int, _ db: Database) throws {
+        let session = session.record.id
         try db.execute(
-            sql: """
-                DELETE FROM runs WHERE session = ?1
-                    AND state NOT IN ('waiting', 'running', 'paused')
-                    AND number NOT IN (SELECT number FROM runs WHERE session = ?1 ORDER BY number DESC LIMIT ?2)
-                    AND number NOT IN (SELECT run FROM hooks WHERE state IN ('pending', 'running'))
-                """,
-            arguments: [session.rowID, max(0, count)]
+            literal: """
+                DELETE FROM runs WHERE session = \(session) AND \(isOver) AND number NOT IN
+                    (SELECT number FROM runs WHERE session = \(session) ORDER BY number DESC LIMIT \(max(0, count)))
+                """
         )
     }
 
     private static func pruneEvents(of session: StoredSession, keeping bytes: Int, _ db: Database) throws {
         // Newest first until the bound is reached; the row that crosses it goes, and all before it.
+        var session = session
         var kept = 0
-        let rows = try Row.fetchCursor(
-            db,
-            sql:
-                "SELECT first, count, length(payload) AS size FROM events WHERE session = ? ORDER BY first DESC",
-            arguments: [session.rowID]
-        )
+        let rows = try SQLRequest<Row>(
+            """
+            SELECT first, count, length(payload) AS size FROM events WHERE session = \(session.record.id)
+            ORDER BY first DESC
+            """
+        ).fetchCursor(db)
         while let row = try rows.next() {
             kept += row["size"] as Int
             guard kept > bytes else { continue }
-            let last = (row["first"] as Int64) + (row["count"] as Int64) - 1
+            let first: Int64 = row["first"]
+            let last = first + (row["count"] as Int64) - 1
             try db.execute(
-                sql: "DELETE FROM events WHERE session = ? AND first <= ?",
-                arguments: [session.rowID, row["first"] as Int64]
+                literal: "DELETE FROM events WHERE session = \(session.record.id) AND first <= \(first)"
             )
-            try db.execute(
-                sql: "UPDATE sessions SET pruned_seq = max(pruned_seq, ?) WHERE id = ?",
-                arguments: [last, session.rowID]
-            )
+            try session.record.updateChanges(db) { $0.prunedSeq = max($0.prunedSeq, last) }
             return
         }
     }
@@ -135,17 +120,17 @@ extension SyncStore {
                 "a row of \(row["table"] as String) refers to a row of \(row["parent"] as String) that is not there"
             }
             for (what, query) in Self.illegal {
-                found += try String.fetchAll(db, sql: query).map { "\(what): \(escaped($0))" }
+                found += try SQLRequest<String>(literal: query).fetchAll(db).map { "\(what): \(escaped($0))" }
             }
             return found
         }
     }
 
     /// Each query names rows that no sequence of calls may leave behind.
-    private static let illegal = [
+    private static let illegal: [(String, SQL)] = [
         (
             "run in no known state",
-            "SELECT id FROM runs WHERE state NOT IN (\(quoted(RunState.allCases)))"
+            "SELECT id FROM runs WHERE NOT \(SQL.isAny("state", of: RunState.allCases))"
         ),
         (
             "two runs of one session running",
@@ -162,7 +147,7 @@ extension SyncStore {
             "finished run with an open group",
             """
             SELECT runs.id FROM runs JOIN groups ON groups.run = runs.number
-            WHERE groups.state = 'open' AND runs.state IN ('finished', 'cancelled', 'superseded')
+            WHERE groups.state = 'open' AND NOT \(StoredRun.isOpen)
             """
         ),
         (
@@ -171,7 +156,7 @@ extension SyncStore {
         ),
         (
             "hook in no known state",
-            "SELECT id FROM hooks WHERE state NOT IN (\(quoted(HookRunState.allCases)))"
+            "SELECT id FROM hooks WHERE NOT \(SQL.isAny("state", of: HookRunState.allCases))"
         ),
         (
             "hook owed before its group is complete",
@@ -208,10 +193,6 @@ extension SyncStore {
             """
         ),
     ]
-
-    private static func quoted<State: RawRepresentable<String>>(_ states: [State]) -> String {
-        states.map { "'\($0.rawValue)'" }.joined(separator: ", ")
-    }
 }
 
 /// What pruning would drop.
@@ -231,28 +212,22 @@ extension SyncStore {
     /// - Throws: ``StoreError``.
     package func prunable(_ limits: KeepLimits = KeepLimits()) throws(StoreError) -> PrunableHistory {
         try read { db in
-            let runs = try Int.fetchOne(
-                db,
-                sql: """
-                    SELECT count(*) FROM (
-                        SELECT number, state, row_number() OVER (PARTITION BY session ORDER BY number DESC) AS place
-                        FROM runs
-                    ) WHERE place > ? AND state NOT IN ('waiting', 'running', 'paused')
-                        AND number NOT IN (SELECT run FROM hooks WHERE state IN ('pending', 'running'))
-                    """,
-                arguments: [max(0, limits.runs)]
-            )
-            let bytes = try Int.fetchOne(
-                db,
-                sql: """
-                    SELECT coalesce(sum(size), 0) FROM (
-                        SELECT length(payload) AS size,
-                            sum(length(payload)) OVER (PARTITION BY session ORDER BY first DESC) AS total
-                        FROM events
-                    ) WHERE total > ?
-                    """,
-                arguments: [limits.eventBytes]
-            )
+            let runs = try SQLRequest<Int>(
+                """
+                SELECT count(*) FROM (
+                    SELECT *, row_number() OVER (PARTITION BY session ORDER BY number DESC) AS place FROM runs
+                ) AS runs WHERE place > \(max(0, limits.runs)) AND \(Self.isOver)
+                """
+            ).fetchOne(db)
+            let bytes = try SQLRequest<Int>(
+                """
+                SELECT coalesce(sum(size), 0) FROM (
+                    SELECT length(payload) AS size,
+                        sum(length(payload)) OVER (PARTITION BY session ORDER BY first DESC) AS total
+                    FROM events
+                ) WHERE total > \(limits.eventBytes)
+                """
+            ).fetchOne(db)
             return PrunableHistory(runs: runs ?? 0, eventBytes: bytes ?? 0)
         }
     }
@@ -262,15 +237,14 @@ extension SyncStore {
     /// - Throws: ``StoreError``.
     package func neededManifests() throws(StoreError) -> Set<SHA256Digest> {
         try read { db in
-            let rows = try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT manifest FROM runs WHERE state IN ('waiting', 'running', 'paused')
-                        OR number IN (SELECT max(number) FROM runs GROUP BY session)
-                        OR number IN (SELECT run FROM hooks WHERE state IN ('pending', 'running'))
-                    """
-            )
-            return Set(rows.compactMap { SHA256Digest($0["manifest"] as Blob) })
+            let manifests = try SQLRequest<Blob>(
+                """
+                SELECT manifest FROM runs WHERE \(StoredRun.isOpen)
+                    OR number IN (SELECT max(number) FROM runs GROUP BY session)
+                    OR number IN (SELECT run FROM hooks WHERE \(StoredHook.isOwed))
+                """
+            ).fetchAll(db)
+            return Set(manifests.compactMap { SHA256Digest($0) })
         }
     }
 }

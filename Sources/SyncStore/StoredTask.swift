@@ -19,17 +19,27 @@ package struct StoredTask: Sendable, Equatable {
         self.reason = reason
     }
 
-    init(_ row: Row) throws {
-        path = row["path"]
-        guard let digest = SHA256Digest(row["digest"] as Blob), let state = TaskState(rawValue: row["state"])
-        else {
-            throw StoreError.unreadable("task \(path)")
+    fileprivate init(_ record: TaskRecord) throws {
+        guard let digest = SHA256Digest(record.digest) else {
+            throw StoreError.unreadable("task \(record.path)")
         }
-        self.digest = digest
-        self.state = state
+        (path, self.digest, state) = (record.path, digest, record.state)
         // Earlier versions had both.
-        reason = row["error"] ?? row["reason"] ?? ""
+        reason = record.error ?? record.reason ?? ""
     }
+}
+
+/// A row of `tasks`.
+private struct TaskRecord: StoreRecord {
+    static let databaseTableName = "tasks"
+
+    var run: Int64
+    var path: String
+    var digest: Blob
+    var state: TaskState
+    var reason: String?
+    var error: String?
+    var updated: Int64
 }
 
 extension SyncStore {
@@ -45,18 +55,18 @@ extension SyncStore {
     /// - Throws: ``StoreError``.
     package func record(_ tasks: [StoredTask], of run: String, now: Int64) throws(StoreError) {
         try write(.eventual) { db in
-            let number = try Self.run(run, db).number
-            let known =
-                try Int.fetchOne(db, sql: "SELECT count(*) FROM tasks WHERE run = ?", arguments: [number])
-                ?? 0
+            let run = try StoredRun.named(run, db).number
+            let known = try SQLRequest<Int>("SELECT count(*) FROM tasks WHERE run = \(run)").fetchOne(db) ?? 0
             for task in tasks.prefix(max(0, Self.mostTasks - known)) {
-                try db.execute(
-                    sql: """
-                        INSERT OR REPLACE INTO tasks (run, path, digest, state, error, updated)
-                        VALUES (?, ?, ?, ?, ?, ?)
-                        """,
-                    arguments: [number, task.path, task.digest.blob, task.state.rawValue, task.reason, now]
+                var record = TaskRecord(
+                    run: run,
+                    path: task.path,
+                    digest: task.digest.blob,
+                    state: task.state,
+                    error: task.reason,
+                    updated: now
                 )
+                try record.insert(db, onConflict: .replace)
             }
         }
     }
@@ -66,10 +76,7 @@ extension SyncStore {
     /// - Throws: ``StoreError``.
     package func forgetTasks(of run: String) throws(StoreError) {
         try write(.eventual) { db in
-            try db.execute(
-                sql: "DELETE FROM tasks WHERE run = ?",
-                arguments: [Self.run(run, db).number]
-            )
+            try db.execute(literal: "DELETE FROM tasks WHERE run = \(StoredRun.named(run, db).number)")
         }
     }
 
@@ -80,11 +87,10 @@ extension SyncStore {
     /// - Throws: ``StoreError``.
     package func tasks(of run: String) throws(StoreError) -> [StoredTask] {
         try read { db in
-            try Row.fetchAll(
-                db,
-                sql: "SELECT * FROM tasks WHERE run = ? ORDER BY path, digest",
-                arguments: [Self.run(run, db).number]
-            ).map(StoredTask.init)
+            let run = try StoredRun.named(run, db).number
+            let rows = try SQLRequest<Row>("SELECT * FROM tasks WHERE run = \(run) ORDER BY path, digest")
+                .fetchAll(db)
+            return try rows.map { try StoredTask(TaskRecord($0, of: "task \($0["path"] ?? "")")) }
         }
     }
 }

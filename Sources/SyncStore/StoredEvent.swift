@@ -21,6 +21,27 @@ package struct EventPage: Sendable, Equatable {
     package let lastSequence: Int64
 }
 
+/// A row of `events`: many lines at a time.
+private struct EventRecord: StoreRecord {
+    static let databaseTableName = "events"
+
+    private(set) var id: Int64?
+    var session: Int64
+    /// The sequence number of the first.
+    var first: Int64
+    var count: Int
+    /// Of the last, **milliseconds** since 1970.
+    var time: Int64
+    /// 0 for plain text, else the length of what compression made smaller.
+    var encoding: Int
+    var payload: Blob
+
+    init(session: Int64, first: Int64, count: Int, time: Int64, encoding: Int, payload: Blob) {
+        (self.session, self.first, self.count, self.time) = (session, first, count, time)
+        (self.encoding, self.payload) = (encoding, payload)
+    }
+}
+
 extension SyncStore {
     /// Records events in one row; their order is the array's.
     ///
@@ -33,7 +54,7 @@ extension SyncStore {
     @discardableResult
     package func append(_ lines: [[UInt8]], to session: String, time: Int64) throws(StoreError) -> Int64 {
         try write(.eventual) { db in
-            try self.append(lines, to: Self.existing(session, db), time: time, db)
+            try self.append(lines, to: StoredSession.named(session, db), time: time, db)
         }
     }
 
@@ -49,25 +70,20 @@ extension SyncStore {
         -> EventPage
     {
         try read { db in
-            let found = try Self.existing(session, db)
+            let found = try StoredSession.named(session, db)
             var events: [StoredEvent] = []
-            let rows = try Row.fetchCursor(
-                db,
-                sql: """
-                    SELECT first, count, encoding, payload FROM events
-                    WHERE session = ?1 AND first >= coalesce(
-                        (SELECT max(first) FROM events WHERE session = ?1 AND first <= ?2 + 1), 0)
-                    ORDER BY first
-                    """,
-                arguments: [found.rowID, seen]
-            )
+            let rows = try SQLRequest<EventRecord>(
+                """
+                SELECT * FROM events WHERE session = \(found.record.id) AND first >= coalesce(
+                    (SELECT max(first) FROM events WHERE session = \(found.record.id) AND first <= \(seen) + 1), 0)
+                ORDER BY first
+                """
+            ).fetchCursor(db)
             while events.count < limit, let row = try rows.next() {
-                let first: Int64 = row["first"]
-                let count: Int = row["count"]
-                let lines = try self.lines(row["payload"], encoding: row["encoding"])
-                guard lines.count == count else { throw StoreError.unreadable("events of \(session)") }
+                let lines = try self.lines(row)
+                guard lines.count == row.count else { throw StoreError.unreadable("events of \(session)") }
                 for (offset, line) in lines.enumerated() where events.count < limit {
-                    let sequence = first + Int64(offset)
+                    let sequence = row.first + Int64(offset)
                     if sequence > seen { events.append(StoredEvent(sequence: sequence, line: line)) }
                 }
             }
@@ -85,40 +101,36 @@ extension SyncStore {
         guard !lines.isEmpty else { return first }
         let plain = Array(lines.joined(separator: [0x0A]))
         let small = compression?.compress(plain)
-        try db.execute(
-            sql:
-                "INSERT INTO events (session, first, count, time, encoding, payload) VALUES (?, ?, ?, ?, ?, ?)",
-            arguments: [
-                session.rowID, first, lines.count, time, small == nil ? 0 : plain.count, Blob(small ?? plain),
-            ]
+        var row = EventRecord(
+            session: session.record.id ?? 0,
+            first: first,
+            count: lines.count,
+            time: time,
+            encoding: small == nil ? 0 : plain.count,
+            payload: Blob(small ?? plain)
         )
+        try row.insert(db)
         try db.execute(
-            sql: "UPDATE sessions SET next_seq = next_seq + ? WHERE id = ?",
-            arguments: [lines.count, session.rowID]
+            literal:
+                "UPDATE sessions SET next_seq = next_seq + \(lines.count) WHERE id = \(session.record.id)"
         )
         return first
     }
 
-    /// The lines of a row.
+    /// The lines of a row, in order.
     ///
-    /// - Parameters:
-    ///   - payload: As it was recorded.
-    ///   - encoding: 0 for plain text, else the length of what compression made smaller.
-    /// - Returns: The lines, in order.
     /// - Throws: ``StoreError`` with code `damaged`.
-    private func lines(_ payload: Blob, encoding: Int) throws -> [[UInt8]] {
-        var bytes = payload.bytes
-        if encoding != 0 {
-            guard let plain = compression?.decompress(bytes, encoding), plain.count == encoding else {
+    private func lines(_ row: EventRecord) throws -> [[UInt8]] {
+        var bytes = row.payload.bytes
+        if row.encoding != 0 {
+            guard let plain = compression?.decompress(bytes, row.encoding), plain.count == row.encoding else {
                 throw StoreError.unreadable("events")
             }
             bytes = plain
         }
         return bytes.split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init)
     }
-}
 
-extension SyncStore {
     /// Where a reader of a session's events begins who wants those from some time on.
     ///
     /// - Parameters:
@@ -129,13 +141,13 @@ extension SyncStore {
     /// - Throws: ``StoreError``.
     package func sequence(before time: Int64, of session: String) throws(StoreError) -> Int64 {
         try read { db in
-            let found = try Self.existing(session, db)
+            let found = try StoredSession.named(session, db)
             // A row is as late as its last event.
-            let first = try Int64.fetchOne(
-                db,
-                sql: "SELECT first FROM events WHERE session = ? AND time >= ? ORDER BY first LIMIT 1",
-                arguments: [found.rowID, time]
-            )
+            let first = try SQLRequest<Int64>(
+                """
+                SELECT first FROM events WHERE session = \(found.record.id) AND time >= \(time) ORDER BY first LIMIT 1
+                """
+            ).fetchOne(db)
             return first.map { $0 - 1 } ?? found.lastSequence
         }
     }

@@ -1,0 +1,335 @@
+import GRDB
+package import SyncModel
+
+/// A run to begin or to enqueue: everything about it that must outlive this process, in one transaction (S21, S64).
+package struct RunStart: Sendable, Equatable {
+    package var session: SessionRequest
+    /// Unique for ever; its text order is the order of time.
+    package var run: String
+    /// Of the manifest's bytes. The manifest is the list of tasks: no row is written for each (S64).
+    package var manifest: SHA256Digest
+    /// What is asked for. Its manifest is the path or URL where it was found; each hook's group is one of ``groups``.
+    package var recipe: RunRecipe
+    /// What is known of the manifest.
+    package var facts = ManifestFacts()
+    /// Every group that will complete, `all` among them.
+    package var groups: [String] = ["all"]
+    /// To be finished by then, **milliseconds** since 1970 (S56).
+    package var deadline: Int64?
+
+    package init(session: SessionRequest, run: String, manifest: SHA256Digest, recipe: RunRecipe) {
+        self.session = session
+        self.run = run
+        self.manifest = manifest
+        self.recipe = recipe
+    }
+}
+
+/// What beginning a run did.
+package struct BegunRun: Sendable, Equatable {
+    package let session: StoredSession
+    package let arrival: SessionArrival
+    /// Earlier runs of the session that this one replaces. Their hooks whose group is complete are still owed.
+    package let superseded: [String]
+    /// The run to work on: the one that was asked for, or the open one that was the same already.
+    package let run: StoredRun
+    /// Whether an open run was the same already and goes on.
+    package let isContinued: Bool
+}
+
+extension SyncStore {
+    /// Records a run with its groups and hooks, in one transaction, and begins an epoch of its session.
+    ///
+    /// The caller holds the session, so that nobody else works on it. Other open runs of the session are superseded.
+    ///
+    /// - Parameters:
+    ///   - start: The run.
+    ///   - now: **Milliseconds** since 1970.
+    ///   - isHeld: `true` to work on it at once; `false` to leave it `waiting` for the agent.
+    ///   - continuing: Whether an open run that asks for the same goes on in its place: same manifest, selection,
+    ///     options and hooks, and group `all` not complete.
+    ///   - durability: `synced` where the caller acknowledges it; with `eventual` a power cut may forget the run.
+    /// - Returns: The session, the run to work on, and what was superseded.
+    /// - Throws: ``StoreError``; `refused` when the session belongs to another project (S2).
+    @discardableResult
+    package func begin(
+        _ start: RunStart,
+        now: Int64,
+        isHeld: Bool = true,
+        continuing: Bool = false,
+        durability: Durability = .synced
+    ) throws(StoreError) -> BegunRun {
+        try write(durability) { db in
+            let (session, arrival) = try StoredSession.enter(start.session, now: now, db)
+            var open = try StoredRun.open(of: session, db)
+            var same: StoredRun?
+            if continuing, let last = open.last, try Self.asksForTheSame(last, start, db) {
+                same = open.popLast()
+            }
+            for index in open.indices {
+                try open[index].record.updateChanges(db) { _ = try $0.move(.superseded, reason: .superseded) }
+                try open[index].close(now: now, db)
+            }
+            if var run = same {
+                try Self.goOn(&run, in: session, as: start, isHeld: isHeld, now: now, db)
+            } else {
+                try Self.insert(start, session, isHeld, now, db)
+            }
+            return BegunRun(
+                session: session,
+                arrival: arrival,
+                superseded: open.map(\.identifier),
+                run: try StoredRun.named(same?.identifier ?? start.run, db),
+                isContinued: same != nil
+            )
+        }
+    }
+
+    /// The open run of the session that asks for the very same: what ``begin(_:now:isHeld:continuing:durability:)``
+    /// would continue.
+    ///
+    /// - Throws: ``StoreError``.
+    package func openRun(like start: RunStart) throws(StoreError) -> StoredRun? {
+        try read { db in
+            guard let session = try StoredSession.find(start.session.identifier, db),
+                session.destination == start.session.destination,
+                let last = try StoredRun.open(of: session, db).last
+            else { return nil }
+            return try Self.asksForTheSame(last, start, db) ? last : nil
+        }
+    }
+
+    private static func asksForTheSame(_ run: StoredRun, _ start: RunStart, _ db: Database) throws -> Bool {
+        guard run.manifest == start.manifest, run.recipe.groups == start.recipe.groups,
+            run.record.options == KeptRecipe(start),
+            try GroupRecord.all(of: run.number, db).contains(where: { $0.name == "all" && $0.state == .open })
+        else { return false }
+        return try StoredHook.all(where: "hooks.run = \(run.number)").fetchAll(db).map(\.hook)
+            == start.recipe.hooks
+    }
+
+    /// An open run goes on, whoever worked on it before: the caller holds its session.
+    private static func goOn(
+        _ run: inout StoredRun,
+        in session: StoredSession,
+        as start: RunStart,
+        isHeld: Bool,
+        now: Int64,
+        _ db: Database
+    ) throws {
+        // A schedule asks again every night, and then says anew when; it does not overrule a person's pause (S24).
+        let isScheduled = start.recipe.origin == .schedule
+        try run.record.updateChanges(db) { run in
+            run.conditions = RunRecord.conditions(start.recipe)
+            guard isScheduled else { return }
+            run.notBefore = start.recipe.notBefore?.milliseconds
+            if let deadline = start.deadline { run.deadline = max(run.deadline ?? 0, deadline) }
+        }
+        if run.state == .running { _ = try run.lose(now: now, db) }
+        if run.state == .paused, !start.recipe.paused, !isScheduled {
+            try run.record.updateChanges(db) { run in
+                _ = try run.move(.resumed)
+                run.endPause(now: now)
+            }
+        }
+        if isHeld { try run.start(in: session, now: now, db) }
+    }
+
+    private static func insert(
+        _ start: RunStart,
+        _ session: StoredSession,
+        _ isHeld: Bool,
+        _ now: Int64,
+        _ db: Database
+    ) throws {
+        var run = try RunRecord(start, of: session, isHeld: isHeld, now: now)
+        try run.insert(db)
+        let number = db.lastInsertedRowID
+        for name in Set(start.groups).sorted() {
+            var group = GroupRecord(run: number, name: name)
+            try group.insert(db)
+        }
+        for asked in start.recipe.hooks {
+            var hook = HookRecord(asked, run: number)
+            try hook.insert(db)
+        }
+    }
+
+    /// Takes a waiting run up, in a new epoch of its session. The caller holds the session.
+    ///
+    /// - Parameters:
+    ///   - run: The run.
+    ///   - now: **Milliseconds** since 1970.
+    /// - Returns: The run as it is now.
+    /// - Throws: ``StoreError``; `refused` when it is not waiting.
+    package func take(run: String, now: Int64) throws(StoreError) -> StoredRun {
+        try write(.synced) { db in
+            var found = try StoredRun.named(run, db)
+            var session = try StoredSession.named(found.session, db)
+            try session.beginEpoch(db)
+            try found.start(in: session, now: now, db)
+            return found
+        }
+    }
+
+    /// Records why a run that waits does so, and until when it need not be looked at (S53).
+    ///
+    /// - Parameters:
+    ///   - run: The run; nothing happens unless it waits.
+    ///   - reason: `connectivity`, `not_before`, `session_busy` …
+    ///   - error: What went wrong, for people.
+    ///   - due: **Milliseconds** since 1970; `nil` for at once.
+    ///   - since: Since when it waits for that, kept while the reason stays; **milliseconds** since 1970.
+    /// - Throws: ``StoreError``.
+    package func hold(
+        run: String,
+        reason: RestReason?,
+        error: String? = nil,
+        due: Int64?,
+        since: Int64? = nil
+    ) throws(StoreError) {
+        try write(.eventual) { db in
+            let waiting = SQL("runs.id = \(run) AND runs.state = \(RunState.waiting.rawValue)")
+            var found = try StoredRun.all(where: waiting).fetchOne(db)
+            try found?.record.updateChanges(db) { run in
+                if run.reason != reason { (run.reason, run.waitingSince) = (reason, since) }
+                (run.error, run.due) = (error ?? run.error, due)
+            }
+        }
+    }
+
+    /// Wants paths of a run before all others; those named last come first (S162).
+    ///
+    /// - Throws: ``StoreError``.
+    package func prioritize(run: String, paths: [String]) throws(StoreError) {
+        try write(.synced) { db in
+            var found = try StoredRun.named(run, db)
+            let all = paths + found.firstPaths.filter { !paths.contains($0) }
+            try found.record.updateChanges(db) {
+                $0.firstPaths = TextList(Array(all.prefix(Self.firstPathsLimit)))
+            }
+        }
+    }
+
+    /// Most paths that can be wanted first.
+    package static let firstPathsLimit = 10_000
+
+    /// Records the end of a run: every group of it is complete. Told twice is told once.
+    ///
+    /// - Parameters:
+    ///   - run: The run.
+    ///   - result: What it came to.
+    ///   - counts: Its numbers.
+    ///   - error: What went wrong, for people.
+    ///   - exitStatus: For whoever waits for it.
+    ///   - events: The events that tell it, its last ones: they are recorded with it or not at all.
+    ///   - now: **Milliseconds** since 1970.
+    ///   - durability: See ``Durability``.
+    /// - Throws: ``StoreError``; `refused` when it is not running.
+    package func finish(
+        run: String,
+        result: RunResult,
+        counts: RunCounts,
+        error: String? = nil,
+        exitStatus: Int32? = nil,
+        events: [[UInt8]] = [],
+        now: Int64,
+        durability: Durability = .eventual
+    ) throws(StoreError) {
+        try write(durability) { db in
+            var found = try StoredRun.named(run, db)
+            var isNew = false
+            try found.record.updateChanges(db) { run in
+                isNew = try run.move(.finished)
+                guard isNew else { return }
+                (run.result, run.error, run.exitStatus) = (result, error, exitStatus)
+                (run.finished, run.counts) = (now, counts)
+            }
+            guard isNew else { return }
+            let session = try StoredSession.named(found.session, db)
+            try self.append(events, to: session, time: now, db)
+            try SessionTotals.count(result, of: session, db)
+            // A group that nothing ever asked about cannot stay open behind a finished run.
+            try GroupRecord.cancelOpen(of: found.number, db)
+        }
+    }
+
+    /// Applies what a person or a policy wants of a run: pause, resume, cancel, release.
+    ///
+    /// - Parameters:
+    ///   - input: `released`, `paused`, `resumed` or `cancelled`.
+    ///   - run: The run.
+    ///   - reason: Why, for `status`: `user_stop`, `metered` … (S27).
+    ///   - events: Recorded in the same transaction when the state changes: JSON lines, UTF-8, without newlines.
+    ///   - now: **Milliseconds** since 1970.
+    /// - Returns: Whether the run's state changed; a command may be repeated (S106).
+    /// - Throws: ``StoreError``; `refused` where the life cycle has no such step.
+    @discardableResult
+    package func apply(
+        _ input: RunInput,
+        to run: String,
+        reason: RestReason? = nil,
+        events: [[UInt8]] = [],
+        now: Int64
+    ) throws(StoreError) -> Bool {
+        try write(.synced) { db in
+            var found = try StoredRun.named(run, db)
+            var hasMoved = false
+            try found.record.updateChanges(db) { run in
+                hasMoved = try run.move(input, reason: reason)
+                guard hasMoved else { return }
+                // Time in a pause does not count against the deadline (S108).
+                if input == .paused { run.pausedAt = now }
+                if input == .resumed { run.endPause(now: now) }
+            }
+            guard hasMoved else { return false }
+            if !events.isEmpty {
+                try self.append(events, to: StoredSession.named(found.session, db), time: now, db)
+            }
+            if input == .cancelled || input == .superseded { try found.close(now: now, db) }
+            if input == .cancelled {
+                // Those of a run that is superseded are still owed; of one that a person gives up none is.
+                let owed = StoredHook.all(where: "hooks.run = \(found.number) AND hooks.state = 'pending'")
+                for var hook in try owed.fetchAll(db) { try hook.move(.dropped, db) }
+            }
+            return true
+        }
+    }
+
+    /// Keeps the numbers of a run that is not finished yet, for `status` and for whoever finishes it.
+    ///
+    /// - Throws: ``StoreError``; `unknown` when there is no such run.
+    package func keep(_ counts: RunCounts, of run: String) throws(StoreError) {
+        try write(.eventual) { db in
+            var found = try StoredRun.named(run, db)
+            try found.record.updateChanges(db) { $0.counts = counts }
+        }
+    }
+
+    /// A run by its name.
+    ///
+    /// - Throws: ``StoreError`` with code `unknown`.
+    package func run(_ identifier: String) throws(StoreError) -> StoredRun {
+        try read { db in try StoredRun.named(identifier, db) }
+    }
+
+    /// The latest runs, newest first.
+    ///
+    /// - Parameters:
+    ///   - session: Only this session's.
+    ///   - onlyOpen: Only those that can still come to something.
+    ///   - limit: At most so many.
+    /// - Returns: The runs.
+    /// - Throws: ``StoreError``.
+    package func runs(session: String? = nil, onlyOpen: Bool = false, limit: Int = 100) throws(StoreError)
+        -> [StoredRun]
+    {
+        let isWanted = onlyOpen ? StoredRun.isOpen : "TRUE"
+        return try read { db in
+            try StoredRun.all(
+                where: "\(Self.isOf(session)) AND \(isWanted) ORDER BY runs.number DESC LIMIT \(limit)"
+            )
+            .fetchAll(db)
+        }
+    }
+}

@@ -1,0 +1,154 @@
+import GRDB
+package import SyncModel
+
+/// A row of `groups`.
+struct GroupRecord: Codable, Sendable, Equatable {
+    private(set) var run: Int64
+    private(set) var name: String
+    private(set) var state = GroupState.open
+    private(set) var result: RunResult?
+    private(set) var changed = 0
+    /// The last event that was on record when it was complete.
+    private(set) var lastSeq: Int64?
+    private(set) var completed: Int64?
+
+    init(run: Int64, name: String) { (self.run, self.name) = (run, name) }
+
+    /// The one place that changes a group's state (S104).
+    ///
+    /// - Returns: Whether it changed.
+    /// - Throws: ``StoreError`` with code `refused`.
+    private mutating func move(_ input: GroupInput) throws -> Bool {
+        switch state.after(input) {
+        case .stays: return false
+        case .refused:
+            throw StoreError(
+                .refused,
+                "Group '\(escaped(name))' is \(state.rawValue): it cannot be \(input.rawValue)."
+            )
+        case .to(let next):
+            state = next
+            return true
+        }
+    }
+}
+
+extension GroupRecord: StoreRecord {
+    static let databaseTableName = "groups"
+
+    static func all(of run: Int64, _ db: Database) throws -> [GroupRecord] {
+        let rows = try SQLRequest<Row>("SELECT * FROM groups WHERE run = \(run) ORDER BY name").fetchAll(db)
+        return try rows.map { try GroupRecord($0, of: "group \($0["name"] ?? "")") }
+    }
+
+    /// Every task of a group is terminal: its hooks are owed, or will not run.
+    static func complete(
+        _ group: CompletedGroup,
+        of run: Int64,
+        after lastSeq: Int64,
+        now: Int64,
+        _ db: Database
+    ) throws {
+        let row = try SQLRequest<Row>("SELECT * FROM groups WHERE run = \(run) AND name = \(group.name)")
+            .fetchOne(db)
+        guard let row else { throw StoreError(.unknown, "The run has no group '\(escaped(group.name))'.") }
+        var found = try GroupRecord(row, of: "group \(group.name)")
+        var isNew = false
+        try found.updateChanges(db) { found in
+            isNew = try found.move(.settled)
+            guard isNew else { return }
+            (found.result, found.changed) = (group.result, group.changed)
+            (found.lastSeq, found.completed) = (lastSeq, now)
+        }
+        guard isNew else { return }
+        for var hook in try StoredHook.all(of: run, group: group.name, db) {
+            try hook.move(hook.results.contains(group.result) ? .groupCompleted : .dropped, db)
+        }
+    }
+
+    /// The groups of a run that are open will not be complete, and no hook of theirs runs.
+    static func cancelOpen(of run: Int64, _ db: Database) throws {
+        for var group in try all(of: run, db) where group.state == .open {
+            try group.updateChanges(db) { _ = try $0.move(.cancelled) }
+            for var hook in try StoredHook.all(of: run, group: group.name, db) { try hook.move(.dropped, db) }
+        }
+    }
+
+    /// The last event that was on record when a group of a run was complete; `nil` when it was not.
+    static func lastEvent(of name: String, in run: Int64, _ db: Database) throws -> Int64? {
+        try SQLRequest("SELECT last_seq FROM groups WHERE run = \(run) AND name = \(name)").fetchOne(db)
+    }
+}
+
+/// One group of one run.
+package struct StoredGroup: Sendable, Equatable {
+    package let name: String
+    package let state: GroupState
+    /// Once it is complete.
+    package let result: RunResult?
+    /// Files that changed.
+    package let changed: Int
+}
+
+/// A group whose every task is terminal.
+package struct CompletedGroup: Sendable, Equatable {
+    package var name: String
+    package var result: RunResult
+    /// Files of the group that changed.
+    package var changed: Int
+
+    package init(name: String, result: RunResult, changed: Int) {
+        self.name = name
+        self.result = result
+        self.changed = changed
+    }
+}
+
+extension SyncStore {
+    /// The groups of a run, by name.
+    ///
+    /// - Throws: ``StoreError``; `unknown` when there is no such run.
+    package func groups(of run: String) throws(StoreError) -> [StoredGroup] {
+        try read { db in
+            try GroupRecord.all(of: StoredRun.named(run, db).number, db).map {
+                StoredGroup(name: $0.name, state: $0.state, result: $0.result, changed: $0.changed)
+            }
+        }
+    }
+
+    /// Records that groups are complete, with their last events, in one transaction; their hooks are owed from here.
+    ///
+    /// - Parameters:
+    ///   - groups: Groups of the run.
+    ///   - run: The run.
+    ///   - events: The events that tell it; they come after every task event of the groups (S30).
+    ///   - counts: The run's numbers so far, for whoever finishes it.
+    ///   - now: **Milliseconds** since 1970.
+    /// - Returns: The hooks that are owed now, in the order they were given.
+    /// - Throws: ``StoreError``.
+    package func complete(
+        _ groups: [CompletedGroup],
+        of run: String,
+        events: [[UInt8]] = [],
+        counts: RunCounts? = nil,
+        now: Int64
+    ) throws(StoreError) -> [StoredHook] {
+        let hasHooks = try read { db in
+            let number = try StoredRun.named(run, db).number
+            return try SQLRequest<Bool>("SELECT EXISTS (SELECT 1 FROM hooks WHERE run = \(number))").fetchOne(
+                db
+            ) ?? false
+        }
+        return try write(hasHooks ? .synced : .eventual) { db in
+            var found = try StoredRun.named(run, db)
+            let session = try StoredSession.named(found.session, db)
+            for group in groups {
+                try GroupRecord.complete(group, of: found.number, after: session.lastSequence, now: now, db)
+            }
+            if let counts { try found.record.updateChanges(db) { $0.counts = counts } }
+            try self.append(events, to: session, time: now, db)
+            return try StoredHook.all(where: "hooks.run = \(found.number) AND hooks.state = 'pending'")
+                .fetchAll(db)
+        }
+    }
+}

@@ -1,0 +1,92 @@
+import GRDB
+package import SyncModel
+
+/// The work of a session of which a file hook has not yet accepted the files.
+package struct UntoldWork: Sendable, Equatable {
+    /// When the first of it began, **milliseconds** since 1970.
+    package let since: Int64
+    /// It begins behind the first `group.completed` that comes after this event; `nil` for the very first event …
+    package let after: Int64?
+    /// … and ends at the first `group.completed` after this one; `nil` where that has not been told.
+    package let through: Int64?
+    /// Whether none of them has been dropped.
+    package let isOnRecord: Bool
+}
+
+extension SyncStore {
+    /// What a hook that gets files has to be handed besides what its own run changes: everything since the last run
+    /// after which a hook of the same kind did its work, or had nothing to do. A run in which it failed, or that was cut
+    /// short, or ended with a result it is not asked for, leaves its files to the next.
+    ///
+    /// - Parameters:
+    ///   - hook: A hook of a run.
+    ///   - includingOwn: Whether what its own run has put in place counts, too: another process has done it.
+    /// - Returns: `nil` when there is nothing.
+    /// - Throws: ``StoreError``.
+    package func untold(_ hook: StoredHook, includingOwn: Bool) throws(StoreError) -> UntoldWork? {
+        try read { db in
+            let run = try StoredRun.named(hook.run, db)
+            let session = try StoredSession.named(hook.session, db)
+            let told = try Self.lastAccepted(hook, before: run.number, of: session, db)
+            let last = includingOwn ? run.number : run.number - 1
+            let since =
+                try SQLRequest<Int64?>(
+                    """
+                    SELECT min(started) FROM runs
+                    WHERE session = \(session.record.id) AND number > \(told) AND number <= \(last)
+                    """
+                ).fetchOne(db) ?? nil
+            guard let since else { return nil }
+            let after = try GroupRecord.lastEvent(of: hook.group, in: told, db)
+            return UntoldWork(
+                since: since,
+                after: after,
+                through: try GroupRecord.lastEvent(of: hook.group, in: run.number, db),
+                isOnRecord: session.prunedSequence <= after ?? 0
+            )
+        }
+    }
+
+    /// The run up to which a hook of this kind has been told everything; 0 for none.
+    private static func lastAccepted(
+        _ hook: StoredHook,
+        before run: Int64,
+        of session: StoredSession,
+        _ db: Database
+    ) throws -> Int64 {
+        let same: SQL = """
+            FROM hooks JOIN runs ON runs.number = hooks.run
+            WHERE runs.session = \(session.record.id) AND runs.number < \(run) AND hooks.group_name = \(hook.group)
+                AND hooks.arguments = \(hook.record.arguments.databaseValue) AND hooks.batch IS NOT NULL
+            """
+        let isAccepted: SQL = "(hooks.state = 'done' OR hooks.ended = \(StoredHook.nothingChanged))"
+        func number(_ query: SQL) throws -> Int64? {
+            try SQLRequest<Int64?>(literal: query).fetchOne(db) ?? nil
+        }
+        if let accepted = try number("SELECT max(runs.number) \(same) AND \(isAccepted)") { return accepted }
+        // A new hook gets what changes from its first run on, with what was cut short before that.
+        let first = try number("SELECT min(runs.number) \(same)") ?? run
+        return try number(
+            """
+            SELECT max(runs.number) FROM runs JOIN groups ON groups.run = runs.number
+            WHERE runs.session = \(session.record.id) AND runs.number < \(first) AND groups.name = \(hook.group)
+                AND groups.state = 'completed' AND groups.result IN \(hook.results.map(\.rawValue))
+            """
+        ) ?? 0
+    }
+
+    /// Whether a run of a manifest is open, or hooks of one are owed.
+    ///
+    /// - Throws: ``StoreError``.
+    package func isNeeded(_ manifest: SHA256Digest) throws(StoreError) -> Bool {
+        try read { db in
+            try SQLRequest<Bool>(
+                """
+                SELECT EXISTS (
+                    SELECT 1 FROM runs WHERE manifest = \(manifest.blob.databaseValue) AND (\(StoredRun.isOpen)
+                        OR number IN (SELECT run FROM hooks WHERE \(StoredHook.isOwed))))
+                """
+            ).fetchOne(db) ?? false
+        }
+    }
+}
