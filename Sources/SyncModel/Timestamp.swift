@@ -89,3 +89,164 @@ package func parseTimestamp(utc text: String) -> Int64? {
     let days = CivilDay(year: year, month: month, day: day).number
     return ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1_000 + fraction
 }
+
+/// A moment, as the control API says it: RFC 3339 in UTC with milliseconds, `2026-11-20T02:00:00.000Z`.
+public struct WallTime: Sendable, Hashable, Comparable, Codable {
+    /// Since 1970-01-01 UTC.
+    public var milliseconds: Int64
+
+    /// Takes **milliseconds** since 1970-01-01 UTC.
+    public init(milliseconds: Int64) { self.milliseconds = milliseconds }
+
+    /// Orders by time.
+    public static func < (left: WallTime, right: WallTime) -> Bool { left.milliseconds < right.milliseconds }
+
+    /// Reads a time with or without fractions of a second, in any offset.
+    ///
+    /// - Throws: `DecodingError` for anything else.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        let text = try container.decode(String.self)
+        guard let milliseconds = parseTimestamp(text) else {
+            throw DecodingError.dataCorruptedError(
+                in: container,
+                debugDescription: "not a time such as 2026-11-20T02:00:00Z"
+            )
+        }
+        self.milliseconds = milliseconds
+    }
+
+    /// Writes the text form.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(timestamp(milliseconds: milliseconds))
+    }
+}
+
+/// A day of the calendar, whatever the clocks do on it.
+///
+/// Days to date and back after H. Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+package struct CivilDay: Sendable, Hashable, Comparable {
+    /// **Days** since 1970-01-01.
+    package let number: Int64
+
+    /// The day so many **days** after 1970-01-01.
+    package init(number: Int64) { self.number = number }
+
+    /// The day of a date of the Gregorian calendar; month 1...12, day 1...31 as the month has them.
+    package init(year: Int64, month: Int64, day: Int64) {
+        let shifted = month <= 2 ? year - 1 : year
+        let era = floorDivision(shifted, 400).quotient
+        let yearOfEra = shifted - era * 400
+        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
+        let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
+        number = era * 146_097 + dayOfEra - 719_468
+    }
+
+    /// Year, month and day of the Gregorian calendar.
+    package var date: (year: Int64, month: Int64, day: Int64) {
+        let shifted = number + 719_468
+        let era = floorDivision(shifted, 146_097).quotient
+        let dayOfEra = shifted - era * 146_097
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let shiftedMonth = (5 * dayOfYear + 2) / 153
+        let month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
+        let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+        return (year, month, dayOfYear - (153 * shiftedMonth + 2) / 5 + 1)
+    }
+
+    /// The day of the week; 1970-01-01 was a Thursday.
+    package var weekday: Weekday {
+        Weekday.allCases[Int(floorDivision(number + 3, 7).remainder)]
+    }
+
+    /// The day so many **days** later.
+    package func adding(_ days: Int64) -> CivilDay { CivilDay(number: number + days) }
+
+    /// Earlier first.
+    package static func < (a: CivilDay, b: CivilDay) -> Bool { a.number < b.number }
+}
+
+extension CivilDay: CustomStringConvertible {
+    /// `2026-11-21`. ISO 8601.
+    package var description: String {
+        let (year, month, day) = date
+        return "\(padded(year, 4))-\(padded(month, 2))-\(padded(day, 2))"
+    }
+}
+
+/// A day of the week, by the names that systemd.time(7) and crontab(5) use, in lower case.
+package enum Weekday: String, Sendable, CaseIterable, Codable {
+    case mon, tue, wed, thu, fri, sat, sun
+
+    /// The weekday so many **days** later.
+    package func adding(_ days: Int) -> Weekday {
+        let all = Self.allCases
+        let index = (all.firstIndex(of: self) ?? 0) + days
+        return all[(index % 7 + 7) % 7]
+    }
+}
+
+/// Division that rounds down, so that times before 1970 come out right.
+package func floorDivision(_ a: Int64, _ b: Int64) -> (quotient: Int64, remainder: Int64) {
+    let (quotient, remainder) = a.quotientAndRemainder(dividingBy: b)
+    return remainder < 0 ? (quotient - 1, remainder + b) : (quotient, remainder)
+}
+
+/// A number with leading zeros.
+package func padded(_ number: some BinaryInteger, _ width: Int) -> String {
+    let text = String(number)
+    return String(repeating: "0", count: max(0, width - text.utf8.count)) + text
+}
+
+/// A time of HTTP, in whole seconds. RFC 9110 §5.6.7.
+package struct HTTPDate: Hashable, Comparable, Sendable {
+    /// **Seconds** since 1970-01-01 UTC.
+    package let seconds: Int64
+
+    package init(seconds: Int64) { self.seconds = seconds }
+
+    /// Reads a header's date: IMF-fixdate, RFC 850 or `asctime`; `nil` when it is none of the three.
+    package init?(_ text: String) {
+        let words = text.split { $0 == " " || $0 == "," || $0 == "-" }.map(String.init)
+        // Sun 06 Nov 1994 08:49:37 GMT | Sunday 06 Nov 94 08:49:37 GMT | Sun Nov 6 08:49:37 1994
+        guard words.count == 6 || words.count == 5 else { return nil }
+        let isAsctime = words.count == 5
+        if !isAsctime { guard words[5] == "GMT" || words[5] == "UTC" else { return nil } }
+        guard let month = Self.months.firstIndex(of: isAsctime ? words[1] : words[2]),
+            let day = Int64(isAsctime ? words[2] : words[1]), (1...31).contains(day),
+            var year = Int64(isAsctime ? words[4] : words[3]), (0...9999).contains(year)
+        else { return nil }
+        if !isAsctime, words[3].utf8.count == 2 { year += year < 70 ? 2000 : 1900 }
+
+        let time = (isAsctime ? words[3] : words[4]).split(separator: ":", omittingEmptySubsequences: false)
+        guard time.count == 3, let hour = Int64(time[0]), let minute = Int64(time[1]),
+            let second = Int64(time[2]),
+            (0..<24).contains(hour), (0..<60).contains(minute), (0...60).contains(second)
+        else { return nil }
+        let date = CivilDay(year: year, month: Int64(month) + 1, day: day)
+        seconds = date.number * 86_400 + hour * 3600 + minute * 60 + second
+    }
+
+    package static func < (a: HTTPDate, b: HTTPDate) -> Bool { a.seconds < b.seconds }
+
+    private static let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ]
+}
+
+extension HTTPDate: CustomStringConvertible {
+    /// The preferred form, IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT`.
+    package var description: String {
+        let (days, second) = floorDivision(seconds, 86_400)
+        let day = CivilDay(number: days)
+        let (year, month, number) = day.date
+        let clock = [second / 3600, second / 60 % 60, second % 60].map { padded($0, 2) }.joined(
+            separator: ":"
+        )
+        let weekday = day.weekday.rawValue
+        return "\(weekday.prefix(1).uppercased())\(weekday.dropFirst()), \(padded(number, 2)) "
+            + "\(Self.months[Int(month) - 1]) \(padded(year, 4)) \(clock) GMT"
+    }
+}
