@@ -165,3 +165,140 @@ package struct JSON5Reader {
         }
     }
 }
+
+extension JSON5Reader {
+    /// A text in single or double quotes.
+    mutating func text() throws(SettingsError) -> String {
+        let open = fault("a string without its end")
+        let quote = next
+        advance()
+        var result: [UInt8] = []
+        while let byte = next {
+            if byte == quote {
+                advance()
+                return String(decoding: result, as: UTF8.self)
+            }
+            guard byte != UInt8(ascii: "\n"), byte != UInt8(ascii: "\r") else { throw open }
+            if byte == UInt8(ascii: "\\") {
+                advance()
+                try escape(into: &result)
+            } else {
+                result.append(byte)
+                position += 1
+            }
+        }
+        throw open
+    }
+
+    private mutating func escape(into result: inout [UInt8]) throws(SettingsError) {
+        guard let byte = next else { throw fault("a string without its end") }
+        let start = fault("this escape is none that JSON5 knows")
+        advance()
+        switch byte {
+        case UInt8(ascii: "n"): result.append(0x0A)
+        case UInt8(ascii: "t"): result.append(0x09)
+        case UInt8(ascii: "r"): result.append(0x0D)
+        case UInt8(ascii: "b"): result.append(0x08)
+        case UInt8(ascii: "f"): result.append(0x0C)
+        case UInt8(ascii: "v"): result.append(0x0B)
+        case UInt8(ascii: "\n"): break  // A line that goes on.
+        case UInt8(ascii: "\r"): _ = take("\n")
+        case UInt8(ascii: "x"):
+            guard let unit = hexadecimal(2), let scalar = Unicode.Scalar(unit) else { throw start }
+            result += Array(String(Character(scalar)).utf8)
+        case UInt8(ascii: "u"):
+            guard var unit = hexadecimal(4) else { throw start }
+            if (0xD800..<0xDC00).contains(unit) {
+                guard take("\\"), take("u"), let low = hexadecimal(4), (0xDC00..<0xE000).contains(low) else {
+                    throw start
+                }
+                unit = 0x10000 + (unit - 0xD800) << 10 + (low - 0xDC00)
+            }
+            guard let scalar = Unicode.Scalar(unit) else { throw start }
+            result += Array(String(Character(scalar)).utf8)
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): throw start
+        default: result.append(byte)
+        }
+    }
+
+    private mutating func hexadecimal(_ digits: Int) -> UInt32? {
+        guard bytes.count - position >= digits else { return nil }
+        let text = bytes[position..<position + digits]
+        guard text.allSatisfy({ Character(Unicode.Scalar($0)).isHexDigit }) else { return nil }
+        position += digits
+        return UInt32(String(decoding: text, as: UTF8.self), radix: 16)
+    }
+
+    /// A number in any of JSON5's forms.
+    mutating func number() throws(SettingsError) -> ConfigurationNode.Value {
+        let start = fault("a value is missing here")
+        let first = position
+        while let byte = next, Self.isIdentifier(byte) || byte == 0x2B || byte == 0x2D || byte == 0x2E {
+            position += 1
+        }
+        var text = Substring(String(decoding: bytes[first..<position], as: UTF8.self))
+        let isNegative = text.hasPrefix("-")
+        if isNegative || text.hasPrefix("+") { text.removeFirst() }
+        guard let head = text.first else { throw start }
+        let sign: Double = isNegative ? -1 : 1
+        if text == "Infinity" { return .number(sign * .infinity) }
+        if text == "NaN" { return .number(.nan) }
+        if text.hasPrefix("0x") || text.hasPrefix("0X") {
+            guard let value = Int64((isNegative ? "-" : "") + text.dropFirst(2), radix: 16) else {
+                throw start
+            }
+            return .integer(value)
+        }
+        guard head.isNumber || head == ".", text.allSatisfy({ $0.isASCII }) else { throw start }
+        if text.allSatisfy(\.isNumber) {
+            guard text.count == 1 || head != "0" else { throw start }
+            if let value = Int64((isNegative ? "-" : "") + text) { return .integer(value) }
+        }
+        let padded = (text.hasPrefix(".") ? "0" : "") + text + (text.hasSuffix(".") ? "0" : "")
+        guard let value = Double(padded) else { throw start }
+        if let whole = Int64(exactly: value) { return .integer(isNegative ? -whole : whole) }
+        return .number(sign * value)
+    }
+}
+
+/// One value of a configuration file and the line it stands on.
+package struct ConfigurationNode: Sendable, Equatable {
+    /// The kinds of value that JSON5 has.
+    package enum Value: Sendable, Equatable {
+        case null
+        case boolean(Bool)
+        /// A number without fraction that 64 bits hold.
+        case integer(Int64)
+        /// Any other number; may be infinite or not a number.
+        case number(Double)
+        case text(String)
+        case list([ConfigurationNode])
+        /// In the order of the file; no key twice.
+        case object([Member])
+    }
+
+    /// One `key: value`.
+    package struct Member: Sendable, Equatable {
+        package let key: String
+        /// Of the key, from 1.
+        package let line: Int
+        package let node: ConfigurationNode
+    }
+
+    /// From 1.
+    package let line: Int
+    package let value: Value
+
+    /// For messages: the kind, and the value itself where it is short and no string. Strings may be secrets.
+    package var kind: String {
+        switch value {
+        case .null: "null"
+        case .boolean(let value): value ? "true" : "false"
+        case .integer(let value): "\(value)"
+        case .number(let value): "\(value)"
+        case .text(let text): text.isEmpty ? "an empty string" : "a string"
+        case .list(let list): list.isEmpty ? "an empty list" : "a list"
+        case .object: "an object"
+        }
+    }
+}

@@ -1,6 +1,6 @@
 import Foundation
 import SyncCurl
-import SyncModel
+package import SyncModel
 package import SyncTransfer
 
 /// How the values of settings are written, wherever they are written.
@@ -122,5 +122,156 @@ package struct PathBase: Sendable, Equatable {
         if text.hasPrefix("/") { return text }
         if text.hasPrefix("~/"), let home { return home + text.dropFirst() }
         return directory == "/" ? "/" + text : "\(directory)/\(text)"
+    }
+}
+
+/// How parts of the day, and what holds in them, are written.
+extension SettingValue {
+    /// `22:00-06:00`, over midnight too, or `02:00+4h`; the machine's zone unless one follows, as in
+    /// `22:00-06:00 Europe/Berlin`. Whether there is such a zone is not checked.
+    package static func window(_ text: String) throws(SettingsError) -> DailyWindow {
+        let words = text.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+        let zone = words.count > 1 ? String(words[1]) : nil
+        let span = words.first ?? ""
+        let problem = SettingsError(
+            "'\(escaped(text))' is not a part of the day such as 22:00-06:00 or 02:00+4h"
+        )
+        guard let mark = span.firstIndex(where: { $0 == "-" || $0 == "+" }),
+            let start = minute(span[..<mark]), start < 1_440, zone != ""
+        else { throw problem }
+        let rest = span[span.index(after: mark)...]
+        var length: Int
+        if span[mark] == "+" {
+            let time = try duration(String(rest))
+            length = Int(time / .seconds(60))
+            guard .seconds(60 * length) == time else {
+                throw SettingsError("'\(escaped(text))': a part of the day lasts whole minutes")
+            }
+        } else {
+            guard let end = minute(rest) else { throw problem }
+            // Who means all day says +24h: 22:00-22:00 may as well be a slip.
+            guard end != start else {
+                throw SettingsError("'\(escaped(text))' has no length; +24h is all day")
+            }
+            length = end > start ? end - start : end + 1_440 - start
+        }
+        let window = DailyWindow(startMinute: start, lengthMinutes: length, timeZone: zone)
+        guard window.isValid else { throw SettingsError("'\(escaped(text))' is longer than a day") }
+        return window
+    }
+
+    /// `08:00-18:00=2M`: most bytes a second at that time of day; `none` for no limit.
+    package static func rateWindow(_ text: String) throws(SettingsError) -> RateWindow {
+        guard let mark = text.lastIndex(of: "=") else {
+            throw SettingsError(
+                "'\(escaped(text))' is not a part of the day and a rate, such as 08:00-18:00=2M"
+            )
+        }
+        let (window, rate) = (try window(String(text[..<mark])), text[text.index(after: mark)...])
+        if rate == "none" { return RateWindow(window: window, limit: nil) }
+        guard let limit = ByteCount(parsing: String(rate)), limit.bytes > 0 else {
+            throw SettingsError(
+                "'\(escaped(String(rate)))' is not a number of bytes a second such as 500K or 2M, and not 'none'"
+            )
+        }
+        return RateWindow(window: window, limit: limit.bytes)
+    }
+
+    /// What a run may take on a metered network: `allow` is `nil`, `deny` 0, `budget=500M` so many **bytes**.
+    package static func metered(_ text: String) throws(SettingsError) -> UInt64? {
+        if text == "allow" { return nil }
+        if text == "deny" { return 0 }
+        let mark = "budget="
+        guard text.hasPrefix(mark), let budget = ByteCount(parsing: String(text.dropFirst(mark.count))),
+            budget.bytes > 0
+        else { throw SettingsError("'\(escaped(text))' is not allow, deny or budget=500M") }
+        return budget.bytes
+    }
+
+    /// `07:30` or `24:00`; **minutes** after midnight.
+    private static func minute(_ text: Substring) -> Int? {
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count == 2, (1...2).contains(parts[0].utf8.count), parts[1].utf8.count == 2,
+            parts.allSatisfy({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }),
+            let hour = Int(parts[0]), let minute = Int(parts[1]), minute < 60, hour * 60 + minute <= 1_440
+        else { return nil }
+        return hour * 60 + minute
+    }
+}
+
+/// Headers to send: one line, or a file with lines, as curl(1) `--header` takes them.
+package enum HeaderSetting: Sendable, Equatable {
+    /// `Name: value`.
+    case line(String)
+    /// Absolute path of a file with one line each.
+    case file(String)
+
+    /// The name of a header whose value may be a secret; `nil` for a file and for names that never hold one.
+    package var secretName: String? {
+        guard case .line(let line) = self else { return nil }
+        let name = Self.name(of: line)
+        return Self.plainNames.contains(name.lowercased()) ? nil : name
+    }
+
+    /// What comes before the colon.
+    static func name(of line: String) -> String { String(line.prefix { $0 != ":" }) }
+
+    /// Headers about taste and caching; whatever else is sent may be a key.
+    private static let plainNames: Set = [
+        "accept", "accept-language", "cache-control", "dnt", "from", "pragma", "referer", "user-agent",
+    ]
+
+    /// Checks `Name: value`. RFC 9110 §5.
+    ///
+    /// - Returns: What is wrong, without the value; `nil` when nothing is.
+    static func problem(with line: String) -> String? {
+        guard let colon = line.firstIndex(of: ":"), colon != line.startIndex else {
+            return "write it as Name: value"
+        }
+        guard !line.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
+            return "it has control characters"
+        }
+        let name = line[..<colon]
+        guard name.utf8.allSatisfy(isToken) else {
+            return "the name before the colon has other characters than a header's"
+        }
+        guard !ownNames.contains(name.lowercased()) else {
+            return "\(name) is what the transfer itself decides about; leave it out"
+        }
+        guard !line[line.index(after: colon)...].allSatisfy({ $0 == " " }) else {
+            return "\(name) has no value"
+        }
+        return nil
+    }
+
+    private static let ownNames: Set = [
+        "accept-encoding", "connection", "content-length", "expect", "host", "if-match", "if-modified-since",
+        "if-none-match", "if-range", "if-unmodified-since", "keep-alive", "proxy-authorization", "range",
+        "te",
+        "trailer", "transfer-encoding", "upgrade",
+    ]
+
+    private static func isToken(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+        }
+    }
+}
+
+extension HeaderSetting: Codable {
+    package init(from decoder: any Decoder) throws {
+        let text = try decoder.singleValueContainer().decode(String.self)
+        self = text.hasPrefix("@") ? .file(String(text.dropFirst())) : .line(text)
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        switch self {
+        case .line(let line): try container.encode(line)
+        case .file(let path): try container.encode("@" + path)
+        }
     }
 }
