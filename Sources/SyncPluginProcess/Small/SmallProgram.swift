@@ -208,3 +208,81 @@ package func commandWords(_ text: String) -> [String]? {
     if let word { words.append(word) }
     return words.first?.isEmpty == false ? words : nil
 }
+
+/// Shows each file to a program before it takes its name: 0 accept, 1 refuse, anything else that it could not tell.
+package struct ProgramVerifier: FileVerifier {
+    private let program: SmallProgram
+
+    /// Longest time for one file, unless something else is said.
+    package static let limit = Duration.seconds(60)
+
+    /// - Parameter program: With the limit for one file.
+    package init(_ program: SmallProgram) { self.program = program }
+
+    package func verify(_ files: [StagedFile]) -> [FileVerdict] { files.map(verdict) }
+
+    private func verdict(_ file: StagedFile) -> FileVerdict {
+        guard let bytes = Descriptor(opened: sa_openat(AT_FDCWD, file.stagedPath, O_RDONLY | O_NOFOLLOW, 0))
+        else {
+            return .unchecked(reason: "it cannot be shown to \(program.name): \(errorText(sa_errno()))")
+        }
+        let answer = program.ask(
+            reading: bytes.raw,
+            variables: [
+                "SYNCAGENT_PATH=\(file.path)", "SYNCAGENT_FILE=\(file.stagedPath)",
+                "SYNCAGENT_SIZE=\(file.size)",
+                "SYNCAGENT_SHA256=\(file.sha256)",
+            ]
+        )
+        return switch answer {
+        case .yes: .accepted
+        case .no(let reason): .refused(reason: reason ?? "\(program.name) refuses it")
+        case .trouble(let reason): .unchecked(reason: "\(program.name): \(reason)")
+        }
+    }
+}
+
+/// Asks a program whether a run may go on: 0 go, 1 not now, anything else that it could not tell.
+package final class ProgramCondition: Condition {
+    /// The name of the program's file.
+    package var name: String { program.name }
+    private let program: SmallProgram
+    private let interval: Duration
+    private let clock: @Sendable () -> ContinuousClock.Instant
+    private let last = Mutex<(state: ConditionState, time: ContinuousClock.Instant)?>(nil)
+
+    /// Longest time for one answer: a look at all conditions takes no longer than five seconds.
+    package static let limit = Duration.seconds(4)
+    /// A run is looked at every few seconds for as long as it runs: what was said is believed for this long.
+    package static let interval = Duration.seconds(30)
+
+    /// - Parameters:
+    ///   - program: With ``limit``.
+    ///   - interval: How long an answer is believed.
+    ///   - clock: Tells the time.
+    package init(
+        _ program: SmallProgram,
+        interval: Duration = ProgramCondition.interval,
+        clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+    ) {
+        self.program = program
+        self.interval = interval
+        self.clock = clock
+    }
+
+    package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
+        let now = clock()
+        if let known = last.withLock({ $0 }), now - known.time < interval { return known.state }
+        let answer = program.ask(variables: [
+            "SYNCAGENT_DESTINATION=\(context.destination)", "SYNCAGENT_RECEIVED=\(context.receivedBytes)",
+        ])
+        let state: ConditionState =
+            switch answer {
+            case .yes: .ok
+            case .no(let reason): .blocked(reason: reason ?? "\(name) says so")
+            case .trouble(let reason): .unknown(reason: reason)
+            }
+        last.withLock { $0 = (state, now) }
+        return state
+    }
+}
