@@ -132,3 +132,48 @@ package struct AgentBackend: ScheduleBackend {
         )
     }
 }
+
+/// How a program of the system ended.
+package struct CommandOutcome: Sendable, Equatable {
+    /// Its exit status; 127 when it could not be started.
+    package var status: Int32
+    package var output: [UInt8]
+    /// What it said on standard error, for people.
+    package var errors: String
+
+    /// See the properties.
+    package init(status: Int32, output: [UInt8] = [], errors: String = "") {
+        self.status = status
+        self.output = output
+        self.errors = errors
+    }
+}
+
+/// Runs a program of the system: its name or path and arguments, and what it reads on standard input. Tests give
+/// one that only takes notes.
+package typealias CommandRunner = @Sendable (_ arguments: [String], _ input: [UInt8]) -> CommandOutcome
+
+/// Why a schedule cannot be made, kept or put into effect.
+package struct ScheduleError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// What kind of failure it is; the command's exit status follows from it.
+    package enum Code: Sendable, Equatable {
+        /// What was asked for makes no sense.
+        case invalid
+        /// There is no such schedule.
+        case unknown
+        /// This machine has nothing that could start it, or what it has refuses.
+        case unavailable
+        /// A file could not be read or written.
+        case file
+    }
+
+    package let code: Code
+    /// For people: what happened, to what, what to do.
+    package let description: String
+
+    /// Makes an error; foreign text in `description` must have gone through `escaped(_:)`.
+    package init(_ code: Code, _ description: String) {
+        self.code = code
+        self.description = description
+    }
+}

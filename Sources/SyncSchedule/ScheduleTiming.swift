@@ -92,3 +92,73 @@ package struct ScheduleTiming: Sendable, Equatable {
         return text.isEmpty ? "0s" : text
     }
 }
+
+/// How much later than others a machine begins: the same every night, spread evenly over a fleet (S136).
+package enum Jitter {
+    /// The delay of a schedule on a machine.
+    ///
+    /// FNV-1a over the two names (draft-eastlake-fnv, 64 bits), then the finalizer of MurmurHash3 (`fmix64`): FNV
+    /// alone leaves the high bits of similar names similar. The machine's name does not leave the machine: the delay
+    /// is all that is seen of it, machine-id(5).
+    ///
+    /// - Parameters:
+    ///   - machine: What tells machines apart, such as the content of /etc/machine-id.
+    ///   - schedule: The schedule's name.
+    ///   - most: **Seconds**.
+    /// - Returns: **Seconds**, 0...`most`.
+    package static func delay(machine: String, schedule: String, most: Int) -> Int {
+        guard most > 0 else { return 0 }
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in Array(machine.utf8) + [0] + Array(schedule.utf8) {
+            hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3
+        }
+        hash = (hash ^ hash >> 33) &* 0xFF51_AFD7_ED55_8CCD
+        hash = (hash ^ hash >> 33) &* 0xC4CE_B9FE_1A85_EC53
+        hash ^= hash >> 33
+        return Int(hash.multipliedFullWidth(by: UInt64(most) + 1).high)
+    }
+}
+
+/// One line of what a timer or a crontab is told: a rule, moved by the machine's own delay.
+struct TimerLine: Equatable {
+    var days: CalendarDays
+    /// 0...23, ascending.
+    var hours: [Int]
+    /// 0...59, ascending; each of them in each hour.
+    var minutes: [Int]
+    /// The second of the minute, which cron does not know.
+    let second: Int
+
+    /// The lines for a schedule on a machine. The delay may lead into the next day.
+    static func lines(_ timing: ScheduleTiming, delay: Int) -> [TimerLine] {
+        // Days and hours that have the same minutes are one line.
+        var minutes: [[Int]: Set<Int>] = [:]
+        for time in timing.recurrence.times {
+            let total = time * 60 + delay
+            minutes[[total / 86_400, total / 3_600 % 24], default: []].insert(total / 60 % 60)
+        }
+        var lines: [TimerLine] = []
+        for (place, found) in minutes.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+            let days = timing.recurrence.days.moved(by: place[0])
+            let line = TimerLine(days: days, hours: [place[1]], minutes: found.sorted(), second: delay % 60)
+            if let index = lines.firstIndex(where: { $0.days == days && $0.minutes == line.minutes }) {
+                lines[index].hours.append(place[1])
+            } else {
+                lines.append(line)
+            }
+        }
+        // Moved into the next day, every day is still every day: 23 o'clock of yesterday and 0 of today are one.
+        for index in lines.indices { lines[index].hours.sort() }
+        return lines
+    }
+}
+
+extension CalendarDays {
+    /// The days after these; the rule's check has made sure that days of months are not moved.
+    fileprivate func moved(by days: Int) -> CalendarDays {
+        guard days > 0 else { return self }
+        var moved = self
+        moved.weekdays = Set(weekdays.map { $0.adding(days) })
+        return moved
+    }
+}
