@@ -1,4 +1,5 @@
 package import SyncControl
+import SyncModel
 package import SyncSchedule
 
 /// The schedules that the agent's own clock fires: where neither systemd nor cron runs.
@@ -41,5 +42,99 @@ package struct AgentSchedules: Sendable {
         self.request = request
         self.remember = remember
         self.failed = failed
+    }
+}
+
+/// What the agent keeps in mind about the schedules it fires.
+struct ScheduleMind {
+    /// Whether there is any schedule to stay for.
+    var hasSchedules = false
+    /// Occurrences that were dealt with and could not be written down.
+    var handled: [String: Slot] = [:]
+    /// The last occurrence of a schedule that was told as missed.
+    var missed: [String: Slot] = [:]
+    /// When one that could not be enqueued is tried again, **milliseconds** since 1970, and how often it failed.
+    var setbacks: [String: (slot: Slot, count: Int, due: Int64)] = [:]
+}
+
+extension Agent {
+    /// Longest time between two looks: clocks jump, and people add schedules.
+    private static let longestLook = Duration.seconds(60)
+
+    /// Fires the agent's own schedules until it is stopped or the task is cancelled (S132).
+    func followSchedules() async {
+        guard let schedules = environment.schedules else { return }
+        while stopMode == nil, !Task.isCancelled {
+            let next = await fireDue(schedules)
+            let wait = next.map { Duration.milliseconds(max(1, $0 - environment.now())) } ?? Self.longestLook
+            // Cancelled: the agent ends.
+            guard (try? await environment.sleep(min(wait, Self.longestLook))) != nil else { return }
+        }
+    }
+
+    /// Looks whether there are schedules to stay for.
+    func countSchedules() { mind.hasSchedules = environment.schedules?.load().isEmpty == false }
+
+    /// Enqueues everything that is due.
+    ///
+    /// - Returns: When to look again, **milliseconds** since 1970.
+    private func fireDue(_ schedules: AgentSchedules) async -> Int64? {
+        let entries = schedules.load()
+        mind.hasSchedules = !entries.isEmpty
+        var next: Int64?
+        func later(_ time: Int64?) {
+            if let time { next = min(next ?? time, time) }
+        }
+        for entry in entries where stopMode == nil {
+            let name = entry.name
+            let handled = mind.handled[name] ?? entry.handled
+            let outlook = entry.clock.outlook(
+                at: environment.now(),
+                handled: handled,
+                begun: mind.setbacks[name]?.slot
+            )
+            later(outlook.next)
+            if let lost = outlook.missed, mind.missed[name] != lost.slot {
+                mind.missed[name] = lost.slot
+                environment.log("schedule \(name): the run of \(lost.slot) was missed and is not caught up")
+            }
+            guard let due = outlook.due else { continue }
+            if let setback = mind.setbacks[name], setback.slot == due.slot, setback.due > environment.now() {
+                later(setback.due)
+                continue
+            }
+            later(await fire(name, due, schedules))
+        }
+        return next
+    }
+
+    /// Enqueues a run. The same run that is open already goes on: there are never two (S106).
+    ///
+    /// - Returns: When to try again; `nil` when it is done.
+    private func fire(_ name: String, _ occurrence: Occurrence, _ schedules: AgentSchedules) async -> Int64? {
+        do throws(ControlError) {
+            let (request, reason) = try schedules.request(name, occurrence).get()
+            let reply = try await enqueue(request)
+            if !schedules.remember(name, occurrence, reply) { mind.handled[name] = occurrence.slot }
+            mind.setbacks[name] = nil
+            let why = reason.map { "; \($0)" } ?? ""
+            environment.log(
+                "schedule \(name), \(occurrence.slot): run \(reply.run)"
+                    + (reply.isNew ? "" : " goes on") + why
+            )
+            return nil
+        } catch {
+            var count = 1
+            if let before = mind.setbacks[name], before.slot == occurrence.slot { count += before.count }
+            // 30 s, 1 min, 2 min … a quarter of an hour, as long as its window lasts.
+            let seconds = min(Int64(30) << Int64(min(count - 1, 5)), 900)
+            let due = environment.now() + seconds * 1_000
+            mind.setbacks[name] = (occurrence.slot, count, due)
+            schedules.failed(name, error)
+            environment.log(
+                "schedule \(name), \(occurrence.slot): \(escaped(error.message)); again in \(seconds) s"
+            )
+            return due
+        }
     }
 }

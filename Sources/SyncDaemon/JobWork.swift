@@ -3,6 +3,7 @@ import SyncControl
 import SyncEngine
 import SyncModel
 import SyncStore
+import SyncSystem
 
 /// What a job does on its thread: takes the session, gives back what a lost worker left, runs owed hooks, then works
 /// on the run.
@@ -229,4 +230,19 @@ extension ControlError {
             }
         self.init(code, error.message, exitStatus: error.status)
     }
+}
+
+/// Runs work of the engine, which blocks, on a thread of its own.
+func onEngineThread<R: Sendable>(
+    _ work: @escaping @Sendable () throws(EngineError) -> R
+) async throws(EngineError) -> R {
+    let result: Result<R, EngineError>
+    do throws(ThreadError) {
+        result = try await onThread("engine") {
+            do throws(EngineError) { return .success(try work()) } catch { return .failure(error) }
+        }
+    } catch {
+        throw EngineError(.ioError, "\(error)")
+    }
+    return try result.get()
 }
