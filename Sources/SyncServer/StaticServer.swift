@@ -1,4 +1,6 @@
 import SyncHTTPServer
+package import SyncModel
+import SyncSystem
 
 #if canImport(Glibc)
     import Glibc
@@ -106,6 +108,86 @@ package struct StaticServer: Sendable {
             )
         } catch {
             throw ServerError.cannotListen(address: options.address, port: options.port, reason: error.reason)
+        }
+    }
+}
+
+/// One answered request, for a log.
+package struct AccessRecord: Sendable, Equatable {
+    /// The client's address.
+    package var client: String
+    package var method: String
+    /// As it came; foreign text.
+    package var target: String
+    /// The `Range` header as it came; foreign text.
+    package var range: String?
+    package var status: Int
+    /// Body **bytes** handed to the connection.
+    package var bytes: UInt64
+    /// Whether the whole answer could be handed over.
+    package var isComplete: Bool
+    package var duration: Duration
+}
+
+/// How many answers are under way: memory is given back when many have ended.
+final class ServerLoad: Sendable {
+    private struct State {
+        var answers = 0
+        /// Most answers at a time since memory was given back.
+        var peak = 0
+    }
+    private let state = Mutex(State())
+    private let idle: @Sendable () -> Void
+
+    /// So many answers at a time leave memory behind that is worth giving back.
+    private static let many = 32
+
+    /// - Parameter idle: Called when nothing is answered any more after many answers at a time.
+    init(idle: @escaping @Sendable () -> Void) { self.idle = idle }
+
+    /// An answer begins.
+    func begin() {
+        state.withLock { state in
+            state.answers += 1
+            state.peak = max(state.peak, state.answers)
+        }
+    }
+
+    /// An answer has ended.
+    func end() {
+        let isIdle = state.withLock { state in
+            state.answers -= 1
+            guard state.answers == 0, state.peak >= Self.many else { return false }
+            state.peak = 0
+            return true
+        }
+        if isIdle { idle() }
+    }
+}
+
+/// Why a server does not come up.
+package enum ServerError: Error, Sendable, Equatable {
+    /// The directory to serve cannot be opened.
+    case cannotOpen(directory: String, reason: String)
+    /// The address cannot be listened on.
+    case cannotListen(address: String, port: Int, reason: String)
+
+    /// What the process should exit with.
+    package var status: ExitStatus {
+        switch self {
+        case .cannotOpen: .noInput
+        case .cannotListen: .unavailable
+        }
+    }
+
+    /// One line for people.
+    package var message: String {
+        switch self {
+        case .cannotOpen(let directory, let reason):
+            "Cannot serve \(escaped(directory)): \(reason)."
+        case .cannotListen(let address, let port, let reason):
+            "Cannot listen on \(escaped(address)) port \(port): \(reason). Choose another with --port or --bind; "
+                + "--port 0 takes any that is free."
         }
     }
 }
