@@ -1,4 +1,4 @@
-import SyncModel
+public import SyncModel
 
 /// `GET /v1/sessions`.
 package struct SessionsAnswer: Sendable, Codable {
@@ -57,5 +57,134 @@ package struct ErrorAnswer: Sendable, Codable {
             escaped(error.message),
             exitStatus: ExitStatus(rawValue: error.exitStatus) ?? .internalError
         )
+    }
+}
+
+/// Why the agent did not do what it was asked.
+public struct ControlError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// What a program can act on.
+    public enum Code: String, Sendable, Codable, CaseIterable {
+        case unknownSession = "unknown_session"
+        case notFound = "not_found"
+        /// Somebody else works on the session.
+        case busy
+        /// The life cycle does not allow it; nothing was changed.
+        case refused
+        /// The request makes no sense.
+        case invalid
+        /// The agent takes no new work.
+        case stopping
+        /// No agent answers.
+        case unreachable
+        /// What was asked for could not be done: manifest, destination, state; see the exit status.
+        case failed
+        case `internal`
+    }
+
+    /// What a program can act on.
+    public let code: Code
+    /// One line for people: what, where, what to do.
+    public let message: String
+    /// What a command that cannot go on exits with.
+    public let exitStatus: ExitStatus
+
+    /// Makes an error; foreign text in `message` must have gone through `escaped(_:)` or `redacted(url:)`.
+    public init(_ code: Code, _ message: String, exitStatus: ExitStatus) {
+        self.code = code
+        self.message = message
+        self.exitStatus = exitStatus
+    }
+
+    /// The message.
+    public var description: String { message }
+}
+
+/// One line of an event stream: an event's JSON object, with its number first where it has one.
+///
+/// `{"seq":12,"event":"task.installed","time":…,"path":…}`; progress and notices of the stream itself have no `seq`.
+public struct EventLine: Sendable, Equatable {
+    /// The event's number in its session, from 1 without a gap; `nil` for what is not recorded.
+    public let sequence: Int64?
+    /// The whole line, one JSON object.
+    public let text: String
+
+    /// Takes a line of a stream.
+    public init(_ text: String) {
+        self.text = text
+        let prefix = "{\"seq\":"
+        guard text.hasPrefix(prefix) else {
+            sequence = nil
+            return
+        }
+        sequence = Int64(text.dropFirst(prefix.count).prefix { $0.isASCII && $0.isNumber })
+    }
+
+    /// Takes a recorded event: its number, and its JSON object as text.
+    public init(sequence: Int64, event: String) {
+        self.sequence = sequence
+        let rest = event.dropFirst()
+        text = "{\"seq\":\(sequence)" + (rest == "}" ? "}" : ",\(rest)")
+    }
+
+    /// Says that events up to this number are no longer kept, to a reader that has not seen them.
+    public static func pruned(through sequence: Int64) -> EventLine {
+        EventLine("{\"event\":\"events.pruned\",\"through\":\(sequence)}")
+    }
+}
+
+/// A run to enqueue: its recipe, and nothing else. `POST /v1/runs`.
+public typealias EnqueueRequest = RunRecipe
+
+extension RunRecipe: ControlRequest {
+    package static let keys = ControlKeys(
+        of: RunRecipe(manifest: ""),
+        required: ["manifest", "destination"],
+        nested: [
+            "hooks": ControlKeys(of: RunHook(arguments: []), required: ["arguments"]),
+            "conditions": ControlKeys(
+                of: RunConditions(),
+                nested: [
+                    "window": windowKeys, "rates": ControlKeys(of: rate, nested: ["window": windowKeys]),
+                ]
+            ),
+        ]
+    )
+
+    private static let rate = RateWindow(window: DailyWindow(startMinute: 0, lengthMinutes: 1), limit: nil)
+    private static let windowKeys = ControlKeys(of: rate.window)
+}
+
+/// What became of a request. The run is on the disk before this is said.
+public struct EnqueueReply: Sendable, Equatable, Codable {
+    /// The session's name, which the manifest's project gives where the request gives none.
+    public var session: String
+    /// The run's identifier.
+    public var run: String
+    /// `false` when the very same run was open already.
+    public var isNew: Bool
+    /// Open runs of the session that this one replaces.
+    public var superseded: [String]
+    /// As in ``RunStatus/state``.
+    public var state: RunState
+    /// When it may start, if not now.
+    public var notBefore: WallTime?
+    /// What is odd about the request and does not keep it from being worked on, one line each; `nil` for nothing.
+    public var warnings: [String]?
+
+    /// Puts a reply together; see the properties.
+    public init(
+        session: String,
+        run: String,
+        isNew: Bool,
+        superseded: [String],
+        state: RunState,
+        notBefore: WallTime?
+    ) {
+        self.session = session
+        self.run = run
+        self.isNew = isNew
+        self.superseded = superseded
+        self.state = state
+        self.notBefore = notBefore
     }
 }
