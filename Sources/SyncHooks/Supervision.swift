@@ -1,3 +1,7 @@
+import CPosix
+import SyncPlugins
+import SyncSystem
+
 /// When to signal a program, and when to stop waiting for it. Pure; times are since the program's start.
 struct Supervision: Sendable {
     /// Why it is being ended; the first reason counts.
@@ -96,5 +100,84 @@ struct Supervision: Sendable {
         phase = next
         due = time
         return action
+    }
+}
+
+/// A hook's program that has been started, with the reading end of its output.
+struct ChildProcess {
+    let program: StartedProgram
+    /// Standard output and error in one, so that their order is kept. Not blocking.
+    var output: Int32 { reader.raw }
+    private let reader: SharedDescriptor
+
+    /// Starts the invocation's program.
+    ///
+    /// - Throws: ``ProgramError``; nothing is left running.
+    init(start invocation: HookInvocation, environment: HookEnvironment) throws(ProgramError) {
+        let path = try resolveProgram(
+            invocation.arguments.first ?? "",
+            relativeTo: "/",
+            destination: invocation.directory
+        )
+        guard let directory = openDirectory(invocation.directory) else {
+            throw .system("open the destination", invocation.directory, sa_errno())
+        }
+        let input: Descriptor
+        do throws(FileError) {
+            input = try unnamedFile("syncagent-report", holding: invocation.input)
+        } catch {
+            throw .system("keep a report for", "a hook", error.code)
+        }
+        guard let pipe = Pipe() else { throw .system("make a pipe for", path, sa_errno()) }
+        var start = ProgramStart(invocation.arguments, variables: environment.variables(for: invocation))
+        start.program = path
+        start.directory = directory.raw
+        start.input = input.raw
+        start.output = pipe.writer.raw
+        do throws(FileError) {
+            program = try withExtendedLifetime(pipe) { () throws(FileError) in try start.start() }
+        } catch {
+            throw ProgramError(error)
+        }
+        reader = pipe.reader
+    }
+}
+
+/// Keeps the first and the last bytes of a stream of any length.
+struct OutputCapture: Sendable {
+    private let headLimit: Int
+    private let tailLimit: Int
+    private(set) var head: [UInt8] = []
+    /// Up to twice the limit, cut when full: each byte is moved at most once.
+    private var recent: [UInt8] = []
+    /// All **bytes** seen.
+    private(set) var total: UInt64 = 0
+
+    init(head: Int, tail: Int) {
+        headLimit = max(0, head)
+        tailLimit = max(0, tail)
+    }
+
+    /// The last bytes that are not in ``head``.
+    var tail: [UInt8] { Array(recent.suffix(tailLimit)) }
+
+    /// What was kept, as text, with a line that says how much was not.
+    var text: String {
+        let end = tail
+        let dropped = total &- UInt64(head.count) &- UInt64(end.count)
+        let start = String(decoding: head, as: UTF8.self)
+        if dropped == 0 { return end.isEmpty ? start : String(decoding: head + end, as: UTF8.self) }
+        return "\(start)\n[… \(dropped) bytes not kept …]\n" + String(decoding: end, as: UTF8.self)
+    }
+
+    mutating func append(_ bytes: UnsafeRawBufferPointer) {
+        total &+= UInt64(bytes.count)
+        let first = bytes.prefix(headLimit - head.count)
+        head.append(contentsOf: first)
+        let rest = bytes.dropFirst(first.count).suffix(tailLimit)
+        if recent.count + rest.count > 2 * tailLimit {
+            recent.removeFirst(recent.count - min(recent.count, tailLimit))
+        }
+        recent.append(contentsOf: rest)
     }
 }
