@@ -4,7 +4,8 @@ import Foundation
 import SyncControl
 import SyncControlServer
 import SyncEngine
-import SyncModel
+package import SyncModel
+import SyncSettings
 import SyncSystem
 
 /// The process's entry: parses the command line, runs the verb, exits with its status.
@@ -82,5 +83,94 @@ private func exit(because error: any Error) -> Never {
         guard SyncagentCommand.exitCode(for: error).isSuccess else { SyncagentCommand.exit(withError: error) }
         Output().line(HelpText.arranged(SyncagentCommand.fullMessage(for: error)))
         exit(ExitStatus.done.rawValue)
+    }
+}
+
+/// `syncagent`: the one executable. Every verb is a subcommand in a file of its own.
+struct SyncagentCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "syncagent",
+        abstract: "Bring exactly the files a manifest names onto this machine, verified, in few requests.",
+        discussion: """
+            Standard output is data, standard error is progress and messages.
+
+            Exit status: 0 done, 1 internal error, 2 incomplete or differing files, 5 files in place but a \
+            hook failed, 64 usage, 65 manifest or data invalid, 66 manifest not found, 69 nothing reachable, \
+            73 cannot create destination or state, 74 I/O error or disk full, 75 session busy, 77 refused by \
+            policy, 78 configuration, 130 or 143 interrupted with everything fetched kept.
+            """,
+        version: syncagentVersion,
+        subcommands: [
+            PullCommand.self, PublishCommand.self, KeysCommand.self, TrustCommand.self, PlanCommand.self,
+            VerifyCommand.self, LsCommand.self, DiffCommand.self, CatCommand.self, ServeCommand.self,
+            StatusCommand.self, ReportCommand.self, MetricsCommand.self, EventsCommand.self, WaitCommand.self,
+            AttachCommand.self, PauseCommand.self,
+            ResumeCommand.self, CancelCommand.self, PrioritizeCommand.self, RemoveCommand.self,
+            HooksCommand.self, PluginsCommand.self, ScheduleCommand.self, AgentCommand.self,
+            DoctorCommand.self,
+            GCCommand.self,
+        ]
+    )
+
+    /// No verb: the help text as an error, so that a script with an empty verb does not seem to succeed.
+    func run() async throws {
+        throw CommandFailure(.usage, SyncagentCommand.helpMessage())
+    }
+}
+
+/// The version of the program, as in its change notes. Semantic Versioning 2.0.0.
+package let syncagentVersion = "0.2.0"
+
+/// Looks at the verbs of a command line before it is parsed: a typo gets the nearest name, and help for what there is not
+/// is no success.
+enum VerbCheck {
+    /// - Parameter words: The arguments, without the program's name.
+    /// - Throws: ``CommandFailure`` with status 64 that names the word which is no command.
+    static func check(_ words: [String]) throws(CommandFailure) {
+        var words = words[...]
+        if words.first == "help" { words = words.dropFirst() }
+        var command: any ParsableCommand.Type = SyncagentCommand.self
+        var known = [String]()
+        while let word = words.popFirst() {
+            let below = command.configuration.subcommands
+            guard !below.isEmpty, !word.hasPrefix("-") else { return }
+            guard let next = below.first(where: { name(of: $0) == word }) else {
+                // `help` is a command of the parser's own, at the top.
+                if known.isEmpty, word == "help" { return }
+                throw unknown(word, below.map(name), above: known)
+            }
+            command = next
+            known.append(word)
+        }
+    }
+
+    private static func name(of command: any ParsableCommand.Type) -> String {
+        command.configuration.commandName ?? ""
+    }
+
+    private static func unknown(_ word: String, _ names: [String], above: [String]) -> CommandFailure {
+        let near = names.map { ($0, editDistance(Array(word.prefix(64)), Array($0))) }.min { $0.1 < $1.1 }
+        let line = (["syncagent"] + above).joined(separator: " ")
+        // A third of the letters may be wrong, and two in a short word.
+        let guess = near.flatMap { $0.1 <= max(2, word.count / 3) && $0.1 < $0.0.count ? $0.0 : nil }
+        let advice = guess.map { "Did you mean '\(line) \($0)'? " } ?? ""
+        return CommandFailure(
+            .usage,
+            "'\(escaped(word))' is no command. \(advice)'\(line) --help' lists all."
+        )
+    }
+}
+
+/// Ends a command: what the caller is told and what the process exits with.
+package struct CommandFailure: Error, Sendable, Equatable {
+    /// The exit status.
+    package let status: ExitStatus
+    /// For people: what happened, to what, what to do. Empty when everything has been said already.
+    package let message: String
+
+    /// Makes a failure; foreign text in `message` must have gone through `escaped(_:)` or `redacted(url:)`.
+    package init(_ status: ExitStatus, _ message: String = "") {
+        self.status = status
+        self.message = message
     }
 }

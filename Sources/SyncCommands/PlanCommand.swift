@@ -1,7 +1,11 @@
 import ArgumentParser
+import Foundation
 import SyncEngine
 import SyncModel
+import SyncPlugins
 import SyncSettings
+import SyncSystem
+import SyncTransfer
 
 /// `syncagent plan`: what a pull would fetch, in which requests, and why.
 struct PlanCommand: AsyncParsableCommand {
@@ -56,4 +60,223 @@ struct PlanCommand: AsyncParsableCommand {
         try await EngineCall(reporting, on: output, tuning: tuning, detail: verbose.detail)
             .plan(recipe, explains: explain)
     }
+}
+
+/// Where the requests to one place go: by the configuration, and by what the server there answers.
+struct PlannedRoute: Sendable {
+    /// One step of the way, redacted.
+    struct Hop: Sendable, Equatable {
+        /// `redirect`, `rewrite` or `resolver`.
+        let reason: String
+        /// A redirect's status, or the place of a rule; 0 for a resolver.
+        let number: Int
+        let from: String
+        let to: String
+
+        /// What stands at the beginning of its line.
+        var mark: String {
+            switch reason {
+            case "rewrite": "rule \(number)"
+            case "redirect": "\(number)"
+            default: reason
+            }
+        }
+
+        static func made(of event: TransferEvent) -> (TransferID, Hop)? {
+            switch event {
+            case .redirected(let id, let status, let from, let to, _):
+                (id, Hop(reason: "redirect", number: status, from: from, to: to))
+            case .rewritten(let id, let from, let to, .rule(let place), _):
+                (id, Hop(reason: "rewrite", number: place, from: from, to: to))
+            case .rewritten(let id, let from, let to, .resolver, _):
+                (id, Hop(reason: "resolver", number: 0, from: from, to: to))
+            default: nil
+            }
+        }
+    }
+
+    /// What came back in the end.
+    struct Answer: Sendable, Equatable {
+        /// 0 when nothing usable came.
+        let status: Int
+        /// Why not, for people.
+        let failure: String?
+        let requests: Int
+
+        init(_ result: Result<TransferReport, TransferError>) {
+            switch result {
+            case .success(let report):
+                (status, failure, requests) = (report.response.status, nil, report.requests)
+            case .failure(let error):
+                (status, failure, requests) = (error.code.status ?? 0, "\(error)", error.requests)
+            }
+        }
+    }
+
+    let source: PlanReport.Source
+    /// `nil` for local files, and for what a transport plugin asks for.
+    let explanation: RouteExplanation?
+    var hops: [Hop] = []
+    /// `nil` when nobody was asked.
+    var answer: Answer?
+
+    /// In plain words.
+    var lines: [String] {
+        let count = source.objects == 1 ? "1 object" : "\(source.objects) objects"
+        let requests = source.requests == 1 ? "1 request" : "\(source.requests) requests"
+        var lines = ["from       \(redacted(url: source.prefix)): \(count), \(requests)"]
+        if source.requests == 0 { lines[0] += ", when others fail" }
+        func add(_ word: String, _ text: String) {
+            lines.append("  " + word + String(repeating: " ", count: max(1, 9 - word.count)) + text)
+        }
+        guard let explanation else {
+            if urlScheme(of: source.prefix) == "file" {
+                add("local", "files are read, nobody is asked")
+            } else {
+                add("plugin", "a transport plugin asks")
+            }
+            return lines
+        }
+        if let rule = explanation.rule {
+            add("rule \(rule.place)", "\(rule.pattern), so asks \(explanation.asked)")
+        }
+        let headers =
+            explanation.headers == 0 ? "" : ", with \(explanation.headers) headers of the configuration"
+        add("as", (explanation.credentials.map { "\($0) credentials" } ?? "nobody") + headers)
+        add(
+            "through",
+            explanation.proxy.map { "the proxy \($0.url)" + ($0.hasUser ? ", with user and password" : "") }
+                ?? "no proxy"
+        )
+        if let tls = explanation.tls {
+            add(
+                "TLS",
+                "\(tls.minimumVersion) or later, trusting \(tls.authorities.map(escaped) ?? "the system's authorities")"
+                    + (tls.certificate.map { ", showing \(escaped($0))" } ?? "")
+            )
+        }
+        // The rule for the place itself has been told.
+        for hop in hops.dropFirst(explanation.rule == nil ? 0 : 1) {
+            add(hop.mark, "\(hop.from) -> \(hop.to)")
+        }
+        add("answer", answerText)
+        return lines
+    }
+
+    private var answerText: String {
+        guard let answer else { return "not asked: there are more than \(RouteProbe.limit) places" }
+        let cost = " (\(answer.requests == 1 ? "1 request" : "\(answer.requests) requests") sent to find out)"
+        return
+            (answer.failure ?? "\(answer.status), ranges " + (answer.status == 206 ? "work" : "are ignored"))
+            + cost
+    }
+
+    /// The `plan.route` event.
+    func event(time: Int64) -> SyncEvent {
+        SyncEvent("plan.route", time: time) { line in
+            line.field("prefix", redacted(url: source.prefix))
+            line.field("objects", source.objects)
+            line.field("requests", source.requests)
+            guard let explanation else {
+                return line.field(urlScheme(of: source.prefix) == "file" ? "local" : "plugin", true)
+            }
+            line.field("asked", explanation.asked)
+            if let rule = explanation.rule { line.field("rule", rule.place) }
+            if let credentials = explanation.credentials { line.field("credentials", credentials) }
+            line.field("headers", explanation.headers)
+            if let proxy = explanation.proxy { line.field("proxy", proxy.url) }
+            if let tls = explanation.tls { line.field("tls", tls.minimumVersion) }
+            line.key("hops")
+            line.array { array in
+                for hop in hops {
+                    array.object {
+                        $0.field("reason", hop.reason)
+                        switch hop.reason {
+                        case "rewrite": $0.field("rule", hop.number)
+                        case "redirect": $0.field("status", hop.number)
+                        default: break
+                        }
+                        $0.field("from", hop.from)
+                        $0.field("to", hop.to)
+                    }
+                }
+            }
+            guard let answer else { return }
+            line.field("status", answer.status)
+            if let failure = answer.failure { line.field("reason", failure) }
+            line.field("probes", answer.requests)
+        }
+    }
+}
+
+/// Finds out where the requests of a plan go: asks for the first byte of one object of each place.
+struct RouteProbe: Sendable {
+    let sources: [PlanReport.Source]
+    /// Who names them; `nil` for a manifest of this machine.
+    let referrer: TransferRequest.Referrer?
+    let tuning: EngineTuning
+
+    /// Places that are asked at most; a manifest can name thousands.
+    static let limit = 64
+
+    /// Blocks a thread of its own until every place has answered, or failed.
+    ///
+    /// - Throws: ``CommandFailure`` with status 78; `CancellationError` when it is stopped.
+    func run() async throws -> [PlannedRoute] {
+        try await onThread("routes", cancellable: { flag in try probe { flag.isSet } })
+    }
+
+    private func probe(_ isCancelled: () -> Bool) throws -> [PlannedRoute] {
+        let hops = Mutex<[TransferID: [PlannedRoute.Hop]]>([:])
+        var configuration = try EngineAssembly.configuration(tuning) { event in
+            guard let (id, hop) = PlannedRoute.Hop.made(of: event) else { return }
+            hops.withLock { $0[id, default: []].append(hop) }
+        }
+        // One look each: what fails now is told, and soon.
+        configuration.retry.attempts = 1
+        configuration.patience = Patience(.seconds(5))
+        let transport = try EngineAssembly.transport(configuration)
+        defer { transport.shutdown() }
+
+        var routes: [PlannedRoute] = []
+        let ends = Mutex<[TransferID: PlannedRoute.Answer]>([:])
+        let ended = DispatchSemaphore(value: 0)
+        var asked: [TransferID] = []
+        for (index, source) in sources.enumerated() {
+            let explanation = try? configuration.explain(source.example.url)  // None for a local file.
+            routes.append(PlannedRoute(source: source, explanation: explanation))
+            guard explanation != nil, asked.count < Self.limit else { continue }
+            let id = TransferID(rawValue: UInt64(index))
+            asked.append(id)
+            let request = TransferRequest(
+                id: id,
+                urls: [source.example.url],
+                range: source.example.size > 0 ? 0..<1 : nil,
+                objectSize: source.example.size,
+                limit: 1,
+                referrer: referrer
+            )
+            transport.start(request, sink: FirstByte()) { result in
+                ends.withLock { $0[id] = PlannedRoute.Answer(result) }
+                ended.signal()
+            }
+        }
+        for _ in asked {
+            while ended.wait(timeout: .now() + .milliseconds(200)) == .timedOut {
+                if isCancelled() { throw CancellationError() }
+            }
+        }
+        for id in asked {
+            let index = Int(id.rawValue)
+            routes[index].hops = hops.withLock { $0[id] ?? [] }
+            routes[index].answer = ends.withLock { $0[id] }
+        }
+        return routes
+    }
+}
+
+/// Takes a byte and forgets it.
+private final class FirstByte: TransferSink {
+    func begin(_ response: ResponseHead) -> UInt64 { 0 }
+    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome { .taken }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CPosix
 import Foundation
 import Logging
 import SyncAgent
@@ -8,6 +9,7 @@ import SyncDaemon
 import SyncEngine
 import SyncModel
 import SyncSettings
+import SyncSystem
 import SyncTransfer
 
 /// `syncagent agent run`: the agent itself, in the foreground, for systemd, containers and on-demand starts.
@@ -237,5 +239,102 @@ extension AgentRunCommand {
         environment.isOnDemand = isOnDemand
         environment.schedules = AgentSchedules(try ScheduleRecords(), store: store) { logger.info("\($0)") }
         return Agent(environment)
+    }
+}
+
+/// The agent's log: plain lines on standard error, `2026-11-20T02:00:00.000Z warning: …`; journald adds the rest.
+struct AgentLog: LogHandler {
+    var metadata: Logger.Metadata = [:]
+    var logLevel: Logger.Level = .info
+    private let output: Output
+
+    init(output: Output) { self.output = output }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        let level = event.level == .info ? "" : "\(event.level): "
+        let time = timestamp(milliseconds: EngineAssembly.milliseconds())
+        output.message("\(time) \(level)\(escaped("\(event.message)"))")
+    }
+}
+
+/// The right to be a user's agent: one process at a time has it, the kernel takes it back when that one ends.
+/// An open file description lock, fcntl(2), on `agent.lock` in the state directory.
+final class AgentLock: Sendable {
+    private let file: Descriptor
+
+    private init(file: consuming Descriptor) { self.file = file }
+
+    private static let name = "agent.lock"
+
+    /// Takes the lock; `nil` when another process has it.
+    ///
+    /// - Throws: ``CommandFailure`` with status 73.
+    static func take(in directory: String) throws(CommandFailure) -> AgentLock? {
+        let file: Descriptor
+        do throws(FileError) {
+            let place = try openStateDirectory(directory, create: true)
+            file = try openFile(name, in: place.raw, O_RDWR | O_CREAT, trust: .ownState)
+        } catch {
+            throw CommandFailure(.cannotCreate, error.ofState)
+        }
+        guard sa_try_lock(file.raw) == 0 else { return nil }
+        // Only for people.
+        let text = Array("\(getpid())\n".utf8)
+        if ftruncate(file.raw, 0) == 0 { _ = pwrite(file.raw, text, text.count, 0) }
+        return AgentLock(file: file)
+    }
+
+    /// Whether some process has it; takes nothing.
+    static func isHeld(in directory: String) -> Bool {
+        // Without the file, or where it is not ours, none has.
+        guard let file = try? openFile("\(directory)/\(name)", O_RDWR, trust: .state) else { return false }
+        return sa_is_locked(file.raw) != 0
+    }
+}
+
+/// Tells systemd how the agent is: sd_notify(3), a datagram to the socket that `NOTIFY_SOCKET` names.
+struct ServiceNotice: Sendable {
+    private let path: String?
+    /// How often the watchdog wants to hear, or `nil`: half of `WATCHDOG_USEC`, sd_watchdog_enabled(3).
+    let watchdogInterval: Duration?
+
+    init(environment: EnvironmentPaths) {
+        path = environment.notifySocket()
+        watchdogInterval = environment.watchdogMicroseconds(process: getpid()).map { .microseconds($0 / 2) }
+    }
+
+    func ready() { send("READY=1") }
+    func stopping() { send("STOPPING=1") }
+    func alive() { send("WATCHDOG=1") }
+
+    /// Sends, or does nothing where nobody listens: the agent works all the same.
+    private func send(_ text: String) {
+        guard let path, path.utf8.count > 1, path.hasPrefix("/") || path.hasPrefix("@") else { return }
+        var address = sockaddr_un()
+        guard path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else { return }
+        address.sun_family = sa_family_t(AF_UNIX)
+        var bytes = Array(path.utf8)
+        // The abstract namespace, unix(7).
+        if path.hasPrefix("@") { bytes[0] = 0 }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        let length = socklen_t((MemoryLayout.offset(of: \sockaddr_un.sun_path) ?? 2) + bytes.count)
+        #if os(Linux)
+            let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        #else
+            let descriptor = socket(AF_UNIX, SOCK_DGRAM, 0)
+        #endif
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        let message = Array(text.utf8)
+        withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                _ = sendto(descriptor, message, message.count, 0, $0, length)
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import SyncModel
 import SyncSchedule
+import SyncStore
 
 /// `syncagent schedule`: pulls that start by themselves.
 struct ScheduleCommand: AsyncParsableCommand {
@@ -49,5 +50,97 @@ func scheduling<R>(_ body: () throws(ScheduleError) -> R) throws(CommandFailure)
         return try body()
     } catch {
         throw CommandFailure(error)
+    }
+}
+
+/// `syncagent schedule remove`.
+struct ScheduleRemoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove",
+        abstract: "Remove a schedule with everything that was installed for it.",
+        discussion:
+            "Files that were pulled stay, and so does a run that is under way: 'syncagent cancel' ends it."
+    )
+
+    @OptionGroup
+    var schedule: ScheduleArgument
+
+    func run() async throws {
+        let records = try ScheduleRecords()
+        let name = schedule.name
+        let session = try scheduling { () throws(ScheduleError) -> String? in
+            guard try ScheduleFiles.read(records.path(name)) != nil else {
+                _ = try records.get(name)
+                return nil
+            }
+            return try records.discard(name)
+        }
+        let output = Output()
+        output.message("\(name): removed.")
+        guard let session, let store = try StateAccess(output: output).existingStore() else { return }
+        let open = try asking { () throws(StoreError) in
+            try store.runs(session: session, onlyOpen: true, limit: 1)
+        }
+        if let run = open.first {
+            output.message(
+                "Run \(run.identifier) is \(run.state.rawValue); 'syncagent cancel \(escaped(session))' ends it."
+            )
+        }
+    }
+}
+
+/// `syncagent schedule pause`.
+struct SchedulePauseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pause",
+        abstract: "Let a schedule rest until it is resumed.",
+        discussion:
+            "A run that is under way goes on: 'syncagent pause' stops it. What is missed meanwhile is not caught up."
+    )
+
+    @OptionGroup
+    var schedule: ScheduleArgument
+
+    func run() async throws { try await ScheduleRest(name: schedule.name).set(isPaused: true) }
+}
+
+/// `syncagent schedule resume`.
+struct ScheduleResumeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resume",
+        abstract: "Let a paused schedule go on, from its next time on."
+    )
+
+    @OptionGroup
+    var schedule: ScheduleArgument
+
+    func run() async throws { try await ScheduleRest(name: schedule.name).set(isPaused: false) }
+}
+
+/// Takes a schedule out of effect with everything that is known of it, and puts it back.
+private struct ScheduleRest {
+    let name: String
+
+    func set(isPaused: Bool) async throws {
+        let output = Output()
+        let records = try ScheduleRecords()
+        let record = try scheduling { () throws(ScheduleError) in try records.get(name) }
+        guard record.definition.isPaused != isPaused else {
+            return output.message("\(name): \(isPaused ? "it is paused already" : "it is not paused").")
+        }
+        var definition = record.definition
+        definition.paused = isPaused ? true : nil
+        _ = try scheduling { () throws(ScheduleError) in
+            try records.replace(name, definition, record.clock, output: output)
+        }
+        if isPaused {
+            return output.message("\(name): paused. 'syncagent schedule resume \(name)' lets it go on.")
+        }
+        if definition.backend == .agent {
+            _ = try await AgentReach(state: try StateAccess(output: output)).client()
+        }
+        let text = ScheduleText(now: EngineAssembly.milliseconds())
+        let next = record.clock.next(after: text.now).map { " Next: \(text.moment($0.fire))." } ?? ""
+        output.message("\(name): \(text.rule(record.clock)), by \(definition.backend.words).\(next)")
     }
 }

@@ -1,0 +1,199 @@
+import ArgumentParser
+import SyncAgent
+import SyncControl
+import SyncDaemon
+import SyncModel
+import SyncStore
+
+/// Which session a verb is about.
+struct SessionArgument: ParsableArguments {
+    @Argument(
+        help: ArgumentHelp("The session.  (default: the only one there is)", valueName: "session"),
+        completion: .custom { _, _, _ in knownSessions() }
+    )
+    var session: String?
+
+    func validate() throws {
+        if session == "" { throw ValidationError("SESSION wants a name, not an empty string.") }
+    }
+}
+
+/// The names of the sessions there are, for a shell that completes them; none where they cannot be read.
+@Sendable
+func knownSessions() -> [String] {
+    guard let state = try? StateAccess(output: Output(quiet: true)), let store = try? state.existingStore()
+    else { return [] }
+    return ((try? store.sessions()) ?? []).map(\.identifier)
+}
+
+/// Whether data is printed for people or for programs.
+struct JSONFlag: ParsableArguments {
+    @Flag(help: "Print JSON, one object a line, as the agent's control API says it.")
+    var json = false
+}
+
+/// One command about one session, through the agent; prints what the session is then.
+struct SessionChange: Sendable {
+    let session: SessionArgument
+    let json: Bool
+
+    func apply(
+        _ work: @escaping @Sendable (ControlClient, String) async throws -> SessionStatus
+    ) async throws {
+        let output = Output()
+        let state = try StateAccess(output: output)
+        let name = try StateAccess.session(session.session, in: try state.store())
+        let status = try await AgentReach(state: state).ask { try await work($0, name) }
+        if json { return try output.value(status) }
+        let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
+        let why = text.why(status).map { ": \($0)" } ?? ""
+        output.message("\(escaped(status.session)) is \(status.state)\(why).")
+    }
+}
+
+/// `syncagent pause`: stops a session's run until somebody resumes it.
+struct PauseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pause",
+        abstract: "Stop a session's run at a checkpoint, until it is resumed.",
+        discussion:
+            "What has been fetched is kept, and restarts change nothing: only 'syncagent resume' does."
+    )
+
+    @OptionGroup
+    var session: SessionArgument
+
+    @OptionGroup(title: "Output")
+    var format: JSONFlag
+
+    func run() async throws {
+        try await SessionChange(session: session, json: format.json).apply { client, name in
+            try await client.pause(name)
+        }
+    }
+}
+
+/// `syncagent resume`: lets a paused run go on.
+struct ResumeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resume",
+        abstract: "Let a session's paused run go on, or start one that was enqueued paused.",
+        discussion: "Where the last run has ended and files are missing, the same is asked for again."
+    )
+
+    @OptionGroup
+    var session: SessionArgument
+
+    @OptionGroup(title: "Output")
+    var format: JSONFlag
+
+    func run() async throws {
+        try await SessionChange(session: session, json: format.json).apply { client, name in
+            try await client.resume(name)
+        }
+    }
+}
+
+/// `syncagent cancel`: gives a session's run up.
+struct CancelCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cancel",
+        abstract: "Give up a session's run; installed files stay.",
+        discussion: "Hooks of groups that are complete already still run."
+    )
+
+    @OptionGroup
+    var session: SessionArgument
+
+    @OptionGroup(title: "Output")
+    var format: JSONFlag
+
+    func run() async throws {
+        try await SessionChange(session: session, json: format.json).apply { client, name in
+            try await client.cancel(name)
+        }
+    }
+}
+
+/// `syncagent prioritize`: some files first.
+struct PrioritizeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "prioritize",
+        abstract: "Fetch these files of a session's run before all others.",
+        discussion: "Paths as the manifest has them, relative to the destination."
+    )
+
+    @Argument(
+        help: ArgumentHelp("The session.", valueName: "session"),
+        completion: .custom { _, _, _ in knownSessions() }
+    )
+    var session: String
+
+    @Argument(help: ArgumentHelp("Files, as the manifest names them.", valueName: "path"))
+    var paths: [String]
+
+    @OptionGroup(title: "Output")
+    var format: JSONFlag
+
+    func validate() throws {
+        if paths.contains(where: { $0.isEmpty || $0.hasPrefix("/") }) {
+            throw ValidationError("PATH is relative to the destination, as in the manifest.")
+        }
+    }
+
+    func run() async throws {
+        let paths = paths
+        var argument = SessionArgument()
+        argument.session = session
+        try await SessionChange(session: argument, json: format.json).apply { client, name in
+            try await client.prioritize(name, paths: paths)
+        }
+    }
+}
+
+/// `syncagent rm`: forgets a session.
+struct RemoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rm",
+        abstract: "Forget a session with its runs, hooks and events; files stay unless --files is given.",
+        discussion: """
+            With --files the files that the session has installed go, too, except those that somebody has changed \
+            since. A session with a run under way is refused with 77 unless --force is given; the run is given up then.
+            """
+    )
+
+    @Argument(help: ArgumentHelp("The session.", valueName: "session"))
+    var session: String
+
+    @Flag(help: "Remove installed files that nobody has changed.")
+    var files = false
+
+    @Flag(help: "Remove it even if a run is under way.")
+    var force = false
+
+    func run() async throws {
+        let output = Output()
+        let state = try StateAccess(output: output)
+        let store = try state.store()
+        let name = try StateAccess.session(session, in: store)
+        let status: SessionStatus
+        do throws(ControlError) {
+            status = try StateAccess.reader(store).session(name)
+        } catch {
+            throw CommandFailure(error)
+        }
+        guard force || status.state == .idle else {
+            throw CommandFailure(
+                .refused,
+                "\(escaped(name)) has a run that is \(status.state). --force gives it up; nothing was removed."
+            )
+        }
+        let files = files
+        try await AgentReach(state: state).ask { try await $0.remove(name, files: files) }
+        output.message(
+            "\(escaped(name)) is forgotten"
+                + (files
+                    ? ", its files are removed." : "; its files are still in \(escaped(status.destination)).")
+        )
+    }
+}
