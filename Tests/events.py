@@ -15,21 +15,11 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "Documentation" / "Events.md"
 NAME = r"([a-z][a-z_]*(?:\.[a-z_]+)?)"
-# How the sources write an event: made, told, or put together as text.
-EMITTED = [
-    re.compile(pattern)
-    for pattern in (
-        rf'\bSyncEvent\(\s*"{NAME}"',
-        r'\b(?:tell|event)\(\s*"([a-z]+\.[a-z_]+)"',
-        rf'\bself\.init\(\s*"{NAME}",\s*time:',
-        rf'\.field\(\s*"event",\s*"{NAME}"',
-        rf'\bObservedEvent\(\s*name:\s*"{NAME}"',
-        rf'\\"event\\":\\"{NAME}\\"',
-    )
-]
-# One list of names, where there is one.
-LIST = re.compile(r"enum EventName\b[^{]*\{(.*?)\n\}", re.DOTALL)
-LISTED = re.compile(rf'\bcase \w+ = "{NAME}"')
+# The one list of names, and how the sources say one: by its case.
+LIST = ROOT / "Sources" / "SyncModel" / "EventName.swift"
+LISTED = re.compile(rf'\bcase (\w+) = "{NAME}"')
+# A name that the sources still write as text would be missing in the list.
+WRITTEN = re.compile(rf'\b(?:SyncEvent\(|field\(\s*"event",|ObservedEvent\(\s*name:)\s*"{NAME}"')
 # Made-up events for plugins and tests.
 LEFT_OUT = {"SyncTestKit", "SyncPluginChecks"}
 
@@ -39,20 +29,22 @@ FIELD = re.compile(r"^\| ((?:`[a-z0-9_]+`(?:, )?)+) \|")
 COMMON = {"event", "time", "seq", "session", "run"}
 
 
-def emitted():
-    """Each name with the file that emits it."""
+def emitted(problems):
+    """Each name that the sources say, with the file that does."""
+    listed = dict(LISTED.findall(LIST.read_text(encoding="utf-8")))
     names = {}
     for path in sorted((ROOT / "Sources").rglob("*.swift")):
-        if path.relative_to(ROOT / "Sources").parts[0] in LEFT_OUT:
+        where = path.relative_to(ROOT)
+        if where.parts[1] in LEFT_OUT or path == LIST:
             continue
         # Comments show events, too.
         lines = path.read_text(encoding="utf-8").splitlines()
         text = "\n".join(line for line in lines if not line.lstrip().startswith("//"))
-        found = [name for pattern in EMITTED for name in pattern.findall(text)]
-        for body in LIST.findall(text):
-            found += LISTED.findall(body)
-        for name in found:
-            names.setdefault(name, path.relative_to(ROOT))
+        problems += [f"{where}: {name} is written as text; it is a case of EventName" for name in WRITTEN.findall(text)]
+        for case in re.findall(r"\.(\w+)\b", text):
+            if case in listed:
+                names.setdefault(listed[case], where)
+    problems += [f"{LIST.name}: {name} is said nowhere" for name in sorted(set(listed.values()) - names.keys())]
     return names
 
 
@@ -90,7 +82,7 @@ def sections(problems):
 
 def main():
     problems = []
-    explained, found = sections(problems), emitted()
+    explained, found = sections(problems), emitted(problems)
     problems += [f"{found[name]}: emits {name}, which Events.md has not" for name in sorted(found.keys() - explained)]
     problems += [f"Events.md: {name} is emitted nowhere" for name in sorted(explained.keys() - found.keys())]
     for problem in problems:

@@ -89,7 +89,7 @@ public struct RunCompletions: AsyncSequence, Sendable {
         public mutating func next() async throws -> RunCompletion? {
             if let number = dealtWith.take() { try cursor.write(number) }
             while let event = try await events.next() {
-                guard event.name == "pull.finished", let number = event.sequence else { continue }
+                guard event.kind == .pullFinished, let number = event.sequence else { continue }
                 dealtWith = number
                 return try event.fields(RunCompletion.self)
             }

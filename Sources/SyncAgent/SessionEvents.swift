@@ -98,6 +98,8 @@ public struct SessionEvent: Sendable, Equatable {
     public let sequence: Int64?
     /// What happened: `run.started`, `task.installed`, `group.completed`, `pull.finished` …
     public let name: String
+    /// ``name``, where this program knows it.
+    package var kind: EventName? { EventName(rawValue: name) }
     /// The run it is about.
     public let run: String?
     /// When it happened.

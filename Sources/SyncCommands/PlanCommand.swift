@@ -173,7 +173,7 @@ struct PlannedRoute: Sendable {
 
     /// The `plan.route` event.
     func event(time: Int64) -> SyncEvent {
-        SyncEvent("plan.route", time: time) { line in
+        SyncEvent(.planRoute, time: time) { line in
             line.field("prefix", redacted(url: source.prefix))
             line.field("objects", source.objects)
             line.field("requests", source.requests)

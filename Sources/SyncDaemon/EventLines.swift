@@ -74,7 +74,7 @@ final class EventLines: Sendable {
 
     private static func line(_ progress: RunStatus.Progress) -> String {
         JSONLine.object {
-            $0.field("event", "progress")
+            $0.field("event", EventName.progress)
             $0.field("files_done", progress.filesDone)
             $0.field("files_total", progress.filesTotal)
             $0.field("bytes_done", progress.bytesDone)

@@ -118,9 +118,9 @@ final class Job: Sendable {
     }
 
     func note(_ event: SyncEvent) {
-        if event.name == "hook.started" {
+        if event.name == .hookStarted {
             state.withLock { ($0.isCallingHooks, $0.hasCalledHooks) = (true, true) }
-        } else if event.name == "hook.finished", run != nil {
+        } else if event.name == .hookFinished, run != nil {
             state.withLock { $0.isCallingHooks = false }
         }
     }

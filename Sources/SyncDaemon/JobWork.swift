@@ -196,8 +196,8 @@ struct JobWork: Sendable {
         var needs = needs
         needs.listener = { [job, self] event in
             job.note(event)
-            if event.name == "hook.started", !isWatched() { raiseLimiter() }
-            if event.name == "hook.started" || event.name == "hook.finished" { hooksChanged() }
+            if event.name == .hookStarted, !isWatched() { raiseLimiter() }
+            if event.name == .hookStarted || event.name == .hookFinished { hooksChanged() }
         }
         needs.progress = { [job] in job.note($0) }
         return needs

@@ -92,13 +92,13 @@ final class RunGate: Sendable {
             let event =
                 switch change {
                 case .blocked(let condition, let reason, let until):
-                    SyncEvent("condition.blocked", time: now) {
+                    SyncEvent(.conditionBlocked, time: now) {
                         $0.field("condition", condition)
                         $0.field("detail", reason)
                         $0.field("until", optional: until.map { timestamp(milliseconds: $0) })
                     }
                 case .cleared(let condition, let after):
-                    SyncEvent("condition.cleared", time: now) {
+                    SyncEvent(.conditionCleared, time: now) {
                         $0.field("condition", condition)
                         $0.field("after_ms", after)
                     }

@@ -113,7 +113,7 @@ extension Agent {
 
     /// A run that nobody works on is stopped: its readers hear it in the words of one that is worked on.
     func stopped(_ run: StoredRun, _ reason: StopReason) -> [UInt8] {
-        let event = SyncEvent("run.stopped", time: environment.now()) { $0.field("reason", reason.rawValue) }
+        let event = SyncEvent(.runStopped, time: environment.now()) { $0.field("reason", reason.rawValue) }
         return event.of(session: run.session, run: run.identifier).json.bytes
     }
 }

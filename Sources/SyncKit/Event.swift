@@ -199,21 +199,21 @@ extension Sync.Event {
             try? decoder.decode(type, from: data)
         }
         let known: Sync.Event? =
-            switch name {
-            case "run.started": payload(Sync.Started.self).map { .started($0) }
-            case "plan.ready": payload(Sync.Planned.self).map { .planned($0) }
-            case "task.installed": payload(Sync.Installed.self).map { .installed($0) }
-            case "task.failed": payload(Sync.FailedFile.self).map { .failed($0) }
-            case "task.removed": payload(Removed.self).map { .removed(path: $0.path) }
-            case "task.redirected": payload(Sync.Redirect.self).map { .redirected($0) }
-            case "transfer.retrying": payload(Sync.Retry.self).map { .retrying($0) }
-            case "condition.blocked":
+            switch EventName(rawValue: name) {
+            case .runStarted: payload(Sync.Started.self).map { .started($0) }
+            case .planReady: payload(Sync.Planned.self).map { .planned($0) }
+            case .taskInstalled: payload(Sync.Installed.self).map { .installed($0) }
+            case .taskFailed: payload(Sync.FailedFile.self).map { .failed($0) }
+            case .taskRemoved: payload(Removed.self).map { .removed(path: $0.path) }
+            case .taskRedirected: payload(Sync.Redirect.self).map { .redirected($0) }
+            case .transferRetrying: payload(Sync.Retry.self).map { .retrying($0) }
+            case .conditionBlocked:
                 payload(Blocked.self).map { .blocked(condition: $0.condition, reason: $0.detail ?? "") }
-            case "condition.cleared": payload(Blocked.self).map { .unblocked(condition: $0.condition) }
-            case "group.completed":
+            case .conditionCleared: payload(Blocked.self).map { .unblocked(condition: $0.condition) }
+            case .groupCompleted:
                 payload(Group.self).map { .groupCompleted(name: $0.group, result: $0.result) }
-            case "hook.started": payload(Sync.HookCall.self).map { .hookStarted($0) }
-            case "hook.finished":
+            case .hookStarted: payload(Sync.HookCall.self).map { .hookStarted($0) }
+            case .hookFinished:
                 payload(Sync.HookCall.self).flatMap { call in
                     payload(HookEnd.self).map { .hookFinished(call, result: $0.result, output: $0.output) }
                 }

@@ -112,8 +112,8 @@ final class PullWork: Sendable {
             case .told(let event): return .event(event)
             case .event(let event):
                 // The end is told with what the command would exit with.
-                if event.name == "pull.finished" { continue }
-                return .event(Sync.Event(event.name, Data(event.json.bytes)))
+                if event.name == .pullFinished { continue }
+                return .event(Sync.Event(event.name.rawValue, Data(event.json.bytes)))
             case nil: return state.withLock(\.end).map { .end($0) }
             }
         }

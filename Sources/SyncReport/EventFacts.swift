@@ -26,12 +26,12 @@ struct EventFacts {
     init(since: Int64) { self.since = since }
 
     /// The names whose lines matter; the others, one for every file, are not even parsed.
-    private static let wanted: Set<String> = [
-        "run.started", "run.summary", "task.cancelled", "task.failed", "source.wrong_bytes",
-        "task.redirected",
-        "transfer.retrying",
-        "transfer.waiting",
-        "condition.blocked", "condition.cleared", "schedule.failed",
+    private static let wanted: Set<EventName> = [
+        .runStarted, .runSummary, .taskCancelled, .taskFailed, .sourceWrongBytes,
+        .taskRedirected,
+        .transferRetrying,
+        .transferWaiting,
+        .conditionBlocked, .conditionCleared, .scheduleFailed,
     ]
 
     /// Takes the next line. What is no event of ours is left alone.
@@ -44,27 +44,29 @@ struct EventFacts {
     }
 
     /// `{"event":"NAME"` begins every line (``SyncEvent``).
-    private static func name(_ line: [UInt8]) -> String? {
+    private static func name(_ line: [UInt8]) -> EventName? {
         let head = Array("{\"event\":\"".utf8)
         guard line.starts(with: head) else { return nil }
         let rest = line[head.count...]
-        return rest.firstIndex(of: 0x22).map { String(decoding: rest[..<$0], as: UTF8.self) }
+        return rest.firstIndex(of: 0x22).flatMap {
+            EventName(rawValue: String(decoding: rest[..<$0], as: UTF8.self))
+        }
     }
 
-    private mutating func take(_ name: String, _ fields: JSONValue, _ time: Int64) {
+    private mutating func take(_ name: EventName, _ fields: JSONValue, _ time: Int64) {
         switch name {
-        case "run.summary": summary(fields, time)
+        case .runSummary: summary(fields, time)
         // What blocks since earlier counts, too.
-        case "run.started": unblocked(others: fields.text("run") ?? "", time)
-        case "condition.blocked": blocked(fields, time)
-        case "condition.cleared": cleared(fields, time)
+        case .runStarted: unblocked(others: fields.text("run") ?? "", time)
+        case .conditionBlocked: blocked(fields, time)
+        case .conditionCleared: cleared(fields, time)
         case _ where time < since: break
-        case "task.failed", "task.cancelled": failed(fields, time)
-        case "source.wrong_bytes": lied(fields, time)
-        case "task.redirected": redirected(fields)
-        case "transfer.retrying": delayed(.retry, fields, time)
-        case "transfer.waiting": delayed(.connectivity, fields, time)
-        case "schedule.failed":
+        case .taskFailed, .taskCancelled: failed(fields, time)
+        case .sourceWrongBytes: lied(fields, time)
+        case .taskRedirected: redirected(fields)
+        case .transferRetrying: delayed(.retry, fields, time)
+        case .transferWaiting: delayed(.connectivity, fields, time)
+        case .scheduleFailed:
             let detail = fields.text("reason") ?? fields.text("detail") ?? "the schedule could not start it"
             others.append(Problem(kind: FailureCause(of: detail), detail: detail, time: time))
         default: break

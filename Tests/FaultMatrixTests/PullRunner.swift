@@ -97,7 +97,7 @@ final class PullRunner: Sendable {
     }
 
     private func note(_ event: SyncEvent) {
-        guard event.name.hasSuffix("failed") || event.name.hasSuffix("back") else { return }
+        guard [.taskFailed, .pruneFailed, .pluginFailed, .sourceSetBack].contains(event.name) else { return }
         log.withLock { $0.append(event.json.text) }
     }
 }

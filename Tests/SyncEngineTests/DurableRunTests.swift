@@ -111,13 +111,13 @@ struct DurableRunTests {
     )
     func installedEvents(path: String) {
         let events = InstalledEvents(run: "r1")
-        func line(_ name: String, _ run: String) -> [UInt8] {
+        func line(_ name: EventName, _ run: String) -> [UInt8] {
             SyncEvent(name, time: 0) { $0.field("path", path) }.of(session: path, run: run).json.bytes
         }
-        #expect(events.path(in: line("task.installed", "r1")) == InstalledEvents.path(path))
-        #expect(events.path(in: line("task.installed", "r11")) == nil)
-        #expect(events.path(in: line("task.failed", "r1")) == nil)
-        #expect(events.path(in: Array(line("task.installed", "r1").dropLast(2))) == nil)
+        #expect(events.path(in: line(.taskInstalled, "r1")) == InstalledEvents.path(path))
+        #expect(events.path(in: line(.taskInstalled, "r11")) == nil)
+        #expect(events.path(in: line(.taskFailed, "r1")) == nil)
+        #expect(events.path(in: Array(line(.taskInstalled, "r1").dropLast(2))) == nil)
     }
 
     @Test(

@@ -181,13 +181,13 @@ struct ObserverFeedTests {
     }
 
     private func event(_ number: Int) -> SyncEvent {
-        SyncEvent(number % 2 == 0 ? "even" : "odd", time: 0) { $0.field("number", number) }
+        SyncEvent(number % 2 == 0 ? .taskInstalled : .taskFailed, time: 0) { $0.field("number", number) }
     }
 
     @Test("Every wanted event comes, in order, before the feed is closed")
     func order() {
         let listener = Listener()
-        let feed = ObserverFeed(listener, names: ["odd"])
+        let feed = ObserverFeed(listener, names: ["task.failed"])
         for number in 0..<2_000 { feed.tell(event(number)) }
         #expect(feed.close(patience: .seconds(20)))
         #expect(listener.events.count == 1_000)

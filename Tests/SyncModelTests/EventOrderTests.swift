@@ -8,27 +8,28 @@ private func complaints(_ events: [Event]) -> [String] {
     return events.compactMap { order.take($0) }
 }
 
-private func task(_ step: String, _ path: String) -> Event { Event("task.\(step)", run: "r", path: path) }
+private func task(_ name: EventName, _ path: String) -> Event { Event(name, run: "r", path: path) }
 
-private func hook(_ step: String, attempt: Int? = nil, group: String = "all") -> Event {
-    Event("hook.\(step)", run: "r", group: group, program: "/bin/true", attempt: attempt)
+private func hook(_ name: EventName, attempt: Int? = nil, group: String = "all") -> Event {
+    Event(name, run: "r", group: group, program: "/bin/true", attempt: attempt)
 }
 
-private let begin = [Event("run.started", run: "r"), Event("plan.ready", run: "r")]
-private let complete = Event("group.completed", run: "r", group: "all")
-private let finish = Event("pull.finished", run: "r")
+private let begin = [Event(.runStarted, run: "r"), Event(.planReady, run: "r")]
+private let complete = Event(.groupCompleted, run: "r", group: "all")
+private let finish = Event(.pullFinished, run: "r")
 
 @Suite("The order of events", .timeLimit(.minutes(1)))
 struct EventOrderTests {
     @Test("A whole run in order has nothing wrong with it [S29 S30 S31 S41]")
     func whole() {
         let tasks = [
-            task("redirected", "a"), task("redirected", "a"), task("downloaded", "a"), task("installed", "b"),
-            task("verified", "a"), task("installed", "a"), task("failed", "c"), task("removed", "d"),
+            task(.taskRedirected, "a"), task(.taskRedirected, "a"), task(.taskInstalled, "b"),
+            task(.taskInstalled, "a"), task(.taskFailed, "c"), task(.taskRemoved, "d"),
         ]
-        let named = Event("group.completed", run: "r", group: "sheets")
+        let named = Event(.groupCompleted, run: "r", group: "sheets")
         let hooks = [
-            hook("started", attempt: 1), hook("finished"), hook("started", attempt: 2), hook("finished"),
+            hook(.hookStarted, attempt: 1), hook(.hookFinished), hook(.hookStarted, attempt: 2),
+            hook(.hookFinished),
         ]
         #expect(complaints(begin + tasks + [named, complete] + hooks + [finish]) == [])
         #expect(complaints(begin + [complete, finish]) == [], "nothing to do is a run, too")
@@ -36,25 +37,29 @@ struct EventOrderTests {
 
     @Test("A program that is a file hook and an ordinary one is two hooks [S131]")
     func twoHooks() {
-        func files(_ step: String) -> Event {
-            Event("hook.\(step)", run: "r", group: "all", program: "/bin/true", attempt: 1, batch: 100)
+        func files(_ name: EventName) -> Event {
+            Event(name, run: "r", group: "all", program: "/bin/true", attempt: 1, batch: 100)
         }
-        let both = [files("started"), files("finished"), hook("started", attempt: 1), hook("finished")]
+        let both = [
+            files(.hookStarted), files(.hookFinished), hook(.hookStarted, attempt: 1), hook(.hookFinished),
+        ]
         #expect(complaints(begin + [complete] + both + [finish]) == [])
-        #expect(complaints(begin + [complete] + both + [files("started")]).count == 1)
+        #expect(complaints(begin + [complete] + both + [files(.hookStarted)]).count == 1)
     }
 
     @Test("A run that is taken up, and a hook that is owed once more, are in order [S19 S25 S33 F089]")
     func takenUp() {
-        let again = [Event("run.started", run: "r"), task("installed", "b"), complete]
-        #expect(complaints(begin + [task("installed", "a")] + again + [hook("started", attempt: 1)]) == [])
+        let again = [Event(.runStarted, run: "r"), task(.taskInstalled, "b"), complete]
+        #expect(
+            complaints(begin + [task(.taskInstalled, "a")] + again + [hook(.hookStarted, attempt: 1)]) == []
+        )
         #expect(
             complaints(
                 begin + [
-                    complete, hook("started", attempt: 1), begin[0], hook("started", attempt: 2),
-                    hook("finished"),
+                    complete, hook(.hookStarted, attempt: 1), begin[0], hook(.hookStarted, attempt: 2),
+                    hook(.hookFinished),
                 ]
-                    + [finish, hook("started", attempt: 3), hook("finished")]
+                    + [finish, hook(.hookStarted, attempt: 3), hook(.hookFinished)]
             ) == []
         )
     }
@@ -62,24 +67,24 @@ struct EventOrderTests {
     @Test(
         "Each rule finds what breaks it",
         arguments: [
-            ([task("installed", "a")], "run.started has not come"),
-            (begin + [task("installed", "a"), task("installed", "a")], "a has ended"),
-            (begin + [task("failed", "a"), task("installed", "a")], "a has ended"),
-            (begin + [task("verified", "a"), task("downloaded", "a")], "a has been there"),
-            (begin + [task("downloaded", "a"), task("redirected", "a")], "a has been downloaded"),
-            (begin + [complete, task("installed", "a")], "group 'all' is complete"),
+            ([task(.taskInstalled, "a")], "run.started has not come"),
+            (begin + [task(.taskInstalled, "a"), task(.taskInstalled, "a")], "a has ended"),
+            (begin + [task(.taskFailed, "a"), task(.taskInstalled, "a")], "a has ended"),
+            (begin + [task(.taskInstalled, "a"), task(.taskRedirected, "a")], "a has ended"),
+            (begin + [complete, task(.taskInstalled, "a")], "group 'all' is complete"),
             (begin + [complete, complete], "group all is complete"),
-            (begin + [hook("started", attempt: 1)], "group.completed has not come"),
-            (begin + [complete, hook("started", attempt: 1, group: "b")], "group.completed has not come"),
-            (begin + [complete, hook("finished")], "no attempt has started"),
+            (begin + [hook(.hookStarted, attempt: 1)], "group.completed has not come"),
+            (begin + [complete, hook(.hookStarted, attempt: 1, group: "b")], "group.completed has not come"),
+            (begin + [complete, hook(.hookFinished)], "no attempt has started"),
             (
                 begin + [
-                    complete, hook("started", attempt: 1), hook("finished"), hook("started", attempt: 1),
+                    complete, hook(.hookStarted, attempt: 1), hook(.hookFinished),
+                    hook(.hookStarted, attempt: 1),
                 ],
                 "attempt 1 after attempt 1"
             ),
             (begin + [complete, finish, finish], "it has come before"),
-            (begin + [complete, finish, Event("plan.ready", run: "r")], "pull.finished has come"),
+            (begin + [complete, finish, Event(.planReady, run: "r")], "pull.finished has come"),
             (begin + [complete, finish, begin[0]], "the run has finished"),
         ]
     )
@@ -89,7 +94,7 @@ struct EventOrderTests {
 
     @Test("Runs are judged by themselves [S35]")
     func apart() {
-        #expect(complaints(begin + [complete, Event("run.started", run: "s")]) == [])
-        #expect(complaints(begin + [Event("task.installed", run: "s", path: "a")]).count == 1)
+        #expect(complaints(begin + [complete, Event(.runStarted, run: "s")]) == [])
+        #expect(complaints(begin + [Event(.taskInstalled, run: "s", path: "a")]).count == 1)
     }
 }

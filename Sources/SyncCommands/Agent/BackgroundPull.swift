@@ -73,7 +73,7 @@ struct BackgroundPull: Sendable {
     }
 
     private static func event(_ reply: EnqueueReply) -> JSONLine {
-        SyncEvent("run.enqueued", time: EngineAssembly.milliseconds()) { line in
+        SyncEvent(.runEnqueued, time: EngineAssembly.milliseconds()) { line in
             line.field("session", reply.session)
             line.field("run", reply.run)
             line.field("is_new", reply.isNew)

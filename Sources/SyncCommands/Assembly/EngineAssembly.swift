@@ -93,7 +93,7 @@ struct EngineAssembly: Sendable {
             try MetricsFile(path: path).write(store)
         } catch {
             listener(
-                SyncEvent("metrics.failed", time: Self.milliseconds(), note: "metrics: \(error.message)") {
+                SyncEvent(.metricsFailed, time: Self.milliseconds(), note: "metrics: \(error.message)") {
                     $0.field("reason", error.message)
                 }
             )

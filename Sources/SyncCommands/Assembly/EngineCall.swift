@@ -78,7 +78,7 @@ struct EngineCall: Sendable {
             }
         }
         if json {
-            let event = SyncEvent("plan", time: EngineAssembly.milliseconds()) { report.write(to: &$0) }
+            let event = SyncEvent(.plan, time: EngineAssembly.milliseconds()) { report.write(to: &$0) }
             output.event(event.json, flushing: true)
         } else {
             for line in PlanText.lines(report) { output.line(line) }
@@ -89,7 +89,7 @@ struct EngineCall: Sendable {
     private func tell(_ file: PlannedFile) {
         guard detail.shows(file) else { return }
         if json {
-            let event = SyncEvent("plan.file", time: EngineAssembly.milliseconds()) { file.write(to: &$0) }
+            let event = SyncEvent(.planFile, time: EngineAssembly.milliseconds()) { file.write(to: &$0) }
             output.event(event.json)
         } else {
             output.line(PlanText.line(file), flushing: false)
@@ -102,7 +102,7 @@ struct EngineCall: Sendable {
             try await looking { engine, _ in try engine.verify(recipe) }
         }
         if json {
-            let event = SyncEvent("verify.finished", time: EngineAssembly.milliseconds()) {
+            let event = SyncEvent(.verifyFinished, time: EngineAssembly.milliseconds()) {
                 report.write(to: &$0)
             }
             output.event(event.json, flushing: true)
@@ -193,7 +193,7 @@ struct EngineCall: Sendable {
     /// Names the file that something has happened to.
     private func name(_ event: SyncEvent) {
         if let note = event.note { return output.warning(note) }
-        guard let word = ["task.installed": "installed", "task.removed": "removed"][event.name],
+        guard let word = [.taskInstalled: "installed", .taskRemoved: "removed"][event.name] as String?,
             let path = JSONValue(text: event.json.text)?["path"]?.string
         else { return }
         output.line(
@@ -270,7 +270,7 @@ extension ProgressSnapshot {
 extension SyncEvent {
     /// How far a pull is, as an event that is not recorded.
     fileprivate init(progress: PullProgress, time: Int64) {
-        self.init("progress", time: time) {
+        self.init(.progress, time: time) {
             $0.field("phase", progress.phase.rawValue)
             $0.field("files_done", progress.filesDone)
             $0.field("files_total", progress.filesTotal)

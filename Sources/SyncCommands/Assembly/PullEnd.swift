@@ -18,7 +18,7 @@ final class PullEnd: Sendable {
 
     /// Sees an event that is told.
     func note(_ event: SyncEvent) {
-        if event.name == "pull.finished" { state.withLock { $0.isTold = true } }
+        if event.name == .pullFinished { state.withLock { $0.isTold = true } }
     }
 
     /// What sends the requests that are counted.
@@ -35,7 +35,7 @@ final class PullEnd: Sendable {
         report.bytes.received = transport?.totals.bytesReceived ?? 0
         report.elapsedMilliseconds = Int64((ContinuousClock.now - start) / .milliseconds(1))
         let written = report
-        let event = SyncEvent("pull.finished", time: EngineAssembly.milliseconds()) { line in
+        let event = SyncEvent(.pullFinished, time: EngineAssembly.milliseconds()) { line in
             written.write(to: &line)
             line.key("error")
             line.object {

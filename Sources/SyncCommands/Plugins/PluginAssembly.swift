@@ -193,7 +193,7 @@ struct PluginTeller: Sendable {
 
     func tell(_ notice: PluginNotice) {
         listener(
-            SyncEvent("plugin.notice", time: EngineAssembly.milliseconds(), note: Self.line(notice)) {
+            SyncEvent(.pluginNotice, time: EngineAssembly.milliseconds(), note: Self.line(notice)) {
                 $0.field("plugin", notice.plugin)
                 $0.field("kind", notice.kind.rawValue)
                 $0.field("text", notice.text)

@@ -58,13 +58,13 @@ struct DiffCommand: AsyncParsableCommand {
         let time = EngineAssembly.milliseconds()
         for change in difference.changes {
             if reporting.json {
-                output.event(SyncEvent("diff.file", time: time) { Self.write(change, to: &$0) }.json)
+                output.event(SyncEvent(.diffFile, time: time) { Self.write(change, to: &$0) }.json)
             } else {
                 output.line(Self.line(change), flushing: false)
             }
         }
         if reporting.json {
-            let event = SyncEvent("diff.finished", time: time) { line in
+            let event = SyncEvent(.diffFinished, time: time) { line in
                 line.field("old_revision", before.revision)
                 line.field("new_revision", after.revision)
                 line.field("different", !difference.isEmpty)

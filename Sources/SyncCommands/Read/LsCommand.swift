@@ -55,7 +55,7 @@ struct LsCommand: AsyncParsableCommand {
         let width = rows.map { "\(hand.manifest.files.size($0))".utf8.count }.max() ?? 1
         func tell(_ row: Int, _ listing: Listing) {
             if reporting.json {
-                output.event(SyncEvent("ls.file", time: time) { listing.write(row, to: &$0) }.json)
+                output.event(SyncEvent(.lsFile, time: time) { listing.write(row, to: &$0) }.json)
             } else {
                 output.line(listing.line(row, width: width), flushing: false)
             }

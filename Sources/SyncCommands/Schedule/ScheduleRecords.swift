@@ -223,7 +223,7 @@ extension ScheduleRecords {
         if let store, let session = record.memory.session ?? record.definition.request.session,
             (try? store.session(session)) != nil
         {
-            let event = SyncEvent("schedule.failed", time: now) {
+            let event = SyncEvent(.scheduleFailed, time: now) {
                 $0.field("session", session)
                 $0.field("schedule", name)
                 $0.field("reason", reason)

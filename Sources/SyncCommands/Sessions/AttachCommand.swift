@@ -85,7 +85,7 @@ struct AttachCommand: AsyncParsableCommand {
                     for try await event in events {
                         if json { state.output.line(event.json) }
                         if let sequence = event.sequence { last = sequence }
-                        if event.name == "progress" { try show(event, on: display) }
+                        if event.kind == .progress { try show(event, on: display) }
                     }
                 } catch {
                     // Cancelled, or the agent has gone for good: the store knows the rest.

@@ -375,7 +375,7 @@ struct FetchRounds: Sendable {
         )
         let note = "\(escaped(path)): \(source) \(words)"
         environment.events.tell(
-            transfer: SyncEvent("source.wrong_bytes", time: environment.now(), note: note, failure: failure) {
+            transfer: SyncEvent(.sourceWrongBytes, time: environment.now(), note: note, failure: failure) {
                 $0.field("path", path)
                 $0.field("source", source)
                 $0.field("sha256", wanted.hex)

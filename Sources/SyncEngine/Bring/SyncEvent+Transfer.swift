@@ -9,7 +9,7 @@ extension SyncEvent {
     package init(transfer event: TransferEvent, time: Int64, subject: TransferSubject? = nil) {
         switch event {
         case .redirected(let transfer, let status, let from, let to, let hop):
-            self.init("task.redirected", time: time) {
+            self.init(.taskRedirected, time: time) {
                 $0.transfer(transfer, subject)
                 $0.field("reason", "redirect")
                 $0.field("hop", hop)
@@ -18,7 +18,7 @@ extension SyncEvent {
                 $0.field("to", to)
             }
         case .rewritten(let transfer, let from, let to, let rewriter, let hop):
-            self.init("task.redirected", time: time) {
+            self.init(.taskRedirected, time: time) {
                 $0.transfer(transfer, subject)
                 $0.field("reason", "rewrite")
                 $0.field("hop", hop)
@@ -30,7 +30,7 @@ extension SyncEvent {
                 $0.field("to", to)
             }
         case .mirrored(let transfer, let from, let to):
-            self.init("task.redirected", time: time) {
+            self.init(.taskRedirected, time: time) {
                 $0.transfer(transfer, subject)
                 $0.field("reason", "mirror")
                 $0.field("hop", 0)
@@ -41,7 +41,7 @@ extension SyncEvent {
             let milliseconds = Int64(wait / .milliseconds(1))
             // What passes within a second is nobody's concern.
             let note = wait < .seconds(1) ? nil : "\(url): \(reason); again in \(milliseconds / 1000) s"
-            self.init("transfer.retrying", time: time, note: note) {
+            self.init(.transferRetrying, time: time, note: note) {
                 $0.transfer(transfer, subject)
                 $0.field("url", url)
                 $0.field("reason", reason)
@@ -49,7 +49,7 @@ extension SyncEvent {
                 $0.field("wait_ms", milliseconds)
             }
         case .sourceSetBack(let transfer, let url, let reason):
-            self.init("source.set_back", time: time, note: "\(url): \(reason); other sources first") {
+            self.init(.sourceSetBack, time: time, note: "\(url): \(reason); other sources first") {
                 $0.transfer(transfer, subject)
                 $0.field("url", url)
                 $0.field("reason", reason)
@@ -62,7 +62,7 @@ extension SyncEvent {
             // One line a server, not one a file.
             var note = "waiting for \(OriginLedger.origin(url) ?? url): \(reason)"
             if let until { note += "; trying until \(clockTime(milliseconds: until)), Ctrl-C stops" }
-            self.init("transfer.waiting", time: time, note: note) {
+            self.init(.transferWaiting, time: time, note: note) {
                 $0.transfer(transfer, subject)
                 $0.field("url", url)
                 $0.field("reason", reason)
@@ -70,7 +70,7 @@ extension SyncEvent {
                 if let until { $0.field("until", timestamp(milliseconds: until)) }
             }
         case .pluginFailed(let point, let error):
-            self.init("plugin.failed", time: time, note: "\(error)") {
+            self.init(.pluginFailed, time: time, note: "\(error)") {
                 $0.field("point", point.rawValue)
                 $0.field("plugin", error.plugin)
                 $0.field("code", error.code.description)

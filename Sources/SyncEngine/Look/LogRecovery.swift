@@ -59,7 +59,7 @@ extension PullRun {
 /// writes them the same way.
 struct InstalledEvents {
     private let run: [UInt8]
-    private static let start = Array(#"{"event":"task.installed""#.utf8)
+    private static let start = Array("{\"event\":\"\(EventName.taskInstalled.rawValue)\"".utf8)
     private static let key = Array(#""path":""#.utf8)
 
     init(run: String) { self.run = Array(#""run":"\#(run)""#.utf8) }

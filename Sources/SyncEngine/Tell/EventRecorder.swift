@@ -66,7 +66,7 @@ package final class EventRecorder: Sendable {
             guard let place = state.place else { return listener(event) }
             let event = event.of(session: place.session, run: place.run)
             place.log.add(event.json.bytes, time: event.time)
-            if event.name == "task.redirected", state.hops < Self.hopLimit {
+            if event.name == .taskRedirected, state.hops < Self.hopLimit {
                 state.hops += 1
                 // What cannot be recorded is told at the next flush; a request does not wait for it.
                 try? place.log.flush()

@@ -62,7 +62,7 @@ struct NamedHooks {
     func tell(_ events: EventRecorder, session: String, run: String, time: Int64) {
         for (index, note) in notes.enumerated() {
             events.tell(
-                SyncEvent("hook.unknown", time: time, note: note) {
+                SyncEvent(.hookUnknown, time: time, note: note) {
                     if index < unknown.count {
                         $0.field("group", unknown[index].group)
                         $0.field("hook", unknown[index].name)

@@ -51,14 +51,14 @@ package final class ObserverFeed: Sendable {
 
     /// Puts an event into the queue, if it is wanted and there is room.
     package func tell(_ event: SyncEvent) {
-        guard names.isEmpty || names.contains(event.name) else { return }
+        guard names.isEmpty || names.contains(event.name.rawValue) else { return }
         state.change { state in
             guard !state.isClosed else { return }
             guard state.waiting.count < Self.capacity else {
                 state.dropped += 1
                 return
             }
-            state.waiting.append(ObservedEvent(name: event.name, json: event.json.text))
+            state.waiting.append(ObservedEvent(name: event.name.rawValue, json: event.json.text))
         }
     }
 
@@ -98,8 +98,12 @@ package final class ObserverFeed: Sendable {
             var batch = Array(state.waiting.prefix(Self.batchSize))
             state.waiting.removeFirst(batch.count)
             if state.dropped > 0 {
-                let json = "{\"event\":\"observer.dropped\",\"count\":\(state.dropped)}"
-                batch.append(ObservedEvent(name: "observer.dropped", json: json))
+                let name = EventName.observerDropped
+                let json = JSONLine.object { [count = state.dropped] in
+                    $0.field("event", name)
+                    $0.field("count", count)
+                }
+                batch.append(ObservedEvent(name: name.rawValue, json: json.text))
                 state.dropped = 0
             }
             return .some(batch)

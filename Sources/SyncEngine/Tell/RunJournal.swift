@@ -28,7 +28,7 @@ struct RunJournal: Sendable {
     let run: String
 
     private func event(
-        _ name: String,
+        _ name: EventName,
         note: String? = nil,
         failure: FileFailure? = nil,
         _ fill: @escaping @Sendable (inout JSONLine) -> Void
@@ -38,7 +38,7 @@ struct RunJournal: Sendable {
     }
 
     private func tell(
-        _ name: String,
+        _ name: EventName,
         note: String? = nil,
         _ fill: @escaping @Sendable (inout JSONLine) -> Void
     ) {
@@ -46,7 +46,7 @@ struct RunJournal: Sendable {
     }
 
     func started(_ found: FoundManifest, destination: String, userData: String?, expected: UInt64?) {
-        tell("run.started") {
+        tell(.runStarted) {
             $0.field("project", found.project)
             $0.field("manifest", found.shown)
             $0.field("manifest_sha256", found.digest.hex)
@@ -67,7 +67,7 @@ struct RunJournal: Sendable {
         case .repeated:
             note = "the manifest has revision \(revision), as the one installed before, and is another one"
         }
-        tell("manifest.revision", note: note) { [installed] in
+        tell(.manifestRevision, note: note) { [installed] in
             $0.field("reason", finding.word)
             $0.field("revision", revision)
             $0.field("installed", installed)
@@ -77,7 +77,7 @@ struct RunJournal: Sendable {
     func planned(_ plan: Plan, total: Int, unchanged: Int) {
         let (requests, files, fetch, gaps) = (plan.requestCount, plan.files, plan.fetchBytes, plan.gapBytes)
         let avoided = plan.requestsAvoided
-        tell("plan.ready") {
+        tell(.planReady) {
             $0.field("files", total)
             $0.field("unchanged", unchanged)
             $0.field("wanted", files)
@@ -91,7 +91,7 @@ struct RunJournal: Sendable {
     func installed(_ row: Int, of manifest: Manifest, from origin: RowOrigin) {
         let files = manifest.files
         let kind = files.kind(row)
-        tell("task.installed") {
+        tell(.taskInstalled) {
             $0.field("path", files.path(row))
             if kind == .link {
                 $0.field("link", files.linkTarget(row) ?? "")
@@ -105,7 +105,7 @@ struct RunJournal: Sendable {
 
     func failed(_ path: String, reason: String, _ cause: FailureCause) {
         let failure = FileFailure(path: path, reason: reason, cause: cause)
-        let event = event("task.failed", note: "\(escaped(path)): \(reason)", failure: failure) {
+        let event = event(.taskFailed, note: "\(escaped(path)): \(reason)", failure: failure) {
             $0.field("path", path)
             $0.field("reason", reason)
             $0.field("cause", cause)
@@ -115,18 +115,18 @@ struct RunJournal: Sendable {
 
     /// A plugin does not want the file to be asked for.
     func cancelled(_ path: String, reason: String) {
-        tell("task.cancelled", note: "\(escaped(path)): \(reason)") {
+        tell(.taskCancelled, note: "\(escaped(path)): \(reason)") {
             $0.field("path", path)
             $0.field("reason", reason)
             $0.field("cause", FailureCause.cancelled)
         }
     }
 
-    func removed(_ path: String) { tell("task.removed") { $0.field("path", path) } }
+    func removed(_ path: String) { tell(.taskRemoved) { $0.field("path", path) } }
 
     /// What should go and could not be backed up: it is no file of the manifest that failed.
     func notRemoved(_ path: String, reason: String) {
-        tell("prune.failed", note: "\(escaped(path)) is not removed: \(reason)") {
+        tell(.pruneFailed, note: "\(escaped(path)) is not removed: \(reason)") {
             $0.field("path", path)
             $0.field("reason", reason)
         }
@@ -138,7 +138,7 @@ struct RunJournal: Sendable {
         recordedBy record: ([[UInt8]]) throws(StoreError) -> Void
     ) throws(StoreError) {
         let events = groups.map { group in
-            event("group.completed") {
+            event(.groupCompleted) {
                 $0.field("group", group.name)
                 $0.field("result", group.result)
             }
@@ -168,7 +168,7 @@ struct RunJournal: Sendable {
         }
     }
 
-    func started(_ hook: Hook) { tell("hook.started") { hook.write(to: &$0) } }
+    func started(_ hook: Hook) { tell(.hookStarted) { hook.write(to: &$0) } }
 
     /// - Parameters:
     ///   - hook: The attempt.
@@ -180,7 +180,7 @@ struct RunJournal: Sendable {
         let tail = lines.map { "\n    " + escaped(String($0)) }.joined()
         let place = hook.batch == nil ? "" : ", batch \(calls) of \(hook.batches)"
         let note = result == "exit 0" ? nil : "hook \(escaped(hook.shown)): \(result)\(place)\(tail)"
-        tell("hook.finished", note: note) {
+        tell(.hookFinished, note: note) {
             hook.write(to: &$0)
             if hook.batch != nil { $0.field("calls", calls) }
             $0.field("result", result)
@@ -192,7 +192,7 @@ struct RunJournal: Sendable {
     /// What this process did for the run, whether it ends with it or is stopped: what the morning report adds up.
     func summary(_ report: PullReport, _ steps: TaskRecord.Steps?, stopped: StopReason?) {
         let (origins, otherBytes) = environment.ledger.entries
-        tell("run.summary") { line in
+        tell(.runSummary) { line in
             line.field("elapsed_ms", report.elapsedMilliseconds)
             line.field("requests", report.requests)
             line.field("received", report.bytes.received)
@@ -249,13 +249,13 @@ struct RunJournal: Sendable {
 
     /// The run is stopped before its end and goes on later: only this process says what it came to.
     func stopped(_ report: PullReport, error: String? = nil, _ reason: StopReason) {
-        tell("run.stopped") { $0.field("reason", reason.rawValue) }
+        tell(.runStopped) { $0.field("reason", reason.rawValue) }
         environment.events.tellOnly(last(report, error: error, stopped: reason))
     }
 
     /// Its fields are the contract's, in the contract's order.
     private func last(_ report: PullReport, error: String?, stopped: StopReason? = nil) -> SyncEvent {
-        SyncEvent("pull.finished", time: environment.now()) {
+        SyncEvent(.pullFinished, time: environment.now()) {
             report.write(to: &$0)
             if report.status != .done, stopped == nil || error != nil {
                 $0.key("error")

@@ -2,8 +2,7 @@ package import SyncModel
 
 /// One thing that happened in a run. The same value is printed, stored and replayed.
 package struct SyncEvent: Sendable {
-    /// The contract's name, such as `task.installed`.
-    package let name: String
+    package let name: EventName
     /// When, in **milliseconds** since 1970-01-01 UTC.
     package let time: Int64
     /// One line for people, where the event is one that they should see at once.
@@ -13,7 +12,7 @@ package struct SyncEvent: Sendable {
     private let fill: @Sendable (inout JSONLine) -> Void
 
     package init(
-        _ name: String,
+        _ name: EventName,
         time: Int64,
         note: String? = nil,
         failure: FileFailure? = nil,

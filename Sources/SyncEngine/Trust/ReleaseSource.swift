@@ -122,13 +122,13 @@ struct ReleaseSource {
         guard let kept = try pins.pin(new.project) else {
             if anchor == .first {
                 tell(
-                    "trust.pinned",
+                    .trustPinned,
                     note: "\(new.project) is pinned at first sight to SHA256:\(new.root.statement.digest); "
                         + "compare it with what its publisher says",
                     new
                 )
             } else {
-                tell("trust.pinned", note: nil, new)
+                tell(.trustPinned, note: nil, new)
             }
             return Believed(pin: new, kept: nil)
         }
@@ -381,11 +381,11 @@ struct ReleaseSource {
 
     // MARK: Told
 
-    private func tell(_ name: String, note: String?, _ pin: TrustPin) {
+    private func tell(_ name: EventName, note: String?, _ pin: TrustPin) {
         guard !isReadOnly else { return }
         let (project, root) = (pin.project, pin.root)
         environment.events.tell(
-            SyncEvent("trust.pinned", time: environment.now(), note: note) {
+            SyncEvent(.trustPinned, time: environment.now(), note: note) {
                 $0.field("project", project)
                 $0.field("root", root.content.number)
                 $0.field("sha256", root.statement.digest.hex)
@@ -398,7 +398,7 @@ struct ReleaseSource {
         let url = redacted(url: url)
         let note = next.map { "\(url): \(refusal.message); asking \(redacted(url: $0))" }
         environment.events.tell(
-            SyncEvent("trust.refused", time: environment.now(), note: note) {
+            SyncEvent(.trustRefused, time: environment.now(), note: note) {
                 $0.field("url", url)
                 $0.field("cause", refusal.cause)
                 $0.field("reason", refusal.message)
@@ -410,7 +410,7 @@ struct ReleaseSource {
         let (project, until) = (pin.project, timestamp(milliseconds: grace.until))
         environment.events.tell(
             SyncEvent(
-                "trust.stale",
+                .trustStale,
                 time: environment.now(),
                 note:
                     "\(project): what says that this is the newest counted until \(until); --stale lets it pass"

@@ -2,8 +2,8 @@
 ///
 /// 1. `run.started` comes before everything else of its run, once for each process that works on it; only
 ///    `run.stopped` and `condition.…` may come before, of a run that waits.
-/// 2. A task goes `downloaded → verified → installed` or `failed`, each at most once, and says nothing after it
-///    has ended; one that has failed is tried again by the process that takes the run up.
+/// 2. A task ends once, `installed`, `failed` or `cancelled`, and says nothing after that; one that was not installed is
+///    tried again by the process that takes the run up.
 /// 3. `group.completed` comes once for each group; after that of `all` no task says anything.
 /// 4. `hook.started` comes after its group's `group.completed`, with a higher attempt each time, and
 ///    `hook.finished` only for an attempt that has started.
@@ -11,7 +11,7 @@
 package struct EventOrder: Sendable {
     /// The fields of an event that the order depends on.
     package struct Event: Sendable, Equatable {
-        package var name: String
+        package var name: EventName
         package var run: String
         package var path: String?
         package var group: String?
@@ -21,7 +21,7 @@ package struct EventOrder: Sendable {
         package var batch: Int?
 
         package init(
-            _ name: String,
+            _ name: EventName,
             run: String,
             path: String? = nil,
             group: String? = nil,
@@ -47,20 +47,15 @@ package struct EventOrder: Sendable {
 
     private struct Run {
         var isFinished = false
-        /// How far each task is: the place of its last event in ``EventOrder/taskSteps``.
-        var tasks: [String: Int] = [:]
+        /// The tasks that have ended.
+        var tasks: [String: End] = [:]
         var groups: Set<String> = []
         var attempts: [Hook: Int] = [:]
         var running: Set<Hook> = []
     }
 
-    /// Steps of a task; the last ones end it. `task.redirected` may come any number of times before the first.
-    private static let taskSteps = [
-        "task.downloaded": 1, "task.verified": 2, "task.failed": ended, "task.cancelled": ended,
-        "task.installed": installed,
-    ]
-    private static let ended = 3
-    private static let installed = 4
+    /// How a task has ended.
+    private enum End { case installed, otherwise }
 
     private var runs: [String: Run] = [:]
 
@@ -72,38 +67,40 @@ package struct EventOrder: Sendable {
     /// - Returns: What is wrong about its place, for people; `nil` when nothing is.
     package mutating func take(_ event: Event) -> String? {
         let complaint = problem(with: event)
-        return complaint.map { "\(event.name) of run \(event.run): \($0)" }
+        return complaint.map { "\(event.name.rawValue) of run \(event.run): \($0)" }
     }
 
     private mutating func problem(with event: Event) -> String? {
-        if event.name == "run.started" {
+        if event.name == .runStarted {
             if runs[event.run]?.isFinished == true { return "the run has finished" }
             // A process that takes a run up tells it again; what was running in the one before is not, and what had
             // not been installed is tried again.
             var run = runs[event.run] ?? Run()
             run.running = []
-            run.tasks = run.tasks.filter { $0.value == Self.installed }
+            run.tasks = run.tasks.filter { $0.value == .installed }
             runs[event.run] = run
             return nil
         }
         guard var run = runs[event.run] else {
-            let isOfWaiting = event.name == "run.stopped" || event.name.hasPrefix("condition.")
+            let isOfWaiting = [.runStopped, .conditionBlocked, .conditionCleared].contains(event.name)
             return isOfWaiting ? nil : "run.started has not come"
         }
         defer { runs[event.run] = run }
         switch event.name {
-        case "hook.started": return started(event, &run)
-        case "hook.finished":
+        case .hookStarted: return started(event, &run)
+        case .hookFinished:
             let isRunning = run.running.remove(Self.hook(event)) != nil
             return isRunning ? nil : "no attempt has started"
-        case "pull.finished":
+        case .pullFinished:
             defer { run.isFinished = true }
             return run.isFinished ? "it has come before" : nil
         case _ where run.isFinished: return "pull.finished has come"
-        case "group.completed":
+        case .groupCompleted:
             return run.groups.insert(event.group ?? "").inserted
                 ? nil : "group \(event.group ?? "") is complete"
-        case _ where event.name.hasPrefix("task."): return task(event, &run)
+        case .taskInstalled: return ended(event, .installed, &run)
+        case .taskFailed, .taskCancelled: return ended(event, .otherwise, &run)
+        case .taskRemoved, .taskRedirected: return ended(event, nil, &run)
         default: return nil
         }
     }
@@ -122,15 +119,12 @@ package struct EventOrder: Sendable {
         return attempt > last ? nil : "attempt \(attempt) after attempt \(last)"
     }
 
-    private func task(_ event: Event, _ run: inout Run) -> String? {
+    /// An event of a task, with how that ends it, where it does.
+    private func ended(_ event: Event, _ end: End?, _ run: inout Run) -> String? {
         if run.groups.contains("all") { return "group 'all' is complete" }
         let path = event.path ?? ""
-        let reached = run.tasks[path] ?? 0
-        if reached >= Self.ended { return "\(path) has ended" }
-        guard let step = Self.taskSteps[event.name] else {
-            return event.name == "task.redirected" && reached > 0 ? "\(path) has been downloaded" : nil
-        }
-        run.tasks[path] = step
-        return step > reached ? nil : "\(path) has been there"
+        if run.tasks[path] != nil { return "\(path) has ended" }
+        run.tasks[path] = end
+        return nil
     }
 }

@@ -140,7 +140,7 @@ package struct PublishPreview: Sendable {
     /// One line of `publish --dry-run --json -v`.
     package func json(_ change: Change, time: String) -> JSONLine {
         JSONLine.object { line in
-            line.field("event", "publish.file")
+            line.field("event", EventName.publishFile)
             line.field("time", time)
             line.field("path", change.path)
             line.field("change", change.kind.rawValue)
@@ -155,7 +155,7 @@ package struct PublishPreview: Sendable {
     ///   - elapsed: **Milliseconds** the look took.
     package func json(time: String, elapsed: Int64) -> JSONLine {
         JSONLine.object { line in
-            line.field("event", "publish.planned")
+            line.field("event", EventName.publishPlanned)
             line.field("time", time)
             line.field("result", "ok")
             line.field("project", project)

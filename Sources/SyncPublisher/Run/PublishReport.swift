@@ -90,7 +90,7 @@ package struct PublishReport: Sendable, Equatable {
     /// - Returns: One object.
     package func json(time: String, elapsed: Int64) -> JSONLine {
         JSONLine.object { line in
-            line.field("event", "publish.finished")
+            line.field("event", EventName.publishFinished)
             line.field("time", time)
             line.field("result", "ok")
             line.field("project", project)

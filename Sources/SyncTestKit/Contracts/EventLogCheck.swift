@@ -10,7 +10,8 @@ public func orderComplaints(inEvents lines: [String]) -> [String] {
     return lines.compactMap { line in
         // What is not JSON is no event.
         guard let object = try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any],
-            let name = object["event"] as? String, let run = object["run"] as? String, !run.isEmpty
+            let name = (object["event"] as? String).flatMap(EventName.init(rawValue:)),
+            let run = object["run"] as? String, !run.isEmpty
         else { return nil }
         return order.take(
             EventOrder.Event(

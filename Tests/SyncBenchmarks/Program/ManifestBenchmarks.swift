@@ -75,7 +75,7 @@ enum ManifestBenchmarks {
             let before = sa_allocations()
             var bytes = 0
             for (index, path) in paths.enumerated() {
-                let event = SyncEvent("task.installed", time: 1_790_000_000_000 + Int64(index)) {
+                let event = SyncEvent(.taskInstalled, time: 1_790_000_000_000 + Int64(index)) {
                     $0.field("task", index)
                     $0.field("path", path)
                     $0.field("bytes", 12_345)
