@@ -140,7 +140,7 @@ let package = Package(
         library("SyncHTTPServer", ["SyncSystem", "CMicroHTTPD", "CPosix"]),
         tests("SyncHTTPServerTests", ["SyncHTTPServer"]),
         library("SyncServer", ["SyncSystem", "SyncModel", "SyncHTTPServer"]),
-        tests("SyncServerTests", ["SyncServer", "SyncHTTPServer"]),
+        tests("SyncServerTests", ["SyncServer", "SyncHTTPServer", "SyncModel"]),
         // The control API of the agent: what is said on the socket.
         library("SyncControl", ["SyncModel"]),
         // When to pull: calendars, systemd's timers, cron, the agent's own clock.

@@ -30,7 +30,7 @@ struct ControlResponder: Sendable {
             response = Self.response(error)
         }
         response.headers[Self.versionHeader] = version
-        response.headers[.date] = Self.date(now())
+        response.headers[.date] = HTTPDate(seconds: now()).description
         response.headers[.cacheControl] = "no-store"
         return response
     }
@@ -129,17 +129,6 @@ struct ControlResponder: Sendable {
 
 extension ControlResponder {
     private static let versionHeader = HTTPFields.Name("Syncagent-Version")
-
-    /// `Sun, 06 Nov 1994 08:49:37 GMT`, RFC 9110 §5.6.7; `nil` for a time that has no such form.
-    private static func date(_ seconds: Int64) -> String? {
-        var time = time_t(seconds)
-        var parts = tm()
-        guard gmtime_r(&time, &parts) != nil else { return nil }
-        var text = [CChar](repeating: 0, count: 64)
-        // The names are English: nobody calls setlocale(3) here.
-        let count = strftime(&text, text.count, "%a, %d %b %Y %H:%M:%S GMT", &parts)
-        return String(decoding: text.prefix(count).map(UInt8.init(bitPattern:)), as: UTF8.self)
-    }
 
     private static func json(
         _ value: some Encodable,

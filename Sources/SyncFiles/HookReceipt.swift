@@ -15,15 +15,7 @@ package struct HookReceipt: Sendable, Equatable {
         name = "\(Self.fileName(run)).\(Self.fileName(group))"
     }
 
-    /// Letters, digits, `-` and `_` as they are, every other byte as `%` and two digits.
-    private static func fileName(_ text: String) -> String {
-        text.utf8.prefix(80).map { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x5F: String(UnicodeScalar(byte))
-            default: "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
-            }
-        }.joined()
-    }
+    private static func fileName(_ text: String) -> String { SyncSystem.fileName(of: text.utf8.prefix(80)) }
 
     /// Whether it has been left.
     package func exists(in destination: Destination) -> Bool {

@@ -26,20 +26,26 @@ public func isWebURL(_ text: String) -> Bool {
 /// What libcurl is asked for.
 public let webSchemes: Set = ["http", "https"]
 
-/// The `file:` URL of an absolute path (RFC 8089): every byte that is not unreserved in RFC 3986 §2.3, nor `/`, is
-/// percent-encoded, so that a `#`, `?` or `%` of a name stays part of it.
+/// The `file:` URL of an absolute path (RFC 8089), encoded so that a `#`, `?` or `%` of a name
+/// stays part of it.
 public func fileURL(path: String) -> String {
-    var bytes = Array("file://".utf8)
-    for byte in path.utf8 {
+    "file://" + percentEncoded(bytes: path.utf8)
+}
+
+/// A path as it stands in a URL: every byte that is not unreserved in RFC 3986 §2.3, nor `/`, as `%` and two digits.
+package func percentEncoded(bytes path: some Sequence<UInt8>) -> String {
+    let digits = Array("0123456789ABCDEF".utf8)
+    var text: [UInt8] = []
+    for byte in path {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
             UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
             UInt8(ascii: "~"), UInt8(ascii: "/"):
-            bytes.append(byte)
-        default: bytes += [UInt8(ascii: "%"), hexadecimal(byte >> 4), hexadecimal(byte & 15)]
+            text.append(byte)
+        default: text += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
         }
     }
-    return String(decoding: bytes, as: UTF8.self)
+    return String(decoding: text, as: UTF8.self)
 }
 
 /// The path of a `file:` URL without a host: what stands before a query or fragment, percent-decoded once.
@@ -63,10 +69,6 @@ public func path(ofFileURL url: String) -> [UInt8]? {
         path.append(high << 4 | low)
     }
     return path.contains(0) ? nil : path
-}
-
-private func hexadecimal(_ value: UInt8) -> UInt8 {
-    value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "A") + value - 10
 }
 
 private func value(_ digit: UInt8) -> UInt8? {

@@ -1,4 +1,5 @@
 import SyncHTTPServer
+import SyncModel
 
 /// Which version of a file is there: what validators are made of.
 struct FileVersion: Equatable, Sendable {

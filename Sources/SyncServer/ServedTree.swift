@@ -1,4 +1,5 @@
 import SyncHTTPServer
+import SyncModel
 
 #if canImport(Glibc)
     import Glibc

@@ -90,18 +90,7 @@ package struct ConfigurationFile: Sendable, Equatable {
         base: PathBase,
         shown: String
     ) throws(SettingsError) -> ConfigurationFile {
-        let node: ConfigurationNode
-        do throws(SettingsError) {
-            node = try JSON5Reader.read(bytes)
-        } catch {
-            throw SettingsError("\(shown):\(error.description)")
-        }
-        let root = try StrictObject(
-            node,
-            path: "",
-            keys: TransferKey.names + ownKeys,
-            shown: shown
-        )
+        let root = try StrictObject(text: bytes, keys: TransferKey.names + ownKeys, shown: shown)
         var file = ConfigurationFile()
         file.transfer = try TransferKey.read(root, base)
         file.maximumRemovals = try root.integer(maximumRemovalsKey, in: 0...Int(Int32.max))

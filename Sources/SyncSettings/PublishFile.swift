@@ -84,13 +84,7 @@ package struct PublishFile: Sendable, Equatable {
         base: PathBase,
         shown: String
     ) throws(SettingsError) -> PublishFile {
-        let node: ConfigurationNode
-        do throws(SettingsError) {
-            node = try JSON5Reader.read(bytes)
-        } catch {
-            throw SettingsError("\(shown):\(error.description)")
-        }
-        let root = try StrictObject(node, path: "", keys: keys, shown: shown)
+        let root = try StrictObject(text: bytes, keys: keys, shown: shown)
         var file = PublishFile()
         file.project = try root.text("project", "the project's name")
         file.mirrors = try root.texts("mirrors", "URLs")?.map(\.text)

@@ -10,6 +10,19 @@ struct StrictObject {
     private let shown: String
 
     /// - Throws: ``SettingsError`` for anything but an object, and for a key that is not in `keys`.
+    /// Reads the text of a file: JSON5, one object.
+    ///
+    /// - Parameter shown: The file's name for messages.
+    init(text: [UInt8], keys: [String], shown: String) throws(SettingsError) {
+        let node: ConfigurationNode
+        do throws(SettingsError) {
+            node = try JSON5Reader.read(text)
+        } catch {
+            throw SettingsError("\(shown):\(error.description)")
+        }
+        try self.init(node, path: "", keys: keys, shown: shown)
+    }
+
     init(_ node: ConfigurationNode, path: String, keys: [String], shown: String) throws(SettingsError) {
         self.path = path
         self.shown = shown

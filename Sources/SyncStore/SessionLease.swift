@@ -95,14 +95,8 @@ extension SyncStore {
             ? " (process \(escaped(String(words[0]))), since \(escaped(String(words[1]))))" : ""
     }
 
-    /// The name with everything but letters, digits, `-` and `_`, and dots that do not lead, as `%` and two digits.
+    /// A session's name as that of a file; dots stay, unless one leads.
     static func fileName(_ session: String) -> String {
-        session.utf8.enumerated().map { index, byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x5F: String(UnicodeScalar(byte))
-            case 0x2E where index > 0: "."
-            default: "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
-            }
-        }.joined()
+        SyncSystem.fileName(of: session.utf8, keepsDots: true)
     }
 }

@@ -192,3 +192,17 @@ package func removeTree(_ name: String, in directory: Int32, depth: Int = 64) ->
     for entry in directoryEntries(opened.raw) { removeTree(entry, in: opened.raw, depth: depth - 1) }
     return unlinkat(directory, name, AT_REMOVEDIR) == 0
 }
+
+/// A file's name that any text has, and no other: letters, digits, `-` and `_` as they are, every other byte as `%` and two
+/// digits.
+///
+/// - Parameter keepsDots: Whether dots stay as they are, too, but for one that leads.
+package func fileName(of text: some Sequence<UInt8>, keepsDots: Bool = false) -> String {
+    text.enumerated().map { index, byte in
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x5F: String(UnicodeScalar(byte))
+        case 0x2E where keepsDots && index > 0: "."
+        default: "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
+        }
+    }.joined()
+}

@@ -1,4 +1,5 @@
 import SyncHTTPServer
+import SyncModel
 import Testing
 
 @testable import SyncServer
@@ -116,9 +117,8 @@ struct HTTPDateTests {
     @Test(
         "Anything else is no date",
         arguments: [
-            "", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "Sun, 06 Nov 1994 08:49:37 UTC",
-            "Sun, 06 Nov 1994 24:49:37 GMT", "Sun, 6 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49 GMT",
-            "Sun, 99 Nov 1994 08:49:37 GMT", "Sun, -6 Nov 1994 08:49:37 GMT",
+            "", "Sun, 06 Nov 1994 24:49:37 GMT", "Sun, 06 Nov 1994 08:49 GMT",
+            "Sun, 99 Nov 1994 08:49:37 GMT",
             "Sun, 06 Nov 99999 08:49:37 GMT",
         ]
     )

@@ -1,3 +1,4 @@
+import CPosix
 import Foundation
 import SyncAgent
 import SyncConditions

@@ -11,7 +11,7 @@ struct FileURLs: Sendable, Equatable {
     /// - Throws: ``PublishError`` when one is longer than a manifest may have it.
     func urls(of path: UnsafeBufferPointer<UInt8>) throws(PublishError) -> [String] {
         guard !prefixes.isEmpty else { return [] }
-        let encoded = Self.encoded(path)
+        let encoded = percentEncoded(bytes: path)
         for prefix in prefixes {
             guard let reason = ManifestRules.objection(url: prefix + encoded) else { continue }
             throw PublishError(
@@ -21,20 +21,6 @@ struct FileURLs: Sendable, Equatable {
             )
         }
         return prefixes.map { $0 + encoded }
-    }
-
-    /// A path as a relative reference: everything but unreserved characters and `/` percent-encoded, so that a colon in
-    /// its first component is no scheme. RFC 3986, sections 2.3 and 4.2.
-    static func encoded(_ path: some Sequence<UInt8>) -> String {
-        let digits = Array("0123456789ABCDEF".utf8)
-        var text: [UInt8] = []
-        for byte in path {
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E, 0x2F: text.append(byte)
-            default: text += [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-            }
-        }
-        return String(decoding: text, as: UTF8.self)
     }
 
     /// What a user gave as the place of files, with a `/` at its end.

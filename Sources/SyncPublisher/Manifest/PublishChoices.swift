@@ -97,7 +97,7 @@ struct PublishChoices: Sendable, Equatable {
     /// What stands before the path in the URLs of all files alike; `nil` where it is not so.
     private static func filePrefixes(_ files: FileTable) -> [String]? {
         func prefixes(_ row: Int) -> [String] {
-            Self.prefixes(files.urls(row), suffix: files.withPath(row) { FileURLs.encoded($0) })
+            Self.prefixes(files.urls(row), suffix: files.withPath(row) { percentEncoded(bytes: $0) })
         }
         let rows = files.indices.lazy.filter { files.kind($0) != .link && files.size($0) > 0 }
         guard let found = rows.first.map(prefixes), !found.isEmpty else { return nil }

@@ -41,7 +41,7 @@ enum OutputPlacement: Equatable {
     /// What stands before the paths of files, from the manifest: empty, or with a `/` at its end.
     var ownPlace: String {
         guard case .below(let path) = self else { return "" }
-        return FileURLs.encoded(path.utf8) + "/"
+        return percentEncoded(bytes: path.utf8) + "/"
     }
 
     /// The directory itself, or the nearest above it that exists.

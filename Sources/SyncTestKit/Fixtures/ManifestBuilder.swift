@@ -346,19 +346,7 @@ public struct PublishedSet: Sendable {
 }
 
 /// A path as it stands in a URL: all but unreserved characters and `/` percent-encoded. RFC 3986 §2.3.
-public func percentEncoded(_ path: String) -> String {
-    var text = ""
-    for byte in path.utf8 {
-        switch byte {
-        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x2F, 0x5F, 0x7E:
-            text.unicodeScalars.append(Unicode.Scalar(byte))
-        default:
-            let digits = String(byte, radix: 16, uppercase: true)
-            text += digits.count == 1 ? "%0\(digits)" : "%\(digits)"
-        }
-    }
-    return text
-}
+public func percentEncoded(_ path: String) -> String { percentEncoded(bytes: path.utf8) }
 
 private func precedesInPathOrder(_ a: String, _ b: String) -> Bool {
     Array(a.utf8).withUnsafeBufferPointer { a in
