@@ -6,7 +6,7 @@ public struct JSONLine: Sendable {
     public private(set) var bytes: [UInt8] = []
     private var needsComma = false
 
-    /// An empty text.
+    /// An empty line.
     public init() {}
 
     /// The text as a string.

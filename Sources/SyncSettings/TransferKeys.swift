@@ -174,7 +174,7 @@ struct TransferKey: Sendable {
             }
             return
         }
-        // An empty text is a value here: no proxy, whatever the environment says.
+        // An empty string is a value here: no proxy, whatever the environment says.
         guard case .text(let url) = node.value else {
             throw object.fault(
                 node,

@@ -131,7 +131,7 @@ extension SyncStore {
         return bytes.split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init)
     }
 
-    /// Where a reader of a session's events begins who wants those from some time on.
+    /// Where to begin reading a session's events for those from some time on.
     ///
     /// - Parameters:
     ///   - session: The session.

@@ -54,7 +54,7 @@ package final class BufferPool: Sendable {
     /// Takes `count` buffers, all or none.
     ///
     /// - Parameter orCall: Called once, from another thread, when buffers have come back, in the order of coming; only if
-    ///   none were taken. `nil` for who is waiting already.
+    ///   none were taken. `nil` for whoever is waiting already.
     package func take(_ count: Int, orCall waiter: (@Sendable () -> Void)?) -> [Buffer]? {
         state.withLock { state in
             guard state.free.count >= count else {

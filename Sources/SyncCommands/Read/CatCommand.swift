@@ -55,7 +55,7 @@ struct CatCommand: AsyncParsableCommand {
             try hand.bring(row, spoolDirectory: temporary) { piece throws(EngineError) in
                 output.clearProgress()
                 guard !writeAll(Array(piece), to: STDOUT_FILENO) else { return }
-                // Who reads has had enough.
+                // The reader has had enough.
                 let code = sa_errno()
                 if code == EPIPE { throw EngineError(.done, "") }
                 throw EngineError(.ioError, "cannot write to standard output: \(errorText(code))")

@@ -189,7 +189,7 @@ enum ReportStart {
     }
 }
 
-/// A file that is written as a whole and then takes the place of the one before: who reads it sees one or the other.
+/// A file that is written as a whole and then takes the place of the one before: whoever reads it sees one or the other.
 struct ReplacedFile: Sendable {
     let path: String
     let mode: mode_t

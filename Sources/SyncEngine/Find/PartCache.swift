@@ -7,7 +7,7 @@ import SyncSystem
 /// Parts of manifests that were fetched before, in the state directory beside the manifests.
 ///
 /// `manifests/<SHA-256 of the text>.part` holds a part as it came out of its pack, `manifests/<root>.parts` the digests
-/// of a root's parts, one a line: what no list names is dropped. Nothing here is believed: who reads a part checks it.
+/// of a root's parts, one a line: what no list names is dropped. Nothing here is believed: whoever reads a part checks it.
 /// So nothing needs to be synced, either.
 struct PartCache: Sendable {
     let directory: String

@@ -90,7 +90,7 @@ package struct Manifest: Sendable {
             self.digest = digest
         }
 
-        /// The most raw **bytes** it may have: who reads a set keeps all of them in memory.
+        /// The most raw **bytes** it may have: whoever reads a set keeps all of them in memory.
         package static let longest: UInt64 = 8 << 20
     }
 

@@ -111,7 +111,7 @@ struct DictionarySamples {
                 if descriptor == nil { descriptor = OpenFile(try root.openFile(tree, file)) }
                 guard let opened = descriptor else { continue }
                 let piece = UnsafeMutableRawBufferPointer(rebasing: raw[..<count])
-                // What cannot be read now is told by who reads it all.
+                // What cannot be read now is reported when all of it is read.
                 guard readFully(opened.file.raw, into: piece, at: offset) == count else { continue }
                 looked += Double(count)
                 let encoded = try encoder.compress(UnsafeRawBufferPointer(piece), into: target)
