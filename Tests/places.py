@@ -18,10 +18,10 @@ EXAMPLES = [
     ("option with a key: --speed-limit", r"\bspeedLimit\b|\bspeed_limit\b"),
     ("option and key of pruning: --max-delete", r"\bmaxDelete\b|\bmax_delete\b|\bmaximumRemovals"),
     ("schedule backend: cron", r"\.cron\b|\.cronSystem\b|\bcase cron|\bCronBackend\b"),
-    ("event: manifest.revision", r'"manifest\.revision"'),
+    ("event: manifest.revision", r'"manifest\.revision"|\.manifestRevision\b'),
     ("codec: zstd with a dictionary", r"\.zstdDictionary\b|\bcase zstdDictionary\b"),
-    ("column of runs: first_paths", r"\bfirst_paths\b"),
-    ("column of runs: waiting_since", r"\bwaiting_since\b|\bwaitingSince\b"),
+    ("column of runs, where it is declared: first_paths", r"\bfirst_paths\b|\bvar firstPaths\b"),
+    ("column of runs, where it is declared: waiting_since", r"\bwaiting_since\b|\bvar waitingSince\b"),
 ]
 # The shapes that what `pull --background` asks for goes through, before and after.
 SHAPES = re.compile(
