@@ -66,8 +66,11 @@ struct PlanCommand: AsyncParsableCommand {
 struct PlannedRoute: Sendable {
     /// One step of the way, redacted.
     struct Hop: Sendable, Equatable {
-        /// `redirect`, `rewrite` or `resolver`.
-        let reason: String
+        enum Reason: String {
+            case redirect, rewrite, resolver
+        }
+
+        let reason: Reason
         /// A redirect's status, or the place of a rule; 0 for a resolver.
         let number: Int
         let from: String
@@ -76,20 +79,20 @@ struct PlannedRoute: Sendable {
         /// What stands at the beginning of its line.
         var mark: String {
             switch reason {
-            case "rewrite": "rule \(number)"
-            case "redirect": "\(number)"
-            default: reason
+            case .rewrite: "rule \(number)"
+            case .redirect: "\(number)"
+            case .resolver: reason.rawValue
             }
         }
 
         static func made(of event: TransferEvent) -> (TransferID, Hop)? {
             switch event {
             case .redirected(let id, let status, let from, let to, _):
-                (id, Hop(reason: "redirect", number: status, from: from, to: to))
+                (id, Hop(reason: .redirect, number: status, from: from, to: to))
             case .rewritten(let id, let from, let to, .rule(let place), _):
-                (id, Hop(reason: "rewrite", number: place, from: from, to: to))
+                (id, Hop(reason: .rewrite, number: place, from: from, to: to))
             case .rewritten(let id, let from, let to, .resolver, _):
-                (id, Hop(reason: "resolver", number: 0, from: from, to: to))
+                (id, Hop(reason: .resolver, number: 0, from: from, to: to))
             default: nil
             }
         }
@@ -192,9 +195,9 @@ struct PlannedRoute: Sendable {
                     array.object {
                         $0.field("reason", hop.reason)
                         switch hop.reason {
-                        case "rewrite": $0.field("rule", hop.number)
-                        case "redirect": $0.field("status", hop.number)
-                        default: break
+                        case .rewrite: $0.field("rule", hop.number)
+                        case .redirect: $0.field("status", hop.number)
+                        case .resolver: break
                         }
                         $0.field("from", hop.from)
                         $0.field("to", hop.to)

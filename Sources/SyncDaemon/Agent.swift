@@ -213,7 +213,7 @@ extension Agent {
         let engine = run.flatMap { spares.removeValue(forKey: $0.identifier) }
         let job = Job(session: session, run: run?.identifier, engine: engine)
         jobs[session] = job
-        weights[session] = run?.origin == EnqueueRequest.Origin.interactive.rawValue ? 4 : 1
+        weights[session] = run?.recipe.origin == .interactive ? 4 : 1
         // Until the next division it has its part of an even one.
         if let total = environment.rateLimit, run != nil {
             job.setShare(max(1, total / UInt64(transferring + 1)))

@@ -209,7 +209,7 @@ struct JobWork: Sendable {
             guard let session = try store.session(job.session) else { return }
             var limiter = LaunchLimiter(delay: session.limiterDelay, raised: session.limiterRaised)
             let run = try job.run.map { identifier throws(StoreError) in try store.run(identifier) }
-            limiter.raise(now: environment.now(), isChained: run?.origin == "hook")
+            limiter.raise(now: environment.now(), isChained: run?.recipe.origin == .hook)
             try store.keepLimiter(of: job.session, delay: limiter.delay, raised: limiter.raised)
         } catch {
             environment.log("\(error)")
