@@ -39,12 +39,8 @@ struct PullRun {
         self.recipe = recipe
         facts = recorded?.facts ?? found.facts
         facts.userData = facts.userData ?? recipe.userData?.text
-        self.environment = environment
-        self.found = found
-        self.destination = destination
-        self.started = started
-        self.progress = progress
-        self.recorded = recorded
+        (self.environment, self.found, self.destination) = (environment, found, destination)
+        (self.started, self.progress, self.recorded) = (started, progress, recorded)
         session = recipe.session ?? found.project
         journal = RunJournal(environment: environment, session: session, run: "")
         report.session = session
