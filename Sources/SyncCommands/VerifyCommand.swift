@@ -55,7 +55,10 @@ enum VerifyText {
                     + "\(release.root); counts until \(timestamp(milliseconds: release.until))"
             )
         }
-        let files = Figures.count(report.files, "file")
+        var files = Figures.count(report.files, "file")
+        if report.directories > 0 {
+            files += " and " + Figures.count(report.directories, "directory", "directories")
+        }
         if report.isWhole {
             lines.append("\(files), \(ByteCount(report.bytes)): all right")
         } else {

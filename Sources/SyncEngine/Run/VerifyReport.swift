@@ -15,6 +15,8 @@ package struct VerifyReport: Sendable {
 
     /// Files and links that were looked at.
     package var files = 0
+    /// Directories that the manifest names and that were looked at.
+    package var directories = 0
     /// **Bytes** hashed.
     package var bytes: UInt64 = 0
     package var problems: [Problem] = []
@@ -37,6 +39,7 @@ package struct VerifyReport: Sendable {
     package func write(to line: inout JSONLine) {
         line.field("result", isWhole ? "ok" : "partial")
         line.field("files", files)
+        if directories > 0 { line.field("directories", directories) }
         line.field("bytes", bytes)
         line.field("differing", problems.count)
         if let release {
@@ -75,6 +78,7 @@ extension PullEngine {
         let path = Self.destinationPath(recipe, project: found.project)
         var report = VerifyReport()
         report.files = rows.count
+        report.directories = directories.count
         report.release = found.release
         guard let destination = try Self.openIfPresent(path, usesState: false) else {
             report.missingPlace = path
