@@ -80,9 +80,13 @@ private func exit(because error: any Error) -> Never {
         // Wrong arguments, and --help and --version, which end a parse by throwing.
         let words = arguments()
         if words.first == "pull", words.contains("--json") { PullEnd().tell(error, on: Output()) }
-        guard SyncagentCommand.exitCode(for: error).isSuccess else { SyncagentCommand.exit(withError: error) }
-        Output().line(HelpText.arranged(SyncagentCommand.fullMessage(for: error)))
-        exit(ExitStatus.done.rawValue)
+        let (code, text) = (SyncagentCommand.exitCode(for: error), SyncagentCommand.fullMessage(for: error))
+        if code.isSuccess {
+            Output().line(HelpText.arranged(text))
+        } else if !text.isEmpty {
+            Output().message(text)
+        }
+        exit(code.rawValue)
     }
 }
 

@@ -190,6 +190,43 @@ struct FileHookTests {
         #expect(try scene.store.hook(hook.identifier).state == .done)
     }
 
+    @Test("A replay of an older run hands over what it changed and is still there; without record it says so")
+    func olderReplay() throws {
+        _ = try pull(RecordingHook())
+        var next = tree
+        next.addFile("sheets/b", size: 901, seed: 90)
+        next.addFile("sheets/g", size: 50, seed: 91)
+        next.addFile("sheets/h", size: 50, seed: 92)
+        try publish(next, revision: 2)
+        #expect(try pull(RecordingHook()).status == .done)
+        let older = try stored()
+        next.nodes["sheets/g"] = nil
+        next.addFile("sheets/h", size: 60, seed: 93)
+        next.addFile("sheets/i", size: 70, seed: 94)
+        try publish(next, revision: 3)
+        #expect(try pull(RecordingHook()) { $0.prune = true }.status == .done)
+        #expect(try stored().run != older.run)
+
+        try scene.store.replay(hook: older.identifier)
+        let hook = RecordingHook()
+        try scene.engine(hooks: hook).settle(older.session)
+        let calls = try calls(hook.calls)
+        #expect(calls.map(\.paths) == [["sheets/b", "sheets/h"]] && calls.allSatisfy { $0.isLate })
+        #expect(hook.calls.first?.environment["SYNCAGENT_RUN_ID"] == older.run)
+        #expect(try scene.store.hook(older.identifier).state == .done)
+
+        // Its events are gone.
+        var limits = KeepLimits()
+        limits.eventBytes = 1
+        try scene.store.prune(limits, now: 2_000_000_000_000)
+        try scene.store.replay(hook: older.identifier)
+        let late = RecordingHook()
+        try scene.engine(hooks: late).settle(older.session)
+        #expect(late.calls.isEmpty)
+        let failed = try scene.store.hook(older.identifier)
+        #expect(failed.state == .failed && failed.ended?.contains("not on record any more") == true)
+    }
+
     @Test("A batch that fails ends the attempt; the other hooks run all the same [S131]")
     func fails() throws {
         let hook = RecordingHook(.exited(0), .exited(3))

@@ -7,7 +7,7 @@ usage: live.py PROGRAM [--short] [CLAIM...]
 Each claim prints a line: its name, "held" or "FAILED", and what was measured. Exit status: 0 all held, 1 one did not.
 """
 import fcntl, hashlib, http.server, json, os, pty, random, re, select, shutil, signal, socket, struct
-import subprocess, sys, tempfile, termios, threading, time
+import subprocess, sys, tempfile, termios, threading, time, urllib.parse
 
 SMALL = 41
 
@@ -35,7 +35,7 @@ class Origin(http.server.ThreadingHTTPServer):
 
     def manifest(self, only, project):
         files = [
-            {"path": name, "size": len(data), "sha256": hashlib.sha256(data).hexdigest(), "urls": ["o/" + name]}
+            {"path": name, "size": len(data), "sha256": hashlib.sha256(data).hexdigest(), "urls": ["o/" + urllib.parse.quote(name)]}
             for name, data in sorted(self.objects.items()) if only in name
         ]
         return json.dumps({"format": "syncagent-manifest/1", "project": project, "files": files}).encode()
@@ -72,6 +72,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if origin.mode == "silent":
             time.sleep(60)
             return
+        if origin.mode == "gone":
+            return self.answer(404)
         if origin.mode == "later forever":
             return self.answer(503, b"", ("Retry-After", "30"))
         if path.endswith(".json"):  # PROJECT-PART.json
@@ -79,7 +81,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(200, origin.manifest(only, project))
         if path.startswith("o/") and origin.mode == "redirect":
             return self.answer(302, b"", ("Location", origin.url("cdn/" + path[2:])))
-        data = origin.objects.get(path.split("/")[-1])
+        data = origin.objects.get(urllib.parse.unquote(path.split("/")[-1]))
         if data is None:
             return self.answer(404)
         if origin.mode == "login":
@@ -121,7 +123,7 @@ class Screen:
         self.process, self.terminal = None, None
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-        environment = dict(day.environment, TERM="xterm", LANG="C.UTF-8", **variables)
+        environment = dict(day.environment, **dict({"TERM": "xterm", "LANG": "C.UTF-8"}, **variables))
         self.process = subprocess.Popen(
             [day.program, *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=day.root,
             start_new_session=True)
@@ -369,6 +371,113 @@ def colours_only_where_they_are_wanted(day):
     good = bool(colour.search(usual)) and not colour.search(none) and "\x1b[K" in none
     return good, "with colours: %s, NO_COLOR: %s" % (
         bool(colour.search(usual)), bool(colour.search(none)))
+
+
+@claim(short=True)
+def nothing_but_ascii_where_the_terminal_knows_no_more(day):
+    day.origin.fresh(rate=3_000_000)
+    name = "stra\u00dfe-\u5e73\u9762-" + "x" * 60 + ".bin"
+    day.origin.objects[name] = b"a name that is long and not in ASCII"
+    manifest = day.origin.manifest
+    project = day.where()
+    url = day.origin.url("%s-.json" % project)
+    here = os.path.join(day.root, "m.json")
+    with open(here, "wb") as file:
+        file.write(b'{"format":"syncagent-manifest/1","project":"p","files":[{"path":"a#b","size":1,"sha256":"x"}]}')
+    lines = [
+        ["pull", url, "--into", project], ["status"], ["status", project], ["status", project, "--tasks"], ["status", project, "--requests"],
+        ["report"], ["plan", url, "--into", project + "b", "-v"], ["ls", url], ["verify", url, "--into", project],
+        ["pull", here], ["plul"], ["pull", "--nope"], ["schedule"], ["schedule", "add", "--help"], ["pull", "--help"], ["wait", "--help"],
+        ["keys", "--help"], ["plugins", "list"], ["doctor"], ["events", project], ["hooks", "list"], ["hooks", "replay", "7"],
+        ["publish", "--group", "x"], ["plugins", "check", "webhook"], ["schedule", "list"], ["metrics"],
+    ]
+    odd = []
+    for width in [110, 60]:
+        for line in lines:
+            text = Screen(day, *line, width=width, LANG="C").until(limit=30).text
+            if not text.isascii():
+                odd.append(" ".join(line) + " " + repr(re.findall(r".{0,20}[^\x00-\x7f].{0,5}", text)[:2]))
+    # Paths are shown whole; tables are cut.
+    wide = [line for line in Screen(day, "status", width=60, LANG="C").until(limit=30).text.splitlines() if len(line) > 60]
+    usual = Screen(day, "status", project, "--tasks", width=200).until(limit=30).text
+    del day.origin.objects[name]
+    day.origin.manifest = manifest
+    return not odd and not wide and "stra\u00dfe" in usual, "%d commands at two widths; not ASCII: %s; too wide: %s" % (
+        len(lines), odd or "none", wide or "none")
+
+
+@claim(short=True)
+def whoever_attaches_to_a_pull_in_the_foreground_sees_it_move(day):
+    day.origin.fresh(rate=600_000)
+    project = day.where()
+    child = subprocess.Popen([day.program, "pull", day.origin.url(project + "-huge.json"), "--into", project, "--quiet",
+                              "--connections", "1"], env=day.environment, cwd=day.root, stderr=subprocess.DEVNULL)
+    time.sleep(2)
+    attached = Screen(day, "attach", project)
+    attached.until("huge.bin: ", limit=15)
+    attached.until(limit=30)
+    child.wait()
+    percents = {int(p) for _, line in attached.frames for p in re.findall(r"(\d+) %", line)}
+    good = attached.process.returncode == 0 and len(percents) >= 4 and "huge.bin: " in attached.text
+    return good, "%d different percents, ended with %s" % (len(percents), attached.process.returncode)
+
+
+REQUEST = {"transfer", "tasks", "original", "current", "hops", "range", "received", "rate", "source", "state", "since", "attempt"}
+
+
+@claim(short=True)
+def requests_and_tasks_are_spelt_as_promised(day):
+    day.origin.fresh("redirect", rate=200_000)
+    project = day.where()
+    child = subprocess.Popen([day.program, "pull", day.origin.url(project + "-.json"), "--into", project, "--quiet"],
+                             env=day.environment, cwd=day.root, stderr=subprocess.DEVNULL)
+    end, requests = time.time() + 15, []
+    while time.time() < end and not any(r["received"] for r in requests):
+        requests = day.run("status", project, "--requests", "--json").events
+    tasks = day.run("status", project, "--tasks", "--json").events
+    child.kill()
+    child.wait()
+    lacking = [REQUEST - set(r) for r in requests if REQUEST - set(r) or not ("path" in r or "object" in r)]
+    states = {r["state"] for r in requests} | {t["state"] for t in tasks}
+    hops = {tuple(sorted(hop)) for r in requests for hop in r["hops"]}
+    queries = any("?" in r["current"] + r["original"] for r in requests)
+    known = {"queued", "resolving", "connecting", "receiving", "stalled", "waiting", "running", "installed"}
+    good = (requests and not lacking and not queries and states <= known and hops == {("from", "reason", "to")}
+            and all({"path", "sha256", "size", "state"} <= set(t) for t in tasks)
+            and {t.get("transfer") for t in tasks} >= {r["transfer"] for r in requests})
+    return bool(good), "%d requests, %d tasks, states %s, lacking %s" % (len(requests), len(tasks), sorted(states), lacking)
+
+
+@claim(short=True)
+def how_sources_stand_is_on_disk_within_a_second_and_outlives_kill_9(day):
+    day.origin.fresh(rate=300_000)
+    bad, project = Origin(), day.where()
+    bad.fresh("gone")
+    data = {name: body for name, body in day.origin.objects.items() if name != "huge.bin"}
+    files = [{"path": n, "size": len(b), "sha256": hashlib.sha256(b).hexdigest(), "urls": [bad.url("o/" + n), day.origin.url("o/" + n)]}
+             for n, b in sorted(data.items())]
+    with open(os.path.join(day.root, "two.json"), "w") as file:
+        json.dump({"format": "syncagent-manifest/1", "project": project, "files": files}, file)
+    pull = ["pull", "two.json", "--into", project, "--connections", "2"]
+    path = os.path.join(day.root, "state/syncagent/sources")
+    child = subprocess.Popen([day.program, *pull], env=day.environment, cwd=day.root, stderr=subprocess.DEVNULL)
+    while not bad.requests:
+        time.sleep(0.01)
+    first = time.time()
+    while time.time() < first + 10 and not (os.path.exists(path) and bad.url("o/") in open(path).read()):
+        time.sleep(0.01)
+    late = time.time() - first
+    time.sleep(1)
+    child.kill()
+    child.wait()
+    asked = bad.requests
+    day.origin.fresh()
+    bad.fresh()
+    again = day.run(*pull)
+    more = bad.requests
+    bad.shutdown()
+    good = again.returncode == 0 and late < 1.2 and more == 0
+    return good, "%d requests to the bad one, on disk after %.2f s; after kill -9 %d more" % (asked, late, more)
 
 
 @claim(short=True)

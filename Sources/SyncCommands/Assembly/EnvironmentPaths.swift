@@ -106,10 +106,10 @@ struct EnvironmentPaths: Sendable {
         isatty(STDERR_FILENO) == 1 && hasCapableTerminal && (lookup("NO_COLOR") ?? "").isEmpty
     }
 
-    /// Whether the locale knows ASCII alone. locale(7): the first of the three that is set counts.
+    /// Whether nothing says that the terminal knows more than ASCII. locale(7): the first of the three that is set counts.
     var isASCIIOnly: Bool {
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].compactMap(lookup).first { !$0.isEmpty } ?? "C"
-        return locale == "C" || locale == "POSIX"
+        return !locale.lowercased().replacing("-", with: "").contains("utf8")
     }
 
     /// Where the user's files are.

@@ -4,6 +4,7 @@ import SyncControl
 import SyncControlServer
 import SyncDaemon
 import SyncModel
+import SyncSystem
 
 /// `syncagent attach`: looks on while a session's run goes on in the background.
 struct AttachCommand: AsyncParsableCommand {
@@ -76,6 +77,8 @@ struct AttachCommand: AsyncParsableCommand {
             if json { try printRest(after: start, watch, state) }
             return try end(status, words, watch, state)
         }
+        // The agent tells of its own runs, and oftener than the record of the others is written.
+        let hasNews = Monitor(false)
         try await withThrowingTaskGroup(of: Int64.self) { group in
             // Prints what comes; its result is the number of the last event.
             group.addTask {
@@ -85,7 +88,9 @@ struct AttachCommand: AsyncParsableCommand {
                     for try await event in events {
                         if json { state.output.line(event.json) }
                         if let sequence = event.sequence { last = sequence }
-                        if event.kind == .progress { try show(event, on: display) }
+                        guard event.kind == .progress else { continue }
+                        hasNews.change { $0 = true }
+                        show(try event.fields(RunStatus.Progress.self), on: display)
                     }
                 } catch {
                     // Cancelled, or the agent has gone for good: the store knows the rest.
@@ -104,6 +109,9 @@ struct AttachCommand: AsyncParsableCommand {
                     return try end(status, words, watch, state)
                 case .open(let status):
                     try await care.look(at: status)
+                    if let progress = status.run?.progress, !hasNews.withLock({ $0 }) {
+                        show(progress, on: display)
+                    }
                     display.show { Self.details(of: watch) }
                 }
                 try await TaskThreads.sleep(for: .milliseconds(200))
@@ -130,8 +138,7 @@ struct AttachCommand: AsyncParsableCommand {
         }
     }
 
-    private static func show(_ event: SessionEvent, on display: ProgressDisplay) throws {
-        let progress = try event.fields(RunStatus.Progress.self)
+    private static func show(_ progress: RunStatus.Progress, on display: ProgressDisplay) {
         display.report(
             ProgressSnapshot(
                 phase: "Fetching",

@@ -5,6 +5,7 @@ enum TextTable {
     /// - Parameter width: Most columns of the terminal; cells are cut, the widest first, until every line fits. `nil`
     ///   for no bound.
     static func lines(_ rows: [[String]], width: Int? = outputWidth) -> [String] {
+        let rows = PlainText.isWanted(on: STDOUT_FILENO) ? rows.map { $0.map(PlainText.of) } : rows
         let count = rows.map(\.count).max() ?? 0
         var widths = (0..<count).map { column in
             rows.map { $0.indices.contains(column) ? $0[column].count : 0 }.max() ?? 0
@@ -41,7 +42,9 @@ enum TextTable {
     }
 
     private static func cut(_ cell: String, to width: Int) -> String {
-        cell.count <= width ? cell : cell.prefix(max(0, width - 1)) + "…"
+        guard cell.count > width else { return cell }
+        let ellipsis = PlainText.ellipsis(on: STDOUT_FILENO)
+        return cell.prefix(max(0, width - ellipsis.count)) + ellipsis
     }
 
     /// The width of the terminal that is written to; `nil` for a file or a pipe. TIOCGWINSZ, ioctl_tty(2).

@@ -19,8 +19,8 @@ package final class Output: Sendable {
     private let standardError: Int32
     private let isQuiet: Bool
     private let hasColour: Bool
-    /// Whether a terminal that knows ASCII alone reads the words.
-    private let isPlain: Bool
+    /// Whether terminals that know ASCII alone read the data, and the words.
+    private let isPlain: (output: Bool, error: Bool)
 
     /// Events wait for company up to this many **bytes**: one write(2) for each of 100,000 files would show.
     private static let eventBufferSize = 16 << 10
@@ -34,13 +34,15 @@ package final class Output: Sendable {
     ) {
         self.isQuiet = quiet
         self.hasColour = hasColour
-        isPlain = isatty(standardError) == 1 && EnvironmentPaths.ofProcess.isASCIIOnly
+        isPlain = (PlainText.isWanted(on: standardOutput), PlainText.isWanted(on: standardError))
         self.standardOutput = standardOutput
         self.standardError = standardError
     }
 
     /// Data: one line on standard output; without `flushing` at the latest with the next ``flush()``.
-    package func line(_ text: String, flushing: Bool = true) { put(Array(text.utf8), flushing: flushing) }
+    package func line(_ text: String, flushing: Bool = true) {
+        put(Array((isPlain.output ? PlainText.of(text) : text).utf8), flushing: flushing)
+    }
 
     /// Data: one JSON object as a line on standard output, at the latest with the next ``flush()``.
     package func event(_ json: JSONLine, flushing: Bool = false) { put(json.bytes, flushing: flushing) }
@@ -65,6 +67,7 @@ package final class Output: Sendable {
     /// Puts lines, each of which must fit into the terminal's width and all into its height, in the place of the last.
     package func drawProgress(_ lines: [String]) {
         state.withLock { state in
+            let lines = isPlain.error ? lines.map(PlainText.of) : lines
             let text = lines.joined(separator: "\u{1B}[K\n")
             let below = lines.count < state.progressLines ? "\u{1B}[J" : ""
             _ = writeAll(Array("\(Self.start(state))\(text)\u{1B}[K\(below)".utf8), to: standardError)
@@ -93,8 +96,7 @@ package final class Output: Sendable {
         state.withLock { state in
             writeEvents(&state)
             eraseProgress(&state)
-            let shown = isPlain ? text.replacingOccurrences(of: "…", with: "...") : text
-            _ = writeAll(Array("\(shown)\n".utf8), to: standardError)
+            _ = writeAll(Array("\(isPlain.error ? PlainText.of(text) : text)\n".utf8), to: standardError)
         }
     }
 

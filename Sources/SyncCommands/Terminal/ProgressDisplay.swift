@@ -70,7 +70,8 @@ package final class ProgressDisplay: Sendable {
         let width = max(20, terminalColumns()) - 1
         let shown =
             lines.count > rows ? lines.prefix(rows - 1) + ["… \(lines.count - rows + 1) more"] : lines[...]
-        return shown.map { String($0.prefix(width)) }
+        let isPlain = PlainText.isWanted(on: STDERR_FILENO)
+        return shown.map { String((isPlain ? PlainText.of($0) : $0).prefix(width)) }
     }
 
     /// Takes how far things are. Cheap; may be called from any thread, as often as one likes.
@@ -128,7 +129,8 @@ package final class ProgressDisplay: Sendable {
                 pace,
                 ProgressText.Style(width: width, hasColour: hasColour)
             )
-            return [line] + state.details.map { String($0.prefix(width)) }
+            let isPlain = PlainText.isWanted(on: STDERR_FILENO)
+            return [line] + state.details.map { String((isPlain ? PlainText.of($0) : $0).prefix(width)) }
         }
         guard let lines else { return }
         if style == .terminal { output.drawProgress(lines) } else { lines.forEach(output.message) }

@@ -140,6 +140,8 @@ struct FetchRounds: Sendable {
             let result = fetch(round, attempt: attempt, installer, workers: workers, pool: pool)
             begun.endPlan()
             let last = attempt + 1 == Self.rounds || isStopped
+            // The transport has asked all of a file's own URLs, as often as that helps where nothing comes.
+            let asked = (result.isEmpty ? [] : round.looseRows).filter { parts.prefix(row: $0) == 0 }
             var again: [Int] = []
             for failure in result {
                 if let window = failure.window, window <= windows.capacity {
@@ -149,7 +151,8 @@ struct FetchRounds: Sendable {
                 let hasURLs = !manifest.files.urls(failure.row).isEmpty
                 let retries =
                     !failure.shown.cause.isOfDisk && failure.shown.cause != .cancelled
-                    && (attempt == 0 && failure.isWrongBytes || hasURLs)
+                    && (failure.isWrongBytes
+                        ? attempt == 0 || hasURLs : hasURLs && !asked.contains(failure.row))
                 if last || !retries { failures.append(failure.shown) } else { again.append(failure.row) }
             }
             guard !again.isEmpty else { break }

@@ -101,6 +101,15 @@ struct SpanTransfers: Sendable {
 }
 
 extension Plan {
+    /// The rows that are asked for by URLs of their own.
+    var looseRows: Set<Int> {
+        var rows: Set<Int> = []
+        for (span, planned) in spans.enumerated() {
+            if case .loose = planned.source { rows.formUnion(self.rows(of: span)) }
+        }
+        return rows
+    }
+
     /// The rows that want something of a span, each once, in their order.
     func rows(of span: Int) -> [Int] {
         var rows: [Int] = []

@@ -21,13 +21,7 @@ extension PullEngine {
             let project = try recording { () throws(StoreError) in
                 try environment.store.session(run.session)?.project
             }
-            let found = try manifestSource(caching: true).recorded(
-                run.manifest,
-                project: project ?? "",
-                location: run.location,
-                isPublic: run.facts.isPublic
-            )
-            let manifest = try found.decode()
+            let manifest = try manifest(of: run, project: project ?? "")
             let here = try presentRows(hook, run, manifest, in: destination)
             let files = UntoldFiles(manifest: manifest, store: environment.store, session: run.session)
             let changed = try recording { () throws(StoreError) in
@@ -35,11 +29,40 @@ extension PullEngine {
                     try files.among(here, work)
                 }
             }
+            if changed == .some(nil), hook.ended == StoredHook.replayed {
+                return HookInput(
+                    obstacle: "what run \(run.identifier) changed is not on record any more: "
+                        + "a session keeps its latest 16 MiB of events"
+                )
+            }
             // Where events of that time are gone, all that are there: none is missed.
             let rows = (changed ?? nil) ?? here
             return report.input(manifest, rows, size: size)
         } catch {
             return HookInput(obstacle: "the files are no longer known: \(error.message)")
+        }
+    }
+
+    /// The manifest of a run. Where that is not kept any more, the one of the session's latest run: of what an older run has
+    /// changed, what is there now is named in that.
+    private func manifest(of run: StoredRun, project: String) throws(EngineError) -> Manifest {
+        let source = try manifestSource(caching: true)
+        func recorded(_ run: StoredRun) throws(EngineError) -> Manifest {
+            try source.recorded(
+                run.manifest,
+                project: project,
+                location: run.location,
+                isPublic: run.facts.isPublic
+            ).decode()
+        }
+        do throws(EngineError) {
+            return try recorded(run)
+        } catch {
+            let latest = try recording { () throws(StoreError) in
+                try environment.store.runs(session: run.session, limit: 1).first
+            }
+            guard let latest, latest.identifier != run.identifier else { throw error }
+            return try recorded(latest)
         }
     }
 

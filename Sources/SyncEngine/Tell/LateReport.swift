@@ -42,7 +42,7 @@ struct LateReport {
         report.result = hook.result ?? .partial
         line.field("format", "syncagent-report/1")
         line.field("project", optional: manifest?.project)
-        if let manifest { line.field("revision", manifest.revision) }
+        if let manifest { line.field("revision", run.facts.revision ?? manifest.revision) }
         line.field("manifest_sha256", run.manifest.hex)
         line.field("group", hook.group)
         line.field("group_result", report.result)

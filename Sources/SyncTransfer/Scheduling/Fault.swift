@@ -148,9 +148,21 @@ extension Fault {
         if [401, 403, 407].contains(tunnel), !exchange.isConnected {
             self.init(.proxyAuthentication, "the proxy refuses the tunnel (\(tunnel))")
         } else {
-            let text = exchange.easy.message(for: result)
+            let text = Self.withoutTime(exchange.easy.message(for: result))
             self.init(Self.kind(of: result, text: text, exchange), text)
         }
+    }
+
+    /// A message without the time that it took, `after 3 ms`: with it every attempt would have a cause of its own.
+    private static func withoutTime(_ text: String) -> String {
+        var words = text.split(separator: " ", omittingEmptySubsequences: false)
+        guard let place = words.indices.dropLast(2).first(where: { words[$0] == "after" && $0 > 0 }),
+            Int(words[place + 1]) != nil, words[place + 2].hasPrefix("ms")
+        else { return text }
+        let end = words[place + 2].dropFirst(2)
+        words.removeSubrange(place...(place + 2))
+        words[place - 1] += end
+        return words.joined(separator: " ")
     }
 
     private static func kind(of code: CURLcode, text: String, _ exchange: Exchange) -> Kind {
