@@ -77,16 +77,14 @@ struct PieceMachineTests {
         end: UInt64? = 200,
         isAsTold: Bool = false
     ) -> PieceEnding {
-        var policy = RetryPolicy()
-        policy.progress = 50
-        return PieceEnding(
+        PieceEnding(
             own: own,
             fault: fault,
             isAccepted: isAccepted,
             position: position,
             end: end,
             isAsTold: isAsTold,
-            policy: policy
+            leastProgress: 50
         )
     }
 

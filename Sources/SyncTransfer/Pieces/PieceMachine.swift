@@ -38,7 +38,8 @@ struct PieceEnding {
     var end: UInt64?
     /// Whether everything came that the answer's head told.
     var isAsTold: Bool
-    var policy: RetryPolicy
+    /// New **bytes** that make it a success.
+    var leastProgress: UInt64
 }
 
 /// A fault, and what is known around it.
@@ -169,7 +170,7 @@ struct PieceMachine: Equatable {
             return .settle(fault)
         }
         if isComplete || ending.end == nil { return .complete }
-        guard ending.isAsTold, ending.position - min(mark, ending.position) >= ending.policy.progress else {
+        guard ending.isAsTold, ending.position - min(mark, ending.position) >= ending.leastProgress else {
             return .settle(Fault(.broken, "the body ended early"))
         }
         // The server gives less at a time than was asked for, as it may: RFC 9110 §15.3.7.

@@ -1,5 +1,4 @@
 package import SyncCurl
-import SyncModel
 package import SyncPlugins
 
 /// The URLs one request has gone through, and the rules for going on. Does no I/O.
@@ -10,20 +9,8 @@ package struct RedirectChain: Equatable, Sendable {
     package enum Step: Equatable, Sendable {
         /// Ask again at the last of these: the redirect's target, then what a rule made of it if one did.
         case follow(CurlURL, rewritten: CurlURL?)
-        /// End the attempt.
-        case refuse(Refusal)
-    }
-
-    /// The rule that a redirect broke.
-    package enum Refusal: Equatable, Sendable {
-        /// More hops than the policy's limit.
-        case tooMany(limit: Int)
-        /// Back to a URL already asked.
-        case cycle(String)
-        /// No `Location`, or one that is not an http or https URL.
-        case badLocation(String)
-        /// From https to http.
-        case downgrade(from: String, to: String)
+        /// End the attempt: a rule is broken.
+        case refuse(Fault)
     }
 
     /// What the manifest or the user named.
@@ -117,25 +104,30 @@ package struct RedirectChain: Equatable, Sendable {
         policy: RedirectPolicy,
         rewrite: (CurlURL) -> CurlURL? = { _ in nil }
     ) -> Step {
-        guard hops < policy.limit else { return .refuse(.tooMany(limit: policy.limit)) }
-        guard let location, !location.isEmpty else { return .refuse(.badLocation("no Location header")) }
+        guard hops < policy.limit else {
+            return .refuse(Fault(.redirect, "more than \(policy.limit) redirects"))
+        }
+        guard let location, !location.isEmpty else { return Self.unusable("no Location header") }
         guard !location.hasEncodedControl else {
-            return .refuse(.badLocation("a URL with a percent-encoded control character"))
+            return Self.unusable("a URL with a percent-encoded control character")
         }
         let target: CurlURL
         do {
             target = try current.joined(location)
         } catch {
-            return .refuse(.badLocation(error.description))
+            return Self.unusable(error.description)
         }
         let rewritten = rewrite(target)
         if rewritten == nil, current.origin.scheme == "https", target.origin.scheme == "http",
             !policy.downgrade.covers(target.origin.host)
         {
-            return .refuse(.downgrade(from: current.text, to: target.text))
+            let (from, to) = (redacted(current), redacted(target))
+            return .refuse(Fault(.policy, "a redirect from https to http, \(from) to \(to)"))
         }
         let next = rewritten ?? target
-        guard seen.insert(next.text).inserted else { return .refuse(.cycle(next.text)) }
+        guard seen.insert(next.text).inserted else {
+            return .refuse(Fault(.redirect, "redirects in a circle, to \(redacted(next)) again"))
+        }
         current = next
         isByRule = rewritten != nil
         firstStatus = firstStatus ?? status
@@ -143,20 +135,8 @@ package struct RedirectChain: Equatable, Sendable {
         hops += 1
         return .follow(target, rewritten: rewritten)
     }
-}
 
-extension RedirectChain.Refusal {
-    var fault: Fault {
-        switch self {
-        case .tooMany(let limit): Fault(.redirect, "more than \(limit) redirects")
-        case .cycle(let url):
-            Fault(.redirect, "redirects in a circle, to \(SyncModel.redacted(url: url)) again")
-        case .badLocation(let reason): Fault(.redirect, "a redirect without a usable target: \(reason)")
-        case .downgrade(let from, let to):
-            Fault(
-                .policy,
-                "a redirect from https to http, \(SyncModel.redacted(url: from)) to \(SyncModel.redacted(url: to))"
-            )
-        }
+    private static func unusable(_ reason: String) -> Step {
+        .refuse(Fault(.redirect, "a redirect without a usable target: \(reason)"))
     }
 }

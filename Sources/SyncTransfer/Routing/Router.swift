@@ -130,7 +130,7 @@ final class Router {
             }
         )
         switch step {
-        case .refuse(let refusal): return .refuse(refusal.fault)
+        case .refuse(let fault): return .refuse(fault)
         case .follow(let target, let rewritten):
             if rewritten == nil, chain.isFromPublic, policy.refusesByName(target.origin) {
                 let detail = "a redirect from a public server to the private address \(target.origin.host)"

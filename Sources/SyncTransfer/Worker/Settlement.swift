@@ -109,7 +109,7 @@ final class Settlement {
             position: piece.position,
             end: piece.end,
             isAsTold: exchange.offset == exchange.bodyEnd,
-            policy: configuration.retry
+            leastProgress: configuration.retry.progress
         )
         piece.fault = nil
         switch piece.ended(ending) {
