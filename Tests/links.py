@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that what the documentation points at is there: relative links, and paths of sources in `backticks`.
+"""Checks that what the documentation points at is there: relative links, paths of sources in `backticks`, and in TUF.md the
+tests that it names.
 
 usage: Tests/links.py [FILE…]    without files: README.md, CHANGELOG.md and everything in Documentation
 """
@@ -41,6 +42,23 @@ def check(page, problems):
                 problems.append(f"{place}: there is no {name}")
 
 
+def check_tests(page, problems):
+    """Each “beginning” is that of a test's name, and each row of a table that says tested names one."""
+    texts = []
+    for folder in ("SyncTrustTests", "CommandTests"):
+        for source in sorted((ROOT / "Tests" / folder).glob("*.swift")):
+            texts += re.findall(r'@Test\(\s*"((?:[^"\\]|\\.)*)"', source.read_text(encoding="utf-8"))
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.startswith("|"):
+            continue
+        names = re.findall("“([^”]+)”", line)
+        if "tested" in line and not names:
+            problems.append(f"{page.relative_to(ROOT)}:{number}: it says tested, and names no test")
+        for name in names:
+            if not any(text.startswith(name) for text in texts):
+                problems.append(f"{page.relative_to(ROOT)}:{number}: there is no test “{name}”")
+
+
 def main():
     pages = [pathlib.Path(name).resolve() for name in sys.argv[1:]]
     if not pages:
@@ -49,6 +67,8 @@ def main():
     problems = []
     for page in pages:
         check(page, problems)
+        if page.name == "TUF.md":
+            check_tests(page, problems)
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:

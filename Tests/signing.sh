@@ -74,6 +74,84 @@ expect 0 syncagent keys refresh out --sign keys
 upload
 expect 0 pull
 
+if command -v ssh-keygen >/dev/null; then
+    step "three root keys on three machines, any two of which count"
+    for name in ada ben cem new-ben; do
+        mkdir "$name" && chmod 700 "$name"
+        ssh-keygen -q -t ed25519 -N '' -C "$name" -f "$name/root.key"
+        cp "$name/root.key.pub" "$name.pub"
+    done
+    rm -r ada
+    expect 64 syncagent keys new ada --project com.example.crew --root-public ben.pub --root-public cem.pub --root-threshold 4
+    expect 0 syncagent keys new ada --project com.example.crew --root-public ben.pub --root-public cem.pub --root-threshold 2
+    said "1 of the 2 signatures that root 1 asks for are there"
+    said "Still wanted: 1 of $(ssh-keygen -lf ben.pub | cut -d' ' -f2), $(ssh-keygen -lf cem.pub | cut -d' ' -f2)"
+    [ ! -e ada/1.root ] && [ -e ada/1.root.pending ] || fail "a root with one signature of two counts"
+    ends 77 "is no root key" syncagent keys sign ada/1.root.pending --with new-ben/root.key
+    expect 0 syncagent keys sign ada/1.root.pending --with ada
+    said "1 of the 2"
+    expect 66 syncagent publish assets --to crew --sign ada
+    cp ada/1.root.pending ben/
+    expect 0 syncagent keys sign ben/1.root.pending --with ben/root.key
+    said "1.root counts."
+    [ ! -e ben/1.root.pending ] || fail "it still waits"
+    mv ben/1.root ada/ && rm ada/1.root.pending
+    expect 0 syncagent publish assets --to crew --sign ada
+    tower=$url
+    serve crew
+    crew() { "$SYNCAGENT" pull "$url" --into crewed "$@"; }
+    expect 0 crew --trust ada/1.root
+    sed '/^$/q' ada/1.root >root.sig
+    sed '1,/^$/d' ada/1.root >root.json
+    printf 'ben %s\n' "$(cat ben.pub)" >allowed
+    ssh-keygen -Y check-novalidate -n syncagent-root -s root.sig <root.json >/dev/null || fail "ssh-keygen does not take it"
+
+    step "the release key changes, signed on two machines; until then all goes on"
+    expect 0 syncagent keys rotate ada --role release
+    said "release: SHA256:"
+    said "counts no more"
+    ends 77 "waits for signatures" syncagent keys rotate ada --role fresh
+    echo crew-two >assets/a.txt
+    expect 0 syncagent publish assets --to crew --sign ada
+    expect 0 crew
+    cp ada/2.root.pending cem/
+    ends 66 "1.root is not beside" syncagent keys sign cem/2.root.pending --with cem/root.key
+    cp ada/1.root cem/
+    expect 0 syncagent keys sign cem/2.root.pending --with cem
+    mv cem/2.root ada/ && rm ada/2.root.pending
+    echo crew-three >assets/a.txt
+    expect 0 syncagent publish assets --to crew --sign ada
+    expect 0 crew
+    grep -q crew-three crewed/a.txt || fail "the new release is not there"
+    "$SYNCAGENT" trust show com.example.crew | grep -q 'root *2' || fail "the machine has not gone on to root 2"
+
+    step "a root key is lost: the two who are left put another in its place"
+    lost=$(ssh-keygen -lf ben.pub | cut -d' ' -f2)
+    rm -r ben
+    ends 77 "is no root key" syncagent keys rotate ada --role root --replace SHA256:none --by new-ben.pub
+    expect 0 syncagent keys rotate ada --role root --replace "$lost" --by new-ben.pub
+    said "root: $lost counts no more"
+    expect 0 syncagent keys sign ada/3.root.pending --with new-ben
+    said "1 of the 2 signatures that root 2 asks for are there"
+    said "2 of the 2 signatures that root 3 asks for are there"
+    expect 0 syncagent keys sign ada/3.root.pending --with cem/root.key
+    said "3.root counts."
+    expect 0 syncagent keys refresh crew --sign ada
+    expect 0 crew
+    "$SYNCAGENT" trust show com.example.crew | grep -q 'root *3' || fail "the machine has not gone on to root 3"
+
+    step "a root key of one's own changes, and the lost one signs nothing any more"
+    expect 0 syncagent keys rotate ada --role root
+    said "root: SHA256:"
+    ends 77 "is no root key" sh -c 'ssh-keygen -q -t ed25519 -N "" -f other.key && "$0" keys sign ada/4.root.pending --with other.key' "$SYNCAGENT"
+    expect 0 syncagent keys sign ada/4.root.pending --with new-ben
+    said "4.root counts."
+    expect 0 syncagent keys refresh crew --sign ada
+    expect 0 crew
+    "$SYNCAGENT" trust show com.example.crew | grep -q 'root *4' || fail "the machine has not gone on to root 4"
+    url=$tower
+fi
+
 step "root.key is lost: new keys, and every machine pins anew"
 rm -r keys
 expect 0 syncagent keys new keys --project com.example.tower

@@ -105,7 +105,8 @@ struct SyncagentCommand: AsyncParsableCommand {
             """,
         version: syncagentVersion,
         subcommands: [
-            PullCommand.self, PublishCommand.self, KeysCommand.self, TrustCommand.self, PlanCommand.self,
+            PullCommand.self, PublishCommand.self, ChannelCommand.self, KeysCommand.self, TrustCommand.self,
+            PlanCommand.self,
             VerifyCommand.self, LsCommand.self, DiffCommand.self, CatCommand.self, ServeCommand.self,
             StatusCommand.self, ReportCommand.self, MetricsCommand.self, EventsCommand.self, WaitCommand.self,
             AttachCommand.self, PauseCommand.self,

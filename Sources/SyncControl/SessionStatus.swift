@@ -87,6 +87,10 @@ public struct RunStatus: Sendable, Equatable, Codable {
     public var manifest: String
     /// Of the manifest's bytes, 64 digits.
     public var manifestSha256: String
+    /// The channel that it follows; `nil` for the default one.
+    public var channel: String?
+    /// The revision that was asked for; `nil` for the newest.
+    public var revision: UInt64?
     /// Where it is in its life.
     public var state: RunState
     /// Why it waits, is paused or was given up.

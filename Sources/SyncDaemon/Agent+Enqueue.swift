@@ -151,6 +151,8 @@ extension Agent {
         if let connections = request.connections, !(1...64).contains(connections) {
             throw invalid("connections: 1 to 64")
         }
+        if let reason = request.channel.flatMap(ChannelName.objection) { throw invalid("channel: \(reason)") }
+        if request.revision == 0 { throw invalid("revision: 1 or more") }
         if let most = request.maxDelete, most < 0 { throw invalid("max_delete: 0 or more") }
         if let path = request.backupDir, !path.hasPrefix("/") {
             throw invalid("backup_dir: an absolute path is wanted, not '\(escaped(path))'")

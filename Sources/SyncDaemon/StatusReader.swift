@@ -197,6 +197,7 @@ extension RunStatus {
         requests = run.counts.requests
         userData = run.recipe.userData
         expectedBytes = run.recipe.expectedBytes
+        (channel, revision) = (run.recipe.channel, run.recipe.revision)
     }
 }
 

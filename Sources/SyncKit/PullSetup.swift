@@ -46,6 +46,8 @@ struct PullSetup {
         var recipe = RunRecipe(manifest: manifest, destination: destination)
         recipe.session = options.session
         recipe.groups = options.groups
+        if let reason = options.channel.flatMap(ChannelName.objection) { throw Sync.Failure(.usage, reason) }
+        (recipe.channel, recipe.revision) = (options.channel, options.revision)
         recipe.hooks = options.hooks
         for name in pull.plugins.hooks.keys.sorted() {
             let word = "plugin:\(name)"

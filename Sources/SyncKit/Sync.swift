@@ -64,6 +64,10 @@ public enum Sync {
         public var session: String?
         /// Only these groups; empty for all.
         public var groups: [String] = []
+        /// The channel whose release is wanted, such as `beta`; `nil` for the default one.
+        public var channel: String?
+        /// The revision that is wanted; `nil` for the newest of the channel.
+        public var revision: UInt64?
         /// Programs, webhooks and `plugin:NAME` to run when groups are complete.
         public var hooks: [RunHook] = []
         /// Remove files that an earlier pull installed and this manifest no longer has.

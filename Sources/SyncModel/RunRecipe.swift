@@ -39,6 +39,10 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     public var connections: Int?
     /// Most body **bytes** a second; `nil` without limit.
     public var limitRate: UInt64?
+    /// The channel whose release is wanted; `nil` for the default one.
+    public var channel: String?
+    /// The revision that is wanted; `nil` for the newest of the channel.
+    public var revision: UInt64?
     /// Remove files that an earlier pull installed and this manifest no longer has.
     @Omittable public var prune = false
     /// Prune even if more than half of the installed files go.

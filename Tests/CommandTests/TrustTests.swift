@@ -285,12 +285,137 @@ struct TrustTests {
             try set.remove("site/\(name)")
             try set.copy("before/\(name)", to: "site/\(name)")
         }
-        let outcome = try set.pull()
+        let outcome = try set.tool.run(["pull", set.url, "--into", "tower"])
         #expect(outcome.status == 0, "\(outcome.error)")
-        #expect(try SignedSet.causes(outcome) == ["older"])
-        let told = try set.tool.run(["pull", set.url, "--into", "tower"]).error
+        let told = outcome.error
         #expect(told.contains(set.url.replacingOccurrences(of: "manifest.json", with: "trust/fresh")))
         #expect(told.contains("asking \(base)"))
+    }
+
+    @Test(
+        "A place that served something old is asked last the next time, and first again after a day",
+        .enabled(if: FakeTime.library != nil)
+    )
+    func penalty() throws {
+        let scratch = try Scratch()
+        try scratch.write(Data(), to: "mirror/x")
+        let mirror = try RunningServer(scratch, directory: "mirror")
+        let base = mirror.firstLine.replacingOccurrences(of: "manifest.json", with: "")
+        let set = try SignedSet(["--mirror", base])
+        try set.pin()
+        try set.copy("site", to: "before")
+        try set.publish("two")
+        for name in try FileManager.default.contentsOfDirectory(atPath: set.scratch.path + "/site") {
+            try FileManager.default.copyItem(
+                atPath: "\(set.scratch.path)/site/\(name)",
+                toPath: "\(scratch.path)/mirror/\(name)"
+            )
+        }
+        #expect(try set.pull().status == 0)
+        try set.remove("site/trust")
+        try set.copy("before/trust", to: "site/trust")
+        #expect(try SignedSet.causes(set.pull()) == ["older"])
+        // plan keeps nothing, and knows it, too.
+        let plan = try set.tool.run(["plan", set.url, "--into", "tower", "--json"])
+        #expect(plan.status == 0 && !plan.output.contains("trust.refused"), "\(plan.error)")
+        let second = try set.pull()
+        #expect(second.status == 0)
+        #expect(try SignedSet.causes(second) == [])
+        #expect(try SignedSet.last(second)["requests"] as? Int == 1)
+        // When the mirror is no better, the place that is asked last is asked.
+        let files = FileManager.default
+        try files.moveItem(atPath: scratch.path + "/mirror/trust", toPath: scratch.path + "/away")
+        let both = try set.pull()
+        #expect(both.status == 77, "\(both.error)")
+        #expect(try SignedSet.causes(both) == ["unsigned", "older"])
+        try set.remove("site/trust")
+        for place in [scratch.path + "/mirror/trust", set.scratch.path + "/site/trust"] {
+            try files.copyItem(atPath: scratch.path + "/away", toPath: place)
+        }
+        let later = try set.pull(environment: FakeTime.environment("+25h"))
+        #expect(later.status == 0, "\(later.error)")
+        #expect(try SignedSet.causes(later) == [])
+    }
+
+    @Test("All mirrors stale: each is named, and nothing is changed", .enabled(if: FakeTime.library != nil))
+    func staleMirrors() throws {
+        let scratch = try Scratch()
+        try scratch.write(Data(), to: "mirror/x")
+        let mirror = try RunningServer(scratch, directory: "mirror")
+        let base = mirror.firstLine.replacingOccurrences(of: "manifest.json", with: "")
+        let set = try SignedSet(["--mirror", base])
+        try set.pin()
+        for name in try FileManager.default.contentsOfDirectory(atPath: set.scratch.path + "/site") {
+            try FileManager.default.copyItem(
+                atPath: "\(set.scratch.path)/site/\(name)",
+                toPath: "\(scratch.path)/mirror/\(name)"
+            )
+        }
+        let outcome = try set.pull(environment: FakeTime.environment("+31d"))
+        #expect(outcome.status == 77)
+        #expect(try SignedSet.causes(outcome) == ["stale", "stale"])
+        let urls = try outcome.objects().filter { $0["event"] as? String == "trust.refused" }
+            .compactMap { $0["url"] as? String }
+        #expect(
+            urls
+                == [set.url.replacingOccurrences(of: "manifest.json", with: ""), base].map {
+                    $0 + "trust/fresh"
+                }
+        )
+        #expect(try set.text("tower/a.txt") == "one")
+        try set.keys("refresh", "site", "--sign", "keys", "--until", "60d")
+        #expect(try set.pull(environment: FakeTime.environment("+31d")).status == 0)
+    }
+
+    @Test("refresh says that a newer release lies there which nothing points at")
+    func ahead() throws {
+        let set = try SignedSet()
+        try set.copy("site/trust/fresh", to: "before")
+        try set.publish("two")
+        let fine = try set.tool.run(["keys", "refresh", "site", "--sign", "keys"])
+        #expect(fine.status == 0 && !fine.error.contains("nothing points at it"), "\(fine.error)")
+        try set.copy("before", to: "site/trust/fresh")
+        let outcome = try set.tool.run(["keys", "refresh", "site", "--sign", "keys"])
+        #expect(outcome.status == 0)
+        #expect(outcome.error.contains("revision 2 was signed, too, but nothing points at it"))
+        #expect(outcome.error.contains("publish again with --sign"))
+        // One that nobody has signed says nothing.
+        try set.scratch.write(Data("x".utf8), to: "site/trust/3.release")
+        #expect(try set.tool.run(["publish", "assets", "--to", "site", "--sign", "keys"]).status == 0)
+        let after = try set.tool.run(["keys", "refresh", "site", "--sign", "keys"])
+        #expect(!after.error.contains("nothing points at it"), "\(after.error)")
+        try set.pin()
+        #expect(try set.text("tower/a.txt") == "two")
+    }
+
+    @Test("diff looks back at a release that was signed by keys that counted then, and at no other")
+    func lookingBack() throws {
+        let set = try SignedSet()
+        try set.copy("site", to: "old")
+        try set.pin()
+        for role in ["release", "fresh", "root"] { try set.keys("rotate", "keys", "--role", role) }
+        try set.publish("two")
+        #expect(try set.pull().status == 0)
+        func diff(_ old: String, _ new: String) throws -> Tool.Outcome {
+            try set.tool.run(["diff", old, new])
+        }
+        let outcome = try diff("old", set.url)
+        #expect(outcome.status == 1 && outcome.output.contains("changed  a.txt"), "\(outcome.error)")
+        // NEW has to be what is believed now.
+        #expect(try diff(set.url, "old").status == 77)
+        // A year later it is what it was, and NEW is stale.
+        if FakeTime.library != nil {
+            let late = FakeTime.environment("+400d")
+            #expect(try set.tool.run(["diff", "old", "site"], environment: late).status == 77)
+            try set.keys("refresh", "site", "--sign", "keys", "--until", "500d")
+            #expect(try set.tool.run(["diff", "old", "site"], environment: late).status == 1)
+        }
+        // Of a root that was never believed here, or without signatures, nothing is shown.
+        try set.copy("old", to: "other")
+        try set.copy("site/trust/2.root", to: "other/trust/1.root")
+        #expect(try diff("other", set.url).status == 77)
+        try set.remove("other/trust")
+        #expect(try diff("other", set.url).status == 77)
     }
 
     @Test("An offline copy is held to its signatures, too")

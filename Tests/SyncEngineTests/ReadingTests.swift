@@ -13,7 +13,7 @@ struct ReadingTests {
     init() throws { scene = try Scene() }
 
     private func hand() throws -> ManifestInHand {
-        try scene.engine().read(Scene.base + "manifest.json")
+        try scene.engine().read(RunRecipe(manifest: Scene.base + "manifest.json"))
     }
 
     private func bytes(_ hand: ManifestInHand, _ path: String) throws -> [UInt8] {

@@ -71,6 +71,7 @@ struct Signer {
     }
 
     func fresh(
+        channel: String? = nil,
         serial: UInt64 = 1,
         revision: UInt64 = 1,
         root: UInt64 = 1,
@@ -80,6 +81,7 @@ struct Signer {
     ) throws -> FreshStatement {
         FreshStatement(
             project: project,
+            channel: channel,
             serial: serial,
             signed: signed,
             until: until,
@@ -113,15 +115,25 @@ struct Site {
         _ pin: inout TrustPin,
         now: Int64 = Signer.now,
         grace: Int64 = 0,
+        channel: String? = nil,
+        revision: UInt64? = nil,
+        looksBack: Bool = false,
         project: String = "com.example.tower",
         manifestRevision: UInt64? = nil
     ) throws(TrustRefusal) {
         asked = []
-        var check = TrustCheck(pin, now: now, grace: grace)
+        var check = TrustCheck(
+            pin,
+            now: now,
+            grace: grace,
+            channel: channel,
+            revision: revision,
+            looksBack: looksBack
+        )
         while true {
             let name: String
             switch check.want {
-            case .fresh: name = "fresh"
+            case .fresh: name = FreshStatement.name(channel)
             case .root(let number): name = "\(number).root"
             case .release(let revision): name = "\(revision).release"
             case .manifest(_, let size):
@@ -141,11 +153,23 @@ struct Site {
         _ pin: inout TrustPin,
         now: Int64 = Signer.now,
         grace: Int64 = 0,
+        channel: String? = nil,
+        revision: UInt64? = nil,
+        looksBack: Bool = false,
         project: String = "com.example.tower",
         manifestRevision: UInt64? = nil
     ) -> TrustRefusal? {
         do throws(TrustRefusal) {
-            try check(&pin, now: now, grace: grace, project: project, manifestRevision: manifestRevision)
+            try check(
+                &pin,
+                now: now,
+                grace: grace,
+                channel: channel,
+                revision: revision,
+                looksBack: looksBack,
+                project: project,
+                manifestRevision: manifestRevision
+            )
             return nil
         } catch {
             return error

@@ -22,14 +22,14 @@ struct TrustCheckTests {
         var site = try Site(signer)
         try site.check(&pin)
         #expect(site.asked == ["fresh", "2.root", "1.release", "manifest"])
-        #expect((pin.serial, pin.revision) == (1, 1))
+        #expect((pin.newest.serial, pin.newest.revision) == (1, 1))
         try site.check(&pin)
         #expect(site.asked == ["fresh"])
         // A new statement about the same release.
         site.files["fresh"] = try signer.signed(signer.fresh(serial: 2))
         try site.check(&pin)
         #expect(site.asked == ["fresh"])
-        #expect(pin.serial == 2)
+        #expect(pin.newest.serial == 2)
     }
 
     // MARK: 5.3, roots
@@ -160,7 +160,7 @@ struct TrustCheckTests {
         #expect(pin.root.content.number == 2)
         #expect(pin.roots.count == 2)
         // Floors are as they were: no manifest was verified.
-        #expect(pin.serial == 1)
+        #expect(pin.newest.serial == 1)
     }
 
     @Test("Three rotations at once are gone through one by one")
@@ -187,7 +187,7 @@ struct TrustCheckTests {
         let high = UInt64(Int64.max)
         var site = try Site(signer, serial: high, revision: 1_000_000)
         try site.check(&pin)
-        #expect((pin.serial, pin.revision) == (high, 1_000_000))
+        #expect((pin.newest.serial, pin.newest.revision) == (high, 1_000_000))
         var clean = signer
         clean.freshKeys = [Signer.key(23)]
         site = try Site(clean, serial: 5, revision: 2, root: 2)
@@ -195,12 +195,12 @@ struct TrustCheckTests {
         var other = pin
         // Only the fresh key was rotated: the revision's floor belongs to the release key.
         #expect(site.refusal(&other)?.cause == .older)
-        #expect(other.serial == 0)
+        #expect(other.newest.serial == 0)
         clean.releaseKeys = [Signer.key(22)]
         site = try Site(clean, serial: 5, revision: 2, root: 2)
         site.files["2.root"] = try clean.signedRoot(2)
         try site.check(&pin)
-        #expect((pin.serial, pin.revision) == (5, 2))
+        #expect((pin.newest.serial, pin.newest.revision) == (5, 2))
         #expect(pin.hasFallen)
     }
 
@@ -236,7 +236,7 @@ struct TrustCheckTests {
             var site = try Site(signer)
             site.files["fresh"] = bytes
             #expect(site.refusal(&pin)?.cause == .signature)
-            #expect(pin.serial == 1)
+            #expect(pin.newest.serial == 1)
         }
     }
 
@@ -327,7 +327,7 @@ struct TrustCheckTests {
             signer.fresh(serial: 2, revision: 2, release: signer.signedRelease(3).digest)
         )
         #expect(site.refusal(&pin)?.cause == .mixed)
-        #expect((pin.serial, pin.revision) == (1, 1))
+        #expect((pin.newest.serial, pin.newest.revision) == (1, 1))
     }
 
     @Test("5.5.3: a release is signed by the release key, as release")
@@ -356,7 +356,7 @@ struct TrustCheckTests {
         site = try Site(signer, serial: 2, root: 2)
         site.files["2.root"] = try other.signedRoot(2)
         #expect(site.refusal(&pin)?.cause == .project)
-        #expect((pin.serial, pin.root.content.number) == (1, 1))
+        #expect((pin.newest.serial, pin.root.content.number) == (1, 1))
     }
 
     @Test("5.7: the manifest is the project's and the revision's; floors rise only when it is")
@@ -365,8 +365,140 @@ struct TrustCheckTests {
         var site = try Site(signer, serial: 2, revision: 2)
         #expect(site.refusal(&pin, project: "com.example.bridge")?.cause == .project)
         #expect(site.refusal(&pin, manifestRevision: 3)?.cause == .mixed)
-        #expect((pin.serial, pin.revision) == (1, 1))
+        #expect((pin.newest.serial, pin.newest.revision) == (1, 1))
         try site.check(&pin)
-        #expect((pin.serial, pin.revision) == (2, 2))
+        #expect((pin.newest.serial, pin.newest.revision) == (2, 2))
+    }
+
+    // MARK: Channels and revisions
+
+    private func set(_ channel: String?, serial: UInt64, revision: UInt64, in site: inout Site) throws {
+        site.files[FreshStatement.name(channel)] = try signer.signed(
+            signer.fresh(channel: channel, serial: serial, revision: revision)
+        )
+        site.files["\(revision).release"] = try signer.signedRelease(revision).bytes
+    }
+
+    @Test("One channel's word is none for another, whichever way it is served")
+    func otherChannel() throws {
+        var site = try Site(signer)
+        try set("beta", serial: 9, revision: 2, in: &site)
+        try set("stable", serial: 9, revision: 1, in: &site)
+        let files = site.files
+        let names = [nil, "beta", "stable"]
+        for asked in names {
+            for served in names where served != asked {
+                var pin = try pinned(signer)
+                site.files = files
+                site.files[FreshStatement.name(asked)] = files[FreshStatement.name(served)]
+                #expect(site.refusal(&pin, channel: asked)?.cause == .mixed)
+                #expect(pin[asked].serial == (asked == nil ? 1 : 0))
+            }
+        }
+    }
+
+    @Test(
+        "Each channel has floors of its own: none can be set back or held still, and none holds another back"
+    )
+    func channelFloors() throws {
+        var pin = try pinned(signer)
+        var site = try Site(signer)
+        try set("beta", serial: 9, revision: 3, in: &site)
+        try site.check(&pin, channel: "beta")
+        #expect(site.asked == ["beta.fresh", "3.release", "manifest"])
+        try site.check(&pin, channel: "beta")
+        #expect(site.asked == ["beta.fresh"])
+        try site.check(&pin)
+        #expect((pin.newest.revision, pin["beta"].revision) == (1, 3))
+        try set("beta", serial: 8, revision: 3, in: &site)
+        #expect(site.refusal(&pin, channel: "beta")?.cause == .older)
+        try set("beta", serial: 10, revision: 2, in: &site)
+        #expect(site.refusal(&pin, channel: "beta")?.cause == .older)
+        try set("beta", serial: 10, revision: 3, in: &site)
+        let late = Signer.now + 31 * Signer.day
+        site.files["fresh"] = try signer.signed(signer.fresh(serial: 2, until: late + Signer.day))
+        #expect(site.refusal(&pin, now: late) == nil)
+        #expect(site.refusal(&pin, now: late, channel: "beta")?.cause == .stale)
+        #expect(try TrustPin(file: pin.file) == pin)
+    }
+
+    @Test("What a revoked key has set goes with it in every channel")
+    func channelRecovery() throws {
+        var pin = try pinned(signer)
+        var site = try Site(signer)
+        try set("beta", serial: 1_000_000, revision: 1_000_000, in: &site)
+        try site.check(&pin, channel: "beta")
+        var next = signer
+        (next.releaseKeys, next.freshKeys) = ([Signer.key(22)], [Signer.key(23)])
+        site.files["2.root"] = try next.signedRoot(2)
+        site.files["beta.fresh"] = try next.signed(
+            next.fresh(channel: "beta", serial: 2, revision: 2, root: 2)
+        )
+        site.files["2.release"] = try next.signedRelease(2).bytes
+        try site.check(&pin, channel: "beta")
+        #expect((pin["beta"].serial, pin["beta"].revision) == (2, 2))
+        #expect(pin.hasFallen)
+    }
+
+    @Test("A revision that is asked for is believed when its keys count, and moves nothing")
+    func askedRevision() throws {
+        var pin = try pinned(signer)
+        var site = try Site(signer, serial: 3, revision: 3)
+        try site.check(&pin)
+        site.files["2.release"] = try signer.signedRelease(2).bytes
+        try site.check(&pin, revision: 2)
+        #expect(site.asked == ["fresh", "2.release", "manifest"])
+        #expect((pin.newest.serial, pin.newest.revision) == (3, 3))
+        #expect(site.refusal(&pin, revision: 2, manifestRevision: 3)?.cause == .mixed)
+        site.files["2.release"] = try signer.signedRelease(2, by: [Signer.key(9)]).bytes
+        #expect(site.refusal(&pin, revision: 2)?.cause == .signature)
+        site.files["2.release"] = try signer.signedRelease(3).bytes
+        #expect(site.refusal(&pin, revision: 2)?.cause == .mixed)
+        // Somebody who holds back what is newest could hold back that a key is revoked.
+        site.files["2.release"] = try signer.signedRelease(2).bytes
+        #expect(site.refusal(&pin, now: Signer.now + 31 * Signer.day, revision: 2)?.cause == .stale)
+    }
+
+    @Test(
+        "Looking back takes what was right once, keeps nothing of it, and believes no root that was not believed"
+    )
+    func lookingBack() throws {
+        var pin = try pinned(signer)
+        let old = try Site(signer, serial: 1, revision: 1)
+        var next = signer
+        (next.releaseKeys, next.freshKeys) = ([Signer.key(22)], [Signer.key(23)])
+        var site = try Site(next, serial: 9, revision: 9, root: 2)
+        site.files["2.root"] = try next.signedRoot(2, by: signer.rootKeys)
+        try site.check(&pin)
+        let before = pin
+        var back = old
+        back.files["1.root"] = try signer.signedRoot()
+        #expect(back.refusal(&pin)?.cause == .signature)
+        #expect(back.refusal(&pin, now: Signer.now + 4000 * Signer.day, looksBack: true) == nil)
+        #expect(pin == before)
+        back.files["1.root"] = try next.signedRoot()
+        #expect(back.refusal(&pin, looksBack: true)?.cause == .signature)
+        back = old
+        #expect(back.refusal(&pin, looksBack: true)?.cause == .mixed)
+        back.files["1.root"] = try signer.signedRoot()
+        back.files["1.release"] = try next.signedRelease().bytes
+        #expect(back.refusal(&pin, looksBack: true)?.cause == .signature)
+    }
+
+    // MARK: Places
+
+    @Test("A place that was refused is asked last for a day, also by a clock that was set back")
+    func penalties() throws {
+        var pin = try pinned(signer)
+        let (one, two) = (Signer.digest(1), Signer.digest(2))
+        pin.penalise(one, now: Signer.now)
+        #expect(pin.isPenalised(one, now: Signer.now + 1) && !pin.isPenalised(two, now: Signer.now + 1))
+        #expect(!pin.isPenalised(one, now: Signer.now + Signer.day))
+        #expect(!pin.isPenalised(one, now: Signer.now - Signer.day))
+        #expect(try TrustPin(file: pin.file) == pin)
+        for number in 1...100 as ClosedRange<UInt64> { pin.penalise(Signer.digest(number), now: Signer.now) }
+        #expect(pin.penalties.count == 64)
+        pin.forgive(Signer.digest(100))
+        #expect(!pin.isPenalised(Signer.digest(100), now: Signer.now))
     }
 }

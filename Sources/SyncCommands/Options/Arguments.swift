@@ -47,6 +47,37 @@ enum PlanDetail: Int, Sendable {
     func shows(_ file: PlannedFile) -> Bool { self == .all || file.action != .unchanged }
 }
 
+/// Which release of a set.
+struct ReleaseOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The channel: a name that points at a release, such as beta.  (default: what manifest.json is)",
+            valueName: "name"
+        )
+    )
+    var channel: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "This revision, whatever is the newest; of those that are kept.",
+            valueName: "n"
+        )
+    )
+    var revision: UInt64?
+
+    func validate() throws {
+        if let channel = ChannelName.meant(channel), let reason = ChannelName.objection(channel) {
+            throw ValidationError("--channel: \(reason).")
+        }
+        if revision == 0 { throw ValidationError("--revision counts from 1.") }
+    }
+
+    /// Puts them into a recipe.
+    func apply(to recipe: inout RunRecipe) {
+        (recipe.channel, recipe.revision) = (ChannelName.meant(channel), revision)
+    }
+}
+
 /// The manifest, the destination and the part of it that a verb works on.
 struct TargetOptions: ParsableArguments {
     @Argument(
@@ -54,6 +85,9 @@ struct TargetOptions: ParsableArguments {
         completion: .file(extensions: ["json", "zst"])
     )
     var manifest: String
+
+    @OptionGroup
+    var release: ReleaseOptions
 
     @Option(
         name: .customLong("into"),

@@ -160,6 +160,7 @@ extension TargetOptions {
         recipe.session = session
         recipe.groups = groups
         (recipe.include, recipe.exclude) = (include, exclude)
+        release.apply(to: &recipe)
         recipe.connections = settings.transfer.plannedConnections
         return recipe
     }

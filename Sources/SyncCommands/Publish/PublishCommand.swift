@@ -49,6 +49,14 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
+            "The channel that points at it, such as beta; manifest.json stays as it is, and every release is kept from now on. See 'syncagent channel'.",
+            valueName: "name"
+        )
+    )
+    var channel: String?
+
+    @Option(
+        help: ArgumentHelp(
             "The manifest whose packs are reused.  (default: the one in the output directory)",
             valueName: "manifest"
         ),
@@ -222,6 +230,9 @@ struct PublishCommand: AsyncParsableCommand {
         if base != nil, withoutBase {
             throw ValidationError("--base and --no-base exclude each other.")
         }
+        if let channel = ChannelName.meant(channel), let reason = ChannelName.objection(channel) {
+            throw ValidationError("--channel: \(reason).")
+        }
         if repack, withoutBase {
             throw ValidationError("--repack rewrites packs of a base; --no-base has none.")
         }
@@ -325,6 +336,7 @@ struct PublishCommand: AsyncParsableCommand {
         let file = try settings(environment)
         options.project = project ?? file.project
         options.revision = revision
+        (options.channel, options.keepsReleases) = (ChannelName.meant(channel), channel != nil)
         options.created = Self.now()
         options.packSize = packSize?.bytes ?? file.packSize ?? options.packSize
         options.level = level ?? file.level.map { Int32(clamping: $0) } ?? options.level

@@ -7,7 +7,8 @@ import SyncReport
 enum PublishText {
     /// What was done, in two lines.
     static func summary(_ report: PublishReport, milliseconds: Int64) -> String {
-        var first = "\(escaped(report.project)) revision \(report.revision): "
+        let channel = report.channel.map { " of channel \($0)" } ?? ""
+        var first = "\(escaped(report.project)) revision \(report.revision)\(channel): "
         first += Figures.count(report.files, "file")
         if report.links > 0 { first += ", " + Figures.count(report.links, "link") }
         first += directories(report.directories)

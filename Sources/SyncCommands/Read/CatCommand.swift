@@ -46,11 +46,11 @@ struct CatCommand: AsyncParsableCommand {
         var reporting = ReportingOptions()
         (reporting.json, reporting.quiet) = (false, quiet)
         let output = reporting.output()
-        let (location, path) = (manifest, path)
+        let (recipe, path) = (options.recipe(manifest), path)
         let temporary =
             EnvironmentPaths.ofProcess.lookup("TMPDIR").flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
-        try await options.reading([location], reporting, output) { engine in
-            let hand = try engine.read(location)
+        try await options.reading([manifest], reporting, output) { engine in
+            let hand = try engine.read(recipe)
             guard let row = hand.row(of: path) else { throw Self.unknown(path, hand.manifest) }
             try hand.bring(row, spoolDirectory: temporary) { piece throws(EngineError) in
                 output.clearProgress()

@@ -12,7 +12,9 @@ struct DiffCommand: AsyncParsableCommand {
         abstract: "Show what is different between two manifests, and what an update fetches.",
         discussion: """
             One line for each file that was added, changed, renamed or removed; at the end how many, and the bytes that \
-            somebody who holds OLD has to fetch for NEW. Fetches the manifests and nothing else.
+            somebody who holds OLD has to fetch for NEW. Fetches the manifests and nothing else. --channel and --revision \
+            are about NEW. Where the project is pinned, NEW has to be what is believed now; OLD may be any release that \
+            was signed by keys that counted then.
 
             Exit status: 0 the files are the same, 1 they differ; anything else is trouble.
 
@@ -47,11 +49,11 @@ struct DiffCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
-        let (old, new) = (old, new)
+        let (former, latter) = (RunRecipe(manifest: old), options.recipe(new))
         let (before, after) = try await options.reading([old, new], reporting, output) { engine in
             (
-                try engine.read(old).manifest,
-                try engine.read(new).manifest
+                try engine.read(former, looksBack: true).manifest,
+                try engine.read(latter).manifest
             )
         }
         let difference = ManifestDifference(from: before, to: after)

@@ -43,9 +43,9 @@ struct LsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
-        let (location, groups) = (manifest, groups)
-        let (hand, rows, directories) = try await options.reading([location], reporting, output) { engine in
-            let hand = try engine.read(location)
+        let (recipe, groups) = (options.recipe(manifest), groups)
+        let (hand, rows, directories) = try await options.reading([manifest], reporting, output) { engine in
+            let hand = try engine.read(recipe)
             let rows = try hand.rows(of: groups)
             return (hand, rows, hand.directories(of: groups, with: rows))
         }
@@ -142,10 +142,20 @@ func requireLocation(_ location: String, _ name: String) throws {
 /// What all verbs that only read manifests take: whom to believe, how to fetch.
 struct ReadingOptions: ParsableArguments {
     @OptionGroup
+    var release: ReleaseOptions
+
+    @OptionGroup
     var trust: TrustOptions
 
     @OptionGroup(title: "Transfer")
     var transfer: TransferOptions
+
+    /// What is read of a manifest: the release that the options name.
+    func recipe(_ location: String) -> RunRecipe {
+        var recipe = RunRecipe(manifest: location)
+        release.apply(to: &recipe)
+        return recipe
+    }
 
     /// Works on manifests; nothing is kept.
     ///

@@ -48,7 +48,11 @@ struct SessionText: Sendable {
     private func details(_ run: RunStatus) -> [[String]] {
         var rows = [
             ["run", run.run],
-            ["manifest", escaped(run.manifest)],
+            [
+                "manifest",
+                escaped(run.manifest) + (run.channel.map { ", channel \(escaped($0))" } ?? "")
+                    + (run.revision.map { ", revision \($0)" } ?? ""),
+            ],
             [
                 "run's state",
                 [run.state.rawValue, run.result?.rawValue].compactMap(\.self).joined(separator: ", "),

@@ -3,6 +3,7 @@ import Foundation
 import SyncManifest
 import SyncModel
 import SyncPublisher
+import SyncSystem
 import SyncTrust
 
 /// `syncagent keys`: the keys that sign what is published.
@@ -12,6 +13,7 @@ struct KeysCommand: AsyncParsableCommand {
         abstract: "Make, show and change the keys that sign what is published.",
         subcommands: [
             KeysNewCommand.self, KeysShowCommand.self, KeysRefreshCommand.self, KeysRotateCommand.self,
+            KeysSignCommand.self,
         ]
     )
 
@@ -26,6 +28,9 @@ struct KeysNewCommand: AsyncParsableCommand {
         discussion: """
             Writes root.key, release.key, fresh.key and 1.root. Publishing needs release.key and fresh.key; put \
             root.key away, it is needed only when a key changes. Whoever pulls pins 1.root, or its digest.
+
+            Root keys that were made on other machines are named by their .pub files; where too few of the keys that have \
+            to sign are here, 1.root.pending is written in place of 1.root, and goes around for 'syncagent keys sign'.
             """
     )
 
@@ -50,6 +55,16 @@ struct KeysNewCommand: AsyncParsableCommand {
     var threshold = 1
 
     @Option(
+        name: .customLong("root-public"),
+        help: ArgumentHelp(
+            "The public half of a root key that was made elsewhere, as by ssh-keygen -t ed25519; may be given more than once.",
+            valueName: "file"
+        ),
+        completion: .file(extensions: ["pub"])
+    )
+    var otherRoots: [String] = []
+
+    @Option(
         name: .customLong("mirror"),
         help: ArgumentHelp(
             "Another place with the same files, as https://mirror.example.com/tower/; may be given more than once.",
@@ -68,7 +83,8 @@ struct KeysNewCommand: AsyncParsableCommand {
         if let reason = ManifestRules.objection(identifier: project, what: "project") {
             throw ValidationError("--project: \(reason).")
         }
-        guard (1...16).contains(rootKeys), (1...rootKeys).contains(threshold) else {
+        let all = (1...16).contains(rootKeys) ? rootKeys + otherRoots.count : 0
+        guard (1...16).contains(all), (1...all).contains(threshold) else {
             throw ValidationError(
                 "--root-keys takes 1 to 16, --root-threshold 1 to as many as there are keys."
             )
@@ -87,9 +103,16 @@ struct KeysNewCommand: AsyncParsableCommand {
         let now = EngineAssembly.milliseconds()
         var beginning = KeyDirectory.Beginning(project: project, now: now, until: now + until)
         (beginning.rootKeys, beginning.threshold, beginning.mirrors) = (rootKeys, threshold, mirrors)
+        beginning.otherRoots = try otherRoots.map { try publicKey($0, option: "--root-public") }
         let secret = try secret.passphrase()
-        let made = try publishing { () throws(PublishError) in
+        let outcome = try publishing { () throws(PublishError) in
             try KeyDirectory.make(directory, beginning, passphrase: secret)
+        }
+        guard case .signed(let made) = outcome else {
+            if case .pending(let pending) = outcome {
+                PendingText.tell(pending, written: pending.path, output)
+            }
+            return
         }
         output.message("\(escaped(made.path)): keys of \(project), root 1")
         output.message("Sign with:  syncagent publish … --sign \(escaped(made.path))")
@@ -120,7 +143,9 @@ struct KeysShowCommand: AsyncParsableCommand {
             let keys = try publishing { () throws(PublishError) in try KeyDirectory(path, passphrase: nil) }
             text = StatementText(root: keys.newest)
             for role in Role.allCases where !format.json {
-                for name in keys.names(role) { output.message("\(escaped(path))/\(escaped(name))") }
+                for name in KeyDirectory.names(role, in: path) {
+                    output.message("\(escaped(path))/\(escaped(name))")
+                }
             }
         } else {
             text = try StatementText(file: path)
@@ -157,10 +182,21 @@ struct KeysRefreshCommand: AsyncParsableCommand {
         guard FileManager.default.fileExists(atPath: out) else {
             throw CommandFailure(.noInput, "\(escaped(out)): there is no such directory")
         }
-        let fresh = try publishing { () throws(PublishError) in try Publisher.refresh(out, signed) }
-        terminal.message(
-            "\(escaped(fresh.project)) revision \(fresh.revision) counts until \(timestamp(milliseconds: fresh.until))"
-        )
+        let refreshed = try publishing { () throws(PublishError) in try Publisher.refresh(out, signed) }
+        for fresh in refreshed.statements {
+            let channel = fresh.channel.map { ", channel \($0)," } ?? ""
+            terminal.message(
+                "\(escaped(fresh.project)) revision \(fresh.revision)\(channel) counts until "
+                    + timestamp(milliseconds: fresh.until)
+            )
+        }
+        if let ahead = refreshed.ahead, let named = refreshed.statements.map(\.revision).max() {
+            terminal.warning(
+                "revision \(ahead) was signed, too, but nothing points at it: machines go on to get revision \(named). A publish "
+                    + "was cut short, or an older trust/fresh has come back. To make it the newest, publish again with --sign; "
+                    + "if nobody shall have it, remove \(escaped(output))/trust/\(ahead).release"
+            )
+        }
     }
 }
 
@@ -171,7 +207,8 @@ struct KeysRotateCommand: AsyncParsableCommand {
         abstract: "Put a new key in the place of one, and write the root that says so.",
         discussion: """
             Needs root.key, or as many root keys as the root asks for. The old key stays as NAME.key.1; with the \
-            next publish or refresh it counts no more.
+            next publish or refresh it counts no more. Where too few of the root keys are here, N.root.pending is written \
+            in place of N.root, and goes around for 'syncagent keys sign'.
             """
     )
 
@@ -180,6 +217,23 @@ struct KeysRotateCommand: AsyncParsableCommand {
 
     @Option(help: ArgumentHelp("Which key: root, release or fresh.", valueName: "role"))
     var role: Role
+
+    @Option(
+        help: ArgumentHelp(
+            "Which key of several goes, as 'syncagent keys show' prints it.  (default: the one that is here)",
+            valueName: "SHA256:…"
+        )
+    )
+    var replace: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The public half of the new key, made elsewhere.  (default: a key is made)",
+            valueName: "file"
+        ),
+        completion: .file(extensions: ["pub"])
+    )
+    var by: String?
 
     @OptionGroup
     var secret: PassphraseOption
@@ -194,16 +248,116 @@ struct KeysRotateCommand: AsyncParsableCommand {
         let output = Output()
         let now = EngineAssembly.milliseconds()
         let secret = try secret.passphrase()
-        let keys = try publishing { () throws(PublishError) in
-            try KeyDirectory(directory, passphrase: secret).rotated(role, now: now, until: now + until)
+        let other = try by.map { try publicKey($0, option: "--by") }
+        let outcome = try publishing { () throws(PublishError) in
+            try KeyDirectory(directory, passphrase: secret)
+                .rotated(role, replacing: replace, by: other, now: now, until: now + until)
+        }
+        guard case .signed(let keys) = outcome else {
+            if case .pending(let pending) = outcome {
+                PendingText.tell(pending, written: pending.path, output)
+            }
+            return
         }
         output.message(
-            "\(escaped(keys.path)): new \(role.rawValue).key, root \(keys.newest.content.number); "
-                + "the old key is kept as \(role.rawValue).key.1"
+            "\(escaped(keys.path)): new \(role.rawValue) key, root \(keys.newest.content.number); "
+                + "an old key that was here is kept as \(role.rawValue).key.1"
         )
         output.message(
             "Now publish again with --sign, or: syncagent keys refresh OUT --sign \(escaped(keys.path))"
         )
+    }
+}
+
+/// `syncagent keys sign`.
+struct KeysSignCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sign",
+        abstract: "Sign a root that waits for the signatures of several machines.",
+        discussion: """
+            Adds the signature of a root key to N.root.pending, and says how many of how many are there. With the last one \
+            that is needed it becomes N.root. The root before it has to lie beside it, or beside the key.
+            """
+    )
+
+    @Argument(
+        help: "The root that waits, such as 2.root.pending.",
+        completion: .file(extensions: ["pending"])
+    )
+    var file: String
+
+    @Option(
+        help: ArgumentHelp("A root key, or the directory that has it as root.key.", valueName: "key"),
+        completion: .file()
+    )
+    var with: String?
+
+    @Option(
+        help: ArgumentHelp("A program that signs, as for 'syncagent publish'.", valueName: "program"),
+        completion: .file()
+    )
+    var signer: String?
+
+    @OptionGroup
+    var secret: PassphraseOption
+
+    func validate() throws {
+        if with == nil, signer == nil { throw ValidationError("--with wants a root key, or its directory.") }
+    }
+
+    func run() async throws {
+        let output = Output()
+        let secret = try secret.passphrase()
+        let program = try SigningOptions.program(signer)
+        let (pending, written) = try publishing { () throws(PublishError) in
+            var pending = try PendingRoot(file, orIn: with)
+            try pending.sign(with: with, passphrase: secret, program: program)
+            return (pending, try pending.write())
+        }
+        PendingText.tell(pending, written: written, output)
+    }
+}
+
+/// What a root that waits says.
+private enum PendingText {
+    static func tell(_ pending: PendingRoot, written: String, _ output: Output) {
+        for change in pending.changes { output.message(change) }
+        for count in pending.counts {
+            output.message(
+                "\(count.signed) of the \(count.needed) signatures that root \(count.root) asks for are there"
+            )
+        }
+        guard !pending.isComplete else {
+            let next =
+                pending.before == nil
+                ? "Trust it with:  syncagent pull … --trust \(escaped(written))"
+                : "Copy it to where releases are signed, beside the roots before it, and publish again with --sign, or refresh."
+            output.message("\(escaped(written)) counts.")
+            return output.message(next)
+        }
+        for count in pending.counts where count.signed < count.needed {
+            let keys = count.missing.map(\.fingerprint).joined(separator: ", ")
+            output.message("Still wanted: \(count.needed - count.signed) of \(keys)")
+        }
+        let name = written.split(separator: "/").last.map(String.init) ?? written
+        output.message(
+            "Carry \(escaped(written)) to the next key:  syncagent keys sign \(escaped(name)) --with KEY"
+        )
+    }
+}
+
+/// Reads a public key for an option.
+private func publicKey(_ path: String, option: String) throws -> PublicKey {
+    let bytes: [UInt8]
+    do throws(FileError) {
+        bytes = try readFile(path, trust: .input, limit: 4096)
+    } catch {
+        throw CommandFailure(error.isMissing ? .noInput : .ioError, "\(option): \(error)")
+    }
+    do throws(TrustFault) {
+        return try PublicKey(text: String(decoding: bytes, as: UTF8.self))
+    } catch {
+        throw CommandFailure(.dataInvalid, "\(option): \(escaped(path)): \(error.reason)")
     }
 }
 

@@ -64,20 +64,28 @@ struct SigningOptions: ParsableArguments {
         }
     }
 
+    /// A program that signs, with what it finds around it.
+    static func program(_ signer: String?) throws -> (path: String, variables: [String])? {
+        try signer.map { signer in
+            (
+                path: try EnvironmentPaths.ofProcess.absoluteProgram(signer, option: "--signer"),
+                variables: ProcessInfo.processInfo.environment.map { "\($0)=\($1)" }.sorted()
+            )
+        }
+    }
+
     /// Who signs what is published to `output`; `nil` when nobody was named.
     func signing(for output: String, _ roles: [Role]) throws -> Signing? {
         guard sign != nil || signer != nil else { return nil }
         let passphrase = try secret.passphrase()
-        let environment = EnvironmentPaths.ofProcess
-        let program = try signer.map { try environment.absoluteProgram($0, option: "--signer") }
-        let variables = ProcessInfo.processInfo.environment.map { "\($0)=\($1)" }.sorted()
+        let program = try Self.program(signer)
         return try publishing { () throws(PublishError) in
             // With a program alone the roots are those that were published.
             let keys = try KeyDirectory(sign ?? "\(output)/trust", passphrase: passphrase)
             return try Signing(
                 keys,
                 roles,
-                program: program.map { ($0, variables) },
+                program: program,
                 now: EngineAssembly.milliseconds(),
                 validity: until ?? Signing.usualValidity
             )

@@ -19,7 +19,7 @@ struct StatementText {
             throw CommandFailure(error.isMissing ? .noInput : .ioError, "\(error)")
         }
         do throws(TrustFault) {
-            try self.init(SignedStatement(bytes, limit: Role.root.limit))
+            try self.init(SignedStatement(bytes, limit: Role.root.limit, mayBeUnsigned: true))
         } catch {
             throw CommandFailure(.dataInvalid, "\(escaped(path)): \(error.reason)")
         }
@@ -92,13 +92,14 @@ struct StatementText {
 
     private init(_ fresh: FreshStatement, _ statement: SignedStatement) {
         lines =
-            [
-                "project    \(fresh.project)", "revision   \(fresh.revision)", "serial     \(fresh.serial)",
+            ["project    \(fresh.project)"] + (fresh.channel.map { ["channel    \($0)"] } ?? []) + [
+                "revision   \(fresh.revision)", "serial     \(fresh.serial)",
                 "root       \(fresh.root)", "signed     \(timestamp(milliseconds: fresh.signed))",
                 "until      \(timestamp(milliseconds: fresh.until))",
             ] + Self.signers(statement)
         json = JSONLine.object { line in
             line.field("project", fresh.project)
+            line.field("channel", optional: fresh.channel)
             line.field("revision", fresh.revision)
             line.field("serial", fresh.serial)
             line.field("root", fresh.root)

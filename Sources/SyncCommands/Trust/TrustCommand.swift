@@ -123,20 +123,36 @@ struct PinText {
 
     var row: [String] {
         [
-            pin.project, "\(pin.root.content.number)", pin.revision == 0 ? "-" : "\(pin.revision)",
-            pin.freshContent.map { Self.time($0.until) } ?? "-", origin,
+            pin.project, "\(pin.root.content.number)",
+            pin.newest.revision == 0 ? "-" : "\(pin.newest.revision)",
+            pin.newest.freshContent.map { Self.time($0.until) } ?? "-", origin,
         ]
+    }
+
+    /// What was believed, the default channel first.
+    private var tracks: [(name: String?, track: TrustPin.Track)] {
+        [(nil, pin.newest)] + pin.channels.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+    }
+
+    private static func write(_ track: TrustPin.Track, to line: inout JSONLine) {
+        line.field("serial", track.serial)
+        line.field("revision", track.revision)
+        line.field("manifest", optional: track.releaseContent?.manifest.hex)
+        line.field("until", optional: track.freshContent.map { Self.time($0.until) })
     }
 
     var lines: [String] {
         var lines = StatementText(root: pin.root).lines
         lines.append("pinned     \(Self.time(pin.pinned)) by \(origin)")
-        if let release = pin.releaseContent {
-            lines.append("revision   \(release.revision), signed \(Self.time(release.signed))")
-            lines.append("manifest   \(release.manifest)")
-        }
-        if let fresh = pin.freshContent {
-            lines.append("fresh      serial \(fresh.serial), until \(Self.time(fresh.until))")
+        for (name, track) in tracks {
+            if let name { lines.append("channel    \(name)") }
+            if let release = track.releaseContent {
+                lines.append("revision   \(release.revision), signed \(Self.time(release.signed))")
+                lines.append("manifest   \(release.manifest)")
+            }
+            if let fresh = track.freshContent {
+                lines.append("fresh      serial \(fresh.serial), until \(Self.time(fresh.until))")
+            }
         }
         lines += pin.graces.map { "grace      used \(Self.time($0.used)), over since \(Self.time($0.until))" }
         return lines
@@ -150,10 +166,15 @@ struct PinText {
             line.field("root_until", Self.time(pin.root.content.until))
             line.field("pinned", Self.time(pin.pinned))
             line.field("origin", pin.origin)
-            line.field("serial", pin.serial)
-            line.field("revision", pin.revision)
-            line.field("manifest", optional: pin.releaseContent?.manifest.hex)
-            line.field("until", optional: pin.freshContent.map { Self.time($0.until) })
+            Self.write(pin.newest, to: &line)
+            line.key("channels")
+            line.object { line in
+                for (name, track) in tracks {
+                    guard let name else { continue }
+                    line.key(name)
+                    line.object { Self.write(track, to: &$0) }
+                }
+            }
             line.key("graces")
             line.array { array in
                 for grace in pin.graces {

@@ -28,11 +28,13 @@ struct TrustWarning {
 
     static func all(of pin: TrustPin, now: Int64) -> [TrustWarning] {
         var warnings: [TrustWarning] = []
-        if let fresh = pin.freshContent, isLate(fresh.signed, fresh.until, now) {
+        for fresh in [pin.newest.freshContent] + pin.channels.values.map(\.freshContent) {
+            guard let fresh, isLate(fresh.signed, fresh.until, now) else { continue }
+            let channel = fresh.channel.map { " of channel \($0)" } ?? ""
             warnings.append(
                 TrustWarning(
                     what: sentence(
-                        "what says that revision \(fresh.revision) is the newest",
+                        "what says that revision \(fresh.revision) is the newest\(channel)",
                         fresh.until,
                         now
                     ),

@@ -5,6 +5,7 @@ import SyncManifest
 import SyncModel
 import SyncPlugins
 import SyncSystem
+import SyncTrust
 import SyncUnpack
 
 /// A manifest whose bytes are known and, unless somebody asks, not decoded.
@@ -78,7 +79,10 @@ struct ManifestSource: Sendable {
     let tally = ManifestTally()
     let ahead = DictionaryAhead()
 
-    func find(_ location: String) throws(EngineError) -> FoundManifest {
+    func find(_ location: String, _ wanted: WantedRelease = WantedRelease()) throws(EngineError)
+        -> FoundManifest
+    {
+        if let path = wanted.path { return try find(path, wanted, besides: Self.named(location)) }
         guard let scheme = urlScheme(of: location) else { return try read(location) }
         guard limits.schemes.contains(scheme) else {
             throw EngineError(
@@ -101,6 +105,56 @@ struct ManifestSource: Sendable {
             if let found = try? fetch(inside) { return found }
             throw error
         }
+    }
+
+    /// The manifest of a channel or revision, from its place beside the one that was named.
+    private func find(_ path: String, _ wanted: WantedRelease, besides location: String) throws(EngineError)
+        -> FoundManifest
+    {
+        let found: FoundManifest
+        do throws(EngineError) {
+            if urlScheme(of: location) != nil {
+                let query = location.drop { $0 != "?" && $0 != "#" }
+                found = try fetch(location, from: resolve(path, against: location) + query)
+            } else {
+                let directory = location.lastIndex(of: "/").map { String(location[...$0]) } ?? ""
+                let packed = directory + path + ".zst"
+                found = try read(location, from: access(packed, F_OK) == 0 ? packed : directory + path)
+            }
+        } catch {
+            guard error.status == .noInput, !stop.isStopped else { throw error }
+            throw wanted.isMissing(Self.shown(location), channels(besides: location))
+        }
+        guard let revision = wanted.revision else { return found }
+        let manifest = try found.decode()
+        guard manifest.revision == revision else {
+            throw EngineError(
+                .dataInvalid,
+                "\(found.shown): \(path) is revision \(manifest.revision) of \(escaped(manifest.project))"
+            )
+        }
+        return found
+    }
+
+    /// The channels that somebody says there are; `nil` when nobody does.
+    func channels(besides location: String) -> [String]? {
+        let url = resolve(ChannelIndex.path, against: manifestURL(location))
+        let sink = MemorySink(limit: ChannelIndex.limit)
+        let request = TransferRequest(
+            id: nextID(),
+            urls: [url],
+            limit: UInt64(ChannelIndex.limit),
+            priority: .max
+        )
+        let from = url.hasPrefix("file:") ? localTransport : transport
+        guard case .success = from.run(request, sink: sink, stop: stop),
+            let index = try? ChannelIndex(json: sink.bytes)
+        else { return nil }
+        return index.channels.keys.sorted()
+    }
+
+    private static func shown(_ location: String) -> String {
+        urlScheme(of: location) != nil ? redacted(url: location) : escaped(location)
     }
 
     /// The one place that a location most likely means, without asking there: a directory stands for the manifest in it.
@@ -133,6 +187,7 @@ struct ManifestSource: Sendable {
         _ digest: SHA256Digest,
         project: String,
         location: String,
+        _ wanted: WantedRelease = WantedRelease(),
         isPublic: Bool?
     ) throws(EngineError) -> FoundManifest {
         let baseURL = manifestURL(location)
@@ -157,7 +212,7 @@ struct ManifestSource: Sendable {
                 source: self
             ) { () throws(EngineError) in manifest }
         }
-        let found = try find(location)
+        let found = try find(location, wanted)
         guard found.digest == digest else {
             throw EngineError(
                 .unavailable,
@@ -176,9 +231,11 @@ struct ManifestSource: Sendable {
         cache.keep(body, digest, isCompressed: path.hasSuffix(".zst"))
     }
 
-    private func read(_ given: String) throws(EngineError) -> FoundManifest {
+    /// - Parameter file: Where the text is, when it is not in the place that was named.
+    private func read(_ given: String, from file: String? = nil) throws(EngineError) -> FoundManifest {
         let isDirectory = openDirectory(given) != nil
-        let path = isDirectory ? Self.inside(given) : given
+        let place = isDirectory ? Self.inside(given) : given
+        let path = file ?? place
         let body: [UInt8]
         do throws(FileError) { body = try readFile(path, trust: .input, limit: limits.ownTextBytes) } catch {
             if error.code == EFBIG { throw tooLong(escaped(path)) }
@@ -197,15 +254,17 @@ struct ManifestSource: Sendable {
             body,
             isCompressed: path.hasSuffix(".zst"),
             shown: escaped(path),
-            baseURL: manifestURL(path),
+            baseURL: manifestURL(place),
             referrer: nil
         )
+        // The file may be about another release when it is asked for again.
+        if file != nil { cache?.keep(body, manifest.digest, isCompressed: path.hasSuffix(".zst")) }
         return FoundManifest(
             digest: manifest.digest,
             project: manifest.project,
-            baseURL: manifestURL(path),
-            shown: escaped(path),
-            location: absolute(path),
+            baseURL: manifestURL(place),
+            shown: escaped(place),
+            location: absolute(place),
             source: self
         ) { () throws(EngineError) in manifest }
     }
@@ -220,11 +279,13 @@ struct ManifestSource: Sendable {
         return "; if it is on a server, write \(scheme)://\(escaped(path))"
     }
 
-    private func fetch(_ url: String) throws(EngineError) -> FoundManifest {
-        let known = cache?.entry(for: url)
-        let plain = url.prefix { $0 != "?" && $0 != "#" }
-        let query = url[plain.endIndex...]
-        var tries: [(url: String, isCompressed: Bool)] = [(url, plain.hasSuffix(".zst"))]
+    /// - Parameter object: Where the text is, when it is not in the place that was named.
+    private func fetch(_ url: String, from object: String? = nil) throws(EngineError) -> FoundManifest {
+        let object = object ?? url
+        let known = cache?.entry(for: object)
+        let plain = object.prefix { $0 != "?" && $0 != "#" }
+        let query = object[plain.endIndex...]
+        var tries: [(url: String, isCompressed: Bool)] = [(object, plain.hasSuffix(".zst"))]
         // The compressed sibling is preferred; a server that has none costs one request, once.
         if plain.hasSuffix(".json"), known?.isCompressed != false {
             tries.insert((plain + ".zst" + query, true), at: 0)
@@ -253,7 +314,7 @@ struct ManifestSource: Sendable {
                         "\(redacted(url: url)): 304 to a request without condition"
                     )
                 }
-                return found(usable, in: cache, url: url, isPublic: report.isPublic)
+                return found(usable, in: cache, url: url, from: object, isPublic: report.isPublic)
             case .success(let report):
                 let body = sink.bytes
                 tally.received(report.bytesReceived)
@@ -280,7 +341,7 @@ struct ManifestSource: Sendable {
                     isCompressed: attempt.isCompressed,
                     project: manifest.project
                 )
-                cache?.remember(entry, body: body, for: url)
+                cache?.remember(entry, body: body, for: object)
                 return FoundManifest(
                     digest: manifest.digest,
                     project: manifest.project,
@@ -292,7 +353,7 @@ struct ManifestSource: Sendable {
                 ) { () throws(EngineError) in manifest }
             }
         }
-        throw EngineError(.noInput, "\(redacted(url: url)): no manifest there")
+        throw EngineError(.noInput, "\(redacted(url: object)): no manifest there")
     }
 
     /// Whether a text is HTML: a manifest is JSON, or a zstd frame.
@@ -305,6 +366,7 @@ struct ManifestSource: Sendable {
         _ entry: ManifestCache.Entry,
         in cache: ManifestCache,
         url: String,
+        from object: String,
         isPublic: Bool?
     ) -> FoundManifest {
         let referrer = TransferRequest.Referrer(url: url, isPublic: isPublic)
@@ -330,8 +392,8 @@ struct ManifestSource: Sendable {
                 return manifest
             }
             // Gone or damaged: fetched again, without condition.
-            cache.forget(url)
-            let fresh = try fetch(url)
+            cache.forget(object)
+            let fresh = try fetch(url, from: object)
             guard fresh.digest == entry.digest else {
                 throw EngineError(
                     .unavailable,
@@ -443,15 +505,4 @@ struct ManifestSource: Sendable {
             }
         return EngineError(status, "cannot fetch the manifest: \(error)")
     }
-}
-
-/// A URL without userinfo, query and fragment: what may be recorded. Relative URLs resolve against it as against
-/// the whole one.
-func withoutSecrets(_ url: String) -> String {
-    let plain = String(url.prefix { $0 != "?" && $0 != "#" })
-    guard let scheme = plain.firstIndex(of: ":"), plain[scheme...].hasPrefix("://") else { return plain }
-    let start = plain.index(scheme, offsetBy: 3)
-    let end = plain[start...].firstIndex(of: "/") ?? plain.endIndex
-    guard let at = plain[start..<end].lastIndex(of: "@") else { return plain }
-    return String(plain[..<start] + plain[plain.index(after: at)...])
 }

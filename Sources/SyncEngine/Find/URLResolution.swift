@@ -29,3 +29,14 @@ func resolve(_ reference: String, against base: String) -> String {
     }
     return plain[...lastSlash] + reference
 }
+
+/// A URL without userinfo, query and fragment: what may be recorded. Relative URLs resolve against it as against
+/// the whole one.
+func withoutSecrets(_ url: String) -> String {
+    let plain = String(url.prefix { $0 != "?" && $0 != "#" })
+    guard let scheme = plain.firstIndex(of: ":"), plain[scheme...].hasPrefix("://") else { return plain }
+    let start = plain.index(scheme, offsetBy: 3)
+    let end = plain[start...].firstIndex(of: "/") ?? plain.endIndex
+    guard let at = plain[start..<end].lastIndex(of: "@") else { return plain }
+    return String(plain[..<start] + plain[plain.index(after: at)...])
+}

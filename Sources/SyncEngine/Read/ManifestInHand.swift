@@ -1,5 +1,5 @@
 package import SyncManifest
-import SyncModel
+package import SyncModel
 
 /// A manifest for somebody who reads in it: `ls`, `diff`, `cat`. Nothing of it is kept.
 package struct ManifestInHand: Sendable {
@@ -43,9 +43,13 @@ package struct ManifestInHand: Sendable {
 
 extension PullEngine {
     /// Finds a manifest as ``plan(_:telling:)`` does, with the signatures that its project's pin asks for.
-    package func read(_ location: String) throws(EngineError) -> ManifestInHand {
+    ///
+    /// - Parameter looksBack: Whether it may be a release that was the newest at some time.
+    package func read(_ recipe: RunRecipe, looksBack: Bool = false) throws(EngineError) -> ManifestInHand {
         let source = try manifestSource(caching: false)
-        let found = try releases(source, isReadOnly: true).find(location)
+        var releases = releases(source, recipe, isReadOnly: true)
+        releases.looksBack = looksBack
+        let found = try releases.find(recipe.manifest)
         return ManifestInHand(
             manifest: try found.decode(),
             shown: found.shown,

@@ -52,6 +52,7 @@ extension PullEngine {
                 run.manifest,
                 project: project,
                 location: run.location,
+                WantedRelease(run.recipe),
                 isPublic: run.facts.isPublic
             ).decode()
         }

@@ -28,7 +28,7 @@ extension PullEngine {
     /// - Throws: ``EngineError``, as a pull would.
     package func prepare(_ recipe: RunRecipe) throws(EngineError) -> PreparedRun {
         let source = try manifestSource(caching: true)
-        let found = try releases(source).find(recipe.manifest)
+        let found = try releases(source, recipe).find(recipe.manifest)
         let plain = recipe.manifest.prefix { $0 != "?" && $0 != "#" }
         if plain.contains("://"), withoutSecrets(recipe.manifest) != plain {
             throw EngineError(
@@ -59,7 +59,7 @@ extension PullEngine {
                 "a hook names the group '\(escaped(hook.group))', which does not take part"
             )
         }
-        if found.release == nil { source.keep(found.location, found.digest) }
+        if found.release == nil, recipe.isOfDefaultChannel { source.keep(found.location, found.digest) }
         return PreparedRun(
             recipe: recipe,
             found: found,
@@ -138,6 +138,7 @@ extension PullEngine {
             run.manifest,
             project: project ?? "",
             location: run.location,
+            WantedRelease(run.recipe),
             isPublic: run.facts.isPublic
         )
         let files = try found.decode().files
@@ -166,7 +167,7 @@ extension PullEngine {
         recipe.hooks = try recording { () throws(StoreError) in
             try environment.store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook)
         }
-        let found = try releases(manifestSource(caching: true)).recorded(
+        let found = try releases(manifestSource(caching: true), recipe).recorded(
             run.manifest,
             project: session.project,
             location: run.location,

@@ -40,10 +40,12 @@ package struct PullEngine: Sendable {
         defer { progress.end() }
         environment.releaseMemory()  // What reading arguments and settings took.
         let source = try manifestSource(caching: true)
-        let found = try releases(source).find(recipe.manifest)
+        let found = try releases(source, recipe).find(recipe.manifest)
         // After a crash these hooks get every file of it.
         let wantsFiles = (recipe.hooks + environment.namedHooks.values).contains { $0.batch != nil }
-        if wantsFiles, found.release == nil { source.keep(found.location, found.digest) }
+        if wantsFiles, found.release == nil, recipe.isOfDefaultChannel {
+            source.keep(found.location, found.digest)
+        }
         var recipe = recipe
         recipe.note(found)
         let lease = try lease(&recipe, project: found.project)
@@ -131,18 +133,19 @@ package struct PullEngine: Sendable {
     }
 
     /// Where manifests come from, with the signatures that are asked for.
-    func releases(_ source: ManifestSource, isReadOnly: Bool = false) -> ReleaseSource {
+    func releases(_ source: ManifestSource, _ recipe: RunRecipe, isReadOnly: Bool = false) -> ReleaseSource {
         ReleaseSource(
             source: source,
             pins: PinStore(stateDirectory: environment.stateDirectory),
             isReadOnly: isReadOnly,
-            environment: environment
+            environment: environment,
+            wanted: WantedRelease(recipe)
         )
     }
 
     /// The manifest, for a look at it that keeps nothing.
     func find(_ recipe: RunRecipe) throws(EngineError) -> FoundManifest {
-        try releases(manifestSource(caching: false), isReadOnly: true).find(recipe.manifest)
+        try releases(manifestSource(caching: false), recipe, isReadOnly: true).find(recipe.manifest)
     }
 
     static func destinationPath(_ recipe: RunRecipe, project: String) -> String {
@@ -173,6 +176,9 @@ extension RunRecipe {
     /// Connections that the plan counts with. Four where they adapt: spans long enough that 512 MiB take few requests,
     /// also after tails were split. The transport has limits of its own.
     var plannedConnections: Int { connections ?? 4 }
+
+    /// Whether its manifest is the one in the place that was named.
+    var isOfDefaultChannel: Bool { WantedRelease(self).path == nil }
 
     /// Takes over what is known of a manifest that was found.
     mutating func note(_ found: FoundManifest) {

@@ -10,6 +10,7 @@ extension PullRun {
     /// Begins the run, or takes it up; from here on everything is on record.
     mutating func enter(_ groups: [String]) throws(EngineError) -> RunRecord {
         report.manifest = found.tally.value
+        let former = try followed()
         let run: String
         if let recorded {
             do throws(StoreError) {
@@ -33,9 +34,23 @@ extension PullRun {
             found,
             destination: destination.path,
             userData: facts.userData,
-            expected: recipe.expectedBytes
+            recipe,
+            former: former
         )
         return record
+    }
+
+    /// What the session was asked for last, when it has followed another channel so far.
+    private func followed() throws(EngineError) -> RunRecipe? {
+        guard recipe.revision == nil else { return nil }
+        let runs = try recording { () throws(StoreError) in
+            try environment.store.runs(session: session, limit: 3)
+        }
+        let last = runs.first {
+            $0.identifier != recorded?.identifier && ($0.result == .ok || $0.result == .partial)
+        }?.recipe
+        guard let last, last.revision == nil, last.channel != recipe.channel else { return nil }
+        return last
     }
 
     /// A run that ended before its groups were complete: the error is on record, and its hooks are not owed.

@@ -45,11 +45,27 @@ struct RunJournal: Sendable {
         environment.events.tell(event(name, note: note, fill))
     }
 
-    func started(_ found: FoundManifest, destination: String, userData: String?, expected: UInt64?) {
-        tell(.runStarted) {
+    /// - Parameter former: What was asked for before, when another channel was followed so far.
+    func started(
+        _ found: FoundManifest,
+        destination: String,
+        userData: String?,
+        _ recipe: RunRecipe,
+        former: RunRecipe?
+    ) {
+        func words(_ channel: String?) -> String {
+            channel.map { "the channel \($0)" } ?? "the default channel"
+        }
+        let note = former.map {
+            "\(escaped(destination)) followed \(words($0.channel)) so far; now \(words(recipe.channel))"
+        }
+        let (channel, revision, expected) = (recipe.channel, recipe.revision, recipe.expectedBytes)
+        tell(.runStarted, note: note) {
             $0.field("project", found.project)
             $0.field("manifest", found.shown)
             $0.field("manifest_sha256", found.digest.hex)
+            $0.field("channel", optional: channel)
+            $0.field("revision", optional: revision)
             $0.field("destination", destination)
             $0.field("expected_bytes", optional: expected)
             $0.json("user_data", userData)

@@ -18,6 +18,10 @@ struct ReleaseSource {
     /// Whether nothing may be kept, as by `plan` and `verify`.
     let isReadOnly: Bool
     let environment: EngineEnvironment
+    var wanted = WantedRelease()
+    /// Whether it may be a release of former times: then the place that was named counts alone, and what it says about what
+    /// is newest does not.
+    var looksBack = false
 
     private var choice: TrustChoice { environment.trust }
     private var files: SignedFiles { SignedFiles(source: source) }
@@ -32,7 +36,7 @@ struct ReleaseSource {
         if let pin = try pins.all().first(where: { $0.places.contains(place) }) {
             return try signed(location, Believed(pin: pin, kept: pin))
         }
-        let found = try source.find(given)
+        let found = try source.find(given, wanted)
         if let pin = try pins.pin(found.project) {
             return try signed(location, Believed(pin: pin, kept: pin))
         }
@@ -73,6 +77,7 @@ struct ReleaseSource {
                 digest,
                 project: project,
                 location: location,
+                wanted,
                 isPublic: isPublic
             )
         }
@@ -220,10 +225,7 @@ struct ReleaseSource {
         // One time for the whole check, whatever it takes. TUF 5.1.
         let now = environment.now()
         var believed = believed
-        var places = [manifestURL(location)]
-        for mirror in believed.pin.root.content.mirrors where !places.contains(mirror + "manifest.json") {
-            places.append(mirror + "manifest.json")
-        }
+        let places = try places(location, believed.pin, now)
         var refusal: EngineError?
         var other: EngineError?
         for (number, place) in places.enumerated() {
@@ -252,6 +254,7 @@ struct ReleaseSource {
                     if case .refused(let cause, let url) = error {
                         refusal = refusal ?? told
                         source.transport.blame(url: place, reason: "its signatures are not to be believed")
+                        if places.count > 1, cause.cause != .clock { try penalise(place, &believed, now) }
                         tellRefused(url, cause, asking: hasNext ? places[number + 1] : nil)
                     } else {
                         other = other ?? told
@@ -264,6 +267,39 @@ struct ReleaseSource {
         throw refusal ?? other ?? refused("\(redacted(url: location)): nothing signed is there")
     }
 
+    /// Where to ask: the place that was named and its mirrors, those last that were refused a short time ago.
+    private func places(_ location: String, _ pin: TrustPin, _ now: Int64) throws(EngineError) -> [String] {
+        var places = [manifestURL(location)]
+        guard !looksBack else { return places }
+        for mirror in pin.root.content.mirrors where !places.contains(mirror + "manifest.json") {
+            places.append(mirror + "manifest.json")
+        }
+        var (first, last) = ([String](), [String]())
+        for place in places {
+            if pin.isPenalised(try Self.digest(place), now: now) {
+                last.append(place)
+            } else {
+                first.append(place)
+            }
+        }
+        return first + last
+    }
+
+    private static func digest(_ place: String) throws(EngineError) -> SHA256Digest {
+        try PinStore.digest(withoutSecrets(place))
+    }
+
+    /// Notes that a place was refused, for the next pull.
+    private func penalise(_ place: String, _ believed: inout Believed, _ now: Int64) throws(EngineError) {
+        var pin = believed.pin
+        pin.penalise(try Self.digest(place), now: now)
+        guard believed.kept != nil else { return believed.pin = pin }
+        // Where another process was faster, the next pull asks there once more.
+        do throws(Failure) { try keep(pin, &believed) } catch {
+            if case .engine(let error) = error { throw error }
+        }
+    }
+
     /// Goes through the statements of one place, and its manifest.
     private func check(
         _ place: String,
@@ -272,13 +308,21 @@ struct ReleaseSource {
         now: Int64,
         reload: Bool
     ) throws(Failure) -> FoundManifest {
-        var check = TrustCheck(believed.pin, now: now, grace: choice.grace)
+        var check = TrustCheck(
+            believed.pin,
+            now: now,
+            grace: choice.grace,
+            channel: wanted.channel,
+            revision: wanted.revision,
+            looksBack: looksBack
+        )
         while true {
             switch check.want {
             case .manifest(let digest, let size):
                 return try finish(digest, size, &check, place, location, &believed, reload: reload)
             case .fresh:
-                try take(&check, "fresh", Role.fresh.limit, place, &believed, reload: reload)
+                let name = FreshStatement.name(wanted.channel)
+                try take(&check, name, Role.fresh.limit, place, &believed, reload: reload)
             case .root(let number):
                 try take(&check, "\(number).root", Role.root.limit, place, &believed, reload: reload)
             case .release(let revision):
@@ -298,12 +342,25 @@ struct ReleaseSource {
         let url = resolve("trust/\(name)", against: place)
         let served = try files.statement(url, limit: limit, reload: reload)
         if let served { believed.isPublic = served.isPublic }
+        if served == nil, isNotThere(check) {
+            let names = wanted.revision == nil ? source.channels(besides: place) : nil
+            throw .engine(wanted.isMissing(redacted(url: place), names))
+        }
         var refusal: TrustRefusal?
         do throws(TrustRefusal) { try check.take(served?.bytes) } catch { refusal = error }
         // A root that was believed stays so, whatever came after it. TUF 5.3.8.
         let hasMoved = check.pin.root != believed.pin.root || check.pin.looked != believed.pin.looked
         if hasMoved, believed.kept != nil { try keep(check.pin, &believed) } else { believed.pin = check.pin }
         if let refusal { throw .refused(refusal, url: url) }
+    }
+
+    /// Whether what nobody serves is a name that was never believed, and no attack: a channel, or a revision.
+    private func isNotThere(_ check: TrustCheck) -> Bool {
+        switch check.want {
+        case .fresh: check.channel != nil && check.track.fresh == nil && check.track.serial == 0
+        case .release(let revision): revision == wanted.revision
+        case .root, .manifest: false
+        }
     }
 
     private func keep(_ pin: TrustPin, _ believed: inout Believed) throws(Failure) {
@@ -330,11 +387,17 @@ struct ReleaseSource {
         reload: Bool
     ) throws(Failure) -> FoundManifest {
         let found: FoundManifest
-        if check.isKnown,
-            let kept = files.kept(digest, project: check.pin.project, place, location, believed.isPublic)
-        {
-            // It was verified when it was believed the first time.
-            try accept(&check, project: check.pin.project, revision: check.pin.revision, place)
+        let project = check.pin.project
+        let name = "signed \(project)" + (wanted.name.map { " \($0)" } ?? "")
+        if let kept = files.kept(digest, name, project: project, place, location, believed.isPublic) {
+            if check.isKnown {
+                // It was verified when it was believed the first time.
+                try accept(&check, project: project, revision: check.track.revision, place)
+            } else {
+                let manifest: Manifest
+                do throws(EngineError) { manifest = try kept.decode() } catch { throw .engine(error) }
+                try accept(&check, project: manifest.project, revision: manifest.revision, place)
+            }
             found = kept
         } else {
             let came = try files.manifest(digest, size: size, at: place, location, reload: reload)
@@ -349,20 +412,21 @@ struct ReleaseSource {
                     project: manifest.project
                 ),
                 body: came.body,
-                for: "signed \(manifest.project)"
+                for: name
             )
             found = came.found
         }
         var pin = check.pin
         do throws(EngineError) {
             pin.note(place: try PinStore.digest(location.withoutSecretsOfPlace))
+            pin.forgive(try Self.digest(place))
         } catch {
             throw .engine(error)
         }
         try keep(pin, &believed)
         if let grace = check.grace { tellGrace(grace, pin) }
         var signed = found
-        signed.release = TrustedRelease(pin)
+        signed.release = TrustedRelease(check)
         return signed
     }
 

@@ -117,15 +117,16 @@ struct SignedFiles {
         return (found, body)
     }
 
-    /// The manifest with this digest as it was kept, not yet decoded; `nil` when it was not.
+    /// The manifest with this digest as it was kept under a name, not yet decoded; `nil` when it was not.
     func kept(
         _ digest: SHA256Digest,
+        _ name: String,
         project: String,
         _ place: String,
         _ location: String,
         _ isPublic: Bool?
     ) -> FoundManifest? {
-        guard let entry = source.cache?.entry(for: "signed \(project)"), entry.digest == digest else {
+        guard let entry = source.cache?.entry(for: name), entry.digest == digest else {
             return nil
         }
         let referrer =

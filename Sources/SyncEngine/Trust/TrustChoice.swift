@@ -25,6 +25,45 @@ package struct TrustChoice: Sendable, Equatable {
     package init() {}
 }
 
+/// Which release of a set is asked for.
+package struct WantedRelease: Sendable, Equatable {
+    /// `nil` for the default channel.
+    package var channel: String?
+    /// `nil` for the newest of the channel.
+    package var revision: UInt64?
+
+    /// What `manifest.json` is.
+    package init() {}
+
+    package init(_ recipe: RunRecipe) { (channel, revision) = (recipe.channel, recipe.revision) }
+
+    /// Where its manifest is, from the place of `manifest.json`; `nil` for that itself.
+    var path: String? { name.map { "channels/\($0).json" } }
+
+    /// The channel or revision as part of a name; `nil` for the default channel.
+    var name: String? { revision.map { "\($0)" } ?? channel }
+
+    /// That it is not there.
+    ///
+    /// - Parameter names: The channels that there are; `nil` when nobody knows.
+    func isMissing(_ place: String, _ names: [String]?) -> EngineError {
+        if let revision {
+            return EngineError(
+                .noInput,
+                "\(place): revision \(revision) is not kept there; whoever publishes keeps each one from the first "
+                    + "'publish --sign' or 'publish --channel' on"
+            )
+        }
+        let there =
+            switch names {
+            case nil: "what channels there are, it does not say"
+            case []: "there is no channel but the default one"
+            case .some(let names): "there are \(names.joined(separator: ", ")), and the default one"
+            }
+        return EngineError(.noInput, "\(place): there is no channel \(channel ?? ""); \(there)")
+    }
+}
+
 /// A release whose signatures are good: what a person may want to know of them.
 package struct TrustedRelease: Sendable, Equatable {
     package let project: String
@@ -39,18 +78,16 @@ package struct TrustedRelease: Sendable, Equatable {
     /// Whether what is installed may be newer than what is right: its revision was signed by a key that is revoked.
     let mayBeOlder: Bool
 
-    /// - Parameter pin: One that has believed a release; `nil` comes of another.
-    init?(_ pin: TrustPin) {
-        guard let fresh = pin.freshContent, let release = pin.release, let content = pin.releaseContent else {
-            return nil
-        }
-        project = pin.project
-        root = pin.root.content.number
+    /// - Parameter check: One that has believed a release; `nil` comes of another.
+    init?(_ check: TrustCheck) {
+        guard let (fresh, release, content) = check.believed else { return nil }
+        project = content.project
+        root = check.root.number
         revision = content.revision
         serial = fresh.serial
         until = fresh.until
-        signers = release.signers(.release, of: pin.root.content.release).map(\.fingerprint).sorted()
-        mayBeOlder = pin.hasFallen
+        signers = release.signers(.release, of: check.root.release).map(\.fingerprint).sorted()
+        mayBeOlder = check.pin.hasFallen
     }
 
     /// The fields of `signed` in reports.

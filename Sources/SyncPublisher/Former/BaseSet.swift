@@ -30,8 +30,10 @@ struct BaseSet {
         switch options.base {
         case .none: return nil
         case .inOutput:
-            guard output.size(.top, "manifest.json") != nil else { return nil }
-            let path = options.output + "/manifest.json"
+            // Of releases that are kept the last one, whichever channel has it: no number is given twice.
+            let kept = output.keptRevisions().last
+            guard kept != nil || output.size(.top, "manifest.json") != nil else { return nil }
+            let path = "\(options.output)/" + (kept.map { "channels/\($0).json.zst" } ?? "manifest.json")
             let manifest = try read(path, output, remedy: "repair it, or publish without a base")
             return try BaseSet(manifest, path: path, options, output, ownPlace, mayBeElsewhere: false)
         case .manifest(let path):
@@ -127,7 +129,7 @@ struct BaseSet {
         return found.size
     }
 
-    private static func read(
+    static func read(
         _ path: String,
         _ output: OutputDirectory,
         remedy: String

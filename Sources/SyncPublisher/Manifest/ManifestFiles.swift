@@ -74,11 +74,13 @@ struct ManifestFiles {
         }
     }
 
-    /// Writes both files and puts them in place, the JSON last.
+    /// Writes both files and puts them in place, the JSON last; see ``OutputDirectory/placeManifest(_:compressed:keeping:isNewest:)``.
     func write(
         to output: OutputDirectory,
         revision: UInt64,
-        created: String?
+        created: String?,
+        isKept: Bool,
+        isNewest: Bool
     ) throws(PublishError) -> (digest: SHA256Digest, size: UInt64, compressed: UInt64) {
         let text = try output.makeTemporary(.top)
         var size: UInt64 = 0
@@ -100,7 +102,12 @@ struct ManifestFiles {
         }
         let frame = try output.makeTemporary(.top)
         let compressed = try compress(text.descriptor.raw, size, to: frame.descriptor.raw, output)
-        try output.placeManifest(text, compressed: frame)
+        try output.placeManifest(
+            text,
+            compressed: frame,
+            keeping: isKept ? revision : nil,
+            isNewest: isNewest
+        )
         return (digest, size, compressed)
     }
 

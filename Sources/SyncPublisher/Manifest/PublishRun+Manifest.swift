@@ -66,14 +66,23 @@ extension PublishRun {
     /// Writes the manifest, unless it would say what the base says; that can only be when there are the base's
     /// packs and no others.
     mutating func writeManifest(_ files: ManifestFiles, mayBeUnchanged: Bool) throws(PublishError) {
+        if options.keepsReleases { try Channels(output).begin() }
         if let base = base?.manifest, mayBeUnchanged, options.revision == nil,
             try files.digest(revision: base.revision, created: base.created) == base.digest
         {
             report.unchanged = true
-            guard try !isInPlace(base) else { return }
+            if options.channel == nil, try isInPlace(base) { return }
             return try write(files, revision: base.revision, created: base.created)
         }
-        try write(files, revision: try nextRevision(), created: options.created)
+        let revision = try nextRevision()
+        if let last = output.keptRevisions().last, revision <= last {
+            throw PublishError(
+                .usage,
+                "revision \(revision) is not above \(last), which is kept for channels",
+                remedy: "say --revision \(last &+ 1), or leave --no-base out"
+            )
+        }
+        try write(files, revision: revision, created: options.created)
     }
 
     func nextRevision() throws(PublishError) -> UInt64 {
@@ -94,7 +103,17 @@ extension PublishRun {
         revision: UInt64,
         created: String?
     ) throws(PublishError) {
-        let written = try files.write(to: output, revision: revision, created: created)
+        let written = try files.write(
+            to: output,
+            revision: revision,
+            created: created,
+            isKept: options.keepsReleases || output.hasChannels,
+            isNewest: options.channel == nil
+        )
+        if let channel = options.channel {
+            try output.give("channels/\(revision).json.zst", "\(channel).json.zst", in: "channels")
+            try Channels(output).note(channel, revision, project)
+        }
         report.revision = revision
         report.manifestDigest = written.digest
         report.manifestBytes = written.size

@@ -72,44 +72,82 @@ final class OutputDirectory {
 
     // MARK: Signatures
 
-    /// Puts `manifest.json.zst` under its digest into `manifests/`, too: a name whose bytes never change.
-    func placeManifestByDigest(_ name: String) throws(PublishError) {
-        let folder = try subdirectory("manifests")
-        guard faccessat(folder.raw, name, F_OK, 0) != 0 else { return }
-        if linkat(descriptor(.top), "manifest.json.zst", folder.raw, name, 0) != 0 {
+    /// Gives a file another name, too: a hard link where it can be, else a copy. linkat(2)
+    ///
+    /// - Parameter isReplaced: Whether what has the name gives way, from one moment to the next.
+    func give(_ source: String, _ name: String, in folder: String, replacing isReplaced: Bool = true)
+        throws(PublishError)
+    {
+        let directory = try subdirectory(folder)
+        guard isReplaced || faccessat(directory.raw, name, F_OK, 0) != 0 else { return }
+        let temporary = "\(Self.prefix)0\(Self.suffix)"
+        unlinkat(directory.raw, temporary, 0)
+        if linkat(descriptor(.top), source, directory.raw, temporary, 0) == 0 {
+            guard sa_rename(directory.raw, temporary, directory.raw, name) == 0 else {
+                throw .writing("\(path)/\(folder)/\(name)", "rename to", code: sa_errno())
+            }
+            // Two names of one file stay two names. rename(2)
+            unlinkat(directory.raw, temporary, 0)
+        } else {
             // A file system without links.
             do throws(FileError) {
-                let source = try openFile(
-                    "manifest.json.zst",
-                    in: descriptor(.top),
-                    trust: FileTrust(owner: .anyone, forbidden: 0, followsLinks: false),
-                    shown: "\(path)/manifest.json.zst"
-                )
-                let bytes = try readFile(source.raw, limit: .max, shown: "\(path)/manifest.json.zst")
-                try replaceFile("\(path)/manifests/\(name)", with: bytes, mode: 0o644)
+                let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
+                let bytes = try readFile(source, in: descriptor(.top), trust: trust, limit: .max)
+                try replaceFile("\(path)/\(folder)/\(name)", with: bytes, mode: 0o644)
             } catch {
-                throw .writing("\(path)/manifests/\(name)", "write", code: error.code)
+                throw .writing("\(path)/\(folder)/\(name)", "write", code: error.code)
             }
         }
-        guard fsync(folder.raw) == 0 else { throw .writing("\(path)/manifests", "sync", code: sa_errno()) }
+        guard fsync(directory.raw) == 0 else { throw .writing("\(path)/\(folder)", "sync", code: sa_errno()) }
     }
 
     /// Puts a statement into `trust/`, unless it is there.
     func placeStatement(_ bytes: [UInt8], _ name: String) throws(PublishError) {
-        guard statement(name, limit: bytes.count) != bytes else { return }
-        let folder = try subdirectory("trust")
+        try put(bytes, name, in: "trust")
+    }
+
+    /// Puts a small file into a folder, unless it is there.
+    func put(_ bytes: [UInt8], _ name: String, in folder: String) throws(PublishError) {
+        guard read("\(folder)/\(name)", limit: bytes.count) != bytes else { return }
+        let directory = try subdirectory(folder)
         do throws(FileError) {
-            try replaceFile("\(path)/trust/\(name)", with: bytes, mode: 0o644)
+            try replaceFile("\(path)/\(folder)/\(name)", with: bytes, mode: 0o644)
         } catch {
             throw .writing(error.path, error.step, code: error.code)
         }
-        guard fsync(folder.raw) == 0 else { throw .writing("\(path)/trust", "sync", code: sa_errno()) }
+        guard fsync(directory.raw) == 0 else { throw .writing("\(path)/\(folder)", "sync", code: sa_errno()) }
     }
 
-    /// A statement in `trust/`; `nil` when there is none that can be read.
-    func statement(_ name: String, limit: Int) -> [UInt8]? {
+    /// A small file; `nil` when there is none that can be read.
+    func read(_ name: String, limit: Int) -> [UInt8]? {
         let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
-        return try? readFile("trust/\(name)", in: descriptor(.top), trust: trust, limit: limit)
+        return try? readFile(name, in: descriptor(.top), trust: trust, limit: limit)
+    }
+
+    /// What is in `trust/`.
+    func statementNames() -> [String] { directoryEntries(path + "/trust") ?? [] }
+
+    // MARK: Channels
+
+    /// Whether releases are kept.
+    var hasChannels: Bool { directoryEntries(path + "/channels") != nil }
+
+    /// The revisions that are kept, ascending.
+    func keptRevisions() -> [UInt64] {
+        (directoryEntries(path + "/channels") ?? []).compactMap { name in
+            name.hasSuffix(".json.zst") ? UInt64(name.dropLast(9)) : nil
+        }.sorted()
+    }
+
+    /// Puts another manifest in the place of `manifest.json`, which follows its frame.
+    func replaceManifest(with text: [UInt8], from frame: String) throws(PublishError) {
+        let file = try makeTemporary(.top)
+        let code = text.withUnsafeBytes { writeAll(file.descriptor.raw, $0, at: 0) }
+        guard code == 0 else { throw .writing(file.shown, "write", code: code) }
+        try sync(file)
+        try give(frame, "manifest.json.zst", in: ".")
+        try rename(file, to: "manifest.json")
+        try syncNames(.top)
     }
 
     private func subdirectory(_ name: String) throws(PublishError) -> Descriptor {
@@ -150,14 +188,31 @@ final class OutputDirectory {
     /// Makes both forms of a manifest durable and puts them in place, the plain one last.
     ///
     /// From the first rename on the new packs stay, whatever happens: a manifest names them.
-    func placeManifest(_ text: consuming TemporaryFile, compressed: consuming TemporaryFile)
-        throws(PublishError)
-    {
+    ///
+    /// - Parameters:
+    ///   - revision: The number under which it is kept, too; `nil` where releases are not kept.
+    ///   - isNewest: Whether it is `manifest.json` from now on.
+    func placeManifest(
+        _ text: consuming TemporaryFile,
+        compressed: consuming TemporaryFile,
+        keeping revision: UInt64?,
+        isNewest: Bool
+    ) throws(PublishError) {
         try sync(text)
         try sync(compressed)
-        try rename(compressed, to: "manifest.json.zst")
-        placed = []
-        try rename(text, to: "manifest.json")
+        if let revision {
+            // First: from then on its number is taken.
+            try give(compressed.name, "\(revision).json.zst", in: "channels")
+            placed = []
+        }
+        if isNewest {
+            try rename(compressed, to: "manifest.json.zst")
+            placed = []
+            try rename(text, to: "manifest.json")
+        } else {
+            discard(compressed)
+            discard(text)
+        }
         try syncNames(.top)
     }
 

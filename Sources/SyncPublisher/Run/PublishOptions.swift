@@ -93,6 +93,12 @@ package struct PublishOptions: Sendable {
     /// Who signs it; `nil` for a release that nobody signs.
     package var signing: Signing?
 
+    /// The channel that points at it from now on; `nil` for the default one, `manifest.json`.
+    package var channel: String?
+
+    /// Whether every release is kept, so that channels can point at it; where that has begun it goes on.
+    package var keepsReleases = false
+
     /// What stands before `<sha256>.pack` in a pack's URL; relative to the manifest's own.
     package var packURLPrefix = "packs/"
 

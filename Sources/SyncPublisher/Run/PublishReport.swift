@@ -73,6 +73,8 @@ package struct PublishReport: Sendable, Equatable {
     package var compressedManifestBytes: UInt64 = 0
     /// SHA-256 of `manifest.json`.
     package var manifestDigest: SHA256Digest?
+    /// The channel that points at it; `nil` for the default one.
+    package var channel: String?
     /// What says that this is the newest; `nil` when nobody has signed it.
     package var fresh: FreshStatement?
     /// Most **bytes** of pooled buffers alive at once.
@@ -95,6 +97,7 @@ package struct PublishReport: Sendable, Equatable {
             line.field("result", "ok")
             line.field("project", project)
             line.field("revision", revision)
+            line.field("channel", optional: channel)
             line.field("unchanged", unchanged)
             line.field("files", files)
             line.field("links", links)

@@ -56,6 +56,13 @@ struct PublishRun {
                 remedy: "leave out --manifest-parts or --loose"
             )
         }
+        if choices.isLoose, options.keepsReleases {
+            throw PublishError(
+                .usage,
+                "a loose set has its files as they are now, and no channel could point at them as they were",
+                remedy: "leave out --channel or --loose"
+            )
+        }
         guard placement == .same else { return }
         guard choices.isLoose else {
             throw PublishError(

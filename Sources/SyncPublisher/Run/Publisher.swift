@@ -1,6 +1,6 @@
 import SyncManifest
 import SyncModel
-package import SyncTrust
+import SyncTrust
 
 /// Makes a set that any static web server can serve out of a directory.
 ///
@@ -35,8 +35,17 @@ package struct Publisher {
         do throws(PublishError) {
             var run = try PublishRun(options, output, placement)
             var report = try run.run(root, isCancelled: isCancelled, progress: progress)
-            if let signing = options.signing {
-                report.fresh = try SignedOutput(output: output, signing: signing).publish(report)
+            report.channel = options.channel
+            if let signing = options.signing, let digest = report.manifestDigest {
+                report.fresh = try SignedOutput(output: output, signing: signing).publish(
+                    project: report.project,
+                    revision: report.revision,
+                    digest: digest,
+                    size: report.manifestBytes,
+                    file: options.channel == nil
+                        ? "manifest.json.zst" : "channels/\(report.revision).json.zst",
+                    channel: options.channel
+                )
             }
             return report
         } catch {
@@ -60,7 +69,7 @@ package struct Publisher {
     }
 
     /// Says once more that what an output directory has is the newest.
-    package static func refresh(_ path: String, _ signing: Signing) throws(PublishError) -> FreshStatement {
+    package static func refresh(_ path: String, _ signing: Signing) throws(PublishError) -> Refreshed {
         let output = try OutputDirectory(path)
         return try SignedOutput(output: output, signing: signing).refresh()
     }

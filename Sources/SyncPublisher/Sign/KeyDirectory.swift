@@ -86,18 +86,21 @@ package struct KeyDirectory {
 
     /// The keys of a role that are here: `release.key`, and `release-….key` where a role has several.
     package func keys(_ role: Role) throws(PublishError) -> [PrivateKey] {
-        try names(role).map { name throws(PublishError) in try key(name) }
+        try Self.names(role, in: path).map { name throws(PublishError) in try key(name) }
     }
 
     /// The files of ``keys(_:)``.
-    package func names(_ role: Role) -> [String] {
+    package static func names(_ role: Role, in path: String) -> [String] {
         (directoryEntries(path) ?? []).filter {
             $0 == "\(role.rawValue).key" || $0.hasPrefix("\(role.rawValue)-") && $0.hasSuffix(".key")
         }.sorted()
     }
 
     private func key(_ name: String) throws(PublishError) -> PrivateKey {
-        let file = "\(path)/\(name)"
+        try Self.key("\(path)/\(name)", passphrase: passphrase)
+    }
+
+    static func key(_ file: String, passphrase: [UInt8]?) throws(PublishError) -> PrivateKey {
         let text: String
         do throws(FileError) {
             text = try readSecret(file, limit: PrivateKey.fileLimit)
@@ -107,11 +110,11 @@ package struct KeyDirectory {
         do throws(TrustFault) {
             return try PrivateKey(file: text, passphrase: passphrase)
         } catch {
-            throw Self.unusable(file, error.reason)
+            throw unusable(file, error.reason)
         }
     }
 
-    private static func unusable(_ file: String, _ reason: String) -> PublishError {
+    static func unusable(_ file: String, _ reason: String) -> PublishError {
         PublishError(.cannotSign, "\(shown(file)): \(reason)", remedy: "nothing was signed")
     }
 
@@ -123,6 +126,8 @@ package struct KeyDirectory {
         /// How many root keys, and how many of them have to sign a change of keys.
         package var rootKeys = 1
         package var threshold = 1
+        /// Root keys that were made elsewhere.
+        package var otherRoots: [PublicKey] = []
         package var mirrors: [String] = []
         /// **Milliseconds** since 1970.
         package var now: Int64
@@ -133,12 +138,20 @@ package struct KeyDirectory {
         }
     }
 
+    /// What came of a change.
+    package enum Outcome {
+        /// The directory has a new root.
+        case signed(KeyDirectory)
+        /// Keys that are not here have to sign it first.
+        case pending(PendingRoot)
+    }
+
     /// Makes a directory with new keys and their first root; never writes over anything.
     package static func make(
         _ path: String,
         _ beginning: Beginning,
         passphrase: [UInt8]?
-    ) throws(PublishError) -> KeyDirectory {
+    ) throws(PublishError) -> Outcome {
         do throws(FileError) {
             _ = try openPrivateDirectory(path, create: true)
         } catch {
@@ -148,7 +161,7 @@ package struct KeyDirectory {
                 remedy: "name a directory that only you may write to"
             )
         }
-        let there = (directoryEntries(path) ?? []).filter { $0.hasSuffix(".key") || $0.hasSuffix(".root") }
+        let there = (directoryEntries(path) ?? []).filter { $0.hasSuffix(".key") || $0.contains(".root") }
             .sorted()
         if let name = there.first {
             throw PublishError(
@@ -157,7 +170,7 @@ package struct KeyDirectory {
                 remedy: "name another directory, or change a key with 'syncagent keys rotate'"
             )
         }
-        do throws(TrustFault) {
+        do {
             func key(_ name: String) throws(TrustFault) -> PrivateKey {
                 try PrivateKey(comment: "\(beginning.project) \(name)")
             }
@@ -167,15 +180,18 @@ package struct KeyDirectory {
                 rootKeys.append((name, try key(name)))
             }
             let (release, fresh) = (try key("release"), try key("fresh"))
-            func role(_ keys: [PrivateKey], _ threshold: Int = 1) -> RoleKeys {
-                RoleKeys(keys: keys.map(\.publicKey), threshold: threshold)
+            func role(_ keys: [PrivateKey]) -> RoleKeys {
+                RoleKeys(keys: keys.map(\.publicKey), threshold: 1)
             }
             let statement = RootStatement(
                 project: beginning.project,
                 number: 1,
                 signed: beginning.now,
                 until: beginning.until,
-                root: role(rootKeys.map(\.key), beginning.threshold),
+                root: RoleKeys(
+                    keys: rootKeys.map(\.key.publicKey) + beginning.otherRoots,
+                    threshold: beginning.threshold
+                ),
                 release: role([release]),
                 fresh: role([fresh]),
                 mirrors: beginning.mirrors
@@ -183,75 +199,133 @@ package struct KeyDirectory {
             for (name, key) in rootKeys + [("release", release), ("fresh", fresh)] {
                 try write(key, to: "\(path)/\(name).key", passphrase)
             }
-            try write(statement, signedBy: rootKeys.map(\.key), in: path)
-        } catch {
+            return try outcome(
+                PendingRoot(statement, signedBy: rootKeys.map(\.key), after: nil, in: path),
+                passphrase
+            )
+        } catch let error as TrustFault {
             throw unusable(path, error.reason)
+        } catch let error as PublishError {
+            throw error
+        } catch {
+            throw unusable(path, "\(error)")
         }
-        return try KeyDirectory(path, passphrase: passphrase)
     }
 
-    /// Puts a new key in the place of one, and writes the root that says so. The old key stays as `NAME.key.1`.
+    private static func outcome(_ pending: PendingRoot, _ passphrase: [UInt8]?) throws(PublishError)
+        -> Outcome
+    {
+        _ = try pending.write()
+        guard pending.isComplete else { return .pending(pending) }
+        let folder = pending.path.lastIndex(of: "/").map { String(pending.path[..<$0]) } ?? "."
+        return .signed(try KeyDirectory(folder, passphrase: passphrase))
+    }
+
+    /// Puts a new key in the place of one, and writes the root that says so. An old key that is here stays as `NAME.key.1`.
     ///
-    /// - Returns: The directory with its new root.
-    package func rotated(_ role: Role, now: Int64, until: Int64) throws(PublishError) -> KeyDirectory {
-        let name = "\(path)/\(role.rawValue).key"
-        let rootKeys = try keys(.root)
+    /// Where root keys that are not here have to sign, the root waits as ``PendingRoot``; a key that is made lies beside the
+    /// old one, and counts with the root that names it.
+    ///
+    /// - Parameters:
+    ///   - fingerprint: The key that goes; `nil` for the one that is here, or was.
+    ///   - other: The key that comes; `nil` to make one.
+    package func rotated(
+        _ role: Role,
+        replacing fingerprint: String?,
+        by other: PublicKey?,
+        now: Int64,
+        until: Int64
+    ) throws(PublishError) -> Outcome {
         var statement = newest.content
         let (number, overflow) = statement.number.addingReportingOverflow(1)
         guard !overflow else { throw Self.unusable(path, "it has the highest possible root") }
-        // A key that is lost cannot say which of several it was; then all of its role go.
-        let old = access(name, F_OK) == 0 ? try key("\(role.rawValue).key").publicKey : nil
-        do throws(TrustFault) {
-            let new = try PrivateKey(comment: "\(statement.project) \(role.rawValue)")
-            statement[role].keys.removeAll { old == nil || $0 == old }
-            statement[role].keys.append(new.publicKey)
+        let waiting = "\(path)/\(number).root\(PendingRoot.ending)"
+        guard access(waiting, F_OK) != 0 else {
+            throw Self.unusable(
+                waiting,
+                "it waits for signatures; sign it with 'syncagent keys sign', or remove it"
+            )
+        }
+        let (gone, file) = try goingKeys(role, fingerprint)
+        let rootKeys = try keys(.root)
+        do {
+            let made = other == nil ? try PrivateKey(comment: "\(statement.project) \(role.rawValue)") : nil
+            guard let new = other ?? made?.publicKey else { throw TrustFault("there is no new key") }
+            statement[role].keys.removeAll { gone.contains($0) }
+            guard !statement[role].keys.contains(new) else {
+                throw TrustFault("\(new.fingerprint) is a \(role.rawValue) key already")
+            }
+            statement[role].keys.append(new)
             guard statement[role].threshold <= statement[role].keys.count else {
                 throw TrustFault(
-                    "\(role.rawValue) wants \(statement[role].threshold) keys; put the others beside it, as "
-                        + "\(role.rawValue)-2.key"
+                    "\(role.rawValue) wants \(statement[role].threshold) keys; name the one that goes: --replace"
                 )
             }
             (statement.number, statement.signed, statement.until) = (number, now, until)
-            let signers = rootKeys + (role == .root ? [new] : [])
-            let signed = try Self.signed(statement, by: signers)
-            guard signed.isSigned(.root, by: newest.content.root), signed.isSigned(.root, by: statement.root)
-            else {
+            let signers = rootKeys + (role == .root ? [made].compactMap { $0 } : [])
+            let pending = try PendingRoot(statement, signedBy: signers, after: newest, in: path)
+            guard newest.content.root.threshold > 1 || pending.counts.first?.signed != 0 else {
                 throw TrustFault(
-                    "\(newest.content.root.threshold) of the root keys have to sign a change of keys; put them into "
-                        + "\(shown(path)), as root.key and root-2.key"
+                    "a root key has to sign a change of keys; put it into \(shown(path)), as root.key"
                 )
             }
-            try Self.write(new, to: name + ".new", passphrase)
-            if old != nil { try Self.move(name, to: freeName(name)) }
-            try Self.move(name + ".new", to: name)
-            try Self.write(signed.bytes, to: "\(path)/\(number).root", mode: 0o644)
-        } catch {
+            if let made {
+                let usual = "\(path)/\(role.rawValue).key"
+                if pending.isComplete, let name = file ?? (access(usual, F_OK) == 0 ? nil : usual) {
+                    try Self.write(made, to: name + ".new", passphrase)
+                    if file != nil { try Self.move(name, to: freeName(name)) }
+                    try Self.move(name + ".new", to: name)
+                } else {
+                    try Self.write(made, to: "\(path)/\(role.rawValue)-\(number).key", passphrase)
+                }
+            }
+            return try Self.outcome(pending, passphrase)
+        } catch let error as TrustFault {
             throw Self.unusable(path, error.reason)
+        } catch let error as PublishError {
+            throw error
+        } catch {
+            throw Self.unusable(path, "\(error)")
         }
-        return try KeyDirectory(path, passphrase: passphrase)
+    }
+
+    /// The keys of a role that go, and the file of the one that is here.
+    private func goingKeys(_ role: Role, _ fingerprint: String?) throws(PublishError) -> (
+        [PublicKey], file: String?
+    ) {
+        let known = newest.content[role].keys
+        var here: [(key: PublicKey, file: String)] = []
+        for name in Self.names(role, in: path) {
+            let key = try key(name).publicKey
+            if known.contains(key) { here.append((key, "\(path)/\(name)")) }
+        }
+        if let fingerprint {
+            guard let key = known.first(where: { $0.fingerprint == fingerprint }) else {
+                throw Self.unusable(
+                    path,
+                    "\(shown(fingerprint)) is no \(role.rawValue) key of root \(newest.content.number); there are "
+                        + known.map(\.fingerprint).joined(separator: ", ")
+                )
+            }
+            return ([key], here.first { $0.key == key }?.file)
+        }
+        let usual = "\(path)/\(role.rawValue).key"
+        if let one = here.first(where: { $0.file == usual }) ?? (here.count == 1 ? here[0] : nil) {
+            return ([one.key], one.file)
+        }
+        // A key that is lost cannot say which of several it was; then all of its role go, but for those who sign this.
+        guard role == .root ? known.count == 1 : here.isEmpty else {
+            throw Self.unusable(
+                path,
+                "root \(newest.content.number) has several \(role.rawValue) keys; say which one goes, --replace "
+                    + known.map(\.fingerprint).joined(separator: " or ")
+            )
+        }
+        return (known, nil)
     }
 
     private func freeName(_ name: String) -> String {
         (1...).lazy.map { "\(name).\($0)" }.first { access($0, F_OK) != 0 } ?? name + ".old"
-    }
-
-    private static func signed(_ root: RootStatement, by keys: [PrivateKey]) throws(TrustFault)
-        -> SignedStatement
-    {
-        let json = root.json
-        var signatures: [SSHSignature] = []
-        for key in keys {
-            signatures.append(try SSHSignature(of: json, namespace: Role.root.namespace, by: key))
-        }
-        return try SignedStatement(signatures, json: json)
-    }
-
-    private static func write(
-        _ root: RootStatement,
-        signedBy keys: [PrivateKey],
-        in path: String
-    ) throws(TrustFault) {
-        try write(try signed(root, by: keys).bytes, to: "\(path)/\(root.number).root", mode: 0o644)
     }
 
     private static func write(_ key: PrivateKey, to path: String, _ passphrase: [UInt8]?) throws(TrustFault) {

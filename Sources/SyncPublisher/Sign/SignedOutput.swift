@@ -1,5 +1,13 @@
 import SyncModel
-import SyncTrust
+package import SyncTrust
+
+/// What was said once more.
+package struct Refreshed {
+    /// What is the newest, the default channel first.
+    package internal(set) var statements: [FreshStatement] = []
+    /// A signed release that is newer than all of them: somebody has published it, and nobody points at it.
+    package internal(set) var ahead: UInt64?
+}
 
 /// Puts a signed release beside a manifest: the roots, the manifest under its digest, the release, and last what says
 /// that it is the newest. Whoever copies in this order never shows half of it.
@@ -13,46 +21,72 @@ struct SignedOutput {
         var content: ReleaseStatement
     }
 
-    /// Signs the manifest that is in place.
+    /// Signs a manifest that is in place, and that a channel points at it.
     ///
+    /// - Parameter file: Its frame.
     /// - Returns: What says that it is the newest.
-    func publish(_ report: PublishReport) throws(PublishError) -> FreshStatement {
-        guard report.project == signing.root.project else {
+    func publish(
+        project: String,
+        revision: UInt64,
+        digest: SHA256Digest,
+        size: UInt64,
+        file: String,
+        channel: String?
+    ) throws(PublishError) -> FreshStatement {
+        guard project == signing.root.project else {
             throw PublishError(
                 .cannotSign,
-                "the keys are for project \(signing.root.project), this is \(shown(report.project))",
+                "the keys are for project \(signing.root.project), this is \(shown(project))",
                 remedy: "use the keys of this project, or --project"
             )
         }
-        guard let digest = report.manifestDigest else {
-            throw PublishError(.internalError, "the manifest has no digest", remedy: "publish again")
-        }
-        try output.placeManifestByDigest("\(digest).json.zst")
-        let known = release(report.revision)
-        if let known, known.content.manifest == digest, isSigned(known) {
-            return try finish(known)
+        try output.give(file, "\(digest).json.zst", in: "manifests", replacing: false)
+        if let known = release(revision), known.content.manifest == digest, isSigned(known) {
+            return try finish(known, channel)
         }
         let content = ReleaseStatement(
-            project: report.project,
-            revision: report.revision,
+            project: project,
+            revision: revision,
             signed: signing.now,
             manifest: digest,
-            size: report.manifestBytes
+            size: size
         )
-        let statement = try signing.sign(content.json, .release)
-        return try finish(Known(statement: statement, content: content))
+        return try finish(
+            Known(statement: try signing.sign(content.json, .release), content: content),
+            channel
+        )
     }
 
-    /// Says once more that what is published is the newest; signs its release anew where the keys have changed.
-    func refresh() throws(PublishError) -> FreshStatement {
-        guard let before = former(), let known = release(before.revision) else {
+    /// Says once more what is the newest of every channel; signs releases anew where the keys have changed.
+    func refresh() throws(PublishError) -> Refreshed {
+        let names = output.statementNames()
+        let channels =
+            [String?.none]
+            + names.filter { $0.hasSuffix(".fresh") }.map { String($0.dropLast(6)) }
+            .filter { ChannelName.objection($0) == nil }.sorted()
+        var refreshed = Refreshed()
+        for channel in channels {
+            guard let before = former(channel), let known = release(before.revision) else { continue }
+            refreshed.statements.append(try refresh(known, channel))
+        }
+        guard !refreshed.statements.isEmpty else {
             throw PublishError(
                 .notFound,
                 "\(shown(output.path)) has no signed release",
                 remedy: "publish one with 'syncagent publish --sign'"
             )
         }
-        if isSigned(known) { return try finish(known) }
+        let named = refreshed.statements.map(\.revision).max() ?? 0
+        refreshed.ahead = names.filter { $0.hasSuffix(".release") }.compactMap { UInt64($0.dropLast(8)) }
+            .filter {
+                guard $0 > named, let release = release($0) else { return false }
+                return isSigned(release)
+            }.max()
+        return refreshed
+    }
+
+    private func refresh(_ known: Known, _ channel: String?) throws(PublishError) -> FreshStatement {
+        if isSigned(known) { return try finish(known, channel) }
         guard signing.canSign(.release) else {
             throw PublishError(
                 .cannotSign,
@@ -62,15 +96,19 @@ struct SignedOutput {
         }
         var content = known.content
         content.signed = signing.now
-        return try finish(Known(statement: try signing.sign(content.json, .release), content: content))
+        return try finish(
+            Known(statement: try signing.sign(content.json, .release), content: content),
+            channel
+        )
     }
 
-    private func finish(_ release: Known) throws(PublishError) -> FreshStatement {
-        let (next, overflow) = (former()?.serial ?? 0).addingReportingOverflow(1)
+    private func finish(_ release: Known, _ channel: String?) throws(PublishError) -> FreshStatement {
+        let (next, overflow) = (former(channel)?.serial ?? 0).addingReportingOverflow(1)
         // By the clock, so that it grows even where the former statement is lost.
         let serial = max(overflow ? .max : next, UInt64(clamping: signing.now / 1000))
         let fresh = FreshStatement(
             project: signing.root.project,
+            channel: channel,
             serial: serial,
             signed: signing.now,
             until: signing.now + signing.validity,
@@ -83,7 +121,7 @@ struct SignedOutput {
             try output.placeStatement(root.statement.bytes, "\(root.content.number).root")
         }
         try output.placeStatement(release.statement.bytes, "\(release.content.revision).release")
-        try output.placeStatement(signed.bytes, "fresh")
+        try output.placeStatement(signed.bytes, FreshStatement.name(channel))
         return fresh
     }
 
@@ -92,16 +130,16 @@ struct SignedOutput {
             && release.statement.isSigned(.release, by: signing.root.release)
     }
 
-    /// What is published as the newest; `nil` when nothing is, or what cannot be read.
-    private func former() -> FreshStatement? {
-        output.statement("fresh", limit: Role.fresh.limit).flatMap { bytes in
+    /// What is published as the newest of a channel; `nil` when nothing is, or what cannot be read.
+    private func former(_ channel: String?) -> FreshStatement? {
+        output.read("trust/" + FreshStatement.name(channel), limit: Role.fresh.limit).flatMap { bytes in
             guard let statement = try? SignedStatement(bytes, limit: Role.fresh.limit) else { return nil }
             return try? FreshStatement(json: statement.json)
         }
     }
 
     private func release(_ revision: UInt64) -> Known? {
-        output.statement("\(revision).release", limit: Role.release.limit).flatMap { bytes in
+        output.read("trust/\(revision).release", limit: Role.release.limit).flatMap { bytes in
             guard let statement = try? SignedStatement(bytes, limit: Role.release.limit),
                 let content = try? ReleaseStatement(json: statement.json)
             else { return nil }

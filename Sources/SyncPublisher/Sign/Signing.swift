@@ -73,7 +73,7 @@ package struct Signing: Sendable {
                 signatures.append(try SSHSignature(of: json, namespace: role.namespace, by: key))
             }
             if signatures.count < counting.threshold, let program {
-                signatures += try run(program, json, role)
+                signatures += try Self.signatures(of: json, role, by: program)
             }
             let statement = try SignedStatement(signatures, json: json)
             let count = statement.signers(role, of: counting).count
@@ -94,15 +94,15 @@ package struct Signing: Sendable {
 
     /// The signatures that a program makes: it gets the namespace as its argument and the bytes on standard input, and writes
     /// blocks to standard output.
-    private func run(
-        _ program: (path: String, variables: [String]),
-        _ json: [UInt8],
-        _ role: Role
+    static func signatures(
+        of json: [UInt8],
+        _ role: Role,
+        by program: (path: String, variables: [String])
     ) throws(TrustFault) -> [SSHSignature] {
         let (end, output) = BriefProgram.run(
             [program.path, role.namespace],
             variables: program.variables,
-            deadline: Self.patience,
+            deadline: patience,
             input: json,
             error: 2
         )
@@ -111,7 +111,7 @@ package struct Signing: Sendable {
         case .exited(0): break
         case .exited(let status): throw TrustFault("\(name) ended with status \(status)")
         case .signalled(let number): throw TrustFault("\(name) was ended by signal \(number)")
-        case .timedOut: throw TrustFault("\(name) did not end within \(Self.patience.components.seconds) s")
+        case .timedOut: throw TrustFault("\(name) did not end within \(patience.components.seconds) s")
         case .notRun(let reason): throw TrustFault("cannot run \(name): \(reason)")
         }
         do throws(TrustFault) {

@@ -4,7 +4,7 @@ import SyncModel
 extension TrustPin {
     private static let format = "syncagent-pin/1"
     /// Most **bytes** of the text.
-    package static let fileLimit = 1 << 20
+    package static let fileLimit = 4 << 20
 
     /// The text, with a newline at its end.
     package var file: [UInt8] {
@@ -16,14 +16,28 @@ extension TrustPin {
             line.field("pinned", timestamp(milliseconds: pinned))
             line.field("looked", timestamp(milliseconds: looked))
             line.field("seen", timestamp(milliseconds: seen))
-            line.field("serial", serial)
-            line.field("revision", revision)
+            line.field("serial", newest.serial)
+            line.field("revision", newest.revision)
             line.field("has_fallen", hasFallen)
             line.field("root", text(root.statement))
             line.key("roots")
             line.array { array in for digest in roots { array.value(digest.hex) } }
-            if let fresh { line.field("fresh", text(fresh)) }
-            if let release { line.field("release", text(release)) }
+            line.field("fresh", optional: newest.fresh.map(text))
+            line.field("release", optional: newest.release.map(text))
+            if !channels.isEmpty {
+                line.key("channels")
+                line.array { array in
+                    for (name, track) in channels.sorted(by: { $0.key < $1.key }) {
+                        array.object {
+                            $0.field("channel", name)
+                            $0.field("serial", track.serial)
+                            $0.field("revision", track.revision)
+                            $0.field("fresh", optional: track.fresh.map(text))
+                            $0.field("release", optional: track.release.map(text))
+                        }
+                    }
+                }
+            }
             line.key("graces")
             line.array { array in
                 for grace in graces {
@@ -35,20 +49,44 @@ extension TrustPin {
             }
             line.key("places")
             line.array { array in for digest in places { array.value(digest.hex) } }
+            guard !penalties.isEmpty else { return }
+            // Nothing is lost when an older program leaves it out.
+            line.key("x-penalties")
+            line.array { array in
+                for penalty in penalties {
+                    array.object {
+                        $0.field("place", penalty.place.hex)
+                        $0.field("until", timestamp(milliseconds: penalty.until))
+                    }
+                }
+            }
         }.bytes + [0x0A]
     }
 
     /// Reads a text.
     package init(file: [UInt8]) throws(TrustFault) {
         var (origin, pinned, roots) = (Origin.file, Int64(0), [SHA256Digest]())
-        var (looked, seen, serial, revision, hasFallen) = (Int64(0), Int64(0), UInt64(0), UInt64(0), false)
-        var (root, fresh, release) = (SignedStatement?.none, SignedStatement?.none, SignedStatement?.none)
-        var (graces, places) = ([Grace](), [SHA256Digest]())
+        var (looked, seen, hasFallen) = (Int64(0), Int64(0), false)
+        var (root, newest, channels) = (SignedStatement?.none, Track(), [String: Track]())
+        var (graces, places, penalties) = ([Grace](), [SHA256Digest](), [Penalty]())
         func statement(_ reader: inout StatementReader, _ role: Role) throws(TrustFault) -> SignedStatement {
             try SignedStatement(Array(reader.string().utf8), limit: role.limit)
         }
         func digest(_ reader: inout StatementReader) throws(TrustFault) -> SHA256Digest {
             try reader.digest()
+        }
+        func isOfTrack(_ key: String, _ reader: inout StatementReader, _ track: inout Track)
+            throws(TrustFault)
+            -> Bool
+        {
+            switch key {
+            case "serial": track.serial = try reader.integer()
+            case "revision": track.revision = try reader.integer()
+            case "fresh": track.fresh = try statement(&reader, .fresh)
+            case "release": track.release = try statement(&reader, .release)
+            default: return false
+            }
+            return true
         }
         try StatementReader.read(file, required: ["format", "root", "roots"]) {
             key,
@@ -61,12 +99,33 @@ extension TrustPin {
             case "pinned": pinned = try reader.time()
             case "looked": looked = try reader.time()
             case "seen": seen = try reader.time()
-            case "serial": serial = try reader.integer()
-            case "revision": revision = try reader.integer()
             case "has_fallen": hasFallen = try reader.bool()
             case "root": root = try statement(&reader, .root)
-            case "fresh": fresh = try statement(&reader, .fresh)
-            case "release": release = try statement(&reader, .release)
+            case "channels":
+                _ = try reader.array(most: Self.mostChannels) { reader throws(TrustFault) in
+                    var (name, track) = ("", Track())
+                    try reader.object(required: ["channel"]) { key, reader throws(TrustFault) in
+                        if key == "channel" {
+                            name = try reader.channel()
+                            return true
+                        }
+                        return try isOfTrack(key, &reader, &track)
+                    }
+                    channels[name] = track
+                }
+            case "x-penalties":
+                penalties = try reader.array(most: Self.mostPenalties) { reader throws(TrustFault) in
+                    var penalty = Penalty(place: .zero, until: 0)
+                    try reader.object(required: ["place", "until"]) { key, reader throws(TrustFault) in
+                        switch key {
+                        case "place": penalty.place = try reader.digest()
+                        case "until": penalty.until = try reader.time()
+                        default: return false
+                        }
+                        return true
+                    }
+                    return penalty
+                }
             case "roots": roots = try reader.array(most: Self.mostRoots, digest)
             case "places": places = try reader.array(most: Self.mostPlaces, digest)
             case "graces":
@@ -82,7 +141,7 @@ extension TrustPin {
                     }
                     return grace
                 }
-            default: return false
+            default: return try isOfTrack(key, &reader, &newest)
             }
             return true
         }
@@ -94,8 +153,8 @@ extension TrustPin {
             root: Root(statement: root, content: content),
             roots: roots
         )
-        (self.looked, self.seen, self.serial, self.revision) = (looked, seen, serial, revision)
-        (self.hasFallen, self.fresh, self.release) = (hasFallen, fresh, release)
-        (self.graces, self.places) = (graces, places)
+        (self.looked, self.seen, self.hasFallen) = (looked, seen, hasFallen)
+        (self.newest, self.channels) = (newest, channels)
+        (self.graces, self.places, self.penalties) = (graces, places, penalties)
     }
 }

@@ -9,6 +9,9 @@ package import SyncModel
 ///
 /// ``pin`` is to be kept after every step: it changes with each root, and its floors only with ``accept(project:revision:)``.
 /// One time counts for the whole check (TUF 5.1).
+///
+/// Who asks for a revision is shown that one, once ``fresh`` has shown which keys count. Who looks back at a former release
+/// is shown it, however old it is, when it was signed by keys that counted then; nothing of it is kept.
 package struct TrustCheck: Sendable {
     /// What it has to see next.
     package enum Want: Sendable, Equatable {
@@ -23,9 +26,15 @@ package struct TrustCheck: Sendable {
     package private(set) var pin: TrustPin
     /// The grace that was used, if any.
     package private(set) var grace: TrustPin.Grace?
+    /// Whose release is asked for; `nil` for the default channel.
+    package let channel: String?
 
     private let now: Int64
     private let patience: Int64
+    private let revision: UInt64?
+    private let looksBack: Bool
+    /// The root whose keys count for a former release; `nil` for the newest.
+    private var former: RootStatement?
     private var steps = 0
     private var freshBytes: SignedStatement?
     private var freshContent: FreshStatement?
@@ -42,10 +51,27 @@ package struct TrustCheck: Sendable {
     ///   - pin: What is believed so far.
     ///   - now: **Milliseconds** since 1970.
     ///   - grace: How many **milliseconds** after its end a statement is still believed.
-    package init(_ pin: TrustPin, now: Int64, grace: Int64 = 0) {
+    ///   - channel: Whose release is asked for; `nil` for the default channel.
+    ///   - revision: The one that is asked for; `nil` for the newest of the channel.
+    ///   - looksBack: Whether a release may be one that was the newest at some time.
+    package init(
+        _ pin: TrustPin,
+        now: Int64,
+        grace: Int64 = 0,
+        channel: String? = nil,
+        revision: UInt64? = nil,
+        looksBack: Bool = false
+    ) {
         (self.pin, self.now) = (pin, now)
         patience = max(0, grace)
+        (self.channel, self.revision, self.looksBack) = (channel, revision, looksBack)
     }
+
+    /// What was believed of the channel.
+    package var track: TrustPin.Track { pin[channel] }
+
+    /// The file of the channel's last word.
+    private var freshName: String { "trust/" + FreshStatement.name(channel) }
 
     /// Takes what was wanted.
     ///
@@ -69,18 +95,40 @@ package struct TrustCheck: Sendable {
                 "the manifest has revision \(revision), its release says \(release.content.revision)"
             )
         }
-        pin.serial = fresh.serial
-        pin.revision = release.content.revision
-        pin.fresh = freshBytes
-        pin.release = release.statement
+        guard !looksBack else { return }
+        if self.revision == nil {
+            // Whoever asked for a revision has not seen the one that is the newest.
+            guard channel == nil || pin.channels.count < TrustPin.mostChannels || track != TrustPin.Track()
+            else {
+                throw TrustRefusal(
+                    .pin,
+                    "this machine follows \(TrustPin.mostChannels) channels of \(pin.project) already; pin it anew"
+                )
+            }
+            pin[channel] = TrustPin.Track(
+                serial: fresh.serial,
+                revision: release.content.revision,
+                fresh: freshBytes,
+                release: release.statement
+            )
+        }
         pin.seen = max(pin.seen, fresh.signed, release.content.signed)
         if let grace, pin.graces.last?.until != grace.until {
             pin.graces = pin.graces.suffix(TrustPin.mostGraces - 1) + [grace]
         }
     }
 
+    /// What is believed, once the manifest is wanted; `nil` before.
+    package var believed: (fresh: FreshStatement, release: SignedStatement, content: ReleaseStatement)? {
+        guard let freshContent, let release else { return nil }
+        return (freshContent, release.statement, release.content)
+    }
+
+    /// The root whose keys count.
+    package var root: RootStatement { former ?? pin.root.content }
+
     /// Whether the manifest that is wanted is the one that was believed last.
-    package var isKnown: Bool { release.map { $0.statement == pin.release } ?? false }
+    package var isKnown: Bool { release.map { $0.statement == track.release } ?? false }
 
     // MARK: Fresh
 
@@ -93,12 +141,17 @@ package struct TrustCheck: Sendable {
             )
         }
         guard let bytes else {
-            throw TrustRefusal(.unsigned, "there is no trust/fresh: what is published there is not signed")
+            throw TrustRefusal(.unsigned, "there is no \(freshName): what is published there is not signed")
         }
-        let (statement, content) = try read("trust/fresh", bytes, .fresh) { json throws(TrustFault) in
+        let (statement, content) = try read(freshName, bytes, .fresh) { json throws(TrustFault) in
             try FreshStatement(json: json)
         }
         (freshBytes, freshContent) = (statement, content)
+        if looksBack, content.root <= pin.root.content.number {
+            guard content.root < pin.root.content.number else { return try judge() }
+            want = .root(content.root)
+            return
+        }
         let isSigned = statement.isSigned(.fresh, by: pin.root.content.fresh)
         let isTime = now < pin.looked || now - pin.looked >= Self.day
         let isOver = now > pin.root.content.until
@@ -117,6 +170,7 @@ package struct TrustCheck: Sendable {
 
     /// TUF 5.3.3 to 5.3.9.
     private mutating func takeRoot(_ bytes: [UInt8]?, _ number: UInt64) throws(TrustRefusal) {
+        if number <= pin.root.content.number { return try takeFormer(bytes, number) }
         if let bytes {
             try step(to: bytes, number)
             steps += 1
@@ -124,6 +178,20 @@ package struct TrustCheck: Sendable {
         } else {
             pin.looked = now
         }
+        try judge()
+    }
+
+    /// A root that was believed once says whose keys counted then.
+    private mutating func takeFormer(_ bytes: [UInt8]?, _ number: UInt64) throws(TrustRefusal) {
+        let name = "trust/\(number).root"
+        guard let bytes else { throw TrustRefusal(.mixed, "\(name) is not there") }
+        let (statement, content) = try read(name, bytes, .root) { json throws(TrustFault) in
+            try RootStatement(json: json)
+        }
+        guard pin.roots.contains(statement.digest), content.number == number else {
+            throw TrustRefusal(.signature, "\(name) is none of the roots that were believed here")
+        }
+        former = content
         try judge()
     }
 
@@ -147,38 +215,48 @@ package struct TrustCheck: Sendable {
     /// Everything about `fresh` that the newest root decides. TUF 5.3.10, 5.4.2 to 5.4.4.
     private mutating func judge() throws(TrustRefusal) {
         guard let statement = freshBytes, let fresh = freshContent else { return }
-        let root = pin.root.content
-        try requireCurrent("root \(root.number)", until: root.until)
+        if !looksBack { try requireCurrent("root \(root.number)", until: root.until) }
         guard fresh.root <= root.number else {
             throw TrustRefusal(
                 .mixed,
                 steps < Self.mostRoots
-                    ? "trust/fresh knows root \(fresh.root), but trust/\(root.number + 1).root is not there"
+                    ? "\(freshName) knows root \(fresh.root), but trust/\(root.number + 1).root is not there"
                     : "the keys have changed more than \(Self.mostRoots) times; pull again to go on from root \(root.number)"
             )
         }
-        try requireSigned(statement, "trust/fresh", .fresh, by: root.fresh)
-        guard fresh.project == pin.project else { throw wrongProject("trust/fresh", fresh.project) }
-        guard fresh.serial >= pin.serial else {
+        try requireSigned(statement, freshName, .fresh, by: root.fresh)
+        guard fresh.project == pin.project else { throw wrongProject(freshName, fresh.project) }
+        guard fresh.channel == channel else {
             throw TrustRefusal(
-                .older,
-                "trust/fresh has serial \(fresh.serial), older than \(pin.serial), which was seen before"
+                .mixed,
+                "\(freshName) is about \(fresh.channel.map { "the channel \($0)" } ?? "the default channel")"
             )
         }
-        try requirePast("trust/fresh", fresh.signed)
-        try requireCurrent("trust/fresh", until: fresh.until)
-        guard fresh.revision >= pin.revision else {
-            throw TrustRefusal(
-                .older,
-                "trust/fresh names revision \(fresh.revision), older than \(pin.revision), which was seen before"
-            )
-        }
-        if let known = pin.release, known.digest == fresh.release, let content = pin.releaseContent,
-            known.isSigned(.release, by: root.release)
+        try requirePast(freshName, fresh.signed)
+        if !looksBack { try requireNews(fresh) }
+        if let known = track.release, known.digest == fresh.release, let content = track.releaseContent,
+            [nil, content.revision].contains(revision), known.isSigned(.release, by: root.release)
         {
             return want(known, content)
         }
-        want = .release(fresh.revision)
+        want = .release(revision ?? fresh.revision)
+    }
+
+    /// Nothing older than what was seen, and nothing that is over.
+    private mutating func requireNews(_ fresh: FreshStatement) throws(TrustRefusal) {
+        guard fresh.serial >= track.serial else {
+            throw TrustRefusal(
+                .older,
+                "\(freshName) has serial \(fresh.serial), older than \(track.serial), which was seen before"
+            )
+        }
+        try requireCurrent(freshName, until: fresh.until)
+        guard fresh.revision >= track.revision else {
+            throw TrustRefusal(
+                .older,
+                "\(freshName) names revision \(fresh.revision), older than \(track.revision), which was seen before"
+            )
+        }
     }
 
     // MARK: Release
@@ -188,15 +266,15 @@ package struct TrustCheck: Sendable {
         guard let fresh = freshContent else { return }
         let name = "trust/\(revision).release"
         guard let bytes else {
-            throw TrustRefusal(.mixed, "trust/fresh names \(name), which is not there")
+            throw TrustRefusal(.mixed, "\(freshName) names \(name), which is not there")
         }
         let (statement, content) = try read(name, bytes, .release) { json throws(TrustFault) in
             try ReleaseStatement(json: json)
         }
-        guard statement.digest == fresh.release else {
-            throw TrustRefusal(.mixed, "\(name) is not the one that trust/fresh names")
+        guard revision != fresh.revision || statement.digest == fresh.release else {
+            throw TrustRefusal(.mixed, "\(name) is not the one that \(freshName) names")
         }
-        try requireSigned(statement, name, .release, by: pin.root.content.release)
+        try requireSigned(statement, name, .release, by: root.release)
         guard content.project == pin.project else { throw wrongProject(name, content.project) }
         guard content.revision == revision else {
             throw TrustRefusal(.mixed, "\(name) is about revision \(content.revision)")

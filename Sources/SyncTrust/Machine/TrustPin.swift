@@ -18,6 +18,45 @@ package struct TrustPin: Sendable, Equatable {
         package init(used: Int64, until: Int64) { (self.used, self.until) = (used, until) }
     }
 
+    /// What was believed of one channel.
+    package struct Track: Sendable, Equatable {
+        /// The highest serial and revision that were believed; nothing older is. 0 when there is none: each belongs to the
+        /// keys that signed it, and goes with them.
+        package var serial: UInt64 = 0
+        package var revision: UInt64 = 0
+        /// What was believed last.
+        package var fresh: SignedStatement?
+        package var release: SignedStatement?
+
+        package init(
+            serial: UInt64 = 0,
+            revision: UInt64 = 0,
+            fresh: SignedStatement? = nil,
+            release: SignedStatement? = nil
+        ) {
+            (self.serial, self.revision, self.fresh, self.release) = (serial, revision, fresh, release)
+        }
+
+        /// What the last fresh statement says; `nil` when none was believed yet.
+        package var freshContent: FreshStatement? {
+            // It was read when it was believed.
+            fresh.flatMap { try? FreshStatement(json: $0.json) }
+        }
+
+        /// What the last release says; `nil` when none was believed yet.
+        package var releaseContent: ReleaseStatement? {
+            release.flatMap { try? ReleaseStatement(json: $0.json) }
+        }
+    }
+
+    /// A place that was refused; the others are asked before it, for a while.
+    package struct Penalty: Sendable, Equatable {
+        /// SHA-256 of the place.
+        package var place: SHA256Digest
+        /// **Milliseconds** since 1970.
+        package var until: Int64
+    }
+
     /// A root and what it says.
     package struct Root: Sendable, Equatable {
         package let statement: SignedStatement
@@ -33,26 +72,37 @@ package struct TrustPin: Sendable, Equatable {
     package var roots: [SHA256Digest]
     /// When a newer root was last looked for, **milliseconds** since 1970.
     package var looked: Int64 = 0
-    /// The highest serial and revision that were believed; nothing older is. 0 when there is none: each belongs to the
-    /// keys that signed it, and goes with them.
-    package var serial: UInt64 = 0
-    package var revision: UInt64 = 0
-    /// What was believed last.
-    package var fresh: SignedStatement?
-    package var release: SignedStatement?
+    /// The default channel.
+    package var newest = Track()
+    /// The channels that have a name.
+    package var channels: [String: Track] = [:]
     /// The latest signature that was believed, **milliseconds** since 1970.
     package var seen: Int64 = 0
-    /// Whether ``revision`` has ever gone with a key: then what is installed may be newer than what is right.
+    /// Whether a revision has ever gone with a key: then what is installed may be newer than what is right.
     package var hasFallen = false
     /// The last times that grace was used.
     package var graces: [Grace] = []
     /// SHA-256 of the places that this project was pulled from: what they say of themselves no longer decides.
     package var places: [SHA256Digest] = []
+    package var penalties: [Penalty] = []
 
     package var project: String { root.content.project }
 
+    /// What was believed of a channel; `nil` for the default one.
+    package subscript(channel: String?) -> Track {
+        get { channel.map { channels[$0] ?? Track() } ?? newest }
+        set {
+            if let channel { channels[channel] = newValue } else { newest = newValue }
+        }
+    }
+
     static let mostGraces = 16
     static let mostPlaces = 64
+    /// Channels that one machine follows.
+    static let mostChannels = 64
+    static let mostPenalties = 64
+    /// So many **milliseconds** a place that was refused is asked after all others.
+    static let penaltyTime: Int64 = 86_400_000
     /// A chain as long takes centuries.
     static let mostRoots = 4096
 
@@ -87,31 +137,43 @@ package struct TrustPin: Sendable, Equatable {
         places = places.suffix(Self.mostPlaces - 1) + [place]
     }
 
+    /// Notes that a place was refused.
+    package mutating func penalise(_ place: SHA256Digest, now: Int64) {
+        penalties.removeAll { $0.place == place || !Self.counts($0, now) }
+        penalties =
+            penalties.suffix(Self.mostPenalties - 1) + [
+                Penalty(place: place, until: now + Self.penaltyTime)
+            ]
+    }
+
+    /// Whether other places are asked before this one.
+    package func isPenalised(_ place: SHA256Digest, now: Int64) -> Bool {
+        penalties.contains { $0.place == place && Self.counts($0, now) }
+    }
+
+    /// Notes that a place was believed.
+    package mutating func forgive(_ place: SHA256Digest) { penalties.removeAll { $0.place == place } }
+
+    /// A clock that was set back does not make it longer.
+    private static func counts(_ penalty: Penalty, _ now: Int64) -> Bool {
+        penalty.until > now && penalty.until <= now + penaltyTime
+    }
+
     /// A newer root takes over. What keys that it no longer names have said goes with them, which is how a project gets
     /// out of numbers that a thief has put too high.
     mutating func advance(to next: Root) {
         func hasLost(_ role: Role) -> Bool {
             !Set(root.content[role].keys).isSubset(of: next.content[role].keys)
         }
-        if hasLost(.fresh) {
-            serial = 0
-            fresh = nil
-        }
-        if hasLost(.release) {
-            hasFallen = hasFallen || revision > 0
-            revision = 0
-            release = nil
+        let (losesFresh, losesRelease) = (hasLost(.fresh), hasLost(.release))
+        for channel in [nil] + channels.keys.map(Optional.some) {
+            if losesFresh { (self[channel].serial, self[channel].fresh) = (0, nil) }
+            if losesRelease {
+                hasFallen = hasFallen || self[channel].revision > 0
+                (self[channel].revision, self[channel].release) = (0, nil)
+            }
         }
         root = next
         roots = roots.suffix(Self.mostRoots - 1) + [next.statement.digest]
     }
-
-    /// What the last fresh statement says; `nil` when none was believed yet.
-    package var freshContent: FreshStatement? {
-        // It was read when it was believed.
-        fresh.flatMap { try? FreshStatement(json: $0.json) }
-    }
-
-    /// What the last release says; `nil` when none was believed yet.
-    package var releaseContent: ReleaseStatement? { release.flatMap { try? ReleaseStatement(json: $0.json) } }
 }

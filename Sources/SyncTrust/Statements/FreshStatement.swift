@@ -1,8 +1,10 @@
 package import SyncModel
 
-/// Says which release is the newest, for a while.
+/// Says which release is the newest of a channel, for a while.
 package struct FreshStatement: Sendable, Equatable {
     package var project: String
+    /// The channel; `nil` for the default one.
+    package var channel: String?
     /// Grows with every statement.
     package var serial: UInt64
     /// When it was signed, and until when it counts; **milliseconds** since 1970.
@@ -19,6 +21,7 @@ package struct FreshStatement: Sendable, Equatable {
 
     package init(
         project: String,
+        channel: String? = nil,
         serial: UInt64,
         signed: Int64,
         until: Int64,
@@ -26,7 +29,8 @@ package struct FreshStatement: Sendable, Equatable {
         revision: UInt64,
         release: SHA256Digest
     ) {
-        (self.project, self.serial, self.signed, self.until) = (project, serial, signed, until)
+        (self.project, self.channel) = (project, channel)
+        (self.serial, self.signed, self.until) = (serial, signed, until)
         (self.root, self.revision, self.release) = (root, revision, release)
     }
 
@@ -48,6 +52,7 @@ package struct FreshStatement: Sendable, Equatable {
             switch key {
             case "format": try reader.expect(Self.format)
             case "project": statement.project = try reader.project()
+            case "channel": statement.channel = try reader.channel()
             case "serial": statement.serial = try reader.number(key)
             case "signed": statement.signed = try reader.time()
             case "until": statement.until = try reader.time()
@@ -68,11 +73,15 @@ package struct FreshStatement: Sendable, Equatable {
         self = statement
     }
 
+    /// The name of its file in `trust/`.
+    package static func name(_ channel: String?) -> String { channel.map { "\($0).fresh" } ?? "fresh" }
+
     /// The JSON text, with a newline at its end.
     package var json: [UInt8] {
         JSONLine.object { line in
             line.field("format", Self.format)
             line.field("project", project)
+            line.field("channel", optional: channel)
             line.field("serial", serial)
             line.field("signed", timestamp(milliseconds: signed))
             line.field("until", timestamp(milliseconds: until))

@@ -17,8 +17,10 @@ package struct SignedStatement: Sendable, Equatable {
 
     /// Takes a published statement apart; verifies nothing.
     ///
-    /// - Parameter limit: Most **bytes**.
-    package init(_ bytes: [UInt8], limit: Int) throws(TrustFault) {
+    /// - Parameters:
+    ///   - limit: Most **bytes**.
+    ///   - mayBeUnsigned: Whether it may begin with the blank line: one that waits for signatures.
+    package init(_ bytes: [UInt8], limit: Int, mayBeUnsigned: Bool = false) throws(TrustFault) {
         guard bytes.count <= limit else {
             throw TrustFault("it has \(bytes.count) bytes, more than \(limit)")
         }
@@ -43,7 +45,7 @@ package struct SignedStatement: Sendable, Equatable {
             signatures.append(try SSHSignature(lines: base64))
             first = try line()
         }
-        guard !signatures.isEmpty, first.isEmpty else {
+        guard mayBeUnsigned || !signatures.isEmpty, first.isEmpty else {
             throw TrustFault(
                 signatures.isEmpty
                     ? "it does not begin with a signature" : "no blank line follows the signatures"

@@ -110,6 +110,12 @@ struct StatementReader {
         return text
     }
 
+    mutating func channel() throws(TrustFault) -> String {
+        let text = try string()
+        if let reason = ChannelName.objection(text) { throw TrustFault(reason) }
+        return text
+    }
+
     mutating func digest() throws(TrustFault) -> SHA256Digest {
         let text = try string()
         guard let digest = SHA256Digest(hex: text) else {

@@ -1,0 +1,117 @@
+import ArgumentParser
+import Foundation
+import SyncModel
+import SyncPublisher
+import SyncTrust
+
+/// `syncagent channel`: names that point at releases.
+struct ChannelCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "channel",
+        abstract: "List and move the channels of what is published.",
+        discussion: """
+            A channel is a name that points at a release, such as beta or stable; default is the one without a name, \
+            manifest.json. Whoever pulls with --channel beta follows it.
+            """,
+        subcommands: [ChannelListCommand.self, ChannelSetCommand.self]
+    )
+
+    func run() async throws { throw CommandFailure(.usage, ChannelCommand.helpMessage()) }
+}
+
+/// `syncagent channel list`.
+struct ChannelListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "List the channels, and the revision that each one points at."
+    )
+
+    @Argument(help: "The directory that was published to.", completion: .directory)
+    var directory: String
+
+    @OptionGroup(title: "Output")
+    var format: JSONFlag
+
+    func run() async throws {
+        let output = Output()
+        let directory = directory
+        let channels = try publishing { () throws(PublishError) in
+            try Channels(directory, isReadOnly: true).list()
+        }
+        for (channel, revision) in channels {
+            let name = channel ?? ChannelName.ofDefault
+            if format.json {
+                let line = JSONLine.object { line in
+                    line.field("channel", name)
+                    line.field("revision", revision)
+                }
+                output.event(line, flushing: true)
+            } else {
+                output.line(
+                    "\(name.padding(toLength: max(12, name.count), withPad: " ", startingAt: 0)) \(revision)"
+                )
+            }
+        }
+    }
+}
+
+/// `syncagent channel set`.
+struct ChannelSetCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "set",
+        abstract: "Let a channel point at a release that was published before.",
+        discussion: """
+            Nothing is published anew. Signed sets need --sign with fresh.key and the roots alone. A channel never goes \
+            back to an older release: machines would not follow.
+
+            Examples:
+
+              syncagent channel set site stable beta
+              syncagent channel set site default 43
+            """
+    )
+
+    @Argument(help: "The directory that was published to.", completion: .directory)
+    var directory: String
+
+    @Argument(help: "The channel, new or not; default is manifest.json.")
+    var channel: String
+
+    @Argument(help: "A revision, or the channel that has it now.")
+    var release: String
+
+    @OptionGroup(title: "Signatures")
+    var signing: SigningOptions
+
+    func validate() throws {
+        for name in [channel, release] where UInt64(name) == nil || name == channel {
+            if let name = ChannelName.meant(name), let reason = ChannelName.objection(name) {
+                throw ValidationError("\(reason).")
+            }
+        }
+    }
+
+    func run() async throws {
+        let output = Output()
+        let (directory, name) = (directory, ChannelName.meant(channel))
+        let target =
+            UInt64(release).map { Channels.Target.revision($0) } ?? .channel(ChannelName.meant(release))
+        let signer = try signing.signing(for: directory, [.fresh])
+        let move = try publishing { () throws(PublishError) in
+            try Channels(directory).point(name, at: target, signing: signer)
+        }
+        let project = escaped(move.project)
+        switch move.former {
+        case move.revision:
+            output.message("\(project): \(channel) points at revision \(move.revision) already")
+        case let former?:
+            output.message("\(project): \(channel) points at revision \(move.revision), before at \(former)")
+        case nil: output.message("\(project): \(channel) points at revision \(move.revision)")
+        }
+        if let fresh = move.fresh {
+            output.message(
+                "Signed under root \(fresh.root); counts until \(timestamp(milliseconds: fresh.until))."
+            )
+        }
+    }
+}

@@ -1,0 +1,21 @@
+/// The name of a channel: what points at a release, as `stable` or `beta`.
+package enum ChannelName {
+    /// Stands for the channel without a name, `manifest.json` and `trust/fresh`.
+    package static let ofDefault = "default"
+
+    /// The channel that somebody means; `nil` for the default one.
+    package static func meant(_ text: String?) -> String? { text == ofDefault ? nil : text }
+
+    /// What is wrong with a name; `nil` when nothing is. It is part of file names and URLs, and no number: those are revisions.
+    package static func objection(_ text: String) -> String? {
+        func isLetter(_ byte: UInt8) -> Bool { (0x61...0x7A).contains(byte) }
+        func isOther(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) || byte == 0x2D || byte == 0x5F }
+        guard let first = text.utf8.first, isLetter(first), text.utf8.count <= 64,
+            text.utf8.allSatisfy({ isLetter($0) || isOther($0) })
+        else {
+            return
+                "“\(escaped(text))” is no name of a channel: 1 to 64 of a to z, 0 to 9, - and _, a letter first"
+        }
+        return text == ofDefault ? "“\(ofDefault)” stands for the channel without a name" : nil
+    }
+}

@@ -1,0 +1,174 @@
+import SyncCompression
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncSystem
+package import SyncTrust
+
+/// The channels of what is published: names that point at releases.
+///
+/// `channels/R.json.zst` is the manifest of revision R and stays as it is, `channels/NAME.json.zst` that of the release which
+/// a channel points at, and `channels/index.json` says for people which channels there are. They are kept from the first
+/// publish with a channel on.
+package struct Channels {
+    let output: OutputDirectory
+
+    /// What a channel is to point at.
+    package enum Target: Sendable, Equatable {
+        case revision(UInt64)
+        /// What another channel points at; `nil` for the default one.
+        case channel(String?)
+    }
+
+    /// What was done.
+    package struct Move: Sendable {
+        package let project: String
+        package let revision: UInt64
+        /// What it pointed at before; `nil` for a new channel.
+        package let former: UInt64?
+        /// What says so; `nil` when nobody has signed it.
+        package let fresh: FreshStatement?
+    }
+
+    /// Opens a directory that somebody has published to.
+    package init(_ path: String, isReadOnly: Bool = false) throws(PublishError) {
+        guard directoryEntries(path) != nil else {
+            throw PublishError(
+                .notFound,
+                "\(shown(path)): there is no such directory",
+                remedy: "check the path"
+            )
+        }
+        output = try OutputDirectory(path, for: isReadOnly ? .reading : .publishing)
+    }
+
+    init(_ output: OutputDirectory) { self.output = output }
+
+    /// What each channel points at, by name; the default one has no name.
+    package func list() throws(PublishError) -> [(channel: String?, revision: UInt64)] {
+        let named = index?.channels.sorted { $0.key < $1.key } ?? []
+        return try (ofDefault().map { [(nil, $0)] } ?? []) + named.map { ($0.key, $0.value) }
+    }
+
+    /// Lets a channel point at a release that was published before; nothing is published anew.
+    ///
+    /// - Throws: ``PublishError``, also for a release that is older than what the channel points at: machines that follow it
+    ///   do not go back.
+    package func point(_ channel: String?, at target: Target, signing: Signing?) throws(PublishError) -> Move
+    {
+        let revision = try revision(target)
+        let isSigned = output.statementNames().contains { $0 == "fresh" || $0.hasSuffix(".fresh") }
+        if isSigned, signing == nil {
+            throw PublishError(
+                .usage,
+                "what is published to \(shown(output.path)) is signed",
+                remedy: "add --sign with the directory that has fresh.key and the roots"
+            )
+        }
+        let kept = try kept(revision)
+        let former = try current(channel)
+        if let former, former > revision {
+            throw PublishError(
+                .usage,
+                "\(channel ?? ChannelName.ofDefault) points at revision \(former), which is newer than \(revision)",
+                remedy: "machines do not go back: publish the older files again, they get a new revision"
+            )
+        }
+        try begin()
+        try output.give(kept.file, "\(revision).json.zst", in: "channels", replacing: false)
+        let file = "channels/\(revision).json.zst"
+        if let channel {
+            try output.give(file, "\(channel).json.zst", in: "channels")
+            try note(channel, revision, kept.manifest.project)
+        } else if former != revision {
+            try output.replaceManifest(with: kept.text, from: file)
+        }
+        let fresh = try signing.map { signing throws(PublishError) in
+            try SignedOutput(output: output, signing: signing).publish(
+                project: kept.manifest.project,
+                revision: revision,
+                digest: kept.manifest.digest,
+                size: UInt64(kept.text.count),
+                file: file,
+                channel: channel
+            )
+        }
+        return Move(project: kept.manifest.project, revision: revision, former: former, fresh: fresh)
+    }
+
+    /// Notes where a channel points, for people.
+    func note(_ channel: String, _ revision: UInt64, _ project: String) throws(PublishError) {
+        var index = index ?? ChannelIndex(project: project)
+        index.channels[channel] = revision
+        try output.put(index.json, "index.json", in: "channels")
+    }
+
+    private var index: ChannelIndex? {
+        output.read(ChannelIndex.path, limit: ChannelIndex.limit).flatMap { try? ChannelIndex(json: $0) }
+    }
+
+    private func current(_ channel: String?) throws(PublishError) -> UInt64? {
+        guard let channel else { return try ofDefault() }
+        return index?.channels[channel]
+    }
+
+    private func ofDefault() throws(PublishError) -> UInt64? {
+        guard output.size(.top, "manifest.json") != nil else { return nil }
+        return try BaseSet.read("\(output.path)/manifest.json", output, remedy: "publish again").revision
+    }
+
+    private func revision(_ target: Target) throws(PublishError) -> UInt64 {
+        switch target {
+        case .revision(let revision): return revision
+        case .channel(let name):
+            if let found = try current(name) { return found }
+            let names = try list().map { $0.channel ?? ChannelName.ofDefault }
+            throw PublishError(
+                .notFound,
+                "\(shown(output.path)) has no channel \(name ?? ChannelName.ofDefault)",
+                remedy: names.isEmpty ? "publish first" : "there are \(names.joined(separator: ", "))"
+            )
+        }
+    }
+
+    /// Keeps releases from now on, beginning with the one that `manifest.json` is.
+    func begin() throws(PublishError) {
+        guard !output.hasChannels, let revision = try ofDefault(),
+            output.size(.top, "manifest.json.zst") != nil
+        else { return }
+        try output.give("manifest.json.zst", "\(revision).json.zst", in: "channels", replacing: false)
+    }
+
+    /// A manifest that was kept.
+    private func kept(_ revision: UInt64) throws(PublishError) -> (
+        manifest: Manifest, text: [UInt8], file: String
+    ) {
+        var files = ["channels/\(revision).json.zst"]
+        let release = output.read("trust/\(revision).release", limit: Role.release.limit).flatMap { bytes in
+            try? ReleaseStatement(json: SignedStatement(bytes, limit: Role.release.limit).json)
+        }
+        if let release { files.append("manifests/\(release.manifest).json.zst") }
+        let limit = ManifestLimits.standard.manifestBytes
+        for file in files {
+            guard let frame = output.read(file, limit: limit) else { continue }
+            let manifest = try BaseSet.read("\(output.path)/\(file)", output, remedy: "publish it again")
+            let text = frame.withUnsafeBytes { try? decodeZstd($0, limit: limit) }
+            guard let text, manifest.revision == revision else {
+                throw PublishError(
+                    .invalidBase,
+                    "\(shown(output.path))/\(file) is not revision \(revision)",
+                    remedy: "publish it again"
+                )
+            }
+            return (manifest, text, file)
+        }
+        let there = output.keptRevisions().map { "\($0)" }
+        throw PublishError(
+            .notFound,
+            "\(shown(output.path)) has not kept revision \(revision)",
+            remedy: there.isEmpty
+                ? "releases are kept from the first 'publish --channel' or 'publish --sign' on"
+                : "there are \(there.joined(separator: ", "))"
+        )
+    }
+}

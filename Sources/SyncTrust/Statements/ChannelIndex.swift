@@ -1,0 +1,55 @@
+import SyncModel
+
+/// The channels of a set that have a name: `channels/index.json`. Nobody signs it: it is for people, whom it tells what there
+/// is. What a channel points at say `channels/NAME.json.zst` and `trust/NAME.fresh`.
+package struct ChannelIndex: Sendable, Equatable {
+    package var project: String
+    /// The revision that each one points at, by name.
+    package var channels: [String: UInt64]
+
+    /// From the manifest's place.
+    package static let path = "channels/index.json"
+    /// Most **bytes** of it.
+    package static let limit = 64 << 10
+    private static let format = "syncagent-channels/1"
+
+    package init(project: String, channels: [String: UInt64] = [:]) {
+        (self.project, self.channels) = (project, channels)
+    }
+
+    /// Reads it.
+    package init(json: [UInt8]) throws(TrustFault) {
+        var (project, channels) = ("", [String: UInt64]())
+        try StatementReader.read(json, required: ["format", "project", "channels"]) {
+            key,
+            reader throws(TrustFault) in
+            switch key {
+            case "format": try reader.expect(Self.format)
+            case "project": project = try reader.project()
+            case "channels":
+                try reader.object(required: []) { name, reader throws(TrustFault) in
+                    guard ChannelName.objection(name) == nil else { return false }
+                    channels[name] = try reader.integer()
+                    return true
+                }
+            default: return false
+            }
+            return true
+        }
+        self.init(project: project, channels: channels)
+    }
+
+    /// The JSON text, with a newline at its end.
+    package var json: [UInt8] {
+        JSONLine.object { line in
+            line.field("format", Self.format)
+            line.field("project", project)
+            line.key("channels")
+            line.object { line in
+                for (name, revision) in channels.sorted(by: { $0.key < $1.key }) {
+                    line.field(name, revision)
+                }
+            }
+        }.bytes + [0x0A]
+    }
+}
