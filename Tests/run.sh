@@ -12,7 +12,12 @@ cd "$(dirname "$0")/.." || exit 1
 PATH="$PATH:/usr/sbin:/sbin"
 failures=""
 
-title() { printf '\n== %s\n' "$1"; }
+start=$(date +%s)
+# With minutes and seconds since the start.
+title() {
+    seconds=$(($(date +%s) - start))
+    printf '\n== %d:%02d %s\n' $((seconds / 60)) $((seconds % 60)) "$1"
+}
 skipped() { printf 'SKIPPED: %s\n' "$1"; }
 # Runs a script of which 77 says that it cannot be run here; the script has said why.
 where_possible() { "$@" || [ $? -eq 77 ]; }
@@ -137,33 +142,56 @@ else
     skipped "coverage: no python3"
 fi
 
-# One target after another: tests that wait for servers and processes must not starve each other on two cores.
-for target in Tests/*Tests; do
-    name=$(basename "$target")
-    title "Tests: $name"
-    swift test --skip-build --disable-xctest --filter "^$name\\." || failed "$name"
-done
+# Two lanes: most of these wait for servers, processes and clocks most of the time. What takes longest comes first; each
+# tells what it has to say when it has ended.
+lanes=$(mktemp -d)
+trap 'rm -rf "$lanes"' EXIT
+SYNCAGENT="$PWD/.build/debug/syncagent"
+export SYNCAGENT
+
+job() {
+    case $1 in
+    # A real cron and a real systemd, each in namespaces of its own.
+    schedules) where_possible Tests/schedules.sh ;;
+    signing)
+        [ -x /usr/bin/ssh-keygen ] || skipped "signatures against ssh-keygen: it is not here"
+        Tests/signing.sh
+        ;;
+    signing-kill) where_possible Tests/signing-kill.sh 2 ;;
+    rebinding) where_possible Tests/rebinding.sh ;;
+    *.sh) "Tests/walks/$1" ;;
+    *) swift test --skip-build --ignore-lock --disable-xctest --filter "^$1\\." ;;
+    esac
+}
+
+lane() {
+    for name in $jobs; do
+        mkdir "$lanes/$name" 2>/dev/null || continue
+        begun=$(date +%s)
+        job "$name" >"$lanes/$name/said" 2>&1 || echo "$name" >>"$lanes/failed"
+        until mkdir "$lanes/telling" 2>/dev/null; do sleep 0.1; done
+        title "$name ($(($(date +%s) - begun)) s)"
+        cat "$lanes/$name/said"
+        rmdir "$lanes/telling"
+    done
+}
+
+title "Test targets; schedules; what a newcomer would type; signed releases; a public name for a private address"
+longest="CommandTests schedules FaultMatrixTests SyncDaemonTests SessionCommandTests SyncPublisherTests SyncCommandsTests"
+others=$(cd Tests && ls -d ./*Tests | sed 's|^\./||' | grep -vxF "$(printf '%s\n' $longest)")
+jobs="$longest $(cd Tests/walks && ls ./*.sh | sed 's|^\./||') signing signing-kill rebinding $others"
+lane &
+lane
+wait
+[ ! -e "$lanes/failed" ] || for name in $(cat "$lanes/failed"); do failed "$name"; done
 
 # A few hundred here, with the debug build; tens of thousands by hand, with the release build: Tests/fuzz.sh 20000.
 title "Mutations of what the program reads (Tests/fuzz.sh)"
 if command -v python3 >/dev/null; then
-    SYNCAGENT="$PWD/.build/debug/syncagent" where_possible Tests/fuzz.sh "${FUZZ:-400}" 1 || failed "fuzz"
+    where_possible Tests/fuzz.sh "${FUZZ:-400}" 1 || failed "fuzz"
 else
     skipped "mutations: no python3"
 fi
-
-title "Signed releases as Documentation/Signing.md has them (Tests/signing.sh, Tests/signing-kill.sh)"
-[ -x /usr/bin/ssh-keygen ] || skipped "signatures against ssh-keygen: it is not here"
-SYNCAGENT="$PWD/.build/debug/syncagent" Tests/signing.sh || failed "signing"
-SYNCAGENT="$PWD/.build/debug/syncagent" where_possible Tests/signing-kill.sh 2 || failed "signing-kill"
-
-title "What a newcomer would type (Tests/walks)"
-for walk in Tests/walks/*.sh; do
-    SYNCAGENT="$PWD/.build/debug/syncagent" "$walk" || failed "$(basename "$walk")"
-done
-
-title "A public name for a private address (Tests/rebinding.sh)"
-where_possible Tests/rebinding.sh || failed "rebinding"
 
 # Counts of the inner pieces against their limits; without times, which depend on the machine.
 title "Allocations and system calls (syncagent-benchmarks --counts)"
@@ -174,8 +202,6 @@ command -v strace >/dev/null || skipped "counts of system calls: no strace"
 # hand: Tests/crash.sh 2000, Tests/status-kills.sh 200, Tests/evidence/syscall-kills.sh.
 title "Kills, races, restarts"
 if command -v nginx >/dev/null && command -v python3 >/dev/null; then
-    SYNCAGENT="$PWD/.build/debug/syncagent"
-    export SYNCAGENT
     Tests/crash.sh "${CRASHES:-25}" || failed "crash"
     Tests/status-kills.sh "${STATUS_KILLS:-10}" || failed "status-kills"
     Tests/agents.sh || failed "agents"
@@ -196,12 +222,6 @@ if command -v python3 >/dev/null; then
 else
     skipped "what a pull says while it happens: no python3"
 fi
-
-# A real cron and a real systemd, each in namespaces of its own; two to three minutes.
-title "Schedules by cron, systemd and the agent"
-SYNCAGENT="$PWD/.build/debug/syncagent"
-export SYNCAGENT
-where_possible Tests/schedules.sh || failed "schedules"
 
 if [ -n "$failures" ]; then
     printf '\nFAILED:%s\n' "$failures" >&2
