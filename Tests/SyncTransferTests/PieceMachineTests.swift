@@ -227,7 +227,7 @@ struct PieceMachineTests {
         }
     }
 
-    @Test("Another credential is shown at once and is no attempt [S81]")
+    @Test("Another credential is shown at once and is no attempt [F026]")
     func credentials() {
         var machine = machine()
         var failure = failure(.status(401))
