@@ -142,48 +142,30 @@ else
     skipped "coverage: no python3"
 fi
 
-# Two lanes: most of these wait for servers, processes and clocks most of the time. What takes longest comes first; each
-# tells what it has to say when it has ended.
-lanes=$(mktemp -d)
-trap 'rm -rf "$lanes"' EXIT
 SYNCAGENT="$PWD/.build/debug/syncagent"
 export SYNCAGENT
 
-job() {
-    case $1 in
-    # A real cron and a real systemd, each in namespaces of its own.
-    schedules) where_possible Tests/schedules.sh ;;
-    signing)
-        [ -x /usr/bin/ssh-keygen ] || skipped "signatures against ssh-keygen: it is not here"
-        Tests/signing.sh
-        ;;
-    signing-kill) where_possible Tests/signing-kill.sh 2 ;;
-    rebinding) where_possible Tests/rebinding.sh ;;
-    *.sh) "Tests/walks/$1" ;;
-    *) swift test --skip-build --ignore-lock --disable-xctest --filter "^$1\\." ;;
-    esac
-}
+# One target after another: tests that wait for servers and processes must not starve each other on two cores.
+for target in Tests/*Tests; do
+    name=$(basename "$target")
+    title "Tests: $name"
+    swift test --skip-build --disable-xctest --filter "^$name\\." || failed "$name"
+done
 
-lane() {
-    for name in $jobs; do
-        mkdir "$lanes/$name" 2>/dev/null || continue
-        begun=$(date +%s)
-        job "$name" >"$lanes/$name/said" 2>&1 || echo "$name" >>"$lanes/failed"
-        until mkdir "$lanes/telling" 2>/dev/null; do sleep 0.1; done
-        title "$name ($(($(date +%s) - begun)) s)"
-        cat "$lanes/$name/said"
-        rmdir "$lanes/telling"
-    done
-}
+title "Signed releases as Documentation/Signing.md has them (Tests/signing.sh, Tests/signing-kill.sh)"
+[ -x /usr/bin/ssh-keygen ] || skipped "signatures against ssh-keygen: it is not here"
+Tests/signing.sh || failed "signing"
+where_possible Tests/signing-kill.sh 2 || failed "signing-kill"
 
-title "Test targets; schedules; what a newcomer would type; signed releases; a public name for a private address"
-longest="CommandTests schedules FaultMatrixTests SyncDaemonTests SessionCommandTests SyncPublisherTests SyncCommandsTests"
-others=$(cd Tests && ls -d ./*Tests | sed 's|^\./||' | grep -vxF "$(printf '%s\n' $longest)")
-jobs="$longest $(cd Tests/walks && ls ./*.sh | sed 's|^\./||') signing signing-kill rebinding $others"
-lane &
-lane
-wait
-[ ! -e "$lanes/failed" ] || for name in $(cat "$lanes/failed"); do failed "$name"; done
+title "What a newcomer would type (Tests/walks)"
+for walk in Tests/walks/*.sh; do "$walk" || failed "$(basename "$walk")"; done
+
+title "A public name for a private address (Tests/rebinding.sh)"
+where_possible Tests/rebinding.sh || failed "rebinding"
+
+# A real cron and a real systemd, each in namespaces of its own; one to three minutes.
+title "Schedules by cron, systemd and the agent"
+where_possible Tests/schedules.sh || failed "schedules"
 
 # A few hundred here, with the debug build; tens of thousands by hand, with the release build: Tests/fuzz.sh 20000.
 title "Mutations of what the program reads (Tests/fuzz.sh)"

@@ -10,7 +10,7 @@ private func program(_ name: String) -> String? {
 private let examples = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent().appendingPathComponent("Examples")
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct ExamplesTests {
     static let hook = examples.appendingPathComponent("hooks/report-hook.sh")
     static let variables = [

@@ -4,7 +4,7 @@ import Testing
 
 /// Inputs that ask for more than anybody has: the built program refuses them, or does its work, in a bounded piece of
 /// memory, and ends at once when it is asked to (V46, V53).
-@Suite("Exhaustion", .serialized, .timeLimit(.minutes(5)))
+@Suite("Exhaustion", .serialized, .timeLimit(.minutes(10)))
 struct ExhaustionTests {
     /// **KiB** that no input makes the program take.
     private static let mostMemory = 300 << 10

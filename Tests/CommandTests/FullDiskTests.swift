@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// A destination on a file system that is too small: tmpfs(5) in a mount namespace of its own, unshare(1).
-@Suite("A full disk", .timeLimit(.minutes(3)))
+@Suite("A full disk", .timeLimit(.minutes(10)))
 struct FullDiskTests {
     private static let canMount: Bool = {
         let process = Process()

@@ -3,7 +3,7 @@ import SyncTestKit
 import Testing
 
 /// What a pull says while it happens, and how it keeps to the time that it is given.
-@Suite("Live", .timeLimit(.minutes(3)))
+@Suite("Live", .timeLimit(.minutes(10)))
 struct LiveTests {
     /// Bytes that nothing can make shorter.
     private static let noise: Data = {

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// Manifests in parts from `publish` to `gc`, over a real server.
-@Suite("Manifests in parts", .timeLimit(.minutes(3)))
+@Suite("Manifests in parts", .timeLimit(.minutes(10)))
 struct ManifestPartsTests {
     private let scratch: Scratch
 

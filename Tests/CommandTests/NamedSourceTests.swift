@@ -2,7 +2,7 @@ import Foundation
 import SyncTestKit
 import Testing
 
-@Suite("Where a manifest may send a pull", .timeLimit(.minutes(3)))
+@Suite("Where a manifest may send a pull", .timeLimit(.minutes(10)))
 struct NamedSourceTests {
     @Test(
         "What a public manifest names at a private address is not asked; a host can be allowed [V29]",

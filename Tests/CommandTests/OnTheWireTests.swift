@@ -86,7 +86,7 @@ extension [[String: Any]] {
     }
 }
 
-@Suite("What is on the wire, seen by somebody else", .timeLimit(.minutes(3)))
+@Suite("What is on the wire, seen by somebody else", .timeLimit(.minutes(10)))
 struct OnTheWireTests {
     @Test(
         "A transfer shows where it began, where redirects have led and why, how far it is; a killed one the last known [S66 S72 S76 S105 V64]"

@@ -57,7 +57,7 @@ private let storePlugin = """
             break
     """
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct PluginsCommandTests {
     @Test("Without programs, plugins list has the built-ins of every point that has one")
     func builtIns() throws {

@@ -3,7 +3,7 @@ import SyncSystem
 import Testing
 
 /// Empty directories, modes and times, from one tree to another by the built program.
-@Suite("Empty directories, modes and times", .timeLimit(.minutes(5)))
+@Suite("Empty directories, modes and times", .timeLimit(.minutes(10)))
 struct PreservingTests {
     private let scratch: Scratch
     private let tool: Tool

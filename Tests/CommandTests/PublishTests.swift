@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct PublishTests {
     /// A directory with a few files, a link and a program.
     static func source(in scratch: Scratch) throws {

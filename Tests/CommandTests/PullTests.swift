@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct PullTests {
     @Test("A pull brings the files; the next one costs one request and no byte [S64]")
     func twice() throws {

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// `ls`, `diff` and `cat` on the built program.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct ReadingCommandTests {
     @Test("ls lists what the manifest has, by path, with groups; a group alone; as JSON; and keeps nothing")
     func list() throws {

@@ -6,7 +6,7 @@ import Testing
 #endif
 
 /// Clients that ask and do not read.
-@Suite("Serving slow readers", .serialized, .timeLimit(.minutes(3)))
+@Suite("Serving slow readers", .serialized, .timeLimit(.minutes(10)))
 struct ServeLoadTests {
     private func memory(_ server: RunningServer, _ field: String) throws -> Int {
         let path = "/proc/\(server.process.processIdentifier)/status"

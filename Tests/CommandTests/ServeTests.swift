@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct ServeTests {
     /// Reproducible bytes that do not repeat within a block.
     static func bytes(_ count: Int) -> Data {

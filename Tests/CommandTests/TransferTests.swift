@@ -70,7 +70,7 @@ struct ScriptedSet {
     }
 }
 
-@Suite("Transfers as they are configured", .timeLimit(.minutes(2)))
+@Suite("Transfers as they are configured", .timeLimit(.minutes(10)))
 struct TransferTests {
     @Test(
         "By a clock that is behind, certificates begin later: refused until it is right, and then good [F101]"

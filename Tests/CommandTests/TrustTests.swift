@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// Signed releases, with an origin that does what a thief would: every server here is a real one.
-@Suite("Signed releases", .timeLimit(.minutes(5)))
+@Suite("Signed releases", .timeLimit(.minutes(10)))
 struct TrustTests {
     @Test("A pin by file, by digest and at first sight; then nothing new is one request", arguments: 0..<3)
     func pins(kind: Int) throws {

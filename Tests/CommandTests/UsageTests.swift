@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct UsageTests {
     @Test(
         "Wrong arguments end with 64, say which, and touch nothing [F115]",

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// What people type by mistake, and what they are told.
-@Suite("Wrong addresses", .timeLimit(.minutes(3)))
+@Suite("Wrong addresses", .timeLimit(.minutes(10)))
 struct WrongAddressTests {
     @Test(
         "The URL of a directory, with or without its slash, and a local directory stand for the manifest in it"
@@ -83,7 +83,7 @@ struct WrongAddressTests {
 }
 
 /// What is said of many files at once.
-@Suite("Said once", .timeLimit(.minutes(3)))
+@Suite("Said once", .timeLimit(.minutes(10)))
 struct SaidOnceTests {
     private func broken() throws -> PublishedSet {
         var files: [String: Data] = [:]

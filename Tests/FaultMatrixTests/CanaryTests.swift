@@ -4,7 +4,7 @@ import Synchronization
 import Testing
 
 /// Secrets that nobody else has, and a search for them wherever the program leaves something.
-@Suite("Secrets stay where they belong", .timeLimit(.minutes(2)))
+@Suite("Secrets stay where they belong", .timeLimit(.minutes(10)))
 struct CanaryTests {
     private static let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
         .appendingPathComponent("syncagent").path

@@ -3,7 +3,7 @@ import SyncTestKit
 import Testing
 
 /// The built program, killed again and again behind redirects that lead to links which expire.
-@Suite("Kills behind a long redirect chain", .timeLimit(.minutes(3)))
+@Suite("Kills behind a long redirect chain", .timeLimit(.minutes(10)))
 struct ChainKillTests {
     private static let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
         .appendingPathComponent("syncagent").path

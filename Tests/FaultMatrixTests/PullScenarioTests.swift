@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// Faults of the catalogue that are no answer to one request.
-@Suite("Faults over whole pulls", .timeLimit(.minutes(3)))
+@Suite("Faults over whole pulls", .timeLimit(.minutes(10)))
 struct PullScenarioTests {
     private static func published(_ revision: Int) throws -> PublishedSet {
         var tree = AssetTree.manySmall(40, largest: 9_000, seed: UInt64(revision) * 1_000)

@@ -8,7 +8,7 @@ import Testing
 
 /// Whole pulls through servers and proxies as people have them. A test whose program is not installed is skipped,
 /// and says so; `Tests/run.sh` installs them.
-@Suite("Pulls through real servers", .timeLimit(.minutes(2)))
+@Suite("Pulls through real servers", .timeLimit(.minutes(10)))
 struct RealServerPullTests {
     /// Packs, chunks, zstd, files with URLs of their own and names that need percent-encoding.
     static let published: PublishedSet? = {

@@ -9,7 +9,7 @@ import SyncTransfer
 import Testing
 
 /// Built-in plugins keep the same contracts as those that are programs of their own: there is no private door.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct BuiltInTests {
     private static func configuration() -> TransportConfiguration {
         let start = ContinuousClock.now

@@ -32,7 +32,7 @@ private final class BackgroundSet {
     }
 }
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct BackgroundTests {
     @Test("--background starts an agent and returns; the agent finishes the pull and runs its hook [S10 S17]")
     func background() throws {

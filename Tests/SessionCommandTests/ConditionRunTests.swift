@@ -5,7 +5,7 @@ import Testing
 /// The program, its agent, and a system bus that is made up.
 @Suite(
     "Conditions, as a user meets them",
-    .timeLimit(.minutes(3)),
+    .timeLimit(.minutes(10)),
     .enabled(if: FakeBus.missing == nil, "\(FakeBus.missing ?? "")")
 )
 struct ConditionRunTests {

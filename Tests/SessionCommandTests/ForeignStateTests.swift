@@ -5,7 +5,7 @@ import Testing
 @Suite(
     "What belongs to another user is neither believed nor asked",
     .enabled(if: geteuid() == 0, "only root can be two users"),
-    .timeLimit(.minutes(3))
+    .timeLimit(.minutes(10))
 )
 struct ForeignStateTests {
     private static let user: uid_t = 4242

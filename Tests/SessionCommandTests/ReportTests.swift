@@ -3,7 +3,7 @@ import SyncTestKit
 import Synchronization
 import Testing
 
-@Suite("Report and metrics of real pulls", .timeLimit(.minutes(3)))
+@Suite("Report and metrics of real pulls", .timeLimit(.minutes(10)))
 struct ReportTests {
     private static let curl = ["/usr/bin/curl", "/bin/curl"].first {
         FileManager.default.isExecutableFile(atPath: $0)

@@ -4,7 +4,7 @@ import Testing
 /// The machine goes down and comes up again: every process is gone, and so are sockets and locks. What an agent goes by
 /// afterwards is on the disk; it looks neither at process ids nor at a boot id. `agents.sh restart` does the same with
 /// a new boot id and process ids that begin anew.
-@Suite("After a restart of the machine", .timeLimit(.minutes(3)))
+@Suite("After a restart of the machine", .timeLimit(.minutes(10)))
 struct RestartTests {
     private func startAgent(_ set: PublishedSet) throws -> Process {
         let agent = set.tool.process(["agent", "run"])

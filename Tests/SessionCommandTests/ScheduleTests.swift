@@ -38,7 +38,7 @@ private final class ScheduledSet {
     }
 }
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct ScheduleTests {
     @Test("A schedule is added, listed, shown, run, replaced and removed; nothing of it stays [S132]")
     func life() throws {

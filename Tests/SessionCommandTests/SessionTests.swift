@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct SessionTests {
     @Test("Reading verbs need no state: nothing is there, and nothing is made")
     func nothing() throws {

@@ -115,7 +115,7 @@ private func occurs(_ word: String, in line: String) -> Bool {
     return false
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct BanTests {
     @Test("No source file uses what is banned", arguments: bans)
     fileprivate func sources(ban: Ban) throws {

@@ -8,7 +8,7 @@ private func complaint(about source: SourceText) -> String? {
     return count > maximumLines ? "\(source.path) has \(count) lines; split it by job" : nil
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct FileLengthTests {
     @Test("No file is longer than 500 lines", arguments: ["Sources", "Tests"])
     func lengths(directory: String) throws {

@@ -17,7 +17,7 @@ private func unexplainedMarks(in source: SourceText) -> [String] {
         .map { "\(source.path):\($0 + 1)" }
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct UncheckedTests {
     @Test("Whatever the compiler cannot check says why it is safe")
     func explained() throws {

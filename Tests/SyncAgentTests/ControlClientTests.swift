@@ -4,7 +4,7 @@ import SyncControlFixture
 import SyncModel
 import Testing
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct ControlClientTests {
     @Test("Every command of the client reaches the agent and brings its answer back")
     func commands() async throws {

@@ -19,7 +19,7 @@ private final class Seen: Sendable {
     }
 }
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct SessionEventsTests {
     static let name = "com.example.tower"
 

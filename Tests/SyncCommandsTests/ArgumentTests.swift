@@ -5,7 +5,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct ArgumentTests {
     @Test(
         "Everything on the command line is checked before anything happens [S83]",

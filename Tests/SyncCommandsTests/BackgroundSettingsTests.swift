@@ -10,7 +10,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite("Settings of a background run", .timeLimit(.minutes(3)))
+@Suite("Settings of a background run", .timeLimit(.minutes(10)))
 struct BackgroundSettingsTests {
     func loaded(_ arguments: [String]) throws -> RunSettings {
         let command = try #require(

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite("When a background pull may run", .timeLimit(.minutes(3)))
+@Suite("When a background pull may run", .timeLimit(.minutes(10)))
 struct ConditionOptionTests {
     private func pull(_ options: String...) throws -> PullCommand {
         try #require(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite("Help", .timeLimit(.minutes(1)))
+@Suite("Help", .timeLimit(.minutes(10)))
 struct HelpTextTests {
     private func help(_ words: [String]) -> String {
         do {

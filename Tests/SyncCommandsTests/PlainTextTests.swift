@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite("Words for terminals that know ASCII alone", .timeLimit(.minutes(3)))
+@Suite("Words for terminals that know ASCII alone", .timeLimit(.minutes(10)))
 struct PlainTextTests {
     @Test("Our signs as people write them, letters of names escaped, ASCII as it is")
     func words() {

@@ -3,7 +3,7 @@ import Testing
 @testable import SyncCommands
 @testable import SyncEngine
 
-@Suite("What plan says", .timeLimit(.minutes(3)))
+@Suite("What plan says", .timeLimit(.minutes(10)))
 struct PlanTextTests {
     @Test("Figures have commas, and one is one")
     func figures() {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct ProgressTextTests {
     static let progress = ProgressSnapshot(
         phase: "Fetching",
@@ -116,7 +116,7 @@ struct ProgressTextTests {
     }
 }
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct RateEstimateTests {
     @Test("A steady stream is measured right from the second count on [S118]")
     func steady() throws {
@@ -157,7 +157,7 @@ struct RateEstimateTests {
     }
 }
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct OutputTests {
     /// Runs `body` with an output whose two streams are files; returns what they hold afterwards.
     static func captured(quiet: Bool = false, _ body: (Output) throws -> Void) throws -> (

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct PublishCommandTests {
     /// Nowhere to keep state.
     static let environment = EnvironmentPaths(home: nil) { _ in nil }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite("One recipe for a run", .timeLimit(.minutes(1)))
+@Suite("One recipe for a run", .timeLimit(.minutes(10)))
 struct RecipeTests {
     private let shell = EnvironmentPaths(home: "/home/site") { _ in nil }
 
@@ -19,7 +19,7 @@ struct RecipeTests {
                 "--max-delete", "4", "--backup-dir", "/srv/kept", "--allow-older", "--background", "--paused",
                 "--not-before", "2026-11-20T02:00:00Z", "--label", "l", "--on-power", "--window",
                 "22:00-06:00", "--include", "maps", "--exclude", "*.txt", "--trust", "root", "--user-data",
-                "{\"a\":[1,null]}", "--expected-bytes", "9",
+                "{\"a\":[1,null]}", "--expected-bytes", "9", "--channel", "beta", "--revision", "7",
                 "--verify-program", "true -", "--condition-program", "/bin/true",
             ]) as? PullCommand
         )

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite("Options of the report", .timeLimit(.minutes(3)))
+@Suite("Options of the report", .timeLimit(.minutes(10)))
 struct ReportCommandTests {
     /// 2026-11-21 07:30 UTC.
     private let now: Int64 = 1_795_246_200_000

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite("What is kept of schedules, and files of them", .timeLimit(.minutes(1)))
+@Suite("What is kept of schedules, and files of them", .timeLimit(.minutes(10)))
 struct ScheduleFileTests {
     private static func decoded<Value: Decodable>(_ type: Value.Type, _ text: String) throws -> Value {
         let decoder = JSONDecoder()

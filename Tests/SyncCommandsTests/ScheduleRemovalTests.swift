@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite("Schedules whose definition cannot be read", .timeLimit(.minutes(3)))
+@Suite("Schedules whose definition cannot be read", .timeLimit(.minutes(10)))
 struct ScheduleRemovalTests {
     /// Everything that could start schedule `night`, below a directory that stands for the machine.
     private final class Machine {

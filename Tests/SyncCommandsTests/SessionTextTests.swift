@@ -5,7 +5,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct SessionTextTests {
     /// 2026-11-20 12:00:00 UTC.
     static let now: Int64 = 1_795_176_000_000
@@ -166,7 +166,7 @@ struct SessionTextTests {
     }
 }
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct StartTimeTests {
     @Test(
         "A time to start at can be written as people write it [S46]",

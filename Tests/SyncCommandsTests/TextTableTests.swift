@@ -2,7 +2,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite("Tables", .timeLimit(.minutes(1)))
+@Suite("Tables", .timeLimit(.minutes(10)))
 struct TextTableTests {
     private let rows = [
         ["SESSION", "STATE", "FILES", ""],

@@ -8,7 +8,7 @@ import Testing
 
 @testable import SyncCommands
 
-@Suite("Transfer options", .timeLimit(.minutes(3)))
+@Suite("Transfer options", .timeLimit(.minutes(10)))
 struct TransferOptionTests {
     func settings(_ arguments: [String], _ variables: [String: String] = [:]) throws -> RunSettings {
         let command = try #require(

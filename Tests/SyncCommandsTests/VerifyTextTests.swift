@@ -3,7 +3,7 @@ import Testing
 @testable import SyncCommands
 @testable import SyncEngine
 
-@Suite("What verify says", .timeLimit(.minutes(3)))
+@Suite("What verify says", .timeLimit(.minutes(10)))
 struct VerifyTextTests {
     @Test(
         "The last line tells how many files are right, one as one and many with commas",

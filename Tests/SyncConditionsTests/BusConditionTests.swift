@@ -8,7 +8,7 @@ import Testing
 
 @Suite(
     "Conditions that ask the system's bus",
-    .timeLimit(.minutes(2)),
+    .timeLimit(.minutes(10)),
     .enabled(if: FakeBus.missing == nil, "\(FakeBus.missing ?? "")")
 )
 struct BusConditionTests {
@@ -117,7 +117,7 @@ struct BusConditionTests {
     }
 }
 
-@Suite("Programs that ask", .timeLimit(.minutes(1)))
+@Suite("Programs that ask", .timeLimit(.minutes(10)))
 struct SystemBusTests {
     @Test(
         "Whatever the program does, the answer is unknown",

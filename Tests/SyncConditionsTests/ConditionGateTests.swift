@@ -6,7 +6,7 @@ import Testing
 
 @testable import SyncConditions
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct ConditionLedgerTests {
     private let power = ConditionAnswer("power", .blocked(reason: "on battery"))
     private let window = ConditionAnswer("window", .blocked(reason: "by day", until: 9_000))
@@ -108,7 +108,7 @@ struct ConditionLedgerTests {
     }
 }
 
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.timeLimit(.minutes(10)))
 struct ConditionGateTests {
     private let context = ConditionContext(destination: "/", now: 1_000)
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncConditions
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct LoadConditionTests {
     private func condition(_ root: TemporaryRoot, limit: Double = 1, cores: Int = 4) -> LoadCondition {
         var places = LoadCondition.Places()

@@ -79,7 +79,7 @@ private struct Machine: Sendable, CustomTestStringConvertible {
     ]
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct PowerConditionTests {
     @Test("Mains, or no battery at all [S49]", arguments: Machine.all)
     fileprivate func table(machine: Machine) throws {

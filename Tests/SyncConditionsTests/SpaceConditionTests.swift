@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncConditions
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct SpaceConditionTests {
     @Test(
         "Enough stays free; after having blocked a little more than that",

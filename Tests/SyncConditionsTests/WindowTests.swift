@@ -8,7 +8,7 @@ import Testing
 /// **Milliseconds** of an hour.
 private let hour: Int64 = 3_600_000
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct WindowTests {
     /// 2026-11-20 00:00 UTC.
     private let day: Int64 = 1_795_132_800_000

@@ -12,7 +12,7 @@ private let tower = """
     "project":"com.example.tower","session":"com.example.tower","state":"STATE"}\n
     """
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct ControlServerTests {
     @Test(
         "curl --unix-socket reaches every command, and the answer is what the documents say",

@@ -6,7 +6,7 @@ import Testing
 @testable import SyncControlServer
 
 /// `Documentation/CONTROL-API.md` says what the code does.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct DocumentTests {
     static func text() throws -> String {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -4,7 +4,7 @@ import SyncControlFixture
 import SyncControlServer
 import Testing
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct EventStreamTests {
     static let path = "/v1/sessions/com.example.tower/events"
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncControlServer
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct RouteTests {
     @Test(
         "Every route of the API is found",

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SyncControlServer
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct SocketTests {
     static func mode(_ path: String) throws -> Int {
         let attributes = try FileManager.default.attributesOfItem(atPath: path)
@@ -91,7 +91,7 @@ struct SocketTests {
     }
 }
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct PeerTests {
     @Test(
         "The same user and root are answered, nobody else [V18 V49 V58]",

@@ -1,7 +1,7 @@
 import SyncControlServer
 import Testing
 
-@Suite("Waiting on the server's threads", .timeLimit(.minutes(1)))
+@Suite("Waiting on the server's threads", .timeLimit(.minutes(10)))
 struct TaskThreadsTests {
     @Test("A wait lasts as long as it is told to")
     func whole() async throws {

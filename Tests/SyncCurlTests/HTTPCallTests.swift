@@ -2,7 +2,7 @@ import SyncCurl
 import SyncTestKit
 import Testing
 
-@Suite("One HTTP call", .timeLimit(.minutes(1)))
+@Suite("One HTTP call", .timeLimit(.minutes(10)))
 struct HTTPCallTests {
     private let server: FaultServer
 

@@ -1,7 +1,7 @@
 import SyncCurl
 import Testing
 
-@Suite("Which hosts no proxy is asked for", .timeLimit(.minutes(3)))
+@Suite("Which hosts no proxy is asked for", .timeLimit(.minutes(10)))
 struct ProxyExceptionTests {
     @Test(
         "As curl(1) --noproxy",

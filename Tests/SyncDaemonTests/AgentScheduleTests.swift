@@ -54,7 +54,7 @@ private final class Nights: Sendable {
     }
 }
 
-@Suite("The agent's own schedules", .timeLimit(.minutes(3)))
+@Suite("The agent's own schedules", .timeLimit(.minutes(10)))
 struct AgentScheduleTests {
     @Test(
         "A night is fired when its time comes, once, and the next one a day later [S132 S46]",

@@ -7,7 +7,7 @@ import SyncTestKit
 import Synchronization
 import Testing
 
-@Suite("The agent", .timeLimit(.minutes(3)))
+@Suite("The agent", .timeLimit(.minutes(10)))
 struct AgentTests {
     private let session = "com.example.tower"
 

@@ -31,7 +31,7 @@ private final class Switch: Condition {
     }
 }
 
-@Suite("Runs wait for their conditions", .timeLimit(.minutes(3)))
+@Suite("Runs wait for their conditions", .timeLimit(.minutes(10)))
 struct ConditionTests {
     private let session = "com.example.tower"
 

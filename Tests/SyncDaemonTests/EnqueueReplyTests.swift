@@ -5,7 +5,7 @@ import SyncStore
 import SyncTestKit
 import Testing
 
-@Suite("What an agent says of a request", .timeLimit(.minutes(3)))
+@Suite("What an agent says of a request", .timeLimit(.minutes(10)))
 struct EnqueueReplyTests {
     private static let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 

@@ -7,7 +7,7 @@ import SyncTestKit
 import Synchronization
 import Testing
 
-@Suite("Who looks on, and what is on record before", .timeLimit(.minutes(3)))
+@Suite("Who looks on, and what is on record before", .timeLimit(.minutes(10)))
 struct FollowedTests {
     private let session = "com.example.tower"
 

@@ -4,7 +4,7 @@ import SyncModel
 import SyncStore
 import Testing
 
-@Suite("What an agent keeps of the past", .timeLimit(.minutes(3)))
+@Suite("What an agent keeps of the past", .timeLimit(.minutes(10)))
 struct HistoryTests {
     @Test(
         "An agent that stays prunes history every hour"

@@ -6,7 +6,7 @@ import SyncStore
 import SyncTestKit
 import Testing
 
-@Suite("A hook under way, and what people want meanwhile", .timeLimit(.minutes(3)))
+@Suite("A hook under way, and what people want meanwhile", .timeLimit(.minutes(10)))
 struct HookStopTests {
     private let session = "com.example.tower"
 

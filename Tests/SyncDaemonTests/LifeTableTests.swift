@@ -7,7 +7,7 @@ import SyncTestKit
 import Testing
 
 /// The table of S98: what a task was doing × what happened. Our unit of rest is the run with what is in staging.
-@Suite("What was going on, and what happened then [S98]", .timeLimit(.minutes(2)))
+@Suite("What was going on, and what happened then [S98]", .timeLimit(.minutes(10)))
 struct LifeTableTests {
     /// What a task was doing; the columns.
     enum Doing: String, CaseIterable, Sendable {

@@ -7,7 +7,7 @@ import SyncTestKit
 import Synchronization
 import Testing
 
-@Suite("Hooks that a lost agent still owes", .timeLimit(.minutes(3)))
+@Suite("Hooks that a lost agent still owes", .timeLimit(.minutes(10)))
 struct OwedHookTests {
     @Test("They are called as the client of their run asked: settings, manifest, destination [S19]")
     func settings() async throws {

@@ -6,7 +6,7 @@ import SyncStore
 import SyncTestKit
 import Testing
 
-@Suite("Background runs that prune", .timeLimit(.minutes(3)))
+@Suite("Background runs that prune", .timeLimit(.minutes(10)))
 struct PruneRunTests {
     private let session = "com.example.tower"
 

@@ -6,7 +6,7 @@ import SyncStore
 import SyncTestKit
 import Testing
 
-@Suite("A storm of commands", .timeLimit(.minutes(3)))
+@Suite("A storm of commands", .timeLimit(.minutes(10)))
 struct StormTests {
     private let session = "com.example.tower"
 

@@ -9,7 +9,7 @@ import SyncTestKit
 import Testing
 
 /// Nights from 02:00 to 06:00 UTC: the first is too short, the second brings a newer manifest, the third ends it.
-@Suite("Three nights", .timeLimit(.minutes(3)))
+@Suite("Three nights", .timeLimit(.minutes(10)))
 struct ThreeNightsTests {
     private let session = "com.example.tower"
     private static let day: Int64 = 86_400_000

@@ -5,7 +5,7 @@ import SyncStore
 import SyncTestKit
 import Testing
 
-@Suite("One project in two destinations, in the background", .timeLimit(.minutes(2)))
+@Suite("One project in two destinations, in the background", .timeLimit(.minutes(10)))
 struct TwoDestinationTests {
     @Test("Asked for at the same time, both are filled, each in a session of its own [S1 S135]")
     func both() async throws {

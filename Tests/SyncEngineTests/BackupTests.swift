@@ -4,7 +4,7 @@ import SyncModel
 import SyncTestKit
 import Testing
 
-@Suite("What a pull removes or replaces, and what is kept of it", .timeLimit(.minutes(3)))
+@Suite("What a pull removes or replaces, and what is kept of it", .timeLimit(.minutes(10)))
 struct BackupTests {
     private let scene: Scene
 

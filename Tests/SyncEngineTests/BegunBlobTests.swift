@@ -4,7 +4,7 @@ import SyncModel
 import SyncTestKit
 import Testing
 
-@Suite("Going on inside a blob", .timeLimit(.minutes(3)))
+@Suite("Going on inside a blob", .timeLimit(.minutes(10)))
 struct BegunBlobTests {
     private let scene: Scene
     private static let came = 310_000

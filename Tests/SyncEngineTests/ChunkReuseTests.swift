@@ -8,7 +8,7 @@ import SyncTestKit
 import Testing
 
 /// Chunks of large files that are here already are not fetched again.
-@Suite("Chunks from files that are here", .timeLimit(.minutes(3)))
+@Suite("Chunks from files that are here", .timeLimit(.minutes(10)))
 struct ChunkReuseTests {
     private let scene: Scene
     private static let chunk = 100_000

@@ -9,7 +9,7 @@ import Testing
 
 @testable import SyncEngine
 
-@Suite("The committer", .timeLimit(.minutes(3)))
+@Suite("The committer", .timeLimit(.minutes(10)))
 struct CommitterTests {
     /// Lets nothing pass until it is opened, as a disk that is slow.
     private final class Gate: FileVerifier {

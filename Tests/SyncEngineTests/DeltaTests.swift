@@ -6,7 +6,7 @@ import SyncTestKit
 import Testing
 
 /// Deltas: blobs made of the former version that is here.
-@Suite("Deltas against the former version", .timeLimit(.minutes(3)))
+@Suite("Deltas against the former version", .timeLimit(.minutes(10)))
 struct DeltaTests {
     private let scene: Scene
     private static let chunk = 100_000

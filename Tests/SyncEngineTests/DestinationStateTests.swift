@@ -4,7 +4,7 @@ import SyncModel
 import SyncTestKit
 import Testing
 
-@Suite("What stands in the destination already", .timeLimit(.minutes(3)))
+@Suite("What stands in the destination already", .timeLimit(.minutes(10)))
 struct DestinationStateTests {
     private let scene: Scene
 

@@ -5,7 +5,7 @@ import SyncTestKit
 import Testing
 
 /// Blobs that are made with the manifest's dictionary.
-@Suite("Dictionaries", .timeLimit(.minutes(3)))
+@Suite("Dictionaries", .timeLimit(.minutes(10)))
 struct DictionaryTests {
     private let scene: Scene
 

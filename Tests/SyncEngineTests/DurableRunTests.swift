@@ -9,7 +9,7 @@ import Testing
 @testable import SyncEngine
 
 /// What stands on record of a pull, and what the next one makes of it.
-@Suite("Runs that outlive a process", .timeLimit(.minutes(3)))
+@Suite("Runs that outlive a process", .timeLimit(.minutes(10)))
 struct DurableRunTests {
     private let scene: Scene
     private let tree: AssetTree

@@ -6,7 +6,7 @@ import SyncStore
 import SyncTestKit
 import Testing
 
-@Suite("Enqueuing a run", .timeLimit(.minutes(3)))
+@Suite("Enqueuing a run", .timeLimit(.minutes(10)))
 struct EnqueueTests {
     private let scene: Scene
 

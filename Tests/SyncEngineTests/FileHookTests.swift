@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 /// Hooks that get the files that changed, some of them a call.
-@Suite("File hooks", .timeLimit(.minutes(3)))
+@Suite("File hooks", .timeLimit(.minutes(10)))
 struct FileHookTests {
     private let scene: Scene
     private let tree: AssetTree

@@ -5,7 +5,7 @@ import SyncModel
 import SyncTestKit
 import Testing
 
-@Suite("Destinations that do not tell upper from lower case", .timeLimit(.minutes(2)))
+@Suite("Destinations that do not tell upper from lower case", .timeLimit(.minutes(10)))
 struct FoldedNameTests {
     private let scene: Scene
 

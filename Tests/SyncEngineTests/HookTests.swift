@@ -5,7 +5,7 @@ import SyncPlugins
 import SyncTestKit
 import Testing
 
-@Suite("Hooks of complete groups", .timeLimit(.minutes(3)))
+@Suite("Hooks of complete groups", .timeLimit(.minutes(10)))
 struct HookTests {
     private let scene: Scene
     private let tree: AssetTree

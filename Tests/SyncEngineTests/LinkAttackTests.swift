@@ -5,7 +5,7 @@ import SyncModel
 import SyncTestKit
 import Testing
 
-@Suite("Links planted in the destination", .timeLimit(.minutes(3)))
+@Suite("Links planted in the destination", .timeLimit(.minutes(10)))
 struct LinkAttackTests {
     private let scene: Scene
     private let victim: AssetTree

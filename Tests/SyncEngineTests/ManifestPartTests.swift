@@ -6,7 +6,7 @@ import SyncStore
 import SyncTestKit
 import Testing
 
-@Suite("Manifests in parts", .timeLimit(.minutes(3)))
+@Suite("Manifests in parts", .timeLimit(.minutes(10)))
 struct ManifestPartTests {
     private let scene: Scene
 

@@ -5,7 +5,7 @@ import SyncPlugins
 import SyncTestKit
 import Testing
 
-@Suite("Finding the manifest and the destination", .timeLimit(.minutes(3)))
+@Suite("Finding the manifest and the destination", .timeLimit(.minutes(10)))
 struct ManifestTests {
     private let scene: Scene
     private let url = Scene.base + "manifest.json"

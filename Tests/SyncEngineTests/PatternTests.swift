@@ -5,7 +5,7 @@ import SyncTestKit
 import SyncUnpack
 import Testing
 
-@Suite("A part of a set by patterns", .timeLimit(.minutes(3)))
+@Suite("A part of a set by patterns", .timeLimit(.minutes(10)))
 struct PatternTests {
     private let scene: Scene
     private let tree: AssetTree

@@ -5,7 +5,7 @@ import SyncStore
 import SyncTestKit
 import Testing
 
-@Suite("Pulling a set", .timeLimit(.minutes(3)))
+@Suite("Pulling a set", .timeLimit(.minutes(10)))
 struct PullTests {
     private let scene: Scene
 

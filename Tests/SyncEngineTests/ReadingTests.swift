@@ -6,7 +6,7 @@ import SyncTestKit
 import SyncUnpack
 import Testing
 
-@Suite("Reading in a manifest", .timeLimit(.minutes(3)))
+@Suite("Reading in a manifest", .timeLimit(.minutes(10)))
 struct ReadingTests {
     private let scene: Scene
 

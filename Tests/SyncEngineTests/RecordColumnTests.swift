@@ -8,7 +8,7 @@ import Testing
 
 @testable import SyncEngine
 
-@Suite("What is known of rows", .timeLimit(.minutes(1)))
+@Suite("What is known of rows", .timeLimit(.minutes(10)))
 struct RecordColumnTests {
     private static func record(_ inode: UInt64) throws -> IndexRecord {
         let root = open("/", O_RDONLY)

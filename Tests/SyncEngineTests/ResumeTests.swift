@@ -7,7 +7,7 @@ import SyncPlugins
 import SyncTestKit
 import Testing
 
-@Suite("Going on after an interruption", .timeLimit(.minutes(3)))
+@Suite("Going on after an interruption", .timeLimit(.minutes(10)))
 struct ResumeTests {
     private let scene: Scene
     private static let size = 3_000_000

@@ -5,7 +5,7 @@ import SyncStore
 import SyncTestKit
 import Testing
 
-@Suite("An older revision does not come unasked", .timeLimit(.minutes(1)))
+@Suite("An older revision does not come unasked", .timeLimit(.minutes(10)))
 struct RevisionTests {
     private let scene: Scene
 

@@ -5,7 +5,7 @@ import SyncStore
 import SyncTestKit
 import Testing
 
-@Suite("A session is one project in one destination", .timeLimit(.minutes(2)))
+@Suite("A session is one project in one destination", .timeLimit(.minutes(10)))
 struct SessionNameTests {
     private let scene: Scene
     private let project: String

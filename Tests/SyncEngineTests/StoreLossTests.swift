@@ -6,7 +6,7 @@ import SyncTestKit
 import Testing
 
 /// The store is memory, not data: without it every file is looked at again, and that is all [F077 F078 F080].
-@Suite("Loss of the store", .timeLimit(.minutes(3)))
+@Suite("Loss of the store", .timeLimit(.minutes(10)))
 struct StoreLossTests {
     private let scene: Scene
     private let tree = AssetTree.manySmall(40)

@@ -6,7 +6,7 @@ import SyncStore
 import SyncTestKit
 import Testing
 
-@Suite("What a process did for a run", .timeLimit(.minutes(3)))
+@Suite("What a process did for a run", .timeLimit(.minutes(10)))
 struct SummaryTests {
     private let scene: Scene
 

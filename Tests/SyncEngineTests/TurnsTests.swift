@@ -2,7 +2,7 @@ import Testing
 
 @testable import SyncEngine
 
-@Suite("Turns at the parts of files", .timeLimit(.minutes(3)))
+@Suite("Turns at the parts of files", .timeLimit(.minutes(10)))
 struct TurnsTests {
     @Test("Each thread has a file of its own, in order, and helps with the longest when there is no other")
     func turns() {

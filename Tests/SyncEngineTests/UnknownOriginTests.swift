@@ -6,7 +6,7 @@ import SyncTestKit
 import Testing
 
 /// Old versions of which nobody knows the chunks are cut as the publisher cuts.
-@Suite("Chunks in files of unknown origin", .timeLimit(.minutes(3)))
+@Suite("Chunks in files of unknown origin", .timeLimit(.minutes(10)))
 struct UnknownOriginTests {
     private let scene: Scene
     private static let size = 2_000_000

@@ -4,7 +4,7 @@ import SyncModel
 import SyncTestKit
 import Testing
 
-@Suite("Links are judged against the tree that results", .timeLimit(.minutes(2)))
+@Suite("Links are judged against the tree that results", .timeLimit(.minutes(10)))
 struct UpwardLinkTests {
     private let scene: Scene
 

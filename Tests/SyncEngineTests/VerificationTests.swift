@@ -30,7 +30,7 @@ private final class ScriptedVerifier: FileVerifier {
     }
 }
 
-@Suite("Verifiers look at files before they are installed", .timeLimit(.minutes(3)))
+@Suite("Verifiers look at files before they are installed", .timeLimit(.minutes(10)))
 struct VerificationTests {
     private let scene: Scene
     private let tree: AssetTree
@@ -164,7 +164,7 @@ struct VerificationTests {
     }
 }
 
-@Suite("Observers follow", .timeLimit(.minutes(1)))
+@Suite("Observers follow", .timeLimit(.minutes(10)))
 struct ObserverFeedTests {
     private final class Listener: EventObserver {
         private let heard = Mutex<[[ObservedEvent]]>([])

@@ -6,7 +6,7 @@ import SyncTestKit
 import SyncUnpack
 import Testing
 
-@Suite("Verifying and planning", .timeLimit(.minutes(3)))
+@Suite("Verifying and planning", .timeLimit(.minutes(10)))
 struct VerifyAndPlanTests {
     private let scene: Scene
     private let tree = AssetTree.mixed()

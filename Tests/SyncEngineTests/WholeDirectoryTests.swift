@@ -8,7 +8,7 @@ import SyncTestKit
 import Synchronization
 import Testing
 
-@Suite("Directories that come as a whole", .timeLimit(.minutes(3)))
+@Suite("Directories that come as a whole", .timeLimit(.minutes(10)))
 struct WholeDirectoryTests {
     private let scene: Scene
 

@@ -5,7 +5,7 @@ import SyncPlugins
 import SyncTestKit
 import Testing
 
-@Suite("Wrong bytes and absent sources", .timeLimit(.minutes(3)))
+@Suite("Wrong bytes and absent sources", .timeLimit(.minutes(10)))
 struct WrongBytesTests {
     private let scene: Scene
 

@@ -5,7 +5,7 @@ import SyncSystem
 import SyncTestKit
 import Testing
 
-@Suite("A destination and its staging directory", .timeLimit(.minutes(3)))
+@Suite("A destination and its staging directory", .timeLimit(.minutes(10)))
 struct DestinationTests {
     private let root: TemporaryRoot
 

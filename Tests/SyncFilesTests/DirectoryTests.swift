@@ -7,7 +7,7 @@ import Testing
 
 import struct Synchronization.Atomic
 
-@Suite("Directories below a destination", .timeLimit(.minutes(3)))
+@Suite("Directories below a destination", .timeLimit(.minutes(10)))
 struct DirectoryTests {
     private let fixture: FilesFixture
 

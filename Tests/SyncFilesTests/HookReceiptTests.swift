@@ -3,7 +3,7 @@ import SyncFiles
 import SyncTestKit
 import Testing
 
-@Suite("Receipts of hooks", .timeLimit(.minutes(1)))
+@Suite("Receipts of hooks", .timeLimit(.minutes(10)))
 struct HookReceiptTests {
     @Test("Of two that leave the same receipt one makes it; it is there from then on [S41]")
     func leaving() throws {

@@ -2,7 +2,7 @@ import SyncFiles
 import SyncTestKit
 import Testing
 
-@Suite("The log of what a run has put in place", .timeLimit(.minutes(3)))
+@Suite("The log of what a run has put in place", .timeLimit(.minutes(10)))
 struct IndexLogTests {
     private let fixture: FilesFixture
 

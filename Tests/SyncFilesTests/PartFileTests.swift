@@ -8,7 +8,7 @@ import Testing
 
 import struct Synchronization.Atomic
 
-@Suite("Large files put together from blobs", .timeLimit(.minutes(3)))
+@Suite("Large files put together from blobs", .timeLimit(.minutes(10)))
 struct PartFileTests {
     private let root: TemporaryRoot
     private let bytes = patternedBytes(size: 200_000, seed: 11)

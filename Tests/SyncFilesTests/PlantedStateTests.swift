@@ -9,7 +9,7 @@ import Testing
 import struct Synchronization.Atomic
 
 /// What somebody has put below `.syncagent` is neither followed, nor filled, nor written through.
-@Suite("Things planted in the state directory", .timeLimit(.minutes(2)))
+@Suite("Things planted in the state directory", .timeLimit(.minutes(10)))
 struct PlantedStateTests {
     private let fixture: FilesFixture
     private var root: TemporaryRoot { fixture.root }

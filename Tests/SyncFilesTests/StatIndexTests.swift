@@ -5,7 +5,7 @@ import SyncSystem
 import SyncTestKit
 import Testing
 
-@Suite("The index of what is here", .timeLimit(.minutes(3)))
+@Suite("The index of what is here", .timeLimit(.minutes(10)))
 struct StatIndexTests {
     private let fixture: FilesFixture
     private let paths = ["a", "a/x", "a/y", "b", "zz"]

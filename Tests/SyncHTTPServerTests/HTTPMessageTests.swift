@@ -2,7 +2,7 @@ import Testing
 
 @testable import SyncHTTPServer
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct HTTPMessageTests {
     @Test("Field names have no case; several lines are one value")
     func fields() {

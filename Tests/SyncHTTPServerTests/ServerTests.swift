@@ -99,7 +99,7 @@ private let echo = HTTPServer.Answering.later { request in
 
 private let get = "GET /a?b HTTP/1.1\r\nHost: h\r\n\r\n"
 
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.timeLimit(.minutes(10)))
 struct ServerTests {
     @Test("Requests on one connection are answered one after another, with their bodies, also in pieces")
     func exchange() async throws {

@@ -3,7 +3,7 @@ import SyncHooks
 import SyncPlugins
 import Testing
 
-@Suite("How a hook is ended", .timeLimit(.minutes(3)))
+@Suite("How a hook is ended", .timeLimit(.minutes(10)))
 struct HookEndTests {
     @Test("At the deadline the whole group ends, grandchildren that ignore SIGTERM too [S34 F093]")
     func wholeGroup() async throws {

@@ -3,7 +3,7 @@ import SyncHooks
 import SyncPlugins
 import Testing
 
-@Suite("What a hook gets", .timeLimit(.minutes(3)))
+@Suite("What a hook gets", .timeLimit(.minutes(10)))
 struct ProgramHookTests {
     @Test("The environment is the allow-list and nothing else [V61 S18]")
     func environment() async throws {
@@ -121,7 +121,7 @@ struct ProgramHookTests {
     }
 }
 
-@Suite("What a hook writes", .timeLimit(.minutes(3)))
+@Suite("What a hook writes", .timeLimit(.minutes(10)))
 struct HookOutputTests {
     @Test("Output beyond the bound is counted, its beginning and end kept [F093]")
     func bounded() async throws {

@@ -3,7 +3,7 @@ import SyncHooks
 import SyncPlugins
 import Testing
 
-@Suite("Which program may be a hook", .timeLimit(.minutes(3)))
+@Suite("Which program may be a hook", .timeLimit(.minutes(10)))
 struct ProgramPathTests {
     private func code(_ text: String, _ fixture: HookFixture, from directory: String? = nil) -> ProgramError
         .Code?

@@ -2,7 +2,7 @@ import Testing
 
 @testable import SyncHooks
 
-@Suite("When a hook is signalled", .timeLimit(.minutes(3)))
+@Suite("When a hook is signalled", .timeLimit(.minutes(10)))
 struct SupervisionTests {
     private var fresh: Supervision {
         Supervision(timeout: .seconds(600), grace: .seconds(10), linger: .seconds(1))

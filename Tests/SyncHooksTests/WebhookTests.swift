@@ -4,7 +4,7 @@ import SyncTestKit
 import Synchronization
 import Testing
 
-@Suite("Webhooks", .timeLimit(.minutes(1)))
+@Suite("Webhooks", .timeLimit(.minutes(10)))
 struct WebhookTests {
     private let server: FaultServer
     private let hook: WebhookHook

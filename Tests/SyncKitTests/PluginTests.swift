@@ -77,7 +77,7 @@ private final class Shelf: Transport {
     func shutdown() {}
 }
 
-@Suite("Plugins in Swift: who brings bytes, where requests go, what is shown there", .timeLimit(.minutes(2)))
+@Suite("Plugins in Swift: who brings bytes, where requests go, what is shown there", .timeLimit(.minutes(10)))
 struct PluginTests {
     @Test("A resolver sends requests elsewhere")
     func resolver() async throws {

@@ -72,7 +72,7 @@ private struct Hook: GroupHook {
     }
 }
 
-@Suite("Pulls in a program of one's own", .timeLimit(.minutes(2)))
+@Suite("Pulls in a program of one's own", .timeLimit(.minutes(10)))
 struct PullTests {
     @Test("Every file comes, every event is a value, the summary is last")
     func whole() async throws {

@@ -73,7 +73,7 @@ func pullList(_ files: [Sync.Entry], into destination: String, options: Sync.Opt
     return installed
 }
 
-@Suite("The tutorial", .timeLimit(.minutes(2)))
+@Suite("The tutorial", .timeLimit(.minutes(10)))
 struct TutorialTests {
     @Test("Its code is what is compiled here")
     func text() throws {

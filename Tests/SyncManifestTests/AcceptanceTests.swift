@@ -2,7 +2,7 @@ import SyncManifest
 import SyncModel
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct AcceptanceTests {
     @Test("The example of the format text is read value for value [F105]")
     func example() throws {

@@ -1,7 +1,7 @@
 import SyncManifest
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct CollisionTests {
     @Test(
         "Paths that a file system which folds case takes for one are found [V13]",

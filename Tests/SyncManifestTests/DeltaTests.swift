@@ -3,7 +3,7 @@ import SyncManifest
 import SyncModel
 import Testing
 
-@Suite("Deltas in a manifest", .timeLimit(.minutes(1)))
+@Suite("Deltas in a manifest", .timeLimit(.minutes(10)))
 struct DeltaTests {
     private static let one = String(repeating: "1a", count: 32)
     private static let two = String(repeating: "2b", count: 32)

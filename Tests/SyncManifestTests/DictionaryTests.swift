@@ -3,7 +3,7 @@ import SyncModel
 import Testing
 
 /// Manifests with a dictionary: version 3.
-@Suite("Dictionaries", .timeLimit(.minutes(1)))
+@Suite("Dictionaries", .timeLimit(.minutes(10)))
 struct DictionaryTests {
     private static let digest = ManifestFixture.digest
     private static let ones = String(repeating: "1", count: 64)

@@ -3,7 +3,7 @@ import SyncModel
 import Testing
 
 /// Directories that a manifest names, modes and times.
-@Suite("Directories, modes and times in manifests", .timeLimit(.minutes(1)))
+@Suite("Directories, modes and times in manifests", .timeLimit(.minutes(10)))
 struct DirectoryTests {
     private static func version4(files: String, extra: String = "") -> String {
         let text = ManifestFixture.document(files: files, extra: extra)

@@ -6,7 +6,7 @@ private let digest = "\"sha256\":\"\(ManifestFixture.digest)\""
 private let nothing = "\"sha256\":\"\(ManifestFixture.digestOfNothing)\""
 private let own = "\"\(ManifestFixture.digest)\""
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct EntryTests {
     @Test(
         "Keys of an entry are known, single and of the right kind [V41, V49, F106, F109]",

@@ -11,7 +11,7 @@ private let names: [String] = {
     ((try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []).sorted()
 }()
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct FailCaseTests {
     @Test("The inputs are where they are looked for")
     func present() {

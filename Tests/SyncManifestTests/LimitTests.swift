@@ -2,7 +2,7 @@ import SyncManifest
 import SyncModel
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct LimitTests {
     private static let digest = ManifestFixture.digest
 

@@ -1,7 +1,7 @@
 import SyncManifest
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct LinkTests {
     @Test(
         "A link that leaves the tree, or leads to the agent's own, is refused [V4, V62]",

@@ -15,7 +15,7 @@ private struct SplitMix: RandomNumberGenerator {
     }
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct MutationTests {
     private static let pieces: [String] = [
         "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u", "\\ud83d", "\\ude00", "0", "-1",

@@ -4,7 +4,7 @@ import Testing
 
 private let hex = String(repeating: "3", count: 64)
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct PackAndGroupTests {
     /// A document whose only pack is this.
     private static func pack(_ members: String, _ path: String, _ reason: String) -> Rejection {

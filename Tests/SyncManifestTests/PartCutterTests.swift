@@ -1,7 +1,7 @@
 import SyncManifest
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct PartCutterTests {
     /// The entries that begin a part, the first one not counted.
     private func borders(_ paths: [String], weight: Int = 100) -> [String] {

@@ -11,7 +11,7 @@ private let samples =
         $0.hasSuffix(".json")
     }.sorted()
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct PartTests {
     private static let ones = String(repeating: "1", count: 64)
     private static let twos = String(repeating: "2", count: 64)

@@ -2,7 +2,7 @@ import SyncManifest
 import SyncModel
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct PathTests {
     /// Kept for good: paths that got out of some program's directory, or would have (V1, V2, V8, V12, V27, V56).
     static let escapes = [

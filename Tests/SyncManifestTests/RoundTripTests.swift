@@ -11,7 +11,7 @@ private let names: [String] = {
     return found.filter { $0.hasSuffix(".json") }.sorted() + ["published/manifest.json"]
 }()
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct RoundTripTests {
     @Test("A manifest that is written and read again is the same, and so is its text", arguments: names)
     func roundTrip(_ name: String) throws {

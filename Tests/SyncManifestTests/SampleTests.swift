@@ -17,7 +17,7 @@ private func read(_ path: String) throws -> [UInt8] {
     [UInt8](try Data(contentsOf: folder.appending(path: path)))
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct SampleTests {
     @Test("The samples are where they are looked for")
     func present() {

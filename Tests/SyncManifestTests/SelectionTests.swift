@@ -2,7 +2,7 @@ import SyncManifest
 import SyncModel
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct SelectionTests {
     private static let paths = [
         "README.md", "sheets/A-101.pdf", "sheets/A-102.pdf", "sheets/old/A-001.pdf",

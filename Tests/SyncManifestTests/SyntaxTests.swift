@@ -2,7 +2,7 @@ import SyncManifest
 import SyncModel
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct SyntaxTests {
     @Test(
         "Text that is not exactly one JSON value is refused [V41, F106]",

@@ -2,7 +2,7 @@ import SyncManifest
 import SyncModel
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct URLTests {
     private static func url(_ url: String, _ reason: String) -> Rejection {
         .file("\"urls\":[\"ok\",\(ManifestFixture.quoted(url))]", ".urls[1]", reason)

@@ -1,7 +1,7 @@
 import SyncManifest
 import Testing
 
-@Suite("What a publisher wants handed on", .timeLimit(.minutes(1)))
+@Suite("What a publisher wants handed on", .timeLimit(.minutes(10)))
 struct UserDataTests {
     @Test("It is kept at the manifest, at a group and at a file, on one line and otherwise as it was written")
     func kept() throws {

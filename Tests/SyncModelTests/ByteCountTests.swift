@@ -1,7 +1,7 @@
 import SyncModel
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct ByteCountTests {
     @Test(
         "Sizes are read as people write them",

@@ -18,7 +18,7 @@ private let begin = [Event(.runStarted, run: "r"), Event(.planReady, run: "r")]
 private let complete = Event(.groupCompleted, run: "r", group: "all")
 private let finish = Event(.pullFinished, run: "r")
 
-@Suite("The order of events", .timeLimit(.minutes(1)))
+@Suite("The order of events", .timeLimit(.minutes(10)))
 struct EventOrderTests {
     @Test("A whole run in order has nothing wrong with it [S29 S30 S31 S41]")
     func whole() {

@@ -1,7 +1,7 @@
 import SyncModel
 import Testing
 
-@Suite("URLs of files", .timeLimit(.minutes(1)))
+@Suite("URLs of files", .timeLimit(.minutes(10)))
 struct FileURLTests {
     @Test(
         "A path is the same after encoding and decoding once",

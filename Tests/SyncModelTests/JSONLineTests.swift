@@ -1,7 +1,7 @@
 import SyncModel
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct JSONLineTests {
     @Test("Every kind of value, nested, on one line")
     func values() {

@@ -34,7 +34,7 @@ private struct Table<State: RawRepresentable<String> & CaseIterable & Sendable &
     }
 }
 
-@Suite("Life cycles, cell by cell", .timeLimit(.minutes(1)))
+@Suite("Life cycles, cell by cell", .timeLimit(.minutes(10)))
 struct MachineTests {
     @Test(
         "A hook is owed from its group's completion until it has ended [S19 S21 S33 S39 S104 F089 F093 F095]"

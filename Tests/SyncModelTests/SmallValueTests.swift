@@ -1,7 +1,7 @@
 import SyncModel
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct SmallValueTests {
     @Test("Exit statuses are those of the contract [G16]")
     func exitStatuses() {

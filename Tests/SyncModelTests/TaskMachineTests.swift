@@ -17,7 +17,7 @@ private let table = """
     retried     ·         ·         ·         ·         ·         waiting   waiting
     """
 
-@Suite("The life of a task, cell by cell", .timeLimit(.minutes(1)))
+@Suite("The life of a task, cell by cell", .timeLimit(.minutes(10)))
 struct TaskMachineTests {
     @Test("Every state answers every input as the table says [S98 S99 S100 S102 S104 S109 S110]")
     func cells() throws {

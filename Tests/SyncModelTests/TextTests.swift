@@ -1,7 +1,7 @@
 import SyncModel
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct TextTests {
     @Test(
         "A URL in a message has no user name, password, query or fragment [V64]",

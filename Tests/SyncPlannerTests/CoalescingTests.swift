@@ -1,7 +1,7 @@
 import SyncPlanner
 import Testing
 
-@Suite("Coalescing of byte ranges", .timeLimit(.minutes(1)))
+@Suite("Coalescing of byte ranges", .timeLimit(.minutes(10)))
 struct CoalescingTests {
     struct Case: Sendable, CustomTestStringConvertible {
         var name: String

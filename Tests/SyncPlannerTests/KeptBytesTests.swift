@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncPlanner
 
-@Suite("Plans behind an interruption", .timeLimit(.minutes(1)))
+@Suite("Plans behind an interruption", .timeLimit(.minutes(10)))
 struct KeptBytesTests {
     /// Three slots of 100,000 **bytes** with a gap before the last, in one span at 50,000.
     private static func plan(_ source: Plan.Source = .pack(2)) -> Plan {

@@ -3,7 +3,7 @@ import SyncModel
 import SyncPlanner
 import Testing
 
-@Suite("Plans", .timeLimit(.minutes(1)))
+@Suite("Plans", .timeLimit(.minutes(10)))
 struct PlanTests {
     private static let digests = ["11", "22", "33", "44"].map { String(repeating: $0, count: 32) }
     private static let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

@@ -28,7 +28,7 @@ private struct Fake: RequestResolver, CredentialProvider, Condition, FileVerifie
     func observe(_ events: [ObservedEvent]) throws(PluginError) { try observing(events) }
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct CheckTests {
     private let files = [
         StagedFile(path: "a.png", stagedPath: "/s/a", size: 1, sha256: ""),

@@ -9,7 +9,7 @@ private let rclone = ["/usr/bin/rclone", "/usr/local/bin/rclone"].first {
     FileManager.default.isExecutableFile(atPath: $0)
 }
 
-@Suite(.timeLimit(.minutes(3)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
+@Suite(.timeLimit(.minutes(10)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
 struct ExampleTests {
     private func client(
         _ fixture: PluginFixture,

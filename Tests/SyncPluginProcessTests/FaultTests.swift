@@ -171,7 +171,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
     ]
 }
 
-@Suite(.timeLimit(.minutes(2)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
+@Suite(.timeLimit(.minutes(10)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
 struct FaultTests {
     @Test("A plugin that does wrong harms nothing but its own requests [V66 F094]", arguments: Fault.all)
     func fault(_ fault: Fault) async throws {

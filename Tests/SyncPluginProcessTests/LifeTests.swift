@@ -6,7 +6,7 @@ import Testing
 
 @testable import SyncPluginProcess
 
-@Suite(.timeLimit(.minutes(1)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
+@Suite(.timeLimit(.minutes(10)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
 struct LifeTests {
     @Test("Answers out of order reach those who asked")
     func outOfOrder() async throws {

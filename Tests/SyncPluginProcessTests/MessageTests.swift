@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncPluginProcess
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct MessageTests {
     @Test(
         "JSON is read as RFC 8259 says",

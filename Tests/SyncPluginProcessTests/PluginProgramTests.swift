@@ -4,7 +4,7 @@ import SyncPlugins
 import SyncTestKit
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct PluginProgramTests {
     private func refusal(_ text: String, _ root: TemporaryRoot) -> String {
         do throws(PluginError) {

@@ -5,7 +5,7 @@ import SyncTestKit
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
+@Suite(.timeLimit(.minutes(10)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
 struct PointTests {
     // MARK: Credentials
 

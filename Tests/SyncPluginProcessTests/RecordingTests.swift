@@ -26,7 +26,7 @@ private enum SchemaCheck {
 
 /// Conversations with the example plugins, taken down on the way and checked against the protocol's JSON Schema.
 @Suite(
-    .timeLimit(.minutes(3)),
+    .timeLimit(.minutes(10)),
     .enabled(
         if: SchemaCheck.canRun,
         "no /usr/bin/python3 with jsonschema: apt-get install python3-jsonschema"

@@ -3,7 +3,7 @@ import SyncPlugins
 import SyncTestKit
 import Testing
 
-@Suite(.timeLimit(.minutes(1)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
+@Suite(.timeLimit(.minutes(10)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
 struct ResolverTests {
     /// A disposition as a plugin writes it, what it means, and a word of the warning that comes with it.
     struct Row: Sendable, CustomTestStringConvertible {

@@ -57,7 +57,7 @@ private final class Scripts {
     }
 }
 
-@Suite("Small programs", .timeLimit(.minutes(1)))
+@Suite("Small programs", .timeLimit(.minutes(10)))
 struct SmallProgramTests {
     @Test(
         "What a verifier's status means; the file is on standard input, what it is called in variables",

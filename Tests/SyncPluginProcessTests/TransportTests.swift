@@ -17,7 +17,7 @@ func exampleTransport(_ fixture: PluginFixture, timeout: Duration = .seconds(1))
     return PluginTransport(client, retries: retries)
 }
 
-@Suite(.timeLimit(.minutes(3)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
+@Suite(.timeLimit(.minutes(10)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
 struct TransportTests {
     @Test(
         "A transport that is a plugin keeps the contract of every transport [V66]",

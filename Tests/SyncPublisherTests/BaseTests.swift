@@ -5,7 +5,7 @@ import SyncPublisher
 import SyncTestKit
 import Testing
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct BaseTests {
     /// Six packs of about 50 KiB.
     static let before = AssetTree.manySmall(150)

@@ -6,7 +6,7 @@ import SyncTestKit
 import Testing
 
 /// What is said once and stays: groups, mirrors, the files' URL, loose sets.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct ChoiceTests {
     static let tree = AssetTree([
         "sheets/a b.txt": .file(Array("one".utf8), executable: false),

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SyncPublisher
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct ChunkTests {
     static let small = ChunkParameters(minimum: 2 << 10, average: 8 << 10, maximum: 32 << 10)
 

@@ -6,7 +6,7 @@ import SyncPublisher
 import SyncTestKit
 import Testing
 
-@Suite("Deltas against the base", .timeLimit(.minutes(2)))
+@Suite("Deltas against the base", .timeLimit(.minutes(10)))
 struct DeltaTests {
     private static let size = 1_500_000
 

@@ -5,7 +5,7 @@ import SyncPublisher
 import SyncTestKit
 import Testing
 
-@Suite("Dictionaries", .timeLimit(.minutes(2)))
+@Suite("Dictionaries", .timeLimit(.minutes(10)))
 struct DictionaryTests {
     /// Words without any likeness, which records share: 12 letters each.
     private static let words = (0..<2_000).map { (word: UInt64) in

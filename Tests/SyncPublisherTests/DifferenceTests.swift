@@ -3,7 +3,7 @@ import SyncPublisher
 import SyncTestKit
 import Testing
 
-@Suite("What is different between two manifests", .timeLimit(.minutes(1)))
+@Suite("What is different between two manifests", .timeLimit(.minutes(10)))
 struct DifferenceTests {
     typealias Change = ManifestDifference.Change
 

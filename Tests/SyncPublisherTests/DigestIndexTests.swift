@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncPublisher
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct DigestIndexTests {
     @Test("Every digest is found under its number, others are not", arguments: [0, 1, 31, 32, 33, 10_000])
     func finds(count: Int) throws {

@@ -6,7 +6,7 @@ import SyncTestKit
 import Testing
 
 /// A publish that fails leaves what was there before, and nothing else.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct FailureTests {
     static let tree = AssetTree.manySmall(40).merged(with: .large(1, size: 300_000))
 

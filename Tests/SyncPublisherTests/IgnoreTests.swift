@@ -6,7 +6,7 @@ import Testing
 
 /// `.syncignore` and `--exclude-from` are read as git reads `.gitignore`: each case is held against git itself where it is
 /// installed.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct IgnoreTests {
     /// A tree with one of everything that the cases speak of.
     static let paths = [

@@ -6,7 +6,7 @@ import SyncPublisher
 import SyncTestKit
 import Testing
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct ManifestWriterTests {
     static let one = SHA256Digest(hex: String(repeating: "1", count: 64))
     static let two = SHA256Digest(hex: String(repeating: "2", count: 64))

@@ -6,7 +6,7 @@ import SyncPublisher
 import SyncTestKit
 import Testing
 
-@Suite("Manifests in parts", .timeLimit(.minutes(2)))
+@Suite("Manifests in parts", .timeLimit(.minutes(10)))
 struct PartTests {
     /// Mostly links: they are quick to publish, and entries like others.
     private static func tree(_ count: Int = 4_000) -> AssetTree {

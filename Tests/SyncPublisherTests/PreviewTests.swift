@@ -5,7 +5,7 @@ import SyncPublisher
 import SyncTestKit
 import Testing
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct PreviewTests {
     @Test("A dry run says what would be new, changed, unchanged and removed, and what would be compressed")
     func counts() throws {

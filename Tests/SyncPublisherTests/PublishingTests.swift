@@ -5,7 +5,7 @@ import SyncPublisher
 import SyncTestKit
 import Testing
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct PublishingTests {
     static let trees: [(name: String, tree: AssetTree)] = [
         ("nothing", AssetTree()),

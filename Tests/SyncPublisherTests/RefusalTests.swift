@@ -5,7 +5,7 @@ import SyncTestKit
 import Testing
 
 /// What no manifest can carry is refused by name, and nothing is published.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct RefusalTests {
     static let badLinks: [(path: String, target: String, reason: String)] = [
         ("l", "/etc/passwd", "absolute"),

@@ -6,7 +6,7 @@ import Testing
 @testable import SyncPublisher
 
 /// Files that nobody touched are not read again, and everything else is.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct StampCacheTests {
     static let tree = AssetTree.mixed().merged(with: .large(2, size: 200_000))
 

@@ -5,7 +5,7 @@ import SyncPublisher
 import SyncTestKit
 import Testing
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct TreeTests {
     @Test("Deep trees are walked with few open directories, up to the longest path")
     func deep() throws {
@@ -94,7 +94,7 @@ struct TreeTests {
     }
 }
 
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(10)))
 struct ExclusionTests {
     static let tree = AssetTree([
         "a.tmp": .file([1], executable: false), "a.txt": .file([2], executable: false),

@@ -101,7 +101,7 @@ private let promtoolPath = ["/usr/bin/promtool", "/usr/local/bin/promtool"].firs
     FileManager.default.isExecutableFile(atPath: $0)
 }
 
-@Suite("Metrics for Prometheus", .timeLimit(.minutes(3)))
+@Suite("Metrics for Prometheus", .timeLimit(.minutes(10)))
 struct MetricsTests {
     @Test("The text is as its grammar wants it; names and units follow the conventions")
     func conventions() throws {

@@ -60,7 +60,7 @@ private struct Tags {
     }
 }
 
-@Suite("The report as a page", .timeLimit(.minutes(3)))
+@Suite("The report as a page", .timeLimit(.minutes(10)))
 struct ReportPageTests {
     @Test("Tags are closed in order, only known ones are there, and names are unique")
     func structure() throws {
@@ -186,7 +186,7 @@ struct ReportPageTests {
     }
 }
 
-@Suite("Secrets in reports", .timeLimit(.minutes(3)))
+@Suite("Secrets in reports", .timeLimit(.minutes(10)))
 struct ReportSecretTests {
     @Test("No secret of a URL or of a hook's arguments is in any form of a report [V64]")
     func canaries() throws {

@@ -6,7 +6,7 @@ import Testing
 
 private let morning = november(21, 7, 30)
 
-@Suite("The report for programs", .timeLimit(.minutes(3)))
+@Suite("The report for programs", .timeLimit(.minutes(10)))
 struct ReportPayloadTests {
     private func payload(_ store: SyncStore, since: Int64? = nil) throws -> [String: Any] {
         let json = ReportPayload.json(try store.report(at: morning, since: since)).text
@@ -122,7 +122,7 @@ struct ReportPayloadTests {
     }
 }
 
-@Suite("What events are made of", .timeLimit(.minutes(3)))
+@Suite("What events are made of", .timeLimit(.minutes(10)))
 struct EventFactsTests {
     @Test(
         "Lines that are no events of ours, or lack what they should have, are left alone",

@@ -5,7 +5,7 @@ import Testing
 
 private let morning = november(21, 7, 30)
 
-@Suite("The report for a terminal", .timeLimit(.minutes(3)))
+@Suite("The report for a terminal", .timeLimit(.minutes(10)))
 struct ReportTextTests {
     @Test("Three nights: window too short, newer manifest on battery, whole [S132 S134 S135]")
     func threeNightsText() throws {
@@ -211,7 +211,7 @@ struct ReportTextTests {
     }
 }
 
-@Suite("What a failure is and what to do about it", .timeLimit(.minutes(3)))
+@Suite("What a failure is and what to do about it", .timeLimit(.minutes(10)))
 struct FailureCauseTests {
     @Test(
         "Messages of transports, the engine and the system have their kinds",
@@ -281,7 +281,7 @@ struct FailureCauseTests {
     }
 }
 
-@Suite("Times and figures of reports", .timeLimit(.minutes(3)))
+@Suite("Times and figures of reports", .timeLimit(.minutes(10)))
 struct FigureTests {
     @Test(
         "Numbers read well",

@@ -64,7 +64,7 @@ private final class FakeCrontab: Sendable {
     }
 }
 
-@Suite("Crontabs", .timeLimit(.minutes(1)))
+@Suite("Crontabs", .timeLimit(.minutes(10)))
 struct CrontabTests {
     static let nasty: [[UInt8]] = [
         Array("".utf8),

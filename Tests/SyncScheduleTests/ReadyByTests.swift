@@ -34,7 +34,7 @@ private struct Row: Sendable, CustomTestStringConvertible {
     }
 }
 
-@Suite("Ready by", .timeLimit(.minutes(1)))
+@Suite("Ready by", .timeLimit(.minutes(10)))
 struct ReadyByTests {
     private static let rows = [
         Row("the first night starts with its window", [], start: 120, bytes: nil),

@@ -32,7 +32,7 @@ private func next(
     return found
 }
 
-@Suite("Rules of schedules", .timeLimit(.minutes(1)))
+@Suite("Rules of schedules", .timeLimit(.minutes(10)))
 struct RecurrenceTests {
     @Test(
         "The next times of a rule",

@@ -115,7 +115,7 @@ private final class Notes: Sendable {
     }
 }
 
-@Suite("systemd units", .timeLimit(.minutes(1)))
+@Suite("systemd units", .timeLimit(.minutes(10)))
 struct SystemdTests {
     @Test(
         "systemd accepts the units of programs with nasty names [S132]",
@@ -353,7 +353,7 @@ struct SystemdTests {
     }
 }
 
-@Suite("What starts schedules", .timeLimit(.minutes(1)))
+@Suite("What starts schedules", .timeLimit(.minutes(10)))
 struct BackendChoiceTests {
     private static func machine(_ abilities: String) -> MachineAbilities {
         var machine = MachineAbilities()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncServer
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct AnswerTests {
     static let file = FileVersion(
         size: 1000,
@@ -97,7 +97,7 @@ struct AnswerTests {
     }
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct HTTPDateTests {
     @Test(
         "The preferred form is written and read back",

@@ -2,7 +2,7 @@ import Testing
 
 @testable import SyncServer
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct RequestPathTests {
     @Test("A path becomes decoded names")
     func names() throws {

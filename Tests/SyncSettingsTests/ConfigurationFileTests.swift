@@ -12,7 +12,7 @@ func parse(_ text: String) throws(SettingsError) -> ConfigurationFile {
     return try ConfigurationFile.parse(Array(text.utf8), base: base, shown: "c.json")
 }
 
-@Suite("What a configuration file may say", .timeLimit(.minutes(1)))
+@Suite("What a configuration file may say", .timeLimit(.minutes(10)))
 struct ConfigurationFileTests {
     @Test("Every key reaches the settings")
     func everyKey() throws {
@@ -256,7 +256,7 @@ struct ConfigurationFileTests {
     }
 }
 
-@Suite("The example", .timeLimit(.minutes(1)))
+@Suite("The example", .timeLimit(.minutes(10)))
 struct ExampleTests {
     static let url = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appendingPathComponent("Examples/config.json")

@@ -5,7 +5,7 @@ import SyncTestKit
 import SyncTransfer
 import Testing
 
-@Suite("Who may read what holds secrets", .timeLimit(.minutes(1)))
+@Suite("Who may read what holds secrets", .timeLimit(.minutes(10)))
 struct FileAccessTests {
     let root: TemporaryRoot
 

@@ -3,7 +3,7 @@ import SyncSettings
 import SyncTransfer
 import Testing
 
-@Suite("Plugins in a configuration file", .timeLimit(.minutes(1)))
+@Suite("Plugins in a configuration file", .timeLimit(.minutes(10)))
 struct PluginSettingsTests {
     @Test("Every key reaches the settings")
     func everyKey() throws {

@@ -1,7 +1,7 @@
 import SyncSettings
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct PublishFileTests {
     private func parse(_ text: String) throws -> PublishFile {
         try PublishFile.parse(

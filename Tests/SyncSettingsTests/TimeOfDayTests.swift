@@ -2,7 +2,7 @@ import SyncModel
 import SyncSettings
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct TimeOfDayTests {
     @Test(
         "A part of the day has a beginning and an end or a length",

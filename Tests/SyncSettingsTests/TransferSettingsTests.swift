@@ -5,7 +5,7 @@ import Testing
 
 @testable import SyncSettings
 
-@Suite("Settings put together", .timeLimit(.minutes(1)))
+@Suite("Settings put together", .timeLimit(.minutes(10)))
 struct TransferSettingsTests {
     func configuration(_ settings: TransferSettings) throws -> TransportConfiguration {
         var configuration = TransportConfiguration(

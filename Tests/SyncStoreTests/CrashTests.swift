@@ -31,7 +31,7 @@ private struct Promises {
     }
 }
 
-@Suite("Killed in the middle", .timeLimit(.minutes(3)))
+@Suite("Killed in the middle", .timeLimit(.minutes(10)))
 struct CrashTests {
     /// Where the test products are: the directory of this test bundle's executable.
     private static var helper: String {

@@ -3,7 +3,7 @@ import SyncModel
 import SyncStore
 import Testing
 
-@Suite("Events and their replay", .timeLimit(.minutes(3)))
+@Suite("Events and their replay", .timeLimit(.minutes(10)))
 struct EventTests {
     private func store(_ compression: EventCompression? = nil) throws -> SyncStore {
         let store = try SyncStore.inMemory(compression: compression)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SyncStore
 
-@Suite("State that is not this user's word", .timeLimit(.minutes(3)))
+@Suite("State that is not this user's word", .timeLimit(.minutes(10)))
 struct ForeignStateTests {
     private func refusal(_ state: StateDirectory) -> String {
         do {

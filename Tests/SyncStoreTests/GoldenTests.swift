@@ -4,7 +4,7 @@ import SyncModel
 import SyncStore
 import Testing
 
-@Suite("Stores of every version that was ever written", .timeLimit(.minutes(3)))
+@Suite("Stores of every version that was ever written", .timeLimit(.minutes(10)))
 struct GoldenTests {
     /// A copy of a committed store, in a state directory.
     private func copy(_ name: String) throws -> StateDirectory {

@@ -2,7 +2,7 @@ import SyncModel
 import SyncStore
 import Testing
 
-@Suite("Hooks that are owed", .timeLimit(.minutes(3)))
+@Suite("Hooks that are owed", .timeLimit(.minutes(10)))
 struct HookTests {
     private func owing() throws -> (SyncStore, [StoredHook]) {
         let store = try SyncStore.inMemory()

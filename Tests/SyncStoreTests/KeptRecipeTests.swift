@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncStore
 
-@Suite("What is kept of a recipe", .timeLimit(.minutes(3)))
+@Suite("What is kept of a recipe", .timeLimit(.minutes(10)))
 struct KeptRecipeTests {
     @Test("The words of earlier versions are read, those not known left out [S71 G19]")
     func words() throws {

@@ -4,7 +4,7 @@ import SyncModel
 import SyncStore
 import Testing
 
-@Suite("Opening the store", .timeLimit(.minutes(3)))
+@Suite("Opening the store", .timeLimit(.minutes(10)))
 struct OpeningTests {
     @Test("What was recorded is there after reopening, with or without a clean end [S69]")
     func reopening() throws {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncStore
 
-@Suite("Records and their tables", .timeLimit(.minutes(1)))
+@Suite("Records and their tables", .timeLimit(.minutes(10)))
 struct RecordTests {
     @Test("Every column of a table is a property of its record, and the other way round")
     func columns() throws {

@@ -2,7 +2,7 @@ import SyncModel
 import SyncStore
 import Testing
 
-@Suite("Sessions and runs", .timeLimit(.minutes(3)))
+@Suite("Sessions and runs", .timeLimit(.minutes(10)))
 struct RunTests {
     @Test("A run comes back as it was recorded [S21 S65]")
     func roundTrip() throws {

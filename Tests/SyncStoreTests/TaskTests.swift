@@ -2,7 +2,7 @@ import SyncModel
 import SyncStore
 import Testing
 
-@Suite("Tasks on record", .timeLimit(.minutes(3)))
+@Suite("Tasks on record", .timeLimit(.minutes(10)))
 struct TaskTests {
     private func task(_ path: String, _ reason: String) -> StoredTask {
         StoredTask(path: path, digest: .zero, state: .failed, reason: reason)

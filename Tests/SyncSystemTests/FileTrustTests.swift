@@ -3,7 +3,7 @@ import SyncSystem
 import SyncTestKit
 import Testing
 
-@Suite("A file is looked at before it is used", .timeLimit(.minutes(1)))
+@Suite("A file is looked at before it is used", .timeLimit(.minutes(10)))
 struct FileTrustTests {
     private let root: TemporaryRoot
 
@@ -175,7 +175,7 @@ struct FileTrustTests {
     }
 }
 
-@Suite("Directories that are ours", .timeLimit(.minutes(1)))
+@Suite("Directories that are ours", .timeLimit(.minutes(10)))
 struct PrivateDirectoryTests {
     private let root: TemporaryRoot
 

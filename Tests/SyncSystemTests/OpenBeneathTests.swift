@@ -3,7 +3,7 @@ import SyncSystem
 import SyncTestKit
 import Testing
 
-@Suite("What is below a directory is opened without links", .timeLimit(.minutes(1)))
+@Suite("What is below a directory is opened without links", .timeLimit(.minutes(10)))
 struct OpenBeneathTests {
     private let root: TemporaryRoot
 

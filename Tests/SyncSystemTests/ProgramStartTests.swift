@@ -2,7 +2,7 @@ import Glibc
 import SyncSystem
 import Testing
 
-@Suite("Programs are started in one way", .timeLimit(.minutes(1)))
+@Suite("Programs are started in one way", .timeLimit(.minutes(10)))
 struct ProgramStartTests {
     private func run(_ script: String, _ change: (inout ProgramStart) -> Void = { _ in }) throws -> (
         end: StartedProgram.End?, output: String

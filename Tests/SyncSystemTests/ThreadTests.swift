@@ -4,7 +4,7 @@ import Testing
 
 import struct Synchronization.Atomic
 
-@Suite("Threads and waiting", .timeLimit(.minutes(1)))
+@Suite("Threads and waiting", .timeLimit(.minutes(10)))
 struct ThreadTests {
     @Test("Without a thread to be had there is an error, and the work is not begun (F095)")
     func exhausted() {

@@ -2,7 +2,7 @@ import Foundation
 import SyncTestKit
 import Testing
 
-@Suite("Asset trees and their packs are the same every time", .timeLimit(.minutes(1)))
+@Suite("Asset trees and their packs are the same every time", .timeLimit(.minutes(10)))
 struct AssetTreeTests {
     @Test("A tree written and read again is the same; each difference is named")
     func roundTrip() throws {

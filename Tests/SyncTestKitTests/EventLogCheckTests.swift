@@ -1,7 +1,7 @@
 import SyncTestKit
 import Testing
 
-@Suite("The check of event logs", .timeLimit(.minutes(1)))
+@Suite("The check of event logs", .timeLimit(.minutes(10)))
 struct EventLogCheckTests {
     private let start = "{\"event\":\"run.started\",\"run\":\"r\"}"
     private let complete = "{\"event\":\"group.completed\",\"run\":\"r\",\"group\":\"all\"}"

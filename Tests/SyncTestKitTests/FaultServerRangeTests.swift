@@ -1,7 +1,7 @@
 import SyncTestKit
 import Testing
 
-@Suite("The fault server serves objects as RFC 9110 wants it", .timeLimit(.minutes(1)))
+@Suite("The fault server serves objects as RFC 9110 wants it", .timeLimit(.minutes(10)))
 struct FaultServerRangeTests {
     static let object = ServedObject.patterned(size: 1_000)
 

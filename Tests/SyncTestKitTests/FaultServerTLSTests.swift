@@ -25,7 +25,7 @@ struct CurlProgram {
 
 @Suite(
     "The fault server speaks TLS and HTTP/2",
-    .timeLimit(.minutes(1)),
+    .timeLimit(.minutes(10)),
     .enabled(if: CurlProgram.path != nil, "SKIPPED: the program curl is not installed; apt-get install curl")
 )
 struct FaultServerTLSTests {

@@ -2,7 +2,7 @@ import Glibc
 import SyncTestKit
 import Testing
 
-@Suite("The fault server fails on cue", .timeLimit(.minutes(1)))
+@Suite("The fault server fails on cue", .timeLimit(.minutes(10)))
 struct FaultServerTests {
     static let object = ServedObject.patterned(size: 200_000)
 

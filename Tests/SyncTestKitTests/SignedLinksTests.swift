@@ -1,7 +1,7 @@
 import SyncTestKit
 import Testing
 
-@Suite("Signed links expire as told", .timeLimit(.minutes(1)))
+@Suite("Signed links expire as told", .timeLimit(.minutes(10)))
 struct SignedLinksTests {
     private func serverAsking(_ links: SignedLinks) throws -> FaultServer {
         let server = try FaultServer()

@@ -3,7 +3,7 @@ import SyncTestKit
 import Synchronization
 import Testing
 
-@Suite("The transport contract finds transports that break it", .timeLimit(.minutes(1)))
+@Suite("The transport contract finds transports that break it", .timeLimit(.minutes(10)))
 struct TransportContractTests {
     /// Delivers from memory, and does one thing wrong.
     private final class BrokenTransport: Transport {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncTransfer
 
-@Suite("Answers", .timeLimit(.minutes(3)))
+@Suite("Answers", .timeLimit(.minutes(10)))
 struct AnswerTests {
     @Test(
         "Content-Range by its grammar [R3 F015 V47]",
@@ -148,7 +148,7 @@ struct AnswerTests {
     }
 }
 
-@Suite("Header lines", .timeLimit(.minutes(3)))
+@Suite("Header lines", .timeLimit(.minutes(10)))
 struct HeaderCollectorTests {
     func collect(_ lines: [String], bytes: Int = 4096, count: Int = 20) -> (
         HeaderCollector, [HeaderCollector.Outcome]

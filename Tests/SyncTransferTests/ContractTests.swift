@@ -1,7 +1,7 @@
 import SyncTestKit
 import Testing
 
-@Suite("The contract of every transport", .timeLimit(.minutes(3)))
+@Suite("The contract of every transport", .timeLimit(.minutes(10)))
 struct ContractTests {
     @Test("A transport", arguments: TransportContract.cases)
     func contract(_ rule: TransportContract.Rule) async throws {

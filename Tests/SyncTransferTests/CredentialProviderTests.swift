@@ -23,7 +23,7 @@ final class ScriptedProvider: CredentialProvider {
     }
 }
 
-@Suite("Credential providers let requests in", .timeLimit(.minutes(3)))
+@Suite("Credential providers let requests in", .timeLimit(.minutes(10)))
 struct CredentialProviderTests {
     static let shared = ServedObject.patterned(size: 50_000)
     var object: ServedObject { Self.shared }

@@ -5,7 +5,7 @@ import SyncTestKit
 import SyncTransfer
 import Testing
 
-@Suite("The credentials file", .timeLimit(.minutes(3)))
+@Suite("The credentials file", .timeLimit(.minutes(10)))
 struct CredentialsTests {
     static let good = """
         # who we are

@@ -4,7 +4,7 @@ import SyncTestKit
 import SyncTransfer
 import Testing
 
-@Suite("Faults over real sockets", .timeLimit(.minutes(3)))
+@Suite("Faults over real sockets", .timeLimit(.minutes(10)))
 struct FaultScenarioTests {
     var object: ServedObject { FaultFixtures.object }
 

@@ -5,7 +5,7 @@ import SyncTransfer
 import Testing
 
 /// S3 as moto plays it, with its check of signatures on. PyPI: `moto[server]`.
-@Suite("An object store", .timeLimit(.minutes(2)))
+@Suite("An object store", .timeLimit(.minutes(10)))
 struct ObjectStoreTests {
     /// Makes a user, a bucket and an object, then asks for a signature from everyone.
     static let script = """

@@ -6,7 +6,7 @@ import Testing
 @testable import SyncTransfer
 
 /// What the worker asks, each by itself: nothing here opens a socket.
-@Suite("Owners of the worker's state", .timeLimit(.minutes(1)))
+@Suite("Owners of the worker's state", .timeLimit(.minutes(10)))
 struct OwnerTests {
     private final class Sink: TransferSink {
         func begin(_ head: ResponseHead) -> UInt64 { 0 }

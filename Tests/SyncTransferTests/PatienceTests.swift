@@ -4,7 +4,7 @@ import SyncTransfer
 import Synchronization
 import Testing
 
-@Suite("Patience over real sockets", .timeLimit(.minutes(3)))
+@Suite("Patience over real sockets", .timeLimit(.minutes(10)))
 struct PatienceTests {
     let object = ServedObject.patterned(size: 200_000)
 
@@ -155,7 +155,7 @@ struct PatienceTests {
     }
 }
 
-@Suite("Retries of many files", .timeLimit(.minutes(3)))
+@Suite("Retries of many files", .timeLimit(.minutes(10)))
 struct ManyRetryTests {
     let object = ServedObject.patterned(size: 30_000)
 

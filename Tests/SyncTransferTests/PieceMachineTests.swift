@@ -2,7 +2,7 @@ import Testing
 
 @testable import SyncTransfer
 
-@Suite("The life of one piece", .timeLimit(.minutes(1)))
+@Suite("The life of one piece", .timeLimit(.minutes(10)))
 struct PieceMachineTests {
     private static let living: [PieceState] = [
         .queued, .waiting(.until(.seconds(1))), .waiting(.resolver), .waiting(.scout), .parked,

@@ -2,7 +2,7 @@ import SyncCurl
 import SyncTransfer
 import Testing
 
-@Suite("Which proxy is asked", .timeLimit(.minutes(1)))
+@Suite("Which proxy is asked", .timeLimit(.minutes(10)))
 struct ProxyTests {
     @Test("http and https may have proxies of their own")
     func schemes() {

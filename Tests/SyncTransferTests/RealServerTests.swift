@@ -5,7 +5,7 @@ import SyncTransfer
 import Testing
 
 /// Servers and proxies as Debian has them. Each test is skipped, and said to be, where its program is missing.
-@Suite("Servers people really have", .timeLimit(.minutes(2)))
+@Suite("Servers people really have", .timeLimit(.minutes(10)))
 struct RealServerTests {
     static let shared = ServedObject.patterned(size: 3_000_000)
     var object: ServedObject { Self.shared }

@@ -2,7 +2,7 @@ import SyncCurl
 import SyncTransfer
 import Testing
 
-@Suite("Redirect chains", .timeLimit(.minutes(3)))
+@Suite("Redirect chains", .timeLimit(.minutes(10)))
 struct RedirectChainTests {
     static func chain(_ url: String = "https://files.example/dir/a?q=1") throws -> RedirectChain {
         RedirectChain(original: try CurlURL(url))
@@ -155,7 +155,7 @@ struct RedirectChainTests {
     }
 }
 
-@Suite("URLs", .timeLimit(.minutes(3)))
+@Suite("URLs", .timeLimit(.minutes(10)))
 struct CurlURLTests {
     @Test(
         "Origins as libcurl connects [V30 V31]",

@@ -5,7 +5,7 @@ import SyncTransfer
 import Synchronization
 import Testing
 
-@Suite("Redirects over real sockets", .timeLimit(.minutes(3)))
+@Suite("Redirects over real sockets", .timeLimit(.minutes(10)))
 struct RedirectScenarioTests {
     static let shared = ServedObject.patterned(size: 400_000)
     var object: ServedObject { Self.shared }

@@ -7,7 +7,7 @@ import Testing
 /// A manifest names URLs as a redirect would: from a public server not to private places, from https not to http.
 ///
 /// Names that look public are asked through a proxy, the server itself.
-@Suite("What a manifest from a server may name", .timeLimit(.minutes(3)))
+@Suite("What a manifest from a server may name", .timeLimit(.minutes(10)))
 struct ReferrerTests {
     static let shared = ServedObject.patterned(size: 5_000)
     var object: ServedObject { Self.shared }

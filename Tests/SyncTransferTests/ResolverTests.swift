@@ -25,7 +25,7 @@ final class ScriptedResolver: RequestResolver {
     }
 }
 
-@Suite("Resolvers decide about requests before they are sent", .timeLimit(.minutes(3)))
+@Suite("Resolvers decide about requests before they are sent", .timeLimit(.minutes(10)))
 struct ResolverTests {
     static let shared = ServedObject.patterned(size: 50_000)
     var object: ServedObject { Self.shared }

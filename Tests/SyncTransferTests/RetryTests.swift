@@ -3,7 +3,7 @@ import SyncPlugins
 import SyncTransfer
 import Testing
 
-@Suite("Retries", .timeLimit(.minutes(3)))
+@Suite("Retries", .timeLimit(.minutes(10)))
 struct RetryTests {
     @Test(
         "The remedy of each fault [S51 S74 F001 F009 F023 F031 F041 F055]",

@@ -4,7 +4,7 @@ import SyncTestKit
 import SyncTransfer
 import Testing
 
-@Suite("Rewriting rules", .timeLimit(.minutes(3)))
+@Suite("Rewriting rules", .timeLimit(.minutes(10)))
 struct RewriteTests {
     @Test(
         "Rules apply in order; the first that leads elsewhere wins",
@@ -74,7 +74,7 @@ struct RewriteTests {
     }
 }
 
-@Suite("What redirects taught", .timeLimit(.minutes(3)))
+@Suite("What redirects taught", .timeLimit(.minutes(10)))
 struct RedirectMemoryTests {
     static func url(_ text: String) throws -> CurlURL { try CurlURL(text) }
 

@@ -3,7 +3,7 @@ import SyncTestKit
 import SyncTransfer
 import Testing
 
-@Suite("Transfers go to the transport their URLs are for", .timeLimit(.minutes(1)))
+@Suite("Transfers go to the transport their URLs are for", .timeLimit(.minutes(10)))
 struct RoutedTransportTests {
     static let shared = ServedObject.patterned(size: 50_000)
     var object: ServedObject { Self.shared }

@@ -4,7 +4,7 @@ import SyncTransfer
 import Synchronization
 import Testing
 
-@Suite("Scheduling over real sockets", .timeLimit(.minutes(3)))
+@Suite("Scheduling over real sockets", .timeLimit(.minutes(10)))
 struct SchedulingScenarioTests {
     static let shared = ServedObject.patterned(size: 20_000)
     var object: ServedObject { Self.shared }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SyncTransfer
 
-@Suite("Queue order", .timeLimit(.minutes(3)))
+@Suite("Queue order", .timeLimit(.minutes(10)))
 struct TransferQueueTests {
     @Test("Highest priority first, then in order of arrival [S89]")
     func order() {
@@ -52,7 +52,7 @@ struct TransferQueueTests {
     }
 }
 
-@Suite("Adaptive connections", .timeLimit(.minutes(3)))
+@Suite("Adaptive connections", .timeLimit(.minutes(10)))
 struct AdaptiveLimitTests {
     /// Measures again and again; goodput is a function of the connections.
     func run(_ limit: inout AdaptiveLimit, intervals: Int, from start: Int = 0, goodput: (Int) -> Double)
@@ -203,7 +203,7 @@ struct AdaptiveLimitTests {
     }
 }
 
-@Suite("The rate limit", .timeLimit(.minutes(3)))
+@Suite("The rate limit", .timeLimit(.minutes(10)))
 struct ThrottleTests {
     @Test(
         "Over any time, not more than the rate and a tenth of a second's worth",
@@ -237,7 +237,7 @@ struct ThrottleTests {
     }
 }
 
-@Suite("Sources", .timeLimit(.minutes(3)))
+@Suite("Sources", .timeLimit(.minutes(10)))
 struct StandingsTests {
     static let first = "https://a.example/x"
     static let second = "https://b.example/x"
@@ -331,7 +331,7 @@ struct StandingsTests {
     }
 }
 
-@Suite("Address scopes", .timeLimit(.minutes(3)))
+@Suite("Address scopes", .timeLimit(.minutes(10)))
 struct AddressScopeTests {
     @Test(
         "This machine, this link, this site [V29 F024]",

@@ -4,7 +4,7 @@ import SyncTestKit
 import SyncTransfer
 import Testing
 
-@Suite("One request finds out where many are redirected", .timeLimit(.minutes(3)))
+@Suite("One request finds out where many are redirected", .timeLimit(.minutes(10)))
 struct ScoutingScenarioTests {
     static let shared = ServedObject.patterned(size: 1_600_000)
     var object: ServedObject { Self.shared }

@@ -4,7 +4,7 @@ import SyncTestKit
 import SyncTransfer
 import Testing
 
-@Suite("Secrets stay with their origin", .timeLimit(.minutes(3)))
+@Suite("Secrets stay with their origin", .timeLimit(.minutes(10)))
 struct SecretsScenarioTests {
     static let shared = ServedObject.patterned(size: 50_000)
     var object: ServedObject { Self.shared }

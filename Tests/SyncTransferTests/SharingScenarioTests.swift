@@ -4,7 +4,7 @@ import SyncTransfer
 import Synchronization
 import Testing
 
-@Suite("Whole bodies are shared", .timeLimit(.minutes(3)))
+@Suite("Whole bodies are shared", .timeLimit(.minutes(10)))
 struct SharingScenarioTests {
     static let shared = ServedObject.patterned(size: 4 << 20)
     var object: ServedObject { Self.shared }

@@ -51,7 +51,7 @@ final class SplittingSink: SplittableSink {
     }
 }
 
-@Suite("Splitting the slowest", .timeLimit(.minutes(3)))
+@Suite("Splitting the slowest", .timeLimit(.minutes(10)))
 struct SplittingScenarioTests {
     /// Asks for all but the last byte of every object at once, the first with the highest priority.
     private func fetch(

@@ -4,7 +4,7 @@ import SyncTestKit
 import SyncTransfer
 import Testing
 
-@Suite("Which URLs a plugin is for", .timeLimit(.minutes(1)))
+@Suite("Which URLs a plugin is for", .timeLimit(.minutes(10)))
 struct URLScopeTests {
     @Test(
         "An origin is compared as one, not as text [V19 V31]",

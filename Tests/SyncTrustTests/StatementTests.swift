@@ -2,7 +2,7 @@ import SyncModel
 import SyncTrust
 import Testing
 
-@Suite("Statements are read strictly", .timeLimit(.minutes(1)))
+@Suite("Statements are read strictly", .timeLimit(.minutes(10)))
 struct StatementTests {
     let signer = Signer()
 

@@ -3,7 +3,7 @@ import SyncTrust
 import Testing
 
 /// The attacks of The Update Framework, on the machine alone. Numbers are those of its specification, version 1.0.33.
-@Suite("What is believed, by the clauses of TUF 5.3 to 5.7", .timeLimit(.minutes(1)))
+@Suite("What is believed, by the clauses of TUF 5.3 to 5.7", .timeLimit(.minutes(10)))
 struct TrustCheckTests {
     let signer = Signer()
 

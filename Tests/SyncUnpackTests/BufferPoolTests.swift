@@ -2,7 +2,7 @@ import SyncUnpack
 import Synchronization
 import Testing
 
-@Suite("The bound on bytes in memory", .timeLimit(.minutes(1)))
+@Suite("The bound on bytes in memory", .timeLimit(.minutes(10)))
 struct BufferPoolTests {
     @Test("Buffers are taken all or none, and an empty pool calls back once")
     func bound() throws {

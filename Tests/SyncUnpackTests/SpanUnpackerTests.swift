@@ -62,7 +62,7 @@ private final class Collector: BlobConsumer {
     }
 }
 
-@Suite("Cutting a span into blobs", .timeLimit(.minutes(1)))
+@Suite("Cutting a span into blobs", .timeLimit(.minutes(10)))
 struct SpanUnpackerTests {
     /// A plan of one span at `start` of a pack, with these slots relative to it.
     private static func plan(_ slots: [Range<UInt64>], length: UInt64, start: UInt64 = 1_000) -> Plan {

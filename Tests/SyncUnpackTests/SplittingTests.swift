@@ -28,7 +28,7 @@ private final class SlotList: BlobConsumer {
     }
 }
 
-@Suite("Giving the end of a span to another connection", .timeLimit(.minutes(1)))
+@Suite("Giving the end of a span to another connection", .timeLimit(.minutes(10)))
 struct SplittingTests {
     /// Ten slots of 100 bytes with gaps of 10, from byte 1,000 of a pack.
     static let plan: Plan = {

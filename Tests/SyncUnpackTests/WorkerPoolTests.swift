@@ -5,7 +5,7 @@ import Testing
 
 import struct Synchronization.Atomic
 
-@Suite("Threads that cannot be had", .timeLimit(.minutes(1)))
+@Suite("Threads that cannot be had", .timeLimit(.minutes(10)))
 struct WorkerPoolTests {
     private struct NoMemory: Error {}
 
