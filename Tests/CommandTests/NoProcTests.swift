@@ -12,7 +12,11 @@ private let mayMount: Bool = {
     return process.terminationStatus == 0
 }()
 
-@Suite("Without /proc", .timeLimit(.minutes(10)), .enabled(if: mayMount, "SKIPPED: no mounts of our own here"))
+@Suite(
+    "Without /proc",
+    .timeLimit(.minutes(10)),
+    .enabled(if: mayMount, "SKIPPED: no mounts of our own here")
+)
 struct NoProcTests {
     /// Runs a script that calls the program as `syncagent`, where /proc is empty.
     private func run(_ script: String, in scratch: Scratch) throws -> Tool.Outcome {

@@ -161,4 +161,19 @@ struct StatementTests {
         let bare = try TrustPin(root: signer.signedRoot(), origin: .first, now: Signer.now)
         #expect(try TrustPin(file: bare.file) == bare)
     }
+
+    @Test("A place that was refused is asked last for a day, also by a clock that was set back")
+    func penalties() throws {
+        var pin = try pinned(signer)
+        let (one, two) = (Signer.digest(1), Signer.digest(2))
+        pin.penalise(one, now: Signer.now)
+        #expect(pin.isPenalised(one, now: Signer.now + 1) && !pin.isPenalised(two, now: Signer.now + 1))
+        #expect(!pin.isPenalised(one, now: Signer.now + Signer.day))
+        #expect(!pin.isPenalised(one, now: Signer.now - Signer.day))
+        #expect(try TrustPin(file: pin.file) == pin)
+        for number in 1...100 as ClosedRange<UInt64> { pin.penalise(Signer.digest(number), now: Signer.now) }
+        #expect(pin.penalties.count == 64)
+        pin.forgive(Signer.digest(100))
+        #expect(!pin.isPenalised(Signer.digest(100), now: Signer.now))
+    }
 }
