@@ -52,11 +52,11 @@ struct ConditionRunTests {
     }
 
     /// Asks every tenth of a second until the session is as wanted, for a minute at most.
-    private func until(_ wanted: ([String: Any]) -> Bool) async throws -> [String: Any] {
+    private func until(_ wanted: ([String: Any]) -> Bool) throws -> [String: Any] {
         for _ in 0..<600 {
             let status = try status()
             if wanted(status) { return status }
-            try await Task.sleep(for: .milliseconds(100))
+            Thread.sleep(forTimeInterval: 0.1)
         }
         return try status()
     }
@@ -64,15 +64,15 @@ struct ConditionRunTests {
     @Test(
         "The network becomes metered in the middle: it waits, says why, and fetches nothing again [S49 S52 S53 S133 F053]"
     )
-    func metered() async throws {
+    func metered() throws {
         defer { _ = try? run("agent", "stop") }
         let outcome = try pull("--metered", "deny", "--limit-rate", Self.rate)
         #expect(outcome.status == 0, "\(outcome.error)")
         #expect(outcome.error.contains("only on a network that is not metered"), "\(outcome.error)")
-        let moving = try await until { Self.bytesDone($0) > 0 }
+        let moving = try until { Self.bytesDone($0) > 0 }
         #expect(Self.bytesDone(moving) > 0, "\(moving)")
         try bus.set("Metered", "1")
-        let blocked = try await until { $0["reason"] as? String == "metered" }
+        let blocked = try until { $0["reason"] as? String == "metered" }
         #expect(blocked["state"] as? String == "waiting", "\(blocked)")
         #expect(
             blocked["reason"] as? String == "metered" && blocked["since"] != nil && blocked["until"] != nil
@@ -94,11 +94,11 @@ struct ConditionRunTests {
     }
 
     @Test("A budget is kept to: what has come by then is all that comes [S52]")
-    func budget() async throws {
+    func budget() throws {
         defer { _ = try? run("agent", "stop") }
         try bus.set("Metered", "3")
         #expect(try pull("--metered", "budget=1M", "--limit-rate", Self.rate).status == 0)
-        let blocked = try await until { $0["reason"] as? String == "metered" }
+        let blocked = try until { $0["reason"] as? String == "metered" }
         let run = blocked["run"] as? [String: Any]
         #expect(
             (run?["error"] as? String)?.contains("of the 1.00 MiB allowed have come") == true,
