@@ -346,11 +346,15 @@ def ends(day, name, mode, arguments, variables, deadline):
 
 @claim(short=True)
 def a_deadline_ends_it_within_a_second_in_every_state(day):
+    # The time counts from when the work begins: reading the command line, half a second in a debug build, comes on top.
+    started = time.time()
+    subprocess.run([day.program, "pull", os.path.join(day.root, "nowhere.json"), "--into", os.path.join(day.root, "d-none")],
+                   env=day.environment, cwd=day.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    start = time.time() - started
     found = [(name, *ends(day, name, mode, arguments, variables, True))
              for name, mode, arguments, variables in states(day)]
-    # The time counts from when the work begins: starting the program comes on top.
-    good = all(status in (2, 5, 69) and late < 1.3 for _, status, late in found)
-    return good, "; ".join("%s: %d after %.2f s" % one for one in found)
+    good = all(status in (2, 5, 69) and late - start < 1 for _, status, late in found)
+    return good, "; ".join("%s: %d after %.2f s" % one for one in found) + "; %.2f s of it to start" % start
 
 
 @claim(short=True)
