@@ -10,6 +10,8 @@ package struct PublishFile: Sendable, Equatable {
 
     /// Names of the project and of groups are checked by who publishes.
     package var project: String?
+    /// The channel that points at it; `default` for the one without a name.
+    package var channel: String?
     package var groups: [Group]?
     /// URLs as written.
     package var mirrors: [String]?
@@ -53,7 +55,8 @@ package struct PublishFile: Sendable, Equatable {
 
     /// Every key.
     package static let keys = [
-        "project", "groups", "mirrors", "files_url", "loose", "exclude", "exclude_from", "pack_size", "level",
+        "project", "channel", "groups", "mirrors", "files_url", "loose", "exclude", "exclude_from",
+        "pack_size", "level",
         "dictionary", "deltas", "manifest_parts", "safe_links", "preserve",
     ]
     private static let groupKeys = ["include", "hooks"]
@@ -87,6 +90,12 @@ package struct PublishFile: Sendable, Equatable {
         let root = try StrictObject(text: bytes, keys: keys, shown: shown)
         var file = PublishFile()
         file.project = try root.text("project", "the project's name")
+        file.channel = try root.text("channel", "a channel's name")
+        if let reason = ChannelName.meant(file.channel).flatMap(ChannelName.objection),
+            let node = root.node("channel")
+        {
+            throw root.fault(node, "channel", reason)
+        }
         file.mirrors = try root.texts("mirrors", "URLs")?.map(\.text)
         file.filesURL = try root.text("files_url", "a URL")
         file.isLoose = try root.flag("loose")

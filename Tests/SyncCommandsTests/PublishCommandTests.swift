@@ -56,7 +56,7 @@ struct PublishCommandTests {
         defer { try? FileManager.default.removeItem(atPath: directory) }
         try Data(
             """
-            {project: "com.example.file", groups: {maps: ["maps/**"]}, mirrors: ["https://m.example/"], loose: true,
+            {project: "com.example.file", channel: "beta", groups: {maps: ["maps/**"]}, mirrors: ["https://m.example/"], loose: true,
              exclude: ["*.tmp"], exclude_from: ["list"], pack_size: "1M", level: 7, dictionary: "never", deltas: false}
             """.utf8
         ).write(to: URL(fileURLWithPath: directory + "/publish.json"))
@@ -71,6 +71,9 @@ struct PublishCommandTests {
         #expect(plain.exclude == ["*.tmp"] && plain.excludeFrom == [directory + "/list"])
         #expect(plain.packSize == 1 << 20 && plain.level == 7 && plain.dictionary == .never && !plain.deltas)
         #expect(plain.ownNames == ["publish.json"])
+        #expect(plain.channel == "beta" && plain.keepsReleases)
+        let other = try options("--channel", "default")
+        #expect(other.channel == nil && other.keepsReleases)
         let more = try options(
             "--project",
             "com.example.line",

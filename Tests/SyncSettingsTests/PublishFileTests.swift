@@ -16,7 +16,7 @@ struct PublishFileTests {
         let file = try parse(
             """
             { "project": "com.example.tower", // what it is
-              "groups": { "maps": ["maps/**"], "sheets": { "include": ["s/*"], "hooks": ["reindex"] } },
+              "channel": "beta", "groups": { "maps": ["maps/**"], "sheets": { "include": ["s/*"], "hooks": ["reindex"] } },
               "mirrors": ["https://m.example/"], "files_url": "files/", "loose": false,
               "exclude": ["**/*.tmp"], "exclude_from": ["list", "/etc/list"],
               "pack_size": "16M", "level": 9, "dictionary": "never", "deltas": false,
@@ -24,7 +24,7 @@ struct PublishFileTests {
             """
         )
         var wanted = PublishFile()
-        wanted.project = "com.example.tower"
+        (wanted.project, wanted.channel) = ("com.example.tower", "beta")
         wanted.groups = [
             PublishFile.Group(name: "maps", include: ["maps/**"], hooks: []),
             PublishFile.Group(name: "sheets", include: ["s/*"], hooks: ["reindex"]),
@@ -36,11 +36,13 @@ struct PublishFileTests {
         #expect(file == wanted)
         #expect(try parse("{}") == PublishFile())
         #expect(try parse("{groups: {}}").groups == [])
+        #expect(try parse("{channel: 'default'}").channel == "default")
     }
 
     static let refusals = [
         ("{mirors: []}", "publish.json:1: mirors: no such key; did you mean “mirrors”?"),
         ("{\n\"sign\": \"keys\"}", "publish.json:2: sign: no such key; known are "),
+        ("{channel: 'Beta'}", "publish.json:1: channel: “Beta” is no name of a channel"),
         ("{loose: 1}", "publish.json:1: loose: 1 was found; true or false is wanted"),
         (
             "{groups: {maps: {includes: []}}}",

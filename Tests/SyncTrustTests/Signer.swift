@@ -77,7 +77,8 @@ struct Signer {
         root: UInt64 = 1,
         signed: Int64 = now,
         until: Int64 = now + 30 * day,
-        release: SHA256Digest? = nil
+        release: SHA256Digest? = nil,
+        isRemoved: Bool = false
     ) throws -> FreshStatement {
         FreshStatement(
             project: project,
@@ -87,7 +88,8 @@ struct Signer {
             until: until,
             root: root,
             revision: revision,
-            release: try release ?? signedRelease(revision).digest
+            release: try release ?? signedRelease(revision).digest,
+            isRemoved: isRemoved
         )
     }
 

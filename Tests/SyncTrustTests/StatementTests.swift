@@ -14,6 +14,8 @@ struct StatementTests {
         #expect(try ReleaseStatement(json: signer.release(42).json) == signer.release(42))
         let fresh = try signer.fresh(serial: 9, revision: 42, root: 3)
         #expect(try FreshStatement(json: fresh.json) == fresh)
+        let removed = try signer.fresh(channel: "beta", isRemoved: true)
+        #expect(try FreshStatement(json: removed.json) == removed)
     }
 
     @Test("ssh-keygen verifies a statement's block over the JSON behind it", .enabled(if: SSHKeygen.isHere))
@@ -55,6 +57,7 @@ struct StatementTests {
             Wrong(from: "com.example.tower", to: "", reason: "empty"),
             Wrong(from: "\"until\":\"2026", to: "\"until\":\"next", reason: "no time"),
             Wrong(from: "\"sha256\":\"", to: "\"sha256\":\"x", reason: "no SHA-256"),
+            Wrong(from: "\"serial\":1", to: "\"serial\":1,\"removed\":true", reason: "cannot be removed"),
             Wrong(from: "}}", to: "}} {}", reason: "text follows"),
             Wrong(from: "}}", to: "}", reason: "“,” or “}”"),
         ]

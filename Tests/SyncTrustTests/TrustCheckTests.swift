@@ -422,6 +422,41 @@ struct TrustCheckTests {
         #expect(try TrustPin(file: pin.file) == pin)
     }
 
+    @Test("A channel that was removed stays so, however old that is; what was said before it counts no more")
+    func removedChannel() throws {
+        var pin = try pinned(signer)
+        var site = try Site(signer)
+        try set("beta", serial: 1, revision: 2, in: &site)
+        let before = site.files
+        try site.check(&pin, channel: "beta")
+        site.files["beta.fresh"] = try signer.signed(
+            signer.fresh(channel: "beta", serial: 2, revision: 2, isRemoved: true)
+        )
+        let late = Signer.now + 31 * Signer.day
+        #expect(site.refusal(&pin, now: late, channel: "beta")?.cause == .removed)
+        #expect(site.refusal(&pin, channel: "beta", revision: 2)?.cause == .removed)
+        #expect(pin["beta"].serial == 2)
+        #expect(try TrustPin(file: pin.file) == pin)
+        site.files = before
+        #expect(site.refusal(&pin, channel: "beta")?.cause == .older)
+        // Nobody but the keys can say so, and a machine that never followed it keeps nothing.
+        var other = try pinned(signer)
+        site.files["beta.fresh"] = try signer.signed(
+            signer.fresh(channel: "beta", serial: 2, revision: 2, isRemoved: true),
+            by: [Signer.key(9)]
+        )
+        #expect(site.refusal(&other, channel: "beta")?.cause == .signature)
+        site.files["beta.fresh"] = try signer.signed(
+            signer.fresh(channel: "beta", serial: 2, isRemoved: true)
+        )
+        #expect(site.refusal(&other, channel: "beta")?.cause == .removed)
+        #expect(other.channels.isEmpty)
+        // It may come back.
+        try set("beta", serial: 3, revision: 3, in: &site)
+        try site.check(&pin, channel: "beta")
+        #expect(pin["beta"].revision == 3)
+    }
+
     @Test("What a revoked key has set goes with it in every channel")
     func channelRecovery() throws {
         var pin = try pinned(signer)

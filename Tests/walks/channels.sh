@@ -121,6 +121,38 @@ walk() {
     expect 66 syncagent pull site --into disk --session disk --channel none
     said "there are beta, stable"
 
+    step "a channel that is removed"
+    expect 0 syncagent channel set site gone 4 $sign
+    expect 0 syncagent pull "$url" --into gone --session gone --channel gone
+    find site/packs site/channels -type f | grep -v /gone | sort >before
+    expect 0 syncagent channel remove site gone $sign
+    said "The channel gone is removed; its releases stay."
+    find site/packs site/channels -type f | sort | cmp - before || fail "more than the channel has gone"
+    expect 0 syncagent channel list site
+    ! grep -q gone output || fail "it is still listed"
+    for directory in gone other; do
+        expect 66 syncagent pull "$url" --into "$directory" --session "$directory" --channel gone
+        said "; there are beta, stable, and the default one"
+        [ -z "$sign" ] || said "whoever publishes has removed the channel gone"
+    done
+    has gone four
+    [ ! -e other ] || fail "a directory was made"
+    expect 66 syncagent channel remove site never $sign
+    said "there are default, beta, stable"
+    expect 64 syncagent channel remove site default $sign
+    expect 0 syncagent pull "$url" --into gone --session gone --channel stable --allow-older
+    echo '{ "channel": "gone" }' >assets/publish.json
+    write gone
+    expect 0 publish
+    said "of channel gone"
+    rm assets/publish.json
+    expect 0 syncagent pull "$url" --into gone --session gone --channel gone
+    has gone gone
+    expect 0 syncagent channel remove site gone $sign
+    syncagent rm gone >rm 2>&1
+    rm -rf gone
+    write four
+
     step "a schedule and the agent"
     expect 0 syncagent schedule add "$url" --into night --session night --channel beta --nightly 02:00 --backend agent --interactive --name night
     expect 0 syncagent schedule run night
@@ -167,7 +199,9 @@ cp keys/fresh.key keys/1.root online/
 expect 0 syncagent keys refresh site --sign online
 said "channel beta"
 said "channel stable"
+said "channel gone stays removed"
 expect 0 syncagent channel set site stable beta --sign online
 ends 64 "add --sign" syncagent channel set site stable beta
+ends 64 "add --sign" syncagent channel remove site stable
 
 echo "Channels do what their page says."

@@ -8,12 +8,12 @@ import SyncTrust
 struct ChannelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "channel",
-        abstract: "List and move the channels of what is published.",
+        abstract: "List, move and remove the channels of what is published.",
         discussion: """
             A channel is a name that points at a release, such as beta or stable; default is the one without a name, \
             manifest.json. Whoever pulls with --channel beta follows it.
             """,
-        subcommands: [ChannelListCommand.self, ChannelSetCommand.self]
+        subcommands: [ChannelListCommand.self, ChannelSetCommand.self, ChannelRemoveCommand.self]
     )
 
     func run() async throws { throw CommandFailure(.usage, ChannelCommand.helpMessage()) }
@@ -113,5 +113,47 @@ struct ChannelSetCommand: AsyncParsableCommand {
                 "Signed under root \(fresh.root); counts until \(timestamp(milliseconds: fresh.until))."
             )
         }
+    }
+}
+
+/// `syncagent channel remove`.
+struct ChannelRemoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove",
+        abstract: "Take a channel away; its releases stay.",
+        discussion: """
+            Whoever follows it is told, with the channels that are left, and keeps the files. Signed sets need --sign \
+            with fresh.key and the roots alone. The default channel, manifest.json, cannot be removed.
+            """
+    )
+
+    @Argument(help: "The directory that was published to.", completion: .directory)
+    var directory: String
+
+    @Argument(help: "The channel.")
+    var channel: String
+
+    @OptionGroup(title: "Signatures")
+    var signing: SigningOptions
+
+    func validate() throws {
+        guard channel != ChannelName.ofDefault else {
+            throw ValidationError("the default channel is manifest.json; it cannot be removed.")
+        }
+        if let reason = ChannelName.objection(channel) { throw ValidationError("\(reason).") }
+    }
+
+    func run() async throws {
+        let output = Output()
+        let (directory, channel) = (directory, channel)
+        let signer = try signing.signing(for: directory, [.fresh])
+        let fresh = try publishing { () throws(PublishError) in
+            try Channels(directory).remove(channel, signing: signer)
+        }
+        output.message("The channel \(channel) is removed; its releases stay.")
+        output.message(
+            fresh.map { "Signed under root \($0.root): copy trust/\(channel).fresh to the servers as ever." }
+                ?? "On servers, remove channels/\(channel).json.zst, too."
+        )
     }
 }

@@ -336,6 +336,7 @@ struct PublishCommand: AsyncParsableCommand {
         let file = try settings(environment)
         options.project = project ?? file.project
         options.revision = revision
+        let channel = channel ?? file.channel
         (options.channel, options.keepsReleases) = (ChannelName.meant(channel), channel != nil)
         options.created = Self.now()
         options.packSize = packSize?.bytes ?? file.packSize ?? options.packSize

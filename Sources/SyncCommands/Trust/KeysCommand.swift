@@ -184,15 +184,19 @@ struct KeysRefreshCommand: AsyncParsableCommand {
         }
         let refreshed = try publishing { () throws(PublishError) in try Publisher.refresh(out, signed) }
         for fresh in refreshed.statements {
+            if let channel = fresh.channel, fresh.isRemoved {
+                terminal.message("\(escaped(fresh.project)) channel \(channel) stays removed")
+                continue
+            }
             let channel = fresh.channel.map { ", channel \($0)," } ?? ""
             terminal.message(
                 "\(escaped(fresh.project)) revision \(fresh.revision)\(channel) counts until "
                     + timestamp(milliseconds: fresh.until)
             )
         }
-        if let ahead = refreshed.ahead, let named = refreshed.statements.map(\.revision).max() {
+        if let ahead = refreshed.ahead {
             terminal.warning(
-                "revision \(ahead) was signed, too, but nothing points at it: machines go on to get revision \(named). A publish "
+                "revision \(ahead) was signed, too, but nothing points at it: machines go on to get revision \(refreshed.newest). A publish "
                     + "was cut short, or an older trust/fresh has come back. To make it the newest, publish again with --sign; "
                     + "if nobody shall have it, remove \(escaped(output))/trust/\(ahead).release"
             )

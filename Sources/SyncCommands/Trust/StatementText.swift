@@ -92,7 +92,8 @@ struct StatementText {
 
     private init(_ fresh: FreshStatement, _ statement: SignedStatement) {
         lines =
-            ["project    \(fresh.project)"] + (fresh.channel.map { ["channel    \($0)"] } ?? []) + [
+            ["project    \(fresh.project)"]
+            + (fresh.channel.map { ["channel    \($0)\(fresh.isRemoved ? ", removed" : "")"] } ?? []) + [
                 "revision   \(fresh.revision)", "serial     \(fresh.serial)",
                 "root       \(fresh.root)", "signed     \(timestamp(milliseconds: fresh.signed))",
                 "until      \(timestamp(milliseconds: fresh.until))",
@@ -100,6 +101,7 @@ struct StatementText {
         json = JSONLine.object { line in
             line.field("project", fresh.project)
             line.field("channel", optional: fresh.channel)
+            if fresh.isRemoved { line.field("removed", true) }
             line.field("revision", fresh.revision)
             line.field("serial", fresh.serial)
             line.field("root", fresh.root)

@@ -139,13 +139,15 @@ struct PinText {
         line.field("revision", track.revision)
         line.field("manifest", optional: track.releaseContent?.manifest.hex)
         line.field("until", optional: track.freshContent.map { Self.time($0.until) })
+        if track.freshContent?.isRemoved == true { line.field("removed", true) }
     }
 
     var lines: [String] {
         var lines = StatementText(root: pin.root).lines
         lines.append("pinned     \(Self.time(pin.pinned)) by \(origin)")
         for (name, track) in tracks {
-            if let name { lines.append("channel    \(name)") }
+            let isRemoved = track.freshContent?.isRemoved == true
+            if let name { lines.append("channel    \(name)\(isRemoved ? ", removed" : "")") }
             if let release = track.releaseContent {
                 lines.append("revision   \(release.revision), signed \(Self.time(release.signed))")
                 lines.append("manifest   \(release.manifest)")

@@ -29,7 +29,7 @@ struct TrustWarning {
     static func all(of pin: TrustPin, now: Int64) -> [TrustWarning] {
         var warnings: [TrustWarning] = []
         for fresh in [pin.newest.freshContent] + pin.channels.values.map(\.freshContent) {
-            guard let fresh, isLate(fresh.signed, fresh.until, now) else { continue }
+            guard let fresh, !fresh.isRemoved, isLate(fresh.signed, fresh.until, now) else { continue }
             let channel = fresh.channel.map { " of channel \($0)" } ?? ""
             warnings.append(
                 TrustWarning(

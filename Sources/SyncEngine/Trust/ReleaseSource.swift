@@ -202,13 +202,15 @@ struct ReleaseSource {
     enum Failure: Error {
         case refused(TrustRefusal, url: String)
         case engine(EngineError)
+        /// Those who are trusted have said it: no other place is asked.
+        case settled(EngineError)
         /// Another process has kept something newer.
         case overtaken
 
         var told: EngineError {
             switch self {
             case .refused(let refusal, let url): ReleaseSource.refused(url, refusal)
-            case .engine(let error): error
+            case .engine(let error), .settled(let error): error
             case .overtaken: EngineError(.busy, "other pulls of the project go on all the time; pull again")
             }
         }
@@ -234,6 +236,7 @@ struct ReleaseSource {
                 do throws(Failure) {
                     return try check(place, location, &believed, now: now, reload: reload)
                 } catch {
+                    if case .settled(let settled) = error { throw settled }
                     if case .overtaken = error, attempts < Self.attempts {
                         attempts += 1
                         if let kept = try pins.pin(believed.pin.project) {
@@ -349,9 +352,16 @@ struct ReleaseSource {
         var refusal: TrustRefusal?
         do throws(TrustRefusal) { try check.take(served?.bytes) } catch { refusal = error }
         // A root that was believed stays so, whatever came after it. TUF 5.3.8.
-        let hasMoved = check.pin.root != believed.pin.root || check.pin.looked != believed.pin.looked
-        if hasMoved, believed.kept != nil { try keep(check.pin, &believed) } else { believed.pin = check.pin }
-        if let refusal { throw .refused(refusal, url: url) }
+        if check.pin != believed.pin, believed.kept != nil {
+            try keep(check.pin, &believed)
+        } else {
+            believed.pin = check.pin
+        }
+        guard let refusal else { return }
+        guard refusal.cause == .removed else { throw .refused(refusal, url: url) }
+        throw .settled(
+            wanted.isMissing(redacted(url: place), source.channels(besides: place), wasRemoved: true)
+        )
     }
 
     /// Whether what nobody serves is a name that was never believed, and no attack: a channel, or a revision.

@@ -45,9 +45,11 @@ package struct WantedRelease: Sendable, Equatable {
 
     /// That it is not there.
     ///
-    /// - Parameter names: The channels that there are; `nil` when nobody knows.
-    func isMissing(_ place: String, _ names: [String]?) -> EngineError {
-        if let revision {
+    /// - Parameters:
+    ///   - names: The channels that there are; `nil` when nobody knows.
+    ///   - wasRemoved: Whether those who are trusted say so.
+    func isMissing(_ place: String, _ names: [String]?, wasRemoved: Bool = false) -> EngineError {
+        if let revision, !wasRemoved {
             return EngineError(
                 .noInput,
                 "\(place): revision \(revision) is not kept there; whoever publishes keeps each one from the first "
@@ -60,7 +62,13 @@ package struct WantedRelease: Sendable, Equatable {
             case []: "there is no channel but the default one"
             case .some(let names): "there are \(names.joined(separator: ", ")), and the default one"
             }
-        return EngineError(.noInput, "\(place): there is no channel \(channel ?? ""); \(there)")
+        let channel = channel ?? ChannelName.ofDefault
+        return EngineError(
+            .noInput,
+            wasRemoved
+                ? "\(place): whoever publishes has removed the channel \(channel); \(there). --channel follows another one"
+                : "\(place): there is no channel \(channel); \(there)"
+        )
     }
 }
 

@@ -118,6 +118,15 @@ final class OutputDirectory {
         guard fsync(directory.raw) == 0 else { throw .writing("\(path)/\(folder)", "sync", code: sa_errno()) }
     }
 
+    /// Takes a file out of a folder; nothing when it is not there.
+    func remove(_ name: String, from folder: String) throws(PublishError) {
+        let directory = try subdirectory(folder)
+        guard unlinkat(directory.raw, name, 0) == 0 || sa_errno() == ENOENT else {
+            throw .writing("\(path)/\(folder)/\(name)", "remove", code: sa_errno())
+        }
+        guard fsync(directory.raw) == 0 else { throw .writing("\(path)/\(folder)", "sync", code: sa_errno()) }
+    }
+
     /// A small file; `nil` when there is none that can be read.
     func read(_ name: String, limit: Int) -> [UInt8]? {
         let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)

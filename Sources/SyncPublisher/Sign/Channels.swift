@@ -57,20 +57,14 @@ package struct Channels {
     package func point(_ channel: String?, at target: Target, signing: Signing?) throws(PublishError) -> Move
     {
         let revision = try revision(target)
-        let isSigned = output.statementNames().contains { $0 == "fresh" || $0.hasSuffix(".fresh") }
-        if isSigned, signing == nil {
-            throw PublishError(
-                .usage,
-                "what is published to \(shown(output.path)) is signed",
-                remedy: "add --sign with the directory that has fresh.key and the roots"
-            )
-        }
+        try requireSigner(signing)
         let kept = try kept(revision)
         let former = try current(channel)
-        if let former, former > revision {
+        // Whoever followed a channel that was removed has seen its last release.
+        if let last = [former, output.fresh(channel)?.revision].compactMap(\.self).max(), last > revision {
             throw PublishError(
                 .usage,
-                "\(channel ?? ChannelName.ofDefault) points at revision \(former), which is newer than \(revision)",
+                "\(channel ?? ChannelName.ofDefault) has pointed at revision \(last), which is newer than \(revision)",
                 remedy: "machines do not go back: publish the older files again, they get a new revision"
             )
         }
@@ -96,8 +90,35 @@ package struct Channels {
         return Move(project: kept.manifest.project, revision: revision, former: former, fresh: fresh)
     }
 
-    /// Notes where a channel points, for people.
-    func note(_ channel: String, _ revision: UInt64, _ project: String) throws(PublishError) {
+    /// Takes a channel away; the releases stay.
+    ///
+    /// - Returns: What says so; `nil` when nobody has signed it.
+    package func remove(_ channel: String, signing: Signing?) throws(PublishError) -> FreshStatement? {
+        try requireSigner(signing)
+        _ = try revision(.channel(channel))
+        let fresh = try signing.map { signing throws(PublishError) in
+            try SignedOutput(output: output, signing: signing).remove(channel)
+        }
+        try output.remove("\(channel).json.zst", from: "channels")
+        // Last: until then it can be removed once more.
+        guard let project = index?.project else { return fresh }
+        try note(channel, nil, project)
+        return fresh
+    }
+
+    /// What is signed stays so.
+    private func requireSigner(_ signing: Signing?) throws(PublishError) {
+        let isSigned = output.statementNames().contains { $0 == "fresh" || $0.hasSuffix(".fresh") }
+        guard isSigned, signing == nil else { return }
+        throw PublishError(
+            .usage,
+            "what is published to \(shown(output.path)) is signed",
+            remedy: "add --sign with the directory that has fresh.key and the roots"
+        )
+    }
+
+    /// Notes where a channel points, for people; `nil` when it is gone.
+    func note(_ channel: String, _ revision: UInt64?, _ project: String) throws(PublishError) {
         var index = index ?? ChannelIndex(project: project)
         index.channels[channel] = revision
         try output.put(index.json, "index.json", in: "channels")

@@ -7,6 +7,9 @@ package struct Refreshed {
     package internal(set) var statements: [FreshStatement] = []
     /// A signed release that is newer than all of them: somebody has published it, and nobody points at it.
     package internal(set) var ahead: UInt64?
+
+    /// The newest revision that a channel points at.
+    package var newest: UInt64 { statements.filter { !$0.isRemoved }.map(\.revision).max() ?? 0 }
 }
 
 /// Puts a signed release beside a manifest: the roots, the manifest under its digest, the release, and last what says
@@ -66,23 +69,37 @@ struct SignedOutput {
             .filter { ChannelName.objection($0) == nil }.sorted()
         var refreshed = Refreshed()
         for channel in channels {
-            guard let before = former(channel), let known = release(before.revision) else { continue }
-            refreshed.statements.append(try refresh(known, channel))
+            guard let before = output.fresh(channel), let known = release(before.revision) else { continue }
+            refreshed.statements.append(
+                before.isRemoved ? try finish(known, channel, isRemoved: true) : try refresh(known, channel)
+            )
         }
-        guard !refreshed.statements.isEmpty else {
+        guard refreshed.statements.contains(where: { !$0.isRemoved }) else {
             throw PublishError(
                 .notFound,
                 "\(shown(output.path)) has no signed release",
                 remedy: "publish one with 'syncagent publish --sign'"
             )
         }
-        let named = refreshed.statements.map(\.revision).max() ?? 0
+        let named = refreshed.newest
         refreshed.ahead = names.filter { $0.hasSuffix(".release") }.compactMap { UInt64($0.dropLast(8)) }
             .filter {
                 guard $0 > named, let release = release($0) else { return false }
                 return isSigned(release)
             }.max()
         return refreshed
+    }
+
+    /// Says that there is no such channel any more; what it pointed at stays.
+    func remove(_ channel: String) throws(PublishError) -> FreshStatement {
+        guard let former = output.fresh(channel), let known = release(former.revision) else {
+            throw PublishError(
+                .notFound,
+                "\(shown(output.path))/trust/\(FreshStatement.name(channel)), or the release that it names, cannot be read",
+                remedy: "publish to the channel once more, then remove it"
+            )
+        }
+        return try finish(known, channel, isRemoved: true)
     }
 
     private func refresh(_ known: Known, _ channel: String?) throws(PublishError) -> FreshStatement {
@@ -102,8 +119,10 @@ struct SignedOutput {
         )
     }
 
-    private func finish(_ release: Known, _ channel: String?) throws(PublishError) -> FreshStatement {
-        let (next, overflow) = (former(channel)?.serial ?? 0).addingReportingOverflow(1)
+    private func finish(_ release: Known, _ channel: String?, isRemoved: Bool = false) throws(PublishError)
+        -> FreshStatement
+    {
+        let (next, overflow) = (output.fresh(channel)?.serial ?? 0).addingReportingOverflow(1)
         // By the clock, so that it grows even where the former statement is lost.
         let serial = max(overflow ? .max : next, UInt64(clamping: signing.now / 1000))
         let fresh = FreshStatement(
@@ -114,7 +133,8 @@ struct SignedOutput {
             until: signing.now + signing.validity,
             root: signing.root.number,
             revision: release.content.revision,
-            release: release.statement.digest
+            release: release.statement.digest,
+            isRemoved: isRemoved
         )
         let signed = try signing.sign(fresh.json, .fresh)
         for root in signing.roots {
@@ -130,20 +150,22 @@ struct SignedOutput {
             && release.statement.isSigned(.release, by: signing.root.release)
     }
 
-    /// What is published as the newest of a channel; `nil` when nothing is, or what cannot be read.
-    private func former(_ channel: String?) -> FreshStatement? {
-        output.read("trust/" + FreshStatement.name(channel), limit: Role.fresh.limit).flatMap { bytes in
-            guard let statement = try? SignedStatement(bytes, limit: Role.fresh.limit) else { return nil }
-            return try? FreshStatement(json: statement.json)
-        }
-    }
-
     private func release(_ revision: UInt64) -> Known? {
         output.read("trust/\(revision).release", limit: Role.release.limit).flatMap { bytes in
             guard let statement = try? SignedStatement(bytes, limit: Role.release.limit),
                 let content = try? ReleaseStatement(json: statement.json)
             else { return nil }
             return Known(statement: statement, content: content)
+        }
+    }
+}
+
+extension OutputDirectory {
+    /// What is published as the newest of a channel; `nil` when nothing is, or what cannot be read.
+    func fresh(_ channel: String?) -> FreshStatement? {
+        read("trust/" + FreshStatement.name(channel), limit: Role.fresh.limit).flatMap { bytes in
+            guard let statement = try? SignedStatement(bytes, limit: Role.fresh.limit) else { return nil }
+            return try? FreshStatement(json: statement.json)
         }
     }
 }

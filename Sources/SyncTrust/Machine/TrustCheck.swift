@@ -233,6 +233,7 @@ package struct TrustCheck: Sendable {
             )
         }
         try requirePast(freshName, fresh.signed)
+        if fresh.isRemoved { throw try removal(statement, fresh) }
         if !looksBack { try requireNews(fresh) }
         if let known = track.release, known.digest == fresh.release, let content = track.releaseContent,
             [nil, content.revision].contains(revision), known.isSigned(.release, by: root.release)
@@ -242,14 +243,30 @@ package struct TrustCheck: Sendable {
         want = .release(revision ?? fresh.revision)
     }
 
-    /// Nothing older than what was seen, and nothing that is over.
-    private mutating func requireNews(_ fresh: FreshStatement) throws(TrustRefusal) {
+    /// A channel that was taken away stays so, however old the word on it is, until there is a newer one.
+    private mutating func removal(_ statement: SignedStatement, _ fresh: FreshStatement) throws(TrustRefusal)
+        -> TrustRefusal
+    {
+        try requireSerial(fresh)
+        if !looksBack, track != TrustPin.Track() {
+            (pin[channel].serial, pin[channel].fresh) = (fresh.serial, statement)
+            pin.seen = max(pin.seen, fresh.signed)
+        }
+        return TrustRefusal(.removed, "\(freshName) says that there is no such channel any more")
+    }
+
+    private func requireSerial(_ fresh: FreshStatement) throws(TrustRefusal) {
         guard fresh.serial >= track.serial else {
             throw TrustRefusal(
                 .older,
                 "\(freshName) has serial \(fresh.serial), older than \(track.serial), which was seen before"
             )
         }
+    }
+
+    /// Nothing older than what was seen, and nothing that is over.
+    private mutating func requireNews(_ fresh: FreshStatement) throws(TrustRefusal) {
+        try requireSerial(fresh)
         try requireCurrent(freshName, until: fresh.until)
         guard fresh.revision >= track.revision else {
             throw TrustRefusal(

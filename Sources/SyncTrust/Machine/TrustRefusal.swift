@@ -20,6 +20,8 @@ package struct TrustRefusal: Error, Sendable, Equatable, CustomStringConvertible
         case clock
         /// The pin is another one's.
         case pin
+        /// Those who are trusted say that there is no such channel any more.
+        case removed
     }
 
     package let cause: Cause

@@ -16,6 +16,8 @@ package struct FreshStatement: Sendable, Equatable {
     package var revision: UInt64
     /// ``SignedStatement/digest`` of its statement.
     package var release: SHA256Digest
+    /// Whether the channel was taken away; ``release`` is its last one then.
+    package var isRemoved: Bool
 
     static let format = "syncagent-fresh/1"
 
@@ -27,11 +29,13 @@ package struct FreshStatement: Sendable, Equatable {
         until: Int64,
         root: UInt64,
         revision: UInt64,
-        release: SHA256Digest
+        release: SHA256Digest,
+        isRemoved: Bool = false
     ) {
         (self.project, self.channel) = (project, channel)
         (self.serial, self.signed, self.until) = (serial, signed, until)
         (self.root, self.revision, self.release) = (root, revision, release)
+        self.isRemoved = isRemoved
     }
 
     /// Reads it.
@@ -57,6 +61,7 @@ package struct FreshStatement: Sendable, Equatable {
             case "signed": statement.signed = try reader.time()
             case "until": statement.until = try reader.time()
             case "root": statement.root = try reader.number(key)
+            case "removed": statement.isRemoved = try reader.bool()
             case "release":
                 try reader.object(required: ["revision", "sha256"]) { key, reader throws(TrustFault) in
                     switch key {
@@ -69,6 +74,9 @@ package struct FreshStatement: Sendable, Equatable {
             default: return false
             }
             return true
+        }
+        guard statement.channel != nil || !statement.isRemoved else {
+            throw TrustFault("the default channel cannot be removed")
         }
         self = statement
     }
@@ -91,6 +99,7 @@ package struct FreshStatement: Sendable, Equatable {
                 line.field("revision", revision)
                 line.field("sha256", release.hex)
             }
+            if isRemoved { line.field("removed", true) }
         }.bytes + [0x0A]
     }
 }
