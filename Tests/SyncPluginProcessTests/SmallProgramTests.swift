@@ -52,13 +52,80 @@ private final class Scripts {
             size: 5,
             sha256: String(repeating: "0", count: 64)
         )
-        let verifier = ProgramVerifier(try program(lines, limit: limit, isStopped: isStopped))
+        let verifier = ProgramVerifier(try program(lines, limit: limit, isStopped: isStopped), instances: 1)
         return try #require(verifier.verify([staged]).first)
     }
 }
 
 @Suite("Small programs", .timeLimit(.minutes(10)))
 struct SmallProgramTests {
+    private func files(_ count: Int, in scripts: Scripts) throws -> [StagedFile] {
+        try (0..<count).map { number in
+            let file = "\(scripts.path)/staged-\(number)"
+            try Data("\(number)".utf8).write(to: URL(fileURLWithPath: file))
+            return StagedFile(path: "f\(number)", stagedPath: file, size: 1, sha256: "")
+        }
+    }
+
+    @Test("Two files are looked at side by side: each waits until it sees the other")
+    func sideBySide() throws {
+        let scripts = try Scripts()
+        let program = try scripts.program(
+            """
+            touch "\(scripts.path)/seen-$SYNCAGENT_PATH"
+            until [ -e "\(scripts.path)/seen-f0" ] && [ -e "\(scripts.path)/seen-f1" ]; do sleep 0.02; done
+            """
+        )
+        let verdicts = ProgramVerifier(program, instances: 2).verify(try files(2, in: scripts))
+        #expect(verdicts == [.accepted, .accepted])
+        #expect([1, 8, 99].map(ProgramVerifier.instances(cores:)) == [2, 8, 16])
+    }
+
+    @Test("Never more at a time than allowed, and each file has its own verdict", arguments: [1, 3])
+    func bounded(instances: Int) throws {
+        let scripts = try Scripts()
+        let program = try scripts.program(
+            """
+            mkdir -p "\(scripts.path)/running" && touch "\(scripts.path)/running/$SYNCAGENT_PATH"
+            ls "\(scripts.path)/running" | wc -l >>"\(scripts.path)/counts"
+            number=$(cat)
+            rm "\(scripts.path)/running/$SYNCAGENT_PATH"
+            case $number in
+            *3) echo "three in $SYNCAGENT_PATH"; exit 1 ;;
+            *7) exit 2 ;;
+            esac
+            """
+        )
+        let verdicts = ProgramVerifier(program, instances: instances).verify(try files(30, in: scripts))
+        try #require(verdicts.count == 30)
+        for (number, verdict) in verdicts.enumerated() {
+            switch (number % 10, verdict) {
+            case (3, .refused(let reason)): #expect(reason == "three in f\(number)")
+            case (7, .unchecked): break
+            case (let digit, .accepted): #expect(digit != 3 && digit != 7)
+            default: Issue.record("\(number): \(verdict)")
+            }
+        }
+        let counts = try String(contentsOfFile: scripts.path + "/counts", encoding: .utf8)
+            .split(whereSeparator: \.isWhitespace).compactMap { Int($0) }
+        #expect(counts.count == 30 && counts.allSatisfy { $0 <= instances }, "\(counts)")
+    }
+
+    @Test("When a stop was asked for, no file more is shown to anybody")
+    func shownNoMore() throws {
+        let scripts = try Scripts()
+        let program = try scripts.program("touch \"\(scripts.path)/started\"", isStopped: { true })
+        let verdicts = ProgramVerifier(program, instances: 2).verify(try files(5, in: scripts))
+        #expect(verdicts.count == 5)
+        for verdict in verdicts {
+            guard case .unchecked = verdict else {
+                Issue.record("\(verdict)")
+                continue
+            }
+        }
+        #expect(!FileManager.default.fileExists(atPath: scripts.path + "/started"))
+    }
+
     @Test(
         "What a verifier's status means; the file is on standard input, what it is called in variables",
         arguments: [
@@ -184,7 +251,7 @@ struct SmallProgramTests {
         let program = try SmallProgram([path], destination: nil, limit: .seconds(1), environment: [:])
         try FileManager.default.removeItem(atPath: path)
         let file = StagedFile(path: "a", stagedPath: "/dev/null", size: 0, sha256: "")
-        guard case .unchecked(let reason) = ProgramVerifier(program).verify([file])[0] else {
+        guard case .unchecked(let reason) = ProgramVerifier(program, instances: 1).verify([file])[0] else {
             Issue.record("it was let in")
             return
         }

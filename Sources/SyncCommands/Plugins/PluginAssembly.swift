@@ -95,7 +95,16 @@ struct PluginAssembly: Sendable {
             isStopped: context.isStopped
         )
         made.verifications.append(
-            FileVerification(name: program.name, verifier: ProgramVerifier(program), include: include)
+            FileVerification(
+                name: program.name,
+                verifier: ProgramVerifier(
+                    program,
+                    instances: ProgramVerifier.instances(
+                        cores: ProcessInfo.processInfo.activeProcessorCount
+                    )
+                ),
+                include: include
+            )
         )
     }
 

@@ -66,6 +66,7 @@ package struct SmallProgram: Sendable {
         case trouble(String)
     }
 
+    private static let stopped = "a stop was asked for before it had answered"
     /// The first **bytes** of output that are kept.
     private static let kept = 4_096
     /// How often to ask whether to stop.
@@ -77,6 +78,7 @@ package struct SmallProgram: Sendable {
     ///   - input: What it reads; `nil` for nothing.
     ///   - variables: `NAME=value`, on top of the few every program gets.
     func ask(reading input: Int32? = nil, variables: [String]) -> Answer {
+        guard !isStopped() else { return .trouble(Self.stopped) }
         guard let output = Pipe(), let errors = Pipe() else {
             return .trouble("no pipe is to be had: \(errorText(sa_errno()))")
         }
@@ -111,7 +113,7 @@ package struct SmallProgram: Sendable {
             if left <= .zero {
                 trouble = "it has not answered within \(limit.components.seconds) s and was ended"
             } else if isStopped() {
-                trouble = "it was ended: a stop was asked for"
+                trouble = Self.stopped
             }
             if trouble != nil {
                 program.signalGroup(SIGKILL)
@@ -212,14 +214,37 @@ package func commandWords(_ text: String) -> [String]? {
 /// Shows each file to a program before it takes its name: 0 accept, 1 refuse, anything else that it could not tell.
 package struct ProgramVerifier: FileVerifier {
     private let program: SmallProgram
+    private let instances: Int
 
     /// Longest time for one file, unless something else is said.
     package static let limit = Duration.seconds(60)
 
-    /// - Parameter program: With the limit for one file.
-    package init(_ program: SmallProgram) { self.program = program }
+    /// - Parameters:
+    ///   - program: With the limit for one file.
+    ///   - instances: How many of it may run at a time.
+    package init(_ program: SmallProgram, instances: Int) {
+        self.program = program
+        self.instances = max(1, instances)
+    }
 
-    package func verify(_ files: [StagedFile]) -> [FileVerdict] { files.map(verdict) }
+    /// How many may run at a time on a machine with so many cores: a scanner mostly waits for a service of its own.
+    package static func instances(cores: Int) -> Int { min(max(2, cores), 16) }
+
+    package func verify(_ files: [StagedFile]) -> [FileVerdict] {
+        let next = Monitor(0)
+        let found = concurrently(min(instances, files.count), name: "verify") { [self] _ in
+            var verdicts: [(Int, FileVerdict)] = []
+            while true {
+                let position = next.withLock { next in
+                    defer { next += 1 }
+                    return next
+                }
+                guard position < files.count else { return verdicts }
+                verdicts.append((position, verdict(files[position])))
+            }
+        }
+        return found.joined().sorted { $0.0 < $1.0 }.map(\.1)
+    }
 
     private func verdict(_ file: StagedFile) -> FileVerdict {
         guard let bytes = Descriptor(opened: sa_openat(AT_FDCWD, file.stagedPath, O_RDONLY | O_NOFOLLOW, 0))
