@@ -118,9 +118,16 @@ struct PullCommand: AsyncParsableCommand {
         parts.append("\(Figures.grouped(report.files.unchanged)) unchanged")
         if report.files.removed > 0 { parts.append("\(Figures.grouped(report.files.removed)) removed") }
         if report.files.failed > 0 { parts.append("\(Figures.grouped(report.files.failed)) failed") }
+        var folders: [String] = []
+        for (count, what) in [(report.folders.made, "made"), (report.folders.removed, "removed")]
+        where count > 0 {
+            let name =
+                folders.isEmpty ? Figures.count(count, "directory", "directories") : Figures.grouped(count)
+            folders.append("\(name) \(what)")
+        }
         let seconds = ProgressText.seconds(milliseconds: report.elapsedMilliseconds)
         return "\(escaped(report.session)): \(Figures.count(report.files.total, "file")): "
-            + parts.joined(separator: ", ")
+            + parts.joined(separator: ", ") + (folders.isEmpty ? "" : "; " + folders.joined(separator: ", "))
             + "; \(ByteCount(report.bytes.received)) in "
             + "\(Figures.count(report.requests, "request")), \(seconds) s"
     }

@@ -103,6 +103,49 @@ struct PreservingTests {
         #expect(files(pruned, "removed") == 0)
     }
 
+    @Test("What a pull has made before it was cut short is ours: a later --prune removes it")
+    func cutShort() throws {
+        try makeDirectory("in/logs/deep")
+        try publish()
+        // The index cannot be written: as if the pull had been killed before.
+        try makeDirectory("dest/.syncagent/index/taken")
+        try pull(status: 74)
+        #expect(try isDirectory("dest/logs/deep"))
+        try remove("dest/.syncagent/index")
+        try remove("in/logs")
+        try publish()
+        let plan = try tool.run(["plan", "site/manifest.json", "--into", "dest"])
+        #expect(plan.status == 0, "\(plan.error)")
+        let pruned = try pull("--prune")
+        #expect(try found("dest/logs") == nil)
+        #expect((pruned["directories"] as? [String: Any])?["removed"] as? Int == 1)
+    }
+
+    @Test("Directories are named before they are made and removed, and counted after it")
+    func told() throws {
+        try makeDirectory("in/logs")
+        try publish()
+        let first = try tool.run(["pull", "site/manifest.json", "--into", "dest", "--dry-run", "-v"])
+        #expect(first.output.contains("new        logs/\n"), "\(first.output)")
+        #expect(first.output.contains("folders    1 to make\n"), "\(first.output)")
+        let pull = try tool.run(["pull", "site/manifest.json", "--into", "dest"])
+        #expect(pull.error.contains("2 installed, 0 unchanged; 1 directory made; "), "\(pull.error)")
+        try remove("in/logs")
+        try makeDirectory("in/one")
+        try makeDirectory("in/two")
+        try publish()
+        let plan = try tool.run(["plan", "site/manifest.json", "--into", "dest", "-v"])
+        #expect(plan.output.contains("obsolete   logs/  (removed with --prune)\n"), "\(plan.output)")
+        #expect(plan.output.contains("obsolete   1 directory, removed with --prune"), "\(plan.output)")
+        let dry = ["--dry-run", "-v", "--json", "--prune"]
+        let events = try tool.run(["pull", "site/manifest.json", "--into", "dest"] + dry).objects()
+        let gone = events.first { $0["path"] as? String == "logs" }
+        #expect(gone?["action"] as? String == "removed" && gone?["directory"] as? Bool == true)
+        #expect(events.last?["prunable_directories"] as? Int == 1)
+        let again = try tool.run(["pull", "site/manifest.json", "--into", "dest", "--prune"])
+        #expect(again.error.contains("2 unchanged; 2 directories made, 1 removed; "), "\(again.error)")
+    }
+
     @Test(
         "What --prune may not remove stays: a directory with something in it, and one that was there before"
     )

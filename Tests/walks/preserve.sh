@@ -37,6 +37,21 @@ expect 0 syncagent publish game --to site
 expect 0 syncagent pull "$url" --into here --prune
 same game here
 
+if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
+    step "a pull that is killed before it has written what it made: --prune removes the directory all the same"
+    mkdir game/late
+    expect 0 syncagent publish game --to site
+    status=0
+    strace -f -o trace -P "$work/here/.syncagent" -e inject=rename,renameat,renameat2:signal=KILL \
+        "$SYNCAGENT" pull "$url" --into here >output 2>&1 || status=$?
+    [ "$status" -ne 0 ] && [ -d here/late ] || { cat output trace >&2; fail "it was not killed in time: $status"; }
+    rmdir game/late
+    expect 0 syncagent publish game --to site
+    expect 0 syncagent pull "$url" --into here --prune
+    said "1 directory removed"
+    same game here
+fi
+
 step "modes and times, as rsync -a brings them"
 mkdir game/private
 echo secret >game/private/key

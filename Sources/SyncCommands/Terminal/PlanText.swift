@@ -36,12 +36,11 @@ enum PlanText {
             )
         }
         if plan.prunable > 0 {
-            let files = Figures.count(plan.prunable, "file")
-            lines.append(
-                plan.prunes
-                    ? "removed    \(files) that the manifest no longer names"
-                    : "obsolete   \(files), removed with --prune"
-            )
+            lines.append(gone(Figures.count(plan.prunable, "file"), plan.prunes))
+        }
+        if plan.prunableDirectories > 0 {
+            let directories = Figures.count(plan.prunableDirectories, "directory", "directories")
+            lines.append(gone(directories, plan.prunes) + ", unless something else is in there")
         }
         for reason in plan.obstructed { lines.append("blocked    \(reason)") }
         for request in plan.requests {
@@ -51,6 +50,13 @@ enum PlanText {
             )
         }
         return lines
+    }
+
+    /// What the manifest no longer names.
+    private static func gone(_ what: String, _ prunes: Bool) -> String {
+        prunes
+            ? "removed    \(what) that the manifest no longer names"
+            : "obsolete   \(what), removed with --prune"
     }
 
     /// How many requests, of what, and why that is not certain.
@@ -76,7 +82,7 @@ enum PlanText {
     /// One file and what happens to it.
     static func line(_ file: PlannedFile) -> String {
         let word = file.action.rawValue.padding(toLength: 9, withPad: " ", startingAt: 0)
-        var line = "\(word)  \(escaped(file.path))"
+        var line = "\(word)  \(escaped(file.path))\(file.isDirectory ? "/" : "")"
         if let link = file.link { line += " -> \(escaped(link))" }
         switch file.action {
         case .new, .changed:

@@ -73,6 +73,12 @@ struct PlaceReader: ~Copyable {
             else { return nil }
             return IndexRecord(status: found, digest: entry.digest, kind: .link, installed: true)
         }
+        if entry.kind == .directory {
+            guard case .success(let found?) = status(directory, leaf), found.kind == .directory else {
+                return nil
+            }
+            return IndexRecord(directory: found, keeping: .none, installed: true)
+        }
         guard let file = openToRead(directory, leaf), let before = status(file.raw), before.kind == .file,
             before.isExecutable == (entry.kind == .executable),
             digest(of: file.raw, size: before.size) == entry.digest, status(file.raw) == before

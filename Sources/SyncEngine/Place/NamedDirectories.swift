@@ -57,18 +57,37 @@ struct NamedDirectories {
         }
     }
 
-    /// How many are missing, and whose places are taken.
-    func preview() -> (missing: Int, taken: [FileError]) {
+    /// Which are missing, and whose places are taken.
+    func preview() -> (missing: [Int], taken: [FileError]) {
         let directories = Directories(destination)
-        var found: (missing: Int, taken: [FileError]) = (0, [])
+        var found: (missing: [Int], taken: [FileError]) = ([], [])
         for row in rows {
             switch look(at: row, directories) {
             case .here: break
-            case .missing: found.missing += 1
+            case .missing: found.missing.append(row)
             case .taken(let error): found.taken.append(error)
             }
         }
         return found
+    }
+
+    /// Logs that directories are ours, before they are made: a kill in between leaves none that nobody would remove.
+    func announce(_ rows: [Int]) {
+        guard !rows.isEmpty else { return }
+        do throws(FileError) {
+            var log = try IndexLog(destination)
+            try log.append(
+                rows.map { row in
+                    IndexLog.Entry(
+                        path: table.withPath(row) { Array($0) },
+                        digest: .zero,
+                        kind: .directory
+                    )
+                }
+            )
+        } catch {
+            // Without the log a crash costs the right to prune them.
+        }
     }
 
     /// Before files come: makes those that are to be closed to others, so that nobody sees what is on its way there, and
@@ -114,19 +133,23 @@ struct NamedDirectories {
 
     /// When every file is in its place: makes what is missing and gives modes and times, innermost first, since what
     /// happens in a directory changes its time.
-    func finish() -> Outcome {
+    ///
+    /// - Parameter announced: What was missing when the run began, ascending.
+    func finish(_ announced: [Int]) -> Outcome {
         var outcome = Outcome()
+        let announced = Set(announced)
         let directories = Directories(destination)
         for row in rows.reversed() {
             do throws(FileError) {
-                var isOurs = false
+                var wasMissing = announced.contains(row)
                 var found: FileStatus
                 switch look(at: row, directories) {
                 case .taken(let error): throw error
-                case .here(let known):
-                    found = known
-                    isOurs = wasMade(row)
+                case .here(let known): found = known
                 case .missing:
+                    // Something of ours was in the way.
+                    if !wasMissing { announce([row]) }
+                    wasMissing = true
                     let made = try table.withPath(row) { path throws(FileError) in
                         try directories.descriptor(path, create: true)
                     }
@@ -134,12 +157,15 @@ struct NamedDirectories {
                         throw error(row, "create directory", sa_errno())
                     }
                     found = known
-                    isOurs = true
-                    outcome.made += 1
                 }
+                if wasMissing { outcome.made += 1 }
                 let traits = table.traits(row)
                 if !traits.hold(of: found) { found = try give(traits, to: row, found, directories) }
-                let record = IndexRecord(directory: found, keeping: traits, installed: isOurs)
+                let record = IndexRecord(
+                    directory: found,
+                    keeping: traits,
+                    installed: wasMissing || wasMade(row)
+                )
                 outcome.records.append((row, record))
             } catch {
                 outcome.failures.append((row, error))
@@ -192,8 +218,8 @@ extension PullRun {
     }
 
     /// Makes the directories, and tells of those that could not be had.
-    mutating func furnish(_ named: NamedDirectories) -> NamedDirectories.Outcome {
-        let outcome = named.finish()
+    mutating func furnish(_ named: NamedDirectories, _ announced: [Int]) -> NamedDirectories.Outcome {
+        let outcome = named.finish(announced)
         report.folders.made = outcome.made
         report.folders.failed = outcome.failures.count
         for failure in outcome.failures {

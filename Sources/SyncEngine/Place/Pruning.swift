@@ -47,6 +47,24 @@ struct Pruning: Sendable {
         }
     }
 
+    /// Of ``obsoleteDirectories()``, those that a pull has made and that are there.
+    func goingDirectories() -> [Int] {
+        let directories = Directories(destination)
+        return obsoleteDirectories().filter { position in
+            guard index.record(position)?.installed == true else { return false }
+            let found = index.withPath(position) { path in
+                try? directories.withLeaf(of: path) { directory, leaf -> Bool in
+                    if case .success(let found?) = status(directory, leaf) {
+                        found.kind == .directory
+                    } else {
+                        false
+                    }
+                }
+            }
+            return found == .some(.some(true))
+        }
+    }
+
     /// Of ``obsoleteDirectories()``, those where the manifest wants a file.
     func blockingDirectories(_ obsolete: [Int]) -> [Int] {
         obsolete.filter { position in

@@ -10,7 +10,8 @@ import SyncSystem
 extension PullEngine {
     /// - Parameters:
     ///   - recipe: As for the pull.
-    ///   - tell: Told of every file and link in the order of their paths, those that are right included.
+    ///   - tell: Told of directories to make, of every file and link in the order of their paths, those that are right
+    ///     included, and of directories to remove.
     /// - Returns: The plan. What the pull would refuse although it can be planned is in ``PlanReport/refusal``.
     /// - Throws: ``EngineError``, as the pull would, where there is nothing to plan.
     package func plan(
@@ -51,7 +52,7 @@ extension PullEngine {
         try checkRevision(manifest, named)
 
         var inventory = Inventory()
-        var pruned: [Int] = []
+        var (pruned, goingDirectories) = ([Int](), [Int]())
         var pruneRefusal: String?
         if let destination {
             try environment.refuseMeetingNames(of: manifest, in: destination)
@@ -59,6 +60,7 @@ extension PullEngine {
             try environment.refuseMeetingNames(of: manifest, in: destination, folding: inventory.folding)
             let pruning = Pruning(manifest: manifest, destination: destination, index: index)
             pruned = pruning.candidates()
+            goingDirectories = pruning.goingDirectories()
             if recipe.prune {
                 pruneRefusal = PullRun.refusal(recipe, pruned.count, index, path)
                 if let pruneRefusal {
@@ -74,11 +76,11 @@ extension PullEngine {
             inventory.records = RecordColumn(manifest.files)
         }
         let directoryRows = PullRun.selectedDirectories(manifest, recipe, rows)
-        let directories =
+        let directories: (missing: [Int], taken: [FileError]) =
             destination.map {
                 NamedDirectories(manifest: manifest, destination: $0, index: index, rows: directoryRows)
                     .preview()
-            } ?? (directoryRows.count, [])
+            } ?? (directoryRows, [])
         let leftovers = destination?.leftoverBytes ?? 0
         if let space, !inventory.wanted.isEmpty {
             let need = SpaceNeed(inventory.wanted, of: manifest, present: leftovers)
@@ -101,7 +103,9 @@ extension PullEngine {
                 reuse: reuse,
                 prunes: recipe.prune
             )
+            files.tell(directories: directories.missing, to: tell)
             files.tell(rows, obsolete: pruned, isStopped: { environment.stop.isStopped }, to: tell)
+            files.tell(obsoleteDirectories: goingDirectories, to: tell)
         }
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while planning") }
         do throws(PlanError) {
@@ -110,6 +114,7 @@ extension PullEngine {
                 rows: rows,
                 inventory: inventory,
                 directories: directories,
+                prunableDirectories: goingDirectories.count,
                 plan: try reuse.plan(connections: recipe.plannedConnections),
                 reusedBytes: reuse.bytes,
                 leftoverBytes: inventory.wanted.isEmpty ? 0 : leftovers,

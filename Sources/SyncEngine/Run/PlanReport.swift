@@ -17,6 +17,8 @@ package struct PlanReport: Sendable {
     package let wanted: Int
     /// Directories that the manifest names and that are not there.
     package var missingDirectories = 0
+    /// Directories that `--prune` would remove, where nothing else is in them.
+    package var prunableDirectories = 0
     /// Places that cannot be used, each with a reason.
     package let obstructed: [String]
     /// Files that `--prune` would remove.
@@ -73,7 +75,8 @@ extension PlanReport {
         manifest: Manifest,
         rows: [Int],
         inventory: Inventory,
-        directories: (missing: Int, taken: [FileError]),
+        directories: (missing: [Int], taken: [FileError]),
+        prunableDirectories: Int,
         plan: Plan,
         reusedBytes: UInt64,
         leftoverBytes: UInt64,
@@ -93,7 +96,8 @@ extension PlanReport {
         files = rows.count
         unchanged = inventory.records.count
         wanted = inventory.wanted.count
-        missingDirectories = directories.missing
+        missingDirectories = directories.missing.count
+        self.prunableDirectories = prunableDirectories
         obstructed = (inventory.obstructed.map(\.error) + directories.taken).map { "\($0)" }
         self.prunable = prunable
         self.prunes = prunes
@@ -158,6 +162,7 @@ extension PlanReport {
         line.field("wanted", wanted)
         if missingDirectories > 0 { line.field("directories", missingDirectories) }
         line.field("prunable", prunable)
+        if prunableDirectories > 0 { line.field("prunable_directories", prunableDirectories) }
         line.field("prune_refused", optional: pruneRefusal)
         if let refusal {
             line.key("refused")

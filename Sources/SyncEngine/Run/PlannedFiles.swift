@@ -3,7 +3,7 @@ import SyncManifest
 package import SyncModel
 import SyncSystem
 
-/// What a pull would do with one file or link.
+/// What a pull would do with one file or link, or with a directory that the manifest names.
 package struct PlannedFile: Sendable {
     /// The word in events and lines.
     package enum Action: String, Sendable {
@@ -23,6 +23,7 @@ package struct PlannedFile: Sendable {
 
     package let path: String
     package let action: Action
+    package var isDirectory = false
     /// **Bytes**; `nil` for a link.
     package var size: UInt64?
     /// The link's target.
@@ -38,6 +39,7 @@ package struct PlannedFile: Sendable {
     package func write(to line: inout JSONLine) {
         line.field("path", path)
         line.field("action", action.rawValue)
+        if isDirectory { line.field("directory", true) }
         line.field("size", optional: size)
         line.field("link", optional: link)
         line.field("from", optional: from)
@@ -55,6 +57,21 @@ struct PlannedFiles {
     let destination: Destination?
     let reuse: ReusePreview
     let prunes: Bool
+
+    /// - Parameter directories: Rows of directories that would be made.
+    func tell(directories rows: [Int], to tell: (PlannedFile) -> Void) {
+        for row in rows {
+            tell(PlannedFile(path: manifest.directories.path(row), action: .new, isDirectory: true))
+        }
+    }
+
+    /// - Parameter positions: Of directories in the index that would go, unless something else is in them.
+    func tell(obsoleteDirectories positions: [Int], to tell: (PlannedFile) -> Void) {
+        for position in positions {
+            let path = index.withPath(position) { String(decoding: $0, as: UTF8.self) }
+            tell(PlannedFile(path: path, action: prunes ? .removed : .obsolete, isDirectory: true))
+        }
+    }
 
     /// - Parameters:
     ///   - rows: Of the selection, ascending.

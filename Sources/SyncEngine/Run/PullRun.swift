@@ -177,6 +177,11 @@ struct PullRun {
         let unnamed = pruning.obsolete()
         let obsolete = unnamed.filter { index.record($0)?.installed == true }
         if recipe.prune { try checkPrune(obsolete.count, index) }
+        for row in rows where inventory.records.has(row) { states[row] = .unchanged }
+        try takeUp(logged, inventory, manifest, rows, &states)
+        IndexLog.remove(destination)
+        let missingDirectories = named.preview().missing
+        named.announce(missingDirectories)
         if !inventory.wanted.isEmpty || !obsolete.isEmpty { named.prepare() }
         let formerDirectories = pruning.obsoleteDirectories()
         if recipe.prune { named.prepare(former: formerDirectories) }
@@ -191,9 +196,6 @@ struct PullRun {
             inventory.obstructed = again.obstructed
             inventory.wanted = (inventory.wanted + again.wanted).sorted()
         }
-        for row in rows where inventory.records.has(row) { states[row] = .unchanged }
-        try takeUp(logged, inventory, manifest, rows, &states)
-        IndexLog.remove(destination)
         let tasks = environment.live.begin(states, bytes: report.bytes.total)
         for obstruction in inventory.obstructed {
             fail(obstruction.row, obstruction.error.reason, obstruction.error.cause, &states, manifest)
@@ -221,7 +223,7 @@ struct PullRun {
             // The others are not ours to remove, ever.
             gone.formUnion(formerDirectories)
         }
-        let directories = furnish(named)
+        let directories = furnish(named, missingDirectories)
         keepReasons(states, manifest)
         if !stop.isStopped || !inventory.wanted.isEmpty {
             count(states)
