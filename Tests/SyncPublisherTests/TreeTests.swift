@@ -131,18 +131,25 @@ struct ExclusionTests {
         #expect(try set.unpacked().nodes == Self.tree.nodes)
     }
 
-    @Test("Links out of the tree are left out when asked for, also those that others depended on")
+    @Test("Links out of the tree are left out when asked for; a directory that had nothing else stays")
     func unsafeLinks() throws {
         var tree = Self.tree
         tree.nodes["inside"] = .link("d/keep")
         let set = try PublishedSet(tree)
         try set.root.link("in/out", to: "/etc")
-        // `f` has nothing but a bad link in it, so going up from it means nothing either.
         try set.root.link("in/f/bad", to: "../../x")
+        try set.root.link("in/g/deep/bad", to: "/etc")
+        try set.root.write("x", to: "in/g/kept")
+        // Goes up again from a directory that is left empty.
         try set.root.link("in/through", to: "f/../a.txt")
-        #expect(set.failure()?.details.count == 2)
+        tree.nodes["through"] = .link("f/../a.txt")
+        tree.nodes["g/kept"] = .file([0x78], executable: false)
+        #expect(set.failure()?.details.count == 3)
         let report = try set.publish { $0.leavesOutUnsafeLinks = true }
         #expect(report.warnings == ["3 links that leave the tree are left out"])
+        let directories = try set.manifest().directories
+        #expect(directories.indices.map { directories.path($0) } == ["f", "g/deep"])
+        #expect(try !set.publish { $0.leavesOutUnsafeLinks = true }.warnings.isEmpty)
         #expect(try set.unpacked().nodes == tree.nodes)
     }
 

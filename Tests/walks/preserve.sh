@@ -87,6 +87,20 @@ said '"installed":0'
 said '"reused":0'
 alike game here
 
+step "links out of the tree are left out as rsync --safe-links does: their directories stay, empty"
+if command -v rsync >/dev/null; then
+    mkdir game/links
+    ln -s /etc/passwd game/links/out
+    expect 65 syncagent publish game --to site
+    expect 0 syncagent publish game --to site --safe-links
+    expect 0 syncagent pull "$url" --into here --prune
+    rsync -a --delete --safe-links game/ by-rsync/
+    alike by-rsync here
+    rm -r game/links
+    expect 0 syncagent publish game --to site
+    expect 0 syncagent pull "$url" --into here --prune
+fi
+
 step "what somebody changed is told and mended"
 touch here/data/large
 ends 0 "note: data/large was modified" syncagent verify "$url" --into here

@@ -1,3 +1,4 @@
+import SyncFiles
 import SyncModel
 
 /// What a walk found: files and links in path order, by column; about **100 bytes** an entry with its path.
@@ -103,8 +104,10 @@ struct SourceTree: Sendable {
     /// Spares a file from being read.
     mutating func setBaseRow(_ row: Int32, of index: Int) { entries[index].baseRow = row }
 
-    /// Takes links away; `indices` ascend.
+    /// Takes links away; `indices` ascend. Directories that had nothing else in them are named from now on.
     mutating func remove(_ indices: [Int]) {
+        guard !indices.isEmpty else { return }
+        let parents = Set(indices.map { withPath($0) { Array($0.parentPath) } })
         var kept: [Entry] = []
         kept.reserveCapacity(entries.count - indices.count)
         var targets: [Int: [UInt8]] = [:]
@@ -119,6 +122,15 @@ struct SourceTree: Sendable {
         }
         entries = kept
         linkTargets = targets
+        let emptied = parents.filter { !hasDirectory($0) }
+        guard !emptied.isEmpty else { return }
+        // Where modes or times are kept all are named, with theirs.
+        directories += emptied.map { Directory(path: $0, traits: .none) }
+        directories.sort { one, other in
+            one.path.withUnsafeBufferPointer { one in
+                other.path.withUnsafeBufferPointer { PathOrder.precedes(one, $0) }
+            }
+        }
     }
 
     /// The path's bytes, valid during `body`; a NUL stands directly behind them.

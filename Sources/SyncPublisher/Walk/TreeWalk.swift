@@ -234,19 +234,16 @@ struct TreeWalk: ~Copyable {
 
     /// Links must stay inside, wherever they are followed from.
     private mutating func checkLinks() {
-        while true {
-            let bad = tree.linkTargets.keys.sorted().compactMap { index -> (index: Int, reason: String)? in
-                guard let target = tree.linkTargets[index] else { return nil }
-                return linkObjection(index, target).map { (index, $0) }
-            }
-            guard leavesOutUnsafeLinks, !bad.isEmpty else {
-                for (index, reason) in bad { notes.refuseLink(tree.withPath(index) { Array($0) }, reason) }
-                return
-            }
-            notes.unsafeLinks += bad.count
-            // A directory that is left without entries can make another link unsafe.
-            tree.remove(bad.map(\.index))
+        let bad = tree.linkTargets.keys.sorted().compactMap { index -> (index: Int, reason: String)? in
+            guard let target = tree.linkTargets[index] else { return nil }
+            return linkObjection(index, target).map { (index, $0) }
         }
+        guard leavesOutUnsafeLinks else {
+            for (index, reason) in bad { notes.refuseLink(tree.withPath(index) { Array($0) }, reason) }
+            return
+        }
+        notes.unsafeLinks = bad.count
+        tree.remove(bad.map(\.index))
     }
 
     private func linkObjection(_ index: Int, _ target: [UInt8]) -> String? {
