@@ -126,9 +126,12 @@ struct TrustTests {
         },
         Attack(name: "a revoked fresh key", cause: "signature") { set in
             try set.copy("keys", to: "stolen")
+            try set.copy("site/trust/fresh", to: "last")
             try set.keys("rotate", "keys", "--role", "fresh")
             try set.keys("refresh", "site", "--sign", "keys")
             #expect(try set.pull().status == 0)
+            // A thief says it of what his key had said.
+            try set.copy("last", to: "site/trust/fresh")
             try set.keys("refresh", "site", "--sign", "stolen")
         },
         Attack(name: "a root that too few have signed", cause: "signature") { set in

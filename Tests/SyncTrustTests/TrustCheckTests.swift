@@ -484,6 +484,20 @@ struct TrustCheckTests {
         try site.check(&pin, revision: 2)
         #expect(site.asked == ["fresh", "2.release", "manifest"])
         #expect((pin.newest.serial, pin.newest.revision) == (3, 3))
+        let asked = pin
+        #expect(try TrustPin(file: pin.file) == asked)
+        try site.check(&pin, revision: 2)
+        #expect(site.asked == ["fresh", "manifest"])
+        // What was kept is worth what its keys are worth now.
+        var next = signer
+        next.releaseKeys = [Signer.key(22)]
+        var rotated = try Site(next, serial: 4, revision: 3, root: 2)
+        rotated.files["2.root"] = try next.signedRoot(2, by: signer.rootKeys)
+        rotated.files["2.release"] = try signer.signedRelease(2).bytes
+        var later = pin
+        #expect(rotated.refusal(&later, revision: 2)?.cause == .signature)
+        pin = try pinned(signer)
+        try site.check(&pin)
         #expect(site.refusal(&pin, revision: 2, manifestRevision: 3)?.cause == .mixed)
         site.files["2.release"] = try signer.signedRelease(2, by: [Signer.key(9)]).bytes
         #expect(site.refusal(&pin, revision: 2)?.cause == .signature)

@@ -183,15 +183,16 @@ struct KeysRefreshCommand: AsyncParsableCommand {
             throw CommandFailure(.noInput, "\(escaped(out)): there is no such directory")
         }
         let refreshed = try publishing { () throws(PublishError) in try Publisher.refresh(out, signed) }
-        for fresh in refreshed.statements {
+        for (fresh, root) in refreshed.statements {
             if let channel = fresh.channel, fresh.isRemoved {
                 terminal.message("\(escaped(fresh.project)) channel \(channel) stays removed")
                 continue
             }
             let channel = fresh.channel.map { ", channel \($0)," } ?? ""
+            let former = root < fresh.root ? "; a key of root \(root) had said so before" : ""
             terminal.message(
                 "\(escaped(fresh.project)) revision \(fresh.revision)\(channel) counts until "
-                    + timestamp(milliseconds: fresh.until)
+                    + timestamp(milliseconds: fresh.until) + former
             )
         }
         if let ahead = refreshed.ahead {
@@ -201,6 +202,8 @@ struct KeysRefreshCommand: AsyncParsableCommand {
                     + "if nobody shall have it, remove \(escaped(output))/trust/\(ahead).release"
             )
         }
+        for error in refreshed.refused.dropLast() { terminal.warning(error.description) }
+        if let error = refreshed.refused.last { throw CommandFailure(error.exitStatus, error.description) }
     }
 }
 
@@ -267,8 +270,10 @@ struct KeysRotateCommand: AsyncParsableCommand {
             "\(escaped(keys.path)): new \(role.rawValue) key, root \(keys.newest.content.number); "
                 + "an old key that was here is kept as \(role.rawValue).key.1"
         )
+        // What a release key has signed that no longer counts, nobody signs unseen.
         output.message(
-            "Now publish again with --sign, or: syncagent keys refresh OUT --sign \(escaped(keys.path))"
+            "Now publish again with --sign"
+                + (role == .release ? "." : ", or: syncagent keys refresh OUT --sign \(escaped(keys.path))")
         )
     }
 }

@@ -59,8 +59,8 @@ package struct PinStore: Sendable {
         } catch {
             throw EngineError(
                 .refused,
-                "\(escaped(path)) is damaged (\(error.reason)); nothing of its project is believed. "
-                    + "Remove the file and pin the project anew with --trust"
+                "\(escaped(path)) is damaged, or a newer syncagent wrote it (\(error.reason)); nothing of its project is "
+                    + "believed. Use the newer one, or remove the file and pin the project anew with --trust"
             )
         }
     }

@@ -56,12 +56,22 @@ package struct Channels {
     ///   do not go back.
     package func point(_ channel: String?, at target: Target, signing: Signing?) throws(PublishError) -> Move
     {
-        let revision = try revision(target)
+        let signed = signing.map { SignedOutput(output: output, signing: $0) }
+        let revision = try revision(target, signed)
         try requireSigner(signing)
         let kept = try kept(revision)
+        let release = try signed?.signed(revision)
+        if let release, release.content.manifest != kept.manifest.digest {
+            throw PublishError(
+                .cannotSign,
+                "\(shown(output.path))/\(kept.file) is not the manifest that was signed",
+                remedy: "publish the files again with --sign"
+            )
+        }
         let former = try current(channel)
         // Whoever followed a channel that was removed has seen its last release.
-        if let last = [former, output.fresh(channel)?.revision].compactMap(\.self).max(), last > revision {
+        if let last = [former, output.word(channel)?.fresh.revision].compactMap(\.self).max(), last > revision
+        {
             throw PublishError(
                 .usage,
                 "\(channel ?? ChannelName.ofDefault) has pointed at revision \(last), which is newer than \(revision)",
@@ -77,16 +87,8 @@ package struct Channels {
         } else if former != revision {
             try output.replaceManifest(with: kept.text, from: file)
         }
-        let fresh = try signing.map { signing throws(PublishError) in
-            try SignedOutput(output: output, signing: signing).publish(
-                project: kept.manifest.project,
-                revision: revision,
-                digest: kept.manifest.digest,
-                size: UInt64(kept.text.count),
-                file: file,
-                channel: channel
-            )
-        }
+        var fresh: FreshStatement?
+        if let signed, let release { fresh = try signed.point(channel, at: release) }
         return Move(project: kept.manifest.project, revision: revision, former: former, fresh: fresh)
     }
 
@@ -95,7 +97,7 @@ package struct Channels {
     /// - Returns: What says so; `nil` when nobody has signed it.
     package func remove(_ channel: String, signing: Signing?) throws(PublishError) -> FreshStatement? {
         try requireSigner(signing)
-        _ = try revision(.channel(channel))
+        _ = try revision(.channel(channel), nil)
         let fresh = try signing.map { signing throws(PublishError) in
             try SignedOutput(output: output, signing: signing).remove(channel)
         }
@@ -138,11 +140,18 @@ package struct Channels {
         return try BaseSet.read("\(output.path)/manifest.json", output, remedy: "publish again").revision
     }
 
-    private func revision(_ target: Target) throws(PublishError) -> UInt64 {
+    private func revision(_ target: Target, _ signed: SignedOutput?) throws(PublishError) -> UInt64 {
         switch target {
         case .revision(let revision): return revision
         case .channel(let name):
-            if let found = try current(name) { return found }
+            // What a channel is, only its keys say: the index is for people.
+            let isSigned = output.statementNames().contains(FreshStatement.name(name))
+            if let signed, isSigned {
+                let word = try signed.said(name).fresh
+                if !word.isRemoved { return word.revision }
+            } else if let found = try current(name) {
+                return found
+            }
             let names = try list().map { $0.channel ?? ChannelName.ofDefault }
             throw PublishError(
                 .notFound,

@@ -3,13 +3,15 @@ package import SyncTrust
 
 /// What was said once more.
 package struct Refreshed {
-    /// What is the newest, the default channel first.
-    package internal(set) var statements: [FreshStatement] = []
+    /// What is the newest, the default channel first; and the root under which that was said before.
+    package internal(set) var statements: [(fresh: FreshStatement, saidUnder: UInt64)] = []
+    /// Why a channel was left as it is: nobody who counts had said what was published of it.
+    package internal(set) var refused: [PublishError] = []
     /// A signed release that is newer than all of them: somebody has published it, and nobody points at it.
     package internal(set) var ahead: UInt64?
 
     /// The newest revision that a channel points at.
-    package var newest: UInt64 { statements.filter { !$0.isRemoved }.map(\.revision).max() ?? 0 }
+    package var newest: UInt64 { statements.filter { !$0.fresh.isRemoved }.map(\.fresh.revision).max() ?? 0 }
 }
 
 /// Puts a signed release beside a manifest: the roots, the manifest under its digest, the release, and last what says
@@ -19,9 +21,9 @@ struct SignedOutput {
     let signing: Signing
 
     /// A release statement that is published.
-    private struct Known {
-        var statement: SignedStatement
-        var content: ReleaseStatement
+    struct Known {
+        let statement: SignedStatement
+        let content: ReleaseStatement
     }
 
     /// Signs a manifest that is in place, and that a channel points at it.
@@ -60,71 +62,138 @@ struct SignedOutput {
         )
     }
 
-    /// Says once more what is the newest of every channel; signs releases anew where the keys have changed.
+    /// Lets a channel point at a release that was signed before, as ``signed(_:)`` gives it.
+    func point(_ channel: String?, at release: Known) throws(PublishError) -> FreshStatement {
+        try output.give(
+            "channels/\(release.content.revision).json.zst",
+            "\(release.content.manifest).json.zst",
+            in: "manifests",
+            replacing: false
+        )
+        return try finish(release, channel)
+    }
+
+    /// Says once more what is the newest of every channel.
+    ///
+    /// Whoever may write to what is served may have put anything there. What nobody who counts has signed is never signed
+    /// here: a channel goes on with what one of the roots' fresh keys has said of it, and with that very release.
     func refresh() throws(PublishError) -> Refreshed {
         let names = output.statementNames()
-        let channels =
-            [String?.none]
-            + names.filter { $0.hasSuffix(".fresh") }.map { String($0.dropLast(6)) }
-            .filter { ChannelName.objection($0) == nil }.sorted()
+        let channels = [nil] + names.compactMap(FreshStatement.channel(ofFile:)).sorted()
         var refreshed = Refreshed()
-        for channel in channels {
-            guard let before = output.fresh(channel), let known = release(before.revision) else { continue }
-            refreshed.statements.append(
-                before.isRemoved ? try finish(known, channel, isRemoved: true) : try refresh(known, channel)
-            )
+        for channel in channels where names.contains(FreshStatement.name(channel)) {
+            let word: (fresh: FreshStatement, root: UInt64)
+            var known: Known?
+            do throws(PublishError) {
+                word = try said(channel)
+                if !word.fresh.isRemoved { known = try signed(word.fresh) }
+            } catch {
+                refreshed.refused.append(error)
+                continue
+            }
+            let fresh: FreshStatement
+            if let known {
+                fresh = try finish(known, channel)
+            } else {
+                fresh = try say(word.fresh.revision, word.fresh.release, of: channel, isRemoved: true)
+            }
+            refreshed.statements.append((fresh, word.root))
         }
-        guard refreshed.statements.contains(where: { !$0.isRemoved }) else {
-            throw PublishError(
-                .notFound,
-                "\(shown(output.path)) has no signed release",
-                remedy: "publish one with 'syncagent publish --sign'"
-            )
+        guard refreshed.statements.contains(where: { !$0.fresh.isRemoved }) else {
+            throw refreshed.refused.first
+                ?? PublishError(
+                    .notFound,
+                    "\(shown(output.path)) has no signed release",
+                    remedy: "publish one with 'syncagent publish --sign'"
+                )
         }
         let named = refreshed.newest
         refreshed.ahead = names.filter { $0.hasSuffix(".release") }.compactMap { UInt64($0.dropLast(8)) }
-            .filter {
-                guard $0 > named, let release = release($0) else { return false }
-                return isSigned(release)
-            }.max()
+            .filter { $0 > named && (try? signed($0)) != nil }.max()
         return refreshed
     }
 
     /// Says that there is no such channel any more; what it pointed at stays.
     func remove(_ channel: String) throws(PublishError) -> FreshStatement {
-        guard let former = output.fresh(channel), let known = release(former.revision) else {
-            throw PublishError(
-                .notFound,
-                "\(shown(output.path))/trust/\(FreshStatement.name(channel)), or the release that it names, cannot be read",
-                remedy: "publish to the channel once more, then remove it"
-            )
-        }
-        return try finish(known, channel, isRemoved: true)
+        let word = try said(channel).fresh
+        return try say(word.revision, word.release, of: channel, isRemoved: true)
     }
 
-    private func refresh(_ known: Known, _ channel: String?) throws(PublishError) -> FreshStatement {
-        if isSigned(known) { return try finish(known, channel) }
-        guard signing.canSign(.release) else {
-            throw PublishError(
-                .cannotSign,
-                "revision \(known.content.revision) is signed by a key that no longer counts",
-                remedy: "publish again with --sign where the new release.key is"
+    /// What is published as the newest of a channel, and the root whose fresh keys have said so.
+    func said(_ channel: String?) throws(PublishError) -> (fresh: FreshStatement, root: UInt64) {
+        let name = "trust/" + FreshStatement.name(channel)
+        guard let (statement, fresh) = output.word(channel) else { throw unsigned("\(name) cannot be read") }
+        guard fresh.project == signing.root.project, fresh.channel == channel else {
+            throw unsigned("\(name) is about another project or channel")
+        }
+        guard let root = signing.roots.last(where: { statement.isSigned(.fresh, by: $0.content.fresh) })
+        else { throw unsigned("no fresh key of the roots at hand has signed \(name)") }
+        return (fresh, root.content.number)
+    }
+
+    /// The very release that a word names.
+    private func signed(_ fresh: FreshStatement) throws(PublishError) -> Known {
+        let known = try signed(fresh.revision)
+        guard known.statement.digest == fresh.release else {
+            throw unsigned(
+                "trust/\(fresh.revision).release is not the one that trust/\(FreshStatement.name(fresh.channel)) names"
             )
         }
-        var content = known.content
-        content.signed = signing.now
-        return try finish(
-            Known(statement: try signing.sign(content.json, .release), content: content),
-            channel
+        return known
+    }
+
+    /// A release that is published and signed by the keys that count now.
+    func signed(_ revision: UInt64) throws(PublishError) -> Known {
+        let name = "trust/\(revision).release"
+        guard let known = release(revision) else { throw unsigned("\(name) is not there, or cannot be read") }
+        guard known.content.project == signing.root.project, known.content.revision == revision else {
+            throw unsigned("\(name) is about another project or revision")
+        }
+        guard !isSigned(known) else { return known }
+        let former = signing.roots.last { known.statement.isSigned(.release, by: $0.content.release) }
+        throw unsigned(
+            former.map {
+                "\(name) is signed by a key of root \($0.content.number) that no longer counts"
+            } ?? "no release key of the roots at hand has signed \(name)"
         )
     }
 
-    private func finish(_ release: Known, _ channel: String?, isRemoved: Bool = false) throws(PublishError)
-        -> FreshStatement
-    {
-        let (next, overflow) = (output.fresh(channel)?.serial ?? 0).addingReportingOverflow(1)
-        // By the clock, so that it grows even where the former statement is lost.
-        let serial = max(overflow ? .max : next, UInt64(clamping: signing.now / 1000))
+    private func unsigned(_ reason: String) -> PublishError {
+        PublishError(
+            .cannotSign,
+            "\(shown(output.path)): \(reason)",
+            remedy:
+                "publish the files again with --sign where release.key is; what lies there is not signed unseen"
+        )
+    }
+
+    private func finish(_ release: Known, _ channel: String?) throws(PublishError) -> FreshStatement {
+        try say(
+            release.content.revision,
+            release.statement.digest,
+            of: channel,
+            with: release.statement
+        )
+    }
+
+    /// Signs what is the newest of a channel, and publishes it: the roots, the release, and last the word on it.
+    private func say(
+        _ revision: UInt64,
+        _ digest: SHA256Digest,
+        of channel: String?,
+        with release: SignedStatement? = nil,
+        isRemoved: Bool = false
+    ) throws(PublishError) -> FreshStatement {
+        // By the clock, so that it grows even where the former statement is lost. Numbers that nobody who counts has set,
+        // machines have not seen; those of a key that was revoked they have forgotten.
+        let serial = max(lastSerial(channel) + 1, UInt64(clamping: signing.now / 1000))
+        guard serial <= UInt64(Int64.max) else {
+            throw PublishError(
+                .cannotSign,
+                "the last serial that a fresh key has signed is the highest there is: somebody else has that key",
+                remedy: "change it with 'syncagent keys rotate --role fresh'"
+            )
+        }
         let fresh = FreshStatement(
             project: signing.root.project,
             channel: channel,
@@ -132,15 +201,15 @@ struct SignedOutput {
             signed: signing.now,
             until: signing.now + signing.validity,
             root: signing.root.number,
-            revision: release.content.revision,
-            release: release.statement.digest,
+            revision: revision,
+            release: digest,
             isRemoved: isRemoved
         )
         let signed = try signing.sign(fresh.json, .fresh)
         for root in signing.roots {
             try output.placeStatement(root.statement.bytes, "\(root.content.number).root")
         }
-        try output.placeStatement(release.statement.bytes, "\(release.content.revision).release")
+        if let release { try output.placeStatement(release.bytes, "\(revision).release") }
         try output.placeStatement(signed.bytes, FreshStatement.name(channel))
         return fresh
     }
@@ -148,6 +217,14 @@ struct SignedOutput {
     private func isSigned(_ release: Known) -> Bool {
         release.content.project == signing.root.project
             && release.statement.isSigned(.release, by: signing.root.release)
+    }
+
+    /// The serial of the last statement that a key which counts has signed; 0 when there is none.
+    private func lastSerial(_ channel: String?) -> UInt64 {
+        guard let (statement, fresh) = output.word(channel), fresh.project == signing.root.project,
+            fresh.channel == channel, !statement.signers(.fresh, of: signing.root.fresh).isEmpty
+        else { return 0 }
+        return fresh.serial
     }
 
     private func release(_ revision: UInt64) -> Known? {
@@ -161,11 +238,13 @@ struct SignedOutput {
 }
 
 extension OutputDirectory {
-    /// What is published as the newest of a channel; `nil` when nothing is, or what cannot be read.
-    func fresh(_ channel: String?) -> FreshStatement? {
+    /// What is published as the newest of a channel, whoever says so; `nil` when nothing is, or what cannot be read.
+    func word(_ channel: String?) -> (statement: SignedStatement, fresh: FreshStatement)? {
         read("trust/" + FreshStatement.name(channel), limit: Role.fresh.limit).flatMap { bytes in
-            guard let statement = try? SignedStatement(bytes, limit: Role.fresh.limit) else { return nil }
-            return try? FreshStatement(json: statement.json)
+            guard let statement = try? SignedStatement(bytes, limit: Role.fresh.limit),
+                let fresh = try? FreshStatement(json: statement.json)
+            else { return nil }
+            return (statement, fresh)
         }
     }
 }

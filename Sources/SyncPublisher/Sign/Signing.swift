@@ -61,9 +61,6 @@ package struct Signing: Sendable {
         )
     }
 
-    /// Whether this can sign for a role at all.
-    func canSign(_ role: Role) -> Bool { program != nil || keys[role]?.isEmpty == false }
-
     /// Signs a statement.
     func sign(_ json: [UInt8], _ role: Role) throws(PublishError) -> SignedStatement {
         let counting = root[role]

@@ -49,8 +49,12 @@ extension TrustPin {
             }
             line.key("places")
             line.array { array in for digest in places { array.value(digest.hex) } }
+            // Nothing is lost when an older program leaves these out.
+            if !asked.isEmpty {
+                line.key("x-asked")
+                line.array { array in for release in asked { array.value(text(release)) } }
+            }
             guard !penalties.isEmpty else { return }
-            // Nothing is lost when an older program leaves it out.
             line.key("x-penalties")
             line.array { array in
                 for penalty in penalties {
@@ -69,8 +73,12 @@ extension TrustPin {
         var (looked, seen, hasFallen) = (Int64(0), Int64(0), false)
         var (root, newest, channels) = (SignedStatement?.none, Track(), [String: Track]())
         var (graces, places, penalties) = ([Grace](), [SHA256Digest](), [Penalty]())
+        var asked: [SignedStatement] = []
         func statement(_ reader: inout StatementReader, _ role: Role) throws(TrustFault) -> SignedStatement {
             try SignedStatement(Array(reader.string().utf8), limit: role.limit)
+        }
+        func release(_ reader: inout StatementReader) throws(TrustFault) -> SignedStatement {
+            try statement(&reader, .release)
         }
         func digest(_ reader: inout StatementReader) throws(TrustFault) -> SHA256Digest {
             try reader.digest()
@@ -113,6 +121,7 @@ extension TrustPin {
                     }
                     channels[name] = track
                 }
+            case "x-asked": asked = try reader.array(most: Self.mostAsked, release)
             case "x-penalties":
                 penalties = try reader.array(most: Self.mostPenalties) { reader throws(TrustFault) in
                     var penalty = Penalty(place: .zero, until: 0)
@@ -151,7 +160,8 @@ extension TrustPin {
             origin: origin,
             pinned: pinned,
             root: Root(statement: root, content: content),
-            roots: roots
+            roots: roots,
+            asked: asked
         )
         (self.looked, self.seen, self.hasFallen) = (looked, seen, hasFallen)
         (self.newest, self.channels) = (newest, channels)

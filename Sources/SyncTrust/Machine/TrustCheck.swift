@@ -111,6 +111,8 @@ package struct TrustCheck: Sendable {
                 fresh: freshBytes,
                 release: release.statement
             )
+        } else if release.statement != track.release {
+            pin.note(asked: release.statement)
         }
         pin.seen = max(pin.seen, fresh.signed, release.content.signed)
         if let grace, pin.graces.last?.until != grace.until {
@@ -235,9 +237,13 @@ package struct TrustCheck: Sendable {
         try requirePast(freshName, fresh.signed)
         if fresh.isRemoved { throw try removal(statement, fresh) }
         if !looksBack { try requireNews(fresh) }
-        if let known = track.release, known.digest == fresh.release, let content = track.releaseContent,
-            [nil, content.revision].contains(revision), known.isSigned(.release, by: root.release)
-        {
+        for known in [track.release].compactMap({ $0 }) + (revision == nil ? [] : pin.asked)
+        where known.isSigned(.release, by: root.release) {
+            // It was read when it was believed.
+            guard let content = try? ReleaseStatement(json: known.json), content.project == pin.project,
+                content.revision == revision ?? fresh.revision,
+                content.revision != fresh.revision || known.digest == fresh.release
+            else { continue }
             return want(known, content)
         }
         want = .release(revision ?? fresh.revision)

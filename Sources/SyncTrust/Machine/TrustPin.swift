@@ -85,6 +85,9 @@ package struct TrustPin: Sendable, Equatable {
     /// SHA-256 of the places that this project was pulled from: what they say of themselves no longer decides.
     package var places: [SHA256Digest] = []
     package var penalties: [Penalty] = []
+    /// The last releases that were asked for by their revision: they need not be fetched again. Whose keys have signed them is
+    /// looked at each time.
+    package private(set) var asked: [SignedStatement] = []
 
     package var project: String { root.content.project }
 
@@ -101,6 +104,7 @@ package struct TrustPin: Sendable, Equatable {
     /// Channels that one machine follows.
     static let mostChannels = 64
     static let mostPenalties = 64
+    static let mostAsked = 4
     /// So many **milliseconds** a place that was refused is asked after all others.
     static let penaltyTime: Int64 = 86_400_000
     /// A chain as long takes centuries.
@@ -127,8 +131,15 @@ package struct TrustPin: Sendable, Equatable {
         pinned = now
     }
 
-    init(origin: Origin, pinned: Int64, root: Root, roots: [SHA256Digest]) {
+    init(origin: Origin, pinned: Int64, root: Root, roots: [SHA256Digest], asked: [SignedStatement]) {
         (self.origin, self.pinned, self.root, self.roots) = (origin, pinned, root, roots)
+        self.asked = asked
+    }
+
+    /// Notes a release that was asked for.
+    mutating func note(asked release: SignedStatement) {
+        guard !asked.contains(release) else { return }
+        asked = asked.suffix(Self.mostAsked - 1) + [release]
     }
 
     /// Notes that the project is at a place, so that the place is asked for signatures from now on.

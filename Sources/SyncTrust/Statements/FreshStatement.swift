@@ -84,6 +84,13 @@ package struct FreshStatement: Sendable, Equatable {
     /// The name of its file in `trust/`.
     package static func name(_ channel: String?) -> String { channel.map { "\($0).fresh" } ?? "fresh" }
 
+    /// The channel that has a file of this name in `trust/`; `nil` for every other file, and for the default channel.
+    package static func channel(ofFile name: String) -> String? {
+        guard name.hasSuffix(".fresh") else { return nil }
+        let channel = String(name.dropLast(6))
+        return ChannelName.objection(channel) == nil ? channel : nil
+    }
+
     /// The JSON text, with a newline at its end.
     package var json: [UInt8] {
         JSONLine.object { line in
