@@ -162,6 +162,19 @@ static inline int sa_try_lock(int fd) {
 #endif
 }
 
+/* Gives back what sa_try_lock took, whoever else has the descriptor. fcntl(2), F_UNLCK. */
+static inline int sa_unlock(int fd) {
+#ifdef F_OFD_SETLK
+    struct flock region;
+    memset(&region, 0, sizeof region);
+    region.l_type = F_UNLCK;
+    region.l_whence = SEEK_SET;
+    return fcntl(fd, F_OFD_SETLK, &region);
+#else
+    return flock(fd, LOCK_UN);
+#endif
+}
+
 // Whether somebody else has the lock that sa_try_lock takes, without taking it: fcntl(2), F_OFD_GETLK.
 static inline int sa_is_locked(int fd) {
 #ifdef F_OFD_GETLK

@@ -69,7 +69,7 @@ public struct AgentLauncher: Sendable {
         guard let file = try? openFile("agent.lock", in: directory, O_RDWR, trust: .state) else {
             return false
         }
-        return sa_is_locked(file.raw) != 0
+        return FileLock.isTaken(file)
     }
 }
 

@@ -77,24 +77,15 @@ package final class Destination: Sendable {
         }
     }
 
-    /// Takes the destination for this process until the descriptor closes (S3, F117).
+    /// Takes the destination for this process (S3, F117).
     ///
     /// - Returns: The lock, or `nil` when another process has it.
-    package func lock() throws(FileError) -> Descriptor? {
+    package func lock() throws(FileError) -> FileLock? {
         let shown = path + "/.syncagent/lock"
         let file = try openFile("lock", in: state, O_RDWR | O_CREAT, trust: .state, shown: shown)
-        if sa_try_lock(file.raw) == 0 {
-            // A note in a file with another name would be written there, too.
-            if hasOneName(file.raw) {
-                let note = "\(getpid())\n"
-                _ = ftruncate(file.raw, 0)
-                _ = note.withCString { pwrite(file.raw, $0, note.utf8.count, 0) }
-            }
-            return file
-        }
-        let code = sa_errno()
-        if code == EAGAIN || code == EACCES || code == EWOULDBLOCK { return nil }
-        throw FileError(step: "lock", path: shown, code: code)
+        guard let lock = try FileLock.take(file, path: shown) else { return nil }
+        lock.sign("\(getpid())")
+        return lock
     }
 
     /// The process that wrote its number into the lock last; for messages only.
@@ -172,7 +163,7 @@ package final class Destination: Sendable {
         guard state >= 0, let file = try? openFile("lock", in: state, O_RDWR, trust: .state) else {
             return false
         }
-        return sa_is_locked(file.raw) != 0
+        return FileLock.isTaken(file)
     }
 
     /// **Bytes** that an interrupted pull has left in staging.

@@ -94,23 +94,21 @@ struct StoreFiles: Sendable {
     /// - Returns: What `body` returns.
     /// - Throws: ``StoreError`` with code `busy` or `cannotCreate`; what `body` throws.
     func locked<R>(wait: Int, _ body: () throws(StoreError) -> R) throws(StoreError) -> R {
-        let file: Descriptor
+        let lock: FileLock?
         do throws(FileError) {
             let directory = try openStateDirectory(directory, create: true)
-            file = try openFile(name + ".lock", in: directory.raw, O_RDWR | O_CREAT, trust: .state)
+            let file = try openFile(name + ".lock", in: directory.raw, O_RDWR | O_CREAT, trust: .state)
+            lock = try FileLock.take(file, path: name + ".lock", wait: wait)
         } catch {
             throw Self.failure(error, below: directory)
         }
-        try check()
-        var waited = 0
-        while sa_try_lock(file.raw) != 0 {
-            guard waited < wait else {
-                throw StoreError(.busy, "Another syncagent is preparing \(escaped(directory)); try again.")
-            }
-            usleep(5_000)
-            waited += 5
+        guard lock != nil else {
+            throw StoreError(.busy, "Another syncagent is preparing \(escaped(directory)); try again.")
         }
-        return try body()
+        try check()
+        let result = Result { () throws(StoreError) in try body() }
+        _ = consume lock
+        return try result.get()
     }
 
     private func failure(_ step: String, _ path: String) -> StoreError {

@@ -54,10 +54,9 @@ package final class WorkerThread: Sendable {
             &attributes,
             { context in
                 guard let context else { return nil }
-                let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
-                sa_name_thread(start.name)
-                start.body()
-                start.ended.change { $0 = true }
+                // Whoever has waited for the end may count on it that what the work held is let go, too.
+                let ended = Start.run(context)
+                ended.change { $0 = true }
                 return nil
             },
             box.toOpaque()
@@ -69,7 +68,7 @@ package final class WorkerThread: Sendable {
         throw ThreadError(code: code)
     }
 
-    /// Waits for the end of its work.
+    /// Waits for the end of its work; what that held has been let go then.
     package func join() { ended.wait { $0 ? true : nil } }
 
     /// Whether this is the thread that asks.
@@ -84,6 +83,14 @@ package final class WorkerThread: Sendable {
             self.name = String(name.prefix(15))  // prctl(2), PR_SET_NAME: 16 bytes with the NUL.
             self.body = body
             self.ended = ended
+        }
+
+        @inline(never)
+        static func run(_ context: UnsafeMutableRawPointer) -> Monitor<Bool> {
+            let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
+            sa_name_thread(start.name)
+            start.body()
+            return start.ended
         }
     }
 }

@@ -1,9 +1,10 @@
 import Foundation
 import SyncManifest
 import SyncModel
-import SyncPublisher
 import SyncTestKit
 import Testing
+
+@testable import SyncPublisher
 
 /// A publish that fails leaves what was there before, and nothing else.
 @Suite(.timeLimit(.minutes(10)))
@@ -81,6 +82,29 @@ struct FailureTests {
         _ = try Publisher(set.options).run(progress: { _ in second = second ?? set.failure() })
         #expect(second?.exitStatus == .busy)
         #expect(try set.unpacked().nodes == Self.tree.nodes)
+    }
+
+    @Test("The output is free at once though a program that is being started still has its descriptor")
+    func sharedDescriptor() throws {
+        let set = try PublishedSet(Self.tree)
+        let path = set.root.path("out")
+        var child: Int32 = -1
+        do {
+            let output = try OutputDirectory(path)
+            // What fork(2) does until execve(2): another descriptor of the same open directory.
+            for descriptor in Int32(3)..<4096 where child < 0 {
+                var buffer = [UInt8](repeating: 0, count: 4096)
+                let count = readlink("/proc/self/fd/\(descriptor)", &buffer, buffer.count)
+                guard count > 0, String(decoding: buffer.prefix(count), as: UTF8.self) == path else {
+                    continue
+                }
+                child = dup(descriptor)
+            }
+            _ = consume output
+        }
+        defer { close(child) }
+        #expect(child >= 0)
+        try set.publish()
     }
 
     @Test("A pack that cannot get its name: exit 74, and no manifest")

@@ -35,6 +35,18 @@ struct ThreadTests {
         #expect(knewItself && !thread.isCurrent)
     }
 
+    @Test("What the work of a thread holds has been let go when it has been joined")
+    func letGo() throws {
+        for _ in 0..<200 {
+            var held: Box? = Box(Mutex(nil))
+            weak let seen = held
+            let thread = try WorkerThread(name: "holder") { [held] in _ = held }
+            held = nil
+            thread.join()
+            #expect(seen == nil)
+        }
+    }
+
     private final class Box: Sendable {
         let value: Mutex<WorkerThread?>
         init(_ value: consuming Mutex<WorkerThread?>) { self.value = value }

@@ -94,8 +94,8 @@ package struct PullEngine: Sendable {
     }
 
     /// Takes a destination for this process.
-    static func lock(_ destination: Destination) throws(EngineError) -> Descriptor {
-        let lock: Descriptor?
+    static func lock(_ destination: Destination) throws(EngineError) -> FileLock {
+        let lock: FileLock?
         do throws(FileError) { lock = try destination.lock() } catch { throw cannotUse(error) }
         if let lock { return lock }
         throw isAtWork(in: destination)

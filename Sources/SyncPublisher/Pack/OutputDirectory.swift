@@ -36,7 +36,7 @@ final class OutputDirectory {
         try Self.makeDirectories(path)
         let top = SharedDescriptor(try Self.open(path, path))
         self.top = top
-        // Held until the descriptor closes. flock(2).
+        // Held until it is closed. flock(2): a directory takes no lock of fcntl(2).
         // A file system without locks gives none; a lock of another is the only thing that stops us.
         guard flock(top.raw, LOCK_EX | LOCK_NB) == 0 || sa_errno() != EWOULDBLOCK else {
             throw PublishError(
@@ -48,6 +48,11 @@ final class OutputDirectory {
         packs = SharedDescriptor(openDirectory("packs", in: top.raw))
         removeTemporaries(top.raw)
         if let packs { removeTemporaries(packs.raw) }
+    }
+
+    /// Given back by a call of its own: a program that is being started has the descriptor, too, until execve(2).
+    deinit {
+        if access == .publishing, let top { flock(top.raw, LOCK_UN) }
     }
 
     /// Makes `packs/`, unless it is there.
