@@ -210,10 +210,8 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
     /// Reads a header's date: IMF-fixdate, RFC 850 or `asctime`; `nil` when it is none of the three.
     package init?(_ text: String) {
         let words = text.split { $0 == " " || $0 == "," || $0 == "-" }.map(String.init)
-        // Sun 06 Nov 1994 08:49:37 GMT | Sunday 06 Nov 94 08:49:37 GMT | Sun Nov 6 08:49:37 1994
-        guard words.count == 6 || words.count == 5 else { return nil }
-        let isAsctime = words.count == 5
-        if !isAsctime { guard words[5] == "GMT" || words[5] == "UTC" else { return nil } }
+        guard let isAsctime = Self.isAsctime(text), words.count == (isAsctime ? 5 : 6) else { return nil }
+        if !isAsctime { guard words[5] == "GMT" else { return nil } }
         guard let month = Self.months.firstIndex(of: isAsctime ? words[1] : words[2]),
             let day = Int64(isAsctime ? words[2] : words[1]), (1...31).contains(day),
             var year = Int64(isAsctime ? words[4] : words[3]), (0...9999).contains(year)
@@ -227,6 +225,22 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
         else { return nil }
         let date = CivilDay(year: year, month: Int64(month) + 1, day: day)
         seconds = date.number * 86_400 + hour * 3600 + minute * 60 + second
+    }
+
+    /// Tells the forms apart by where they have digits, letters and marks; `nil` for none of the three. The day of the
+    /// week may be any word: the date does not hang on it.
+    private static func isAsctime(_ text: String) -> Bool? {
+        let shape = String(
+            text.map {
+                ("0"..."9").contains($0)
+                    ? "0" : ("A"..."Z").contains($0) || ("a"..."z").contains($0) ? "a" : $0
+            }
+        ).drop { $0 == "a" }
+        switch shape {
+        case ", 00 aaa 0000 00:00:00 aaa", ", 00-aaa-00 00:00:00 aaa": return false
+        case " aaa 00 00:00:00 0000", " aaa  0 00:00:00 0000": return true
+        default: return nil
+        }
     }
 
     package static func < (a: HTTPDate, b: HTTPDate) -> Bool { a.seconds < b.seconds }

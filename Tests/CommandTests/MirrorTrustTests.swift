@@ -4,8 +4,10 @@ import Testing
 /// Mirrors of signed releases: one that is stale or wrong is named, the next one asked, and it is asked last for a day.
 @Suite("Mirrors of signed releases", .timeLimit(.minutes(10)))
 struct MirrorTrustTests {
-    @Test("A mirror helps where the first place is stale, and both are named")
-    func mirrors() throws {
+    /// A set whose second release has been pulled, with the first one in `before`, and a mirror that has the second, too.
+    private static func mirrored() throws -> (
+        set: SignedSet, scratch: Scratch, base: String, mirror: RunningServer
+    ) {
         let scratch = try Scratch()
         try scratch.write(Data(), to: "mirror/x")
         let mirror = try RunningServer(scratch, directory: "mirror")
@@ -21,6 +23,13 @@ struct MirrorTrustTests {
             )
         }
         #expect(try set.pull().status == 0)
+        return (set, scratch, base, mirror)
+    }
+
+    @Test("A mirror helps where the first place is stale, and both are named")
+    func mirrors() throws {
+        let (set, _, base, mirror) = try Self.mirrored()
+        defer { withExtendedLifetime(mirror) {} }
         for name in ["trust", "manifests", "manifest.json", "manifest.json.zst"] {
             try set.remove("site/\(name)")
             try set.copy("before/\(name)", to: "site/\(name)")
@@ -37,21 +46,8 @@ struct MirrorTrustTests {
         .enabled(if: FakeTime.library != nil)
     )
     func penalty() throws {
-        let scratch = try Scratch()
-        try scratch.write(Data(), to: "mirror/x")
-        let mirror = try RunningServer(scratch, directory: "mirror")
-        let base = mirror.firstLine.replacingOccurrences(of: "manifest.json", with: "")
-        let set = try SignedSet(["--mirror", base])
-        try set.pin()
-        try set.copy("site", to: "before")
-        try set.publish("two")
-        for name in try FileManager.default.contentsOfDirectory(atPath: set.scratch.path + "/site") {
-            try FileManager.default.copyItem(
-                atPath: "\(set.scratch.path)/site/\(name)",
-                toPath: "\(scratch.path)/mirror/\(name)"
-            )
-        }
-        #expect(try set.pull().status == 0)
+        let (set, scratch, _, mirror) = try Self.mirrored()
+        defer { withExtendedLifetime(mirror) {} }
         try set.remove("site/trust")
         try set.copy("before/trust", to: "site/trust")
         #expect(try SignedSet.causes(set.pull()) == ["older"])

@@ -11,6 +11,19 @@ struct HTTPDateTests {
             ("Tue, 29 Feb 2028 23:59:60 GMT", 1_835_481_600), ("Sun, 06 Nov 1994 08:49:37", nil),
             ("Sun, 32 Nov 1994 08:49:37 GMT", nil), ("Sun, 06 Foo 1994 08:49:37 GMT", nil),
             ("Sun, 06 Nov 1994 25:49:37 GMT", nil), ("Sun, 06 Nov 99999 08:49:37 GMT", nil), ("", nil),
+            ("Sun, 06 Nov 1994 24:49:37 GMT", nil),
+            ("Sun, 06 Nov 1994 08:49 GMT", nil),
+            ("Sun, 99 Nov 1994 08:49:37 GMT", nil),
+            ("Sun, -6 Nov 1994 08:49:37 GMT", nil),
+            ("Sun, 6 Nov 1994 08:49:37 GMT", nil),
+            ("Sun, 06 Nov 1994 08:49:37 UTC", nil),
+            ("Sun 06 Nov 1994 08:49:37 GMT", nil),
+            ("Sun, 06-Nov-1994 08:49:37 GMT", nil),
+            ("Sun, 06 Nov 1994 8:49:37 GMT", nil),
+            ("Sun, 06 Nov +994 08:49:37 GMT", nil),
+            ("Sun Nov 6 08:49:37 1994", nil),
+            ("Sun, 06 Nov 1994 08:49:37 GMT ", nil),
+            ("Sun, 00 Nov 1994 08:49:37 GMT", nil),
         ] as [(String, Int64?)]
     )
     func read(text: String, seconds: Int64?) {

@@ -33,16 +33,28 @@ struct JSONFlag: ParsableArguments {
 }
 
 /// One command about one session, through the agent; prints what the session is then.
-struct SessionChange: Sendable {
-    let session: SessionArgument
-    let json: Bool
+struct SessionChange: ParsableArguments {
+    @OptionGroup
+    var session: SessionArgument
+
+    @OptionGroup(title: "Output")
+    var format: JSONFlag
 
     func apply(
         _ work: @escaping @Sendable (ControlClient, String) async throws -> SessionStatus
     ) async throws {
+        try await Self.apply(to: session.session, json: format.json, work)
+    }
+
+    /// The same for a session that is named otherwise.
+    static func apply(
+        to session: String?,
+        json: Bool,
+        _ work: @escaping @Sendable (ControlClient, String) async throws -> SessionStatus
+    ) async throws {
         let output = Output()
         let state = try StateAccess(output: output)
-        let name = try StateAccess.session(session.session, in: try state.store())
+        let name = try StateAccess.session(session, in: try state.store())
         let status = try await AgentReach(state: state).ask { try await work($0, name) }
         if json { return try output.value(status) }
         let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
@@ -61,16 +73,9 @@ struct PauseCommand: AsyncParsableCommand {
     )
 
     @OptionGroup
-    var session: SessionArgument
+    var change: SessionChange
 
-    @OptionGroup(title: "Output")
-    var format: JSONFlag
-
-    func run() async throws {
-        try await SessionChange(session: session, json: format.json).apply { client, name in
-            try await client.pause(name)
-        }
-    }
+    func run() async throws { try await change.apply { try await $0.pause($1) } }
 }
 
 /// `syncagent resume`: lets a paused run go on.
@@ -82,16 +87,9 @@ struct ResumeCommand: AsyncParsableCommand {
     )
 
     @OptionGroup
-    var session: SessionArgument
+    var change: SessionChange
 
-    @OptionGroup(title: "Output")
-    var format: JSONFlag
-
-    func run() async throws {
-        try await SessionChange(session: session, json: format.json).apply { client, name in
-            try await client.resume(name)
-        }
-    }
+    func run() async throws { try await change.apply { try await $0.resume($1) } }
 }
 
 /// `syncagent cancel`: gives a session's run up.
@@ -103,16 +101,9 @@ struct CancelCommand: AsyncParsableCommand {
     )
 
     @OptionGroup
-    var session: SessionArgument
+    var change: SessionChange
 
-    @OptionGroup(title: "Output")
-    var format: JSONFlag
-
-    func run() async throws {
-        try await SessionChange(session: session, json: format.json).apply { client, name in
-            try await client.cancel(name)
-        }
-    }
+    func run() async throws { try await change.apply { try await $0.cancel($1) } }
 }
 
 /// `syncagent prioritize`: some files first.
@@ -143,9 +134,7 @@ struct PrioritizeCommand: AsyncParsableCommand {
 
     func run() async throws {
         let paths = paths
-        var argument = SessionArgument()
-        argument.session = session
-        try await SessionChange(session: argument, json: format.json).apply { client, name in
+        try await SessionChange.apply(to: session, json: format.json) { client, name in
             try await client.prioritize(name, paths: paths)
         }
     }
