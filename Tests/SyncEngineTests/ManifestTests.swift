@@ -48,6 +48,20 @@ struct ManifestTests {
         #expect(try scene.pull().status == .unavailable)
     }
 
+    @Test("A directory that its server lists for nobody stands for the manifest in it")
+    func unlistedDirectory() throws {
+        try scene.publish(Self.tree())
+        let directory = String(Scene.base.dropLast())
+        scene.transport.script(directory, .fail(.badStatus(403)))
+        #expect(try scene.pull(manifest: directory).status == .done)
+        // Where nothing is inside, what was asked for is what counts.
+        let other = directory + "/other"
+        scene.transport.script(other, .fail(.badStatus(403)))
+        let outcome = try scene.pull(manifest: other)
+        #expect(outcome.status == .unavailable)
+        #expect(outcome.error?.message.contains("403") == true)
+    }
+
     @Test("A manifest file that is not there is 66; another scheme is wrong usage")
     func paths() throws {
         #expect(try scene.pull(manifest: scene.root.path("none.json")).status == .noInput)

@@ -75,6 +75,23 @@ struct ReadingTests {
         #expect(try bytes(hand(), "bin/plain") == content)
     }
 
+    @Test("Whoever cannot take the bytes is not given them once more from elsewhere")
+    func notTaken() throws {
+        try scene.publish(AssetTree.mixed(), atMirror: true)
+        let hand = try hand()
+        let row = try #require(hand.row(of: "bin/plain"))
+        scene.transport.forget()
+        var calls = 0
+        let error = #expect(throws: EngineError.self) {
+            try hand.bring(row, spoolDirectory: scene.root.path) { _ throws(EngineError) in
+                calls += 1
+                throw EngineError(.ioError, "the disk is full")
+            }
+        }
+        #expect(calls == 1 && error?.status == .ioError)
+        #expect(scene.transport.asked.count == 1)
+    }
+
     @Test("Wrong bytes from everywhere are 65, no answer is 69, and no byte is given away")
     func wrong() throws {
         let set = try scene.publish(AssetTree.mixed())

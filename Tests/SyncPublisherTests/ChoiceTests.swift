@@ -143,6 +143,20 @@ struct ChoiceTests {
         #expect(try set.manifest().files.urls(0).isEmpty)
     }
 
+    @Test("A file that would have to stand where the manifest is cannot be loose; elsewhere it can")
+    func inTheManifestsPlace() throws {
+        let set = try PublishedSet(Self.tree)
+        try set.root.write("mine", to: "in/manifest.json")
+        let error = set.failure { $0.isLoose = true }
+        #expect(error?.exitStatus == .dataInvalid)
+        #expect(error?.description.contains("--exclude manifest.json") == true)
+        try set.publish { ($0.isLoose, $0.filesURL) = (true, .at("files/")) }
+        try set.publish { ($0.isLoose, $0.filesURL, $0.exclude) = (true, .none, ["manifest.json"]) }
+        #expect(try set.manifest().files.indices.count == 4)
+        try set.publish { $0.isLoose = false }
+        #expect(try set.unpacked().paths.contains("manifest.json"))
+    }
+
     @Test("Large files are hashed whole, and a file that nobody touched is not read again")
     func looseAndLarge() throws {
         let set = try PublishedSet(AssetTree.manySmall(5))

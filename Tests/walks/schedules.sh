@@ -77,7 +77,9 @@ step "a file that is wrong changes nothing, and the line is named"
 sed 's/"02:00"/"25:00"/' fleet.json >wrong.json
 ends 65 'wrong.json:4: tower' syncagent schedule apply wrong.json
 sed 's/"max_rate"/"max_rat"/' fleet.json >wrong.json
-ends 65 'max-rat' syncagent schedule apply wrong.json
+ends 65 'wrong.json:4: tower: max_rat: no such key; did you mean “max_rate”?' syncagent schedule apply wrong.json
+sed 's/"nightly"/"nightli"/' fleet.json >wrong.json
+ends 65 'tower: nightli: no such key; did you mean “nightly”?' syncagent schedule apply wrong.json
 ends 66 'there is no such file' syncagent schedule apply nowhere.json
 says 'tower: unchanged' syncagent schedule apply fleet.json
 

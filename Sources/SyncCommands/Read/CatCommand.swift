@@ -4,6 +4,7 @@ import Foundation
 import SyncEngine
 import SyncManifest
 import SyncModel
+import SyncReport
 import SyncSettings
 import SyncSystem
 
@@ -69,7 +70,7 @@ struct CatCommand: AsyncParsableCommand {
         if !below.isEmpty {
             return EngineError(
                 .noInput,
-                "\(escaped(path)) is a directory with \(below.count) files; 'syncagent ls' lists them"
+                "\(escaped(path)) is a directory with \(Figures.count(below.count, "file")); 'syncagent ls' lists them"
             )
         }
         if manifest.directories.rows(below: Array(path.utf8)).count > 0 {

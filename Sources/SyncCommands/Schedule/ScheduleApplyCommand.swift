@@ -1,6 +1,7 @@
 import ArgumentParser
 import SyncModel
 import SyncSchedule
+import SyncSettings
 
 /// `syncagent schedule apply`: the schedules of a file, on this machine.
 struct ScheduleApplyCommand: AsyncParsableCommand {
@@ -98,6 +99,9 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         }
         var plans: [SchedulePlan] = []
         for entry in try ScheduleFile(bytes, shown: shown).entries {
+            if let reason = Self.unknownKey(entry.arguments) {
+                throw CommandFailure(.dataInvalid, "\(entry.place): \(reason)")
+            }
             let former = (try? records.find(entry.name)) ?? nil
             do {
                 let add = try ScheduleAddCommand.parse(entry.arguments)
@@ -116,5 +120,23 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
             }
         }
         return plans
+    }
+
+    /// What is said of the first key that is no option of `schedule add`; other faults may come of it.
+    private static func unknownKey(_ arguments: [String]) -> String? {
+        let help = ScheduleAddCommand.helpMessage(includeHidden: true, columns: 200)
+        let words = help.split { !$0.isLetter && !$0.isNumber && $0 != "-" && $0 != "_" }
+        let known = Set(words.filter { $0.hasPrefix("--") }.map { $0.dropFirst(2) })
+        for argument in arguments.prefix(while: { $0 != "--" }) {
+            let name = argument.dropFirst(2).prefix { $0 != "=" }
+            guard !known.contains(name) else { continue }
+            func key(_ name: some StringProtocol) -> String {
+                name.split(separator: "-").joined(separator: "_")
+            }
+            let meant = nearest(String(name), in: known.map(String.init).sorted()).map(key)
+            return "\(escaped(key(String(name)))): no such key"
+                + (meant.map { "; did you mean “\($0)”?" } ?? "")
+        }
+        return nil
     }
 }

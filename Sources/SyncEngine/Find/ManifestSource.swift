@@ -42,9 +42,8 @@ struct ManifestSource: Sendable {
         } catch {
             // A directory without its slash is answered with a page, a refusal or nothing.
             let isName = plain.split(separator: "/").last?.contains(".") == true
-            guard !isName, [.noInput, .dataInvalid].contains(error.status), !stop.isStopped else {
-                throw error
-            }
+            let isPlace = [.noInput, .dataInvalid].contains(error.status) || error.isForbidden
+            guard !isName, isPlace, !stop.isStopped else { throw error }
             // If that is no better, what was asked for is what counts.
             if let found = try? fetch(inside) { return found }
             throw error
@@ -447,6 +446,8 @@ struct ManifestSource: Sendable {
             case .refusedByPolicy, .redirectRefused: .refused
             default: .unavailable
             }
-        return EngineError(status, "cannot fetch the manifest: \(error)")
+        var refusal = EngineError(status, "cannot fetch the manifest: \(error)")
+        refusal.isForbidden = error.code.status == 403
+        return refusal
     }
 }

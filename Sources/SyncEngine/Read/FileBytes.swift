@@ -24,13 +24,15 @@ extension ManifestInHand {
             let spool = try FileSpool(size: files.size(row), directory: spoolDirectory)
             do throws(EngineError) {
                 for piece in run.pieces { try bring(piece, path, spool, reload: run.reload) }
-                if spool.holds(files.digest(row), size: files.size(row)) { return try spool.give(to: take) }
-                failure = EngineError(.dataInvalid, "\(path): other bytes came than the manifest says")
             } catch {
                 if source.stop.isStopped { throw EngineError(.interrupted, "stopped while fetching \(path)") }
                 if let failed = spool.failure { throw failed }
                 failure = error
+                continue
             }
+            // Whoever takes them and cannot is asked no second time.
+            if spool.holds(files.digest(row), size: files.size(row)) { return try spool.give(to: take) }
+            failure = EngineError(.dataInvalid, "\(path): other bytes came than the manifest says")
         }
         throw failure
     }

@@ -5,6 +5,8 @@ package struct EngineError: Error, Sendable, Equatable {
     package var status: ExitStatus
     /// What happened, to what, what to do; foreign text in it has been escaped.
     package var message: String
+    /// Whether a server has answered that it gives that to nobody: 403.
+    var isForbidden = false
 
     package init(_ status: ExitStatus, _ message: String) {
         self.status = status

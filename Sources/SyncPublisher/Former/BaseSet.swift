@@ -34,7 +34,8 @@ struct BaseSet {
             let kept = output.keptRevisions().last
             guard kept != nil || output.size(.top, "manifest.json") != nil else { return nil }
             let path = "\(options.output)/" + (kept.map { "channels/\($0).json.zst" } ?? "manifest.json")
-            let manifest = try read(path, output, remedy: "repair it, or publish without a base")
+            let remedy = "repair it, publish with --no-base, or name another output directory"
+            let manifest = try read(path, output, remedy: remedy)
             return try BaseSet(manifest, path: path, options, output, ownPlace, mayBeElsewhere: false)
         case .manifest(let path):
             let manifest = try read(path, output, remedy: "name a manifest that this program can read")

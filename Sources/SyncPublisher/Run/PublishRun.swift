@@ -197,7 +197,8 @@ struct PublishRun {
         isCancelled: () -> Bool,
         progress: (PublishProgress) -> Void
     ) throws(PublishError) -> SourceTree {
-        let ownNames: Set = placement == .same ? ["manifest.json", "manifest.json.zst"] : []
+        let names = ["manifest.json", "manifest.json.zst"]
+        let ownNames = placement == .same ? Set(names) : []
         var walk = try TreeWalk(
             options,
             keeping: choices.preserve,
@@ -208,6 +209,17 @@ struct PublishRun {
             progress(PublishProgress(step: .walking, files: count, totalFiles: 0, bytes: 0, totalBytes: 0))
         }
         if let error = walk.notes.error { throw error }
+        if choices.isLoose, choices.filesURL == nil, placement == .apart,
+            let name = names.first(where: { name in
+                walk.tree.entries.indices.contains { walk.tree.path($0) == name }
+            })
+        {
+            throw PublishError(
+                .refusedEntries,
+                "\(name) of the set would have to stand where the manifest itself is",
+                remedy: "leave it out with --exclude \(name), or say with --files-url where the files are"
+            )
+        }
         report.excluded = walk.notes.excluded
         report.warnings = walk.notes.warnings + (base?.warnings ?? [])
         report.warnings += GroupWarnings.make(choices.groups, base: base?.manifest.groups ?? [], walk.tree)
