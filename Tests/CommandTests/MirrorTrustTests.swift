@@ -28,8 +28,8 @@ struct MirrorTrustTests {
 
     @Test("A mirror helps where the first place is stale, and both are named")
     func mirrors() throws {
-        let (set, _, base, mirror) = try Self.mirrored()
-        defer { withExtendedLifetime(mirror) {} }
+        let (set, scratch, base, mirror) = try Self.mirrored()
+        defer { withExtendedLifetime((scratch, mirror)) {} }
         for name in ["trust", "manifests", "manifest.json", "manifest.json.zst"] {
             try set.remove("site/\(name)")
             try set.copy("before/\(name)", to: "site/\(name)")
