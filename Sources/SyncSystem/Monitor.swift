@@ -47,7 +47,7 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
         return body(&value)
     }
 
-    /// Wakes one of those that wait for a condition.
+    /// Wakes one of those that wait for a condition; wakes nobody else, unlike ``change(_:)``.
     package func signal(_ condition: Int) { pthread_cond_signal(conditions + condition) }
 
     /// Waits until `body` returns a value that is not `nil`. It is asked again after each ``change(_:)``.

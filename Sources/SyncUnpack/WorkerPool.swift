@@ -17,8 +17,11 @@ package final class WorkerPool: Sendable {
         /// Why others do not.
         var failure: (any Error)?
         var begun = 0
+
+        /// Whether nothing is queued or running.
+        var isIdle: Bool { queue.count == head && running == 0 }
     }
-    private let state = Monitor(State())
+    private let state = Monitor(State(), conditions: 2)
     private let threads: [WorkerThread]
     /// Number of threads.
     package let count: Int
@@ -55,14 +58,18 @@ package final class WorkerPool: Sendable {
         if let failure { throw failure }
     }
 
+    /// What ``drain()`` waits for; threads wait for the other condition.
+    private static let idle = 1
+
     /// Queues an item.
     package func submit(_ item: any WorkItem) {
-        state.change { $0.queue.append(item) }
+        state.withLock { $0.queue.append(item) }
+        state.signal(0)
     }
 
     /// Waits until nothing is queued or running.
     package func drain() {
-        state.wait { $0.queue.count == $0.head && $0.running == 0 ? true : nil }
+        state.wait(for: Self.idle) { $0.isIdle ? true : nil }
     }
 
     /// Runs what is queued, then ends the threads.
@@ -94,7 +101,11 @@ package final class WorkerPool: Sendable {
         }
         while let item = next(state) {
             item.run(&worker)
-            state.change { $0.running -= 1 }
+            let isIdle = state.withLock { state in
+                state.running -= 1
+                return state.isIdle
+            }
+            if isIdle { state.signal(Self.idle) }
         }
     }
 
