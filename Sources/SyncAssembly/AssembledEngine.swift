@@ -43,7 +43,9 @@ package struct AssembledEngine: Sendable {
         let feeds = plugins.observers.map { entry in
             ObserverFeed(entry.observer, names: entry.names) { error in
                 let failed = TransferEvent.pluginFailed(.observer, error)
-                listener(SyncEvent(transfer: failed, time: SystemTime.milliseconds()))
+                if let event = SyncEvent(transfer: failed, time: SystemTime.milliseconds()) {
+                    listener(event)
+                }
             }
         }
         self.feeds = feeds

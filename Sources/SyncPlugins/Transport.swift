@@ -208,6 +208,8 @@ public struct TransferReport: Sendable {
 
 /// What happens on the way; told before the next request goes out. URLs are redacted.
 public enum TransferEvent: Sendable {
+    /// A request goes out: the first, or the first after it has waited.
+    case asked(TransferID)
     /// An answer pointed elsewhere.
     case redirected(TransferID, status: Int, from: String, to: String, hop: Int)
     /// The configuration sends a request elsewhere, after `hop` redirects.

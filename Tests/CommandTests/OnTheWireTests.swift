@@ -186,6 +186,32 @@ struct OnTheWireTests {
         #expect(pull.terminationStatus == 0)
     }
 
+    @Test("A file that was put off runs again while its bytes come, not only once it is in place [S51 S98]")
+    func putOff() throws {
+        let wire = try Wire()
+        let half = FaultAnswer.object(wire.big).stalling(at: 1_000_000)
+        wire.edge.script("/cdn/big.bin", .unavailable(429, retryAfter: "1"), half)
+        let output = try wire.scratch.file()
+        let pull = wire.tool.process(["pull", "manifest.json", "--into", "tree", "--json"])
+        pull.standardOutput = try FileHandle(forWritingTo: output)
+        pull.standardError = FileHandle.nullDevice
+        try pull.run()
+        defer { if pull.isRunning { kill(pull.processIdentifier, SIGKILL) } }
+        _ = try wire.look("--tasks") { $0.states["big.bin"] == "waiting" }
+        _ = try wire.look("--requests") { $0.contains { ($0["received"] as? Int ?? 0) >= 900_000 } }
+        #expect(try wire.status("--tasks").states["big.bin"] == "running")
+        wire.edge.script("/cdn/big.bin", .object(wire.big))
+        wire.edge.releaseStalls()
+        pull.waitUntilExit()
+        #expect(pull.terminationStatus == 0)
+        // Each request that went out after a wait, not each file: of two files one was put off once, then broke off.
+        let lines = String(decoding: try Data(contentsOf: output), as: UTF8.self)
+        let events = try Tool.Outcome(status: 0, output: lines, error: "").events()
+        let steps = events.first { $0["event"] as? String == "run.summary" }?["tasks"] as? [String: Int]
+        let (started, delayed) = (steps?["started"] ?? 0, steps?["delayed"] ?? 0)
+        #expect(delayed >= 1 && started == 2 + delayed, "\(steps ?? [:])")
+    }
+
     @Test("For people: a line for what each transfer is at, and one for each file")
     func text() throws {
         let wire = try Wire()

@@ -15,6 +15,7 @@ final class EventLog: Sendable {
     func add(_ event: TransferEvent) {
         let line =
             switch event {
+            case .asked: "asked"
             case .redirected(_, let status, let from, let to, let hop):
                 "redirected \(status) \(hop) \(from) -> \(to)"
             case .rewritten(_, let from, let to, .rule(let place), let hop):

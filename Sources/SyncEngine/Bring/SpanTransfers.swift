@@ -38,7 +38,7 @@ struct SpanTransfers: Sendable {
         )
         let tasks = environment.live.tasks
         let numbers = environment.events.subjects.begin(plan.spans.count, subject) { [plan] in
-            tasks?.delayed(plan.rows(of: $0))
+            tasks?.note($1, plan.rows(of: $0))
         }
         defer { environment.events.subjects.forget(numbers) }
         var identifiers: [(TransferID, any Transport)] = []
@@ -89,13 +89,16 @@ struct SpanTransfers: Sendable {
         )
         transport.start(request, sink: sink) { result in
             sink.finish()
-            state.change { state in
+            let isLast = state.withLock { state in
                 state.open -= 1
                 if case .failure(let error) = result { state.ends[span].error = error }
                 if case .success(let report) = result, kind.indices.contains(report.sourceIndex) {
                     state.ends[span].url = kind[report.sourceIndex]
                 }
+                return state.open == 0
             }
+            // Eight thousand that end at once wake nobody eight thousand times.
+            if isLast { state.signal(0) }
         }
     }
 }

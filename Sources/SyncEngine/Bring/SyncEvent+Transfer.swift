@@ -6,8 +6,10 @@ extension SyncEvent {
     /// What a transport tells, in the contract's words. URLs in it are redacted already.
     ///
     /// - Parameter subject: What the transfer is for, where it is for something of the set.
-    package init(transfer event: TransferEvent, time: Int64, subject: TransferSubject? = nil) {
+    /// - Returns: `nil` for what is shown by the states of tasks alone.
+    package init?(transfer event: TransferEvent, time: Int64, subject: TransferSubject? = nil) {
         switch event {
+        case .asked: return nil
         case .redirected(let transfer, let status, let from, let to, let hop):
             self.init(.taskRedirected, time: time) {
                 $0.transfer(transfer, subject)
@@ -84,19 +86,20 @@ extension TransferEvent {
     /// Which transfer it is about; `nil` for none.
     var transfer: TransferID? {
         switch self {
-        case .redirected(let id, _, _, _, _), .rewritten(let id, _, _, _, _), .mirrored(let id, _, _),
-            .retrying(let id, _, _, _, _), .sourceSetBack(let id, _, _),
+        case .asked(let id), .redirected(let id, _, _, _, _), .rewritten(let id, _, _, _, _),
+            .mirrored(let id, _, _), .retrying(let id, _, _, _, _), .sourceSetBack(let id, _, _),
             .waitingForConnectivity(let id, _, _, _, _):
             id
         case .pluginFailed: nil
         }
     }
 
-    /// Which transfer waits now, for more than a moment.
-    var waiting: TransferID? {
+    /// What it does to the tasks of its transfer: a request goes out, or it waits for more than a moment.
+    var input: TaskInput? {
         switch self {
-        case .retrying(let id, _, _, _, let wait): wait > .zero ? id : nil
-        case .waitingForConnectivity(let id, _, _, _, _): id
+        case .asked: .started
+        case .retrying(_, _, _, _, let wait): wait > .zero ? .delayed : nil
+        case .waitingForConnectivity: .delayed
         case .redirected, .rewritten, .mirrored, .sourceSetBack, .pluginFailed: nil
         }
     }

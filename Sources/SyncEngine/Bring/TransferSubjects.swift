@@ -1,3 +1,4 @@
+import SyncModel
 package import SyncPlugins
 import SyncSystem
 
@@ -16,7 +17,7 @@ package final class TransferSubjects: Sendable {
     private struct Plan: Sendable {
         let numbers: Range<UInt64>
         let subject: @Sendable (_ place: Int) -> TransferSubject
-        let waits: @Sendable (_ place: Int) -> Void
+        let tasks: @Sendable (_ place: Int, TaskInput) -> Void
     }
 
     private struct State: Sendable {
@@ -34,15 +35,15 @@ package final class TransferSubjects: Sendable {
     /// - Parameters:
     ///   - count: How many.
     ///   - subject: What the transfer at a place is for.
-    ///   - waits: Told when the transfer at a place waits.
+    ///   - tasks: Told what happens to the tasks of the transfer at a place.
     /// - Returns: The numbers; to be given to ``forget(_:)`` when all have ended.
     func begin(
         _ count: Int,
         _ subject: @escaping @Sendable (_ place: Int) -> TransferSubject,
-        waits: @escaping @Sendable (_ place: Int) -> Void
+        tasks: @escaping @Sendable (_ place: Int, TaskInput) -> Void
     ) -> Range<UInt64> {
         let numbers = TransferNumbers.next(count)
-        state.withLock { $0.plans.append(Plan(numbers: numbers, subject: subject, waits: waits)) }
+        state.withLock { $0.plans.append(Plan(numbers: numbers, subject: subject, tasks: tasks)) }
         return numbers
     }
 
@@ -68,11 +69,11 @@ package final class TransferSubjects: Sendable {
         return subject
     }
 
-    /// A transfer waits.
-    func note(waiting id: TransferID) {
+    /// Something happens to the tasks of a transfer.
+    func note(_ input: TaskInput, of id: TransferID) {
         let number = id.rawValue
         let plan = state.withLock { $0.plans.first { $0.numbers.contains(number) } }
         guard let plan else { return }
-        plan.waits(Int(number - plan.numbers.lowerBound))
+        plan.tasks(Int(number - plan.numbers.lowerBound), input)
     }
 }

@@ -55,9 +55,11 @@ package final class EventRecorder: Sendable {
 
     /// Tells what a transport does for the run. A hop is on record before the next request goes out (S76).
     package func tell(transfer event: TransferEvent, time: Int64) {
+        if let id = event.transfer, let input = event.input { subjects.note(input, of: id) }
+        // What is for nobody's ears costs no look at what it is for.
+        if case .asked = event { return }
         let subject = event.transfer.flatMap { subjects.subject(of: $0) }
-        if let waiting = event.waiting { subjects.note(waiting: waiting) }
-        tell(transfer: SyncEvent(transfer: event, time: time, subject: subject))
+        if let event = SyncEvent(transfer: event, time: time, subject: subject) { tell(transfer: event) }
     }
 
     /// Tells what happened on the way of a transfer, as one of the run's events.

@@ -100,14 +100,16 @@ final class TaskRecord: Sendable {
 
     var steps: Steps { state.withLock(\.steps) }
 
-    /// Rows are given to a transfer.
+    /// Rows are given to a transfer, which waits for its turn.
     func give(_ rows: [Int], to transfer: UInt64) {
-        step(rows, [.started])
         file?.give(rows, to: UInt32(truncatingIfNeeded: transfer))
     }
 
-    /// The transfer of rows waits: for its server, or for the time that was named.
-    func delayed(_ rows: [Int]) { step(rows, [.delayed]) }
+    /// What the transfer of rows does: it sends a request, or waits for its server or the time that was named.
+    func note(_ input: TaskInput, _ rows: [Int]) {
+        // A span that goes on where it broke off has brought some of its rows already.
+        step(rows, [input], from: [.waiting, .running])
+    }
 
     /// A transfer has ended without rows, which get another one.
     func released(_ rows: [Int]) { step(rows, [.released]) }
@@ -144,11 +146,19 @@ final class TaskRecord: Sendable {
         step(open, [input])
     }
 
-    private func step(_ rows: [Int], _ inputs: [TaskInput], isReused: Bool = false) {
+    /// - Parameter origins: Rows in other states are left alone.
+    private func step(
+        _ rows: [Int],
+        _ inputs: [TaskInput],
+        from origins: [TaskState] = TaskState.allCases,
+        isReused: Bool = false
+    ) {
         var changed: [Mark: [Int]] = [:]
         state.withLock { state in
             for row in rows where state.marks.indices.contains(row) && state.marks[row] != .unselected {
-                let (before, next) = (state.states[row], state.steps.walk(state.states[row], inputs))
+                let before = state.states[row]
+                guard origins.contains(before) else { continue }
+                let next = state.steps.walk(before, inputs)
                 guard next != before else { continue }
                 state.states[row] = next
                 let mark = Mark(next, isReused: isReused)

@@ -24,6 +24,8 @@ final class Transfer {
     let referrer: (origin: Origin, isPublic: Bool?)?
     /// Whether any of its answers came from a public address.
     var isFromPublic = false
+    /// Whether it is told that it does something; not while it waits.
+    var isTold = false
     private(set) var hasEnded = false
 
     /// - Throws: `misuse` for what is no request.

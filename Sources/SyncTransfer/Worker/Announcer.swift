@@ -63,7 +63,15 @@ struct Announcer {
         }
     }
 
+    /// A request of the transfer is about to go out.
+    func asking(for transfer: Transfer) {
+        guard !transfer.isTold else { return }
+        transfer.isTold = true
+        events(.asked(transfer.id))
+    }
+
     func retry(of piece: Piece, _ fault: Fault, after wait: Duration) {
+        piece.transfer.isTold = false
         events(
             .retrying(
                 piece.transfer.id,
@@ -76,6 +84,7 @@ struct Announcer {
     }
 
     func waiting(_ piece: Piece, _ fault: Fault, at url: CurlURL, after wait: Duration, patience: Duration?) {
+        piece.transfer.isTold = false
         events(
             .waitingForConnectivity(
                 piece.transfer.id,

@@ -268,6 +268,7 @@ final class Dispatcher {
             let id = wire.nextID()
             let exchange = Exchange(id, easy: easy, host: host, piece: piece, plan: plan, dispatcher: self)
             try requests.write(exchange, for: piece)
+            announcer.asking(for: transfer)
             try wire.send(exchange)
             piece.fault = nil
             piece.move(to: .running(id))
