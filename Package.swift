@@ -128,7 +128,7 @@ let package = Package(
         // The order of the steps.
         library("SyncEngine", [
             "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
-            "SyncUnpack", "SyncSystem", "SyncFiles", "SyncStore", "SyncTrust", "CPosix",
+            "SyncUnpack", "SyncSystem", "SyncFiles", "SyncStore", "SyncTrust", "SyncReport", "CPosix",
         ]),
         tests("SyncEngineTests", [
             "SyncEngine", "SyncSystem", "SyncPlugins", "SyncModel", "SyncManifest", "SyncDigest", "SyncUnpack", "SyncFiles",

@@ -71,6 +71,7 @@ struct PullCommand: AsyncParsableCommand {
         let (output, end) = (reporting.output(), PullEnd())
         do {
             try await pull(output, end)
+            if reporting.json { end.tell(nil, on: output) }
         } catch {
             if reporting.json { end.tell(error, on: output) }
             throw error

@@ -108,6 +108,14 @@ struct ExitStatusTests {
         #expect(outcome.status == 2, "\(outcome.error)")
         #expect(outcome.error.contains("x"), "\(outcome.error)")
         #expect(outcome.error.contains("404"), "\(outcome.error)")
+        let end = try #require(try set.tool.run(["pull", url, "--into", "tower", "--json"]).events().last)
+        let error = end["error"] as? [String: Any]
+        // The one cause that all of them have, as on the terminal.
+        #expect(error?["message"] as? String == "1 file could not be brought: \(origin(of: url)): status 404")
+    }
+
+    private func origin(of url: String) -> String {
+        url.split(separator: "/", omittingEmptySubsequences: false).prefix(3).joined(separator: "/")
     }
 
     @Test(
@@ -136,8 +144,13 @@ struct ExitStatusTests {
             text += String(decoding: part, as: UTF8.self)
         }
         kill(process.processIdentifier, signal)
-        _ = try output.fileHandleForReading.readToEnd()
+        text += String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
         process.waitUntilExit()
+        let end = try Tool.Outcome(status: 0, output: text, error: "").events().last
+        let error = end?["error"] as? [String: Any]
+        #expect(end?["event"] as? String == "pull.finished" && end?["stopped"] as? String == "user_stop")
+        #expect(error?["status"] as? Int == Int(128 + signal))
+        #expect((error?["message"] as? String)?.hasPrefix("stopped by SIG") == true)
         #expect(process.terminationReason == .exit)
         #expect(process.terminationStatus == (signal == SIGTERM ? 143 : 130))
 

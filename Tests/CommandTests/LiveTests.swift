@@ -73,6 +73,8 @@ struct LiveTests {
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: program.path)
         let late = try set.pull([set.manifest, "--deadline", "2s", "--hook", program.path])
         #expect(late.status == 5, "\(late.error)")
+        let end = try #require(try late.events().last)
+        #expect((end["error"] as? [String: Any])?["status"] as? Int == 5)
         #expect(late.error.contains("The deadline has passed while a hook ran"), "\(late.error)")
         #expect(set.isPulled())
         try set.scratch.write(Data(), to: "again")

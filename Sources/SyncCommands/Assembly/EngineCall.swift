@@ -172,8 +172,10 @@ struct EngineCall: Sendable {
     }
 
     private func observe(_ event: SyncEvent) {
-        end.note(event)
-        if json { return output.event(event.json) }
+        if json {
+            if !end.keeps(event) { output.event(event.json) }
+            return
+        }
         if let failure = event.failure {
             failures.withLock {
                 $0.take(

@@ -9,7 +9,8 @@ import SyncSystem
 /// to learn what became of it.
 final class PullEnd: Sendable {
     private struct State {
-        var isTold = false
+        /// What the run has told of its end; printed last, when it is known what the process exits with.
+        var told: SyncEvent?
         var transport: (any Transport)?
     }
 
@@ -17,33 +18,46 @@ final class PullEnd: Sendable {
     private let start = ContinuousClock.now
 
     /// Sees an event that is told.
-    func note(_ event: SyncEvent) {
-        if event.name == .pullFinished { state.withLock { $0.isTold = true } }
+    ///
+    /// - Returns: Whether it is kept for the end.
+    func keeps(_ event: SyncEvent) -> Bool {
+        guard event.name == .pullFinished else { return false }
+        state.withLock { $0.told = event }
+        return true
     }
 
     /// What sends the requests that are counted.
     func count(_ transport: any Transport) { state.withLock { $0.transport = transport } }
 
-    /// Prints the line, unless the run has told its end itself.
-    func tell(_ error: any Error, on output: Output) {
-        let (isTold, transport) = state.withLock { ($0.isTold, $0.transport) }
-        let (status, message) = Self.cause(error)
-        guard !isTold, status != ExitStatus.done.rawValue else { return }
+    /// Prints the line: what the run has told, or else what is known, and why it has ended early.
+    ///
+    /// - Parameter error: What the process ends with; `nil` when all went well.
+    func tell(_ error: (any Error)?, on output: Output) {
+        let (told, transport) = state.withLock { ($0.told, $0.transport) }
+        let cause = error.map(Self.cause)
+        var event = told
+        if let (status, message) = cause, status != ExitStatus.done.rawValue {
+            let end = told ?? Self.unknown(transport, since: start)
+            // A run that is only stopped has no error of its own: it goes on.
+            let hasError = JSONValue(text: end.json.text)?["error"] != nil
+            event = hasError ? end : end.with { $0.error(status, message) }
+        }
+        if let event { output.event(event.json, flushing: true) }
+    }
+
+    /// The end of what has come to no run.
+    private static func unknown(
+        _ transport: (any Transport)?,
+        since start: ContinuousClock.Instant
+    ) -> SyncEvent {
         var report = PullReport()
         report.result = .failed
         report.requests = transport?.totals.requests ?? 0
         report.bytes.received = transport?.totals.bytesReceived ?? 0
         report.elapsedMilliseconds = Int64((ContinuousClock.now - start) / .milliseconds(1))
-        let written = report
-        let event = SyncEvent(.pullFinished, time: EngineAssembly.milliseconds()) { line in
-            written.write(to: &line)
-            line.key("error")
-            line.object {
-                $0.field("status", status)
-                $0.field("message", message)
-            }
+        return SyncEvent(.pullFinished, time: EngineAssembly.milliseconds()) { [report] in
+            report.write(to: &$0)
         }
-        output.event(event.json, flushing: true)
     }
 
     /// What the process is about to exit with, and why.
@@ -61,7 +75,19 @@ final class PullEnd: Sendable {
         switch status {
         case .interrupted: "stopped by SIGINT; what was fetched is kept"
         case .terminated: "stopped by SIGTERM; what was fetched is kept"
+        case .hookFailed:
+            "every file is in place; a hook was stopped before its end, and the next pull calls it again"
         default: "it has ended with exit status \(status.rawValue)"
+        }
+    }
+}
+
+extension JSONLine {
+    fileprivate mutating func error(_ status: Int32, _ message: String) {
+        key("error")
+        object {
+            $0.field("status", status)
+            $0.field("message", message)
         }
     }
 }

@@ -108,6 +108,7 @@ extension PullRun {
         _ record: RunRecord
     ) throws(EngineError) -> PullReport {
         count(states)
+        report.reason = report.reason ?? states.commonReason(of: manifest)
         report.directories = DirectoryCounts(manifest, states)
         let pending = states.count(.pending)
         if report.files.failed + pending > 0 {

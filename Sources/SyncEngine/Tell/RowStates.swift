@@ -1,3 +1,6 @@
+import SyncManifest
+import SyncReport
+
 /// What became of each row of a manifest in one run.
 struct RowStates: Sendable {
     enum State: UInt8, Sendable {
@@ -48,6 +51,16 @@ struct RowStates: Sendable {
 
     /// Rows that have ended without their files.
     var missing: Int { count(.failed) + count(.cancelled) }
+
+    /// Why all that is missing is, where that is one thing.
+    func commonReason(of manifest: Manifest) -> String? {
+        var sums = FailureSums()
+        for (row, reason) in reasons.sorted(by: { $0.key < $1.key }) {
+            sums.take(path: manifest.files.path(row), reason: reason, cause: nil, time: 0)
+            if sums.problems.count > 1 { return nil }
+        }
+        return sums.problems.first?.detail
+    }
 
     func count(_ state: State) -> Int { states.count { $0 == state } }
 }

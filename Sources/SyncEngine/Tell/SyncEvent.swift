@@ -34,6 +34,14 @@ package struct SyncEvent: Sendable {
         }
     }
 
+    /// The same event with more fields behind its own.
+    package func with(_ more: @escaping @Sendable (inout JSONLine) -> Void) -> SyncEvent {
+        SyncEvent(name, time: time, note: note, failure: failure) { [fill] in
+            fill(&$0)
+            more(&$0)
+        }
+    }
+
     /// The event as one JSON object: `event`, `time` (RFC 3339, UTC, milliseconds), then its own fields.
     package var json: JSONLine {
         JSONLine.object { line in
