@@ -114,6 +114,12 @@ struct TrustTests {
             let new = try set.scratch.contents(of: "site/manifests").filter { !old.contains($0) }
             try set.copy("site/manifests/\(old[0])", to: "site/manifests/\(new[0])")
         },
+        Attack(name: "an endless manifest under its digest", cause: "mixed") { set in
+            let old = try set.scratch.contents(of: "site/manifests")
+            try set.publish("four")
+            let new = try set.scratch.contents(of: "site/manifests").filter { !old.contains($0) }
+            try set.scratch.write(Data(repeating: 0x41, count: 64 << 20), to: "site/manifests/\(new[0])")
+        },
         Attack(name: "an endless statement", cause: "malformed") {
             try $0.scratch.write(Data(repeating: 0x41, count: 64 << 20), to: "site/trust/fresh")
         },

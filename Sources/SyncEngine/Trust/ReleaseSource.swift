@@ -125,16 +125,10 @@ struct ReleaseSource {
         }
         let new = try pin(anchor, origin, location)
         guard let kept = try pins.pin(new.project) else {
-            if anchor == .first {
-                tell(
-                    .trustPinned,
-                    note: "\(new.project) is pinned at first sight to SHA256:\(new.root.statement.digest); "
-                        + "compare it with what its publisher says",
-                    new
-                )
-            } else {
-                tell(.trustPinned, note: nil, new)
-            }
+            let note =
+                "\(new.project) is pinned at first sight to SHA256:\(new.root.statement.digest); "
+                + "compare it with what its publisher says"
+            tellPinned(note: anchor == .first ? note : nil, new)
             return Believed(pin: new, kept: nil)
         }
         guard anchor == .first || kept.roots.contains(new.root.statement.digest) else {
@@ -358,7 +352,14 @@ struct ReleaseSource {
             believed.pin = check.pin
         }
         guard let refusal else { return }
-        guard refusal.cause == .removed else { throw .refused(refusal, url: url) }
+        guard refusal.cause == .removed else {
+            // Where there was no newer root, it is about what was fetched before.
+            guard served == nil, case .root = check.want else { throw .refused(refusal, url: url) }
+            throw .refused(
+                refusal,
+                url: resolve("trust/" + FreshStatement.name(wanted.channel), against: place)
+            )
+        }
         throw .settled(
             wanted.isMissing(redacted(url: place), source.channels(besides: place), wasRemoved: true)
         )
@@ -455,7 +456,7 @@ struct ReleaseSource {
 
     // MARK: Told
 
-    private func tell(_ name: EventName, note: String?, _ pin: TrustPin) {
+    private func tellPinned(note: String?, _ pin: TrustPin) {
         guard !isReadOnly else { return }
         let (project, root) = (pin.project, pin.root)
         environment.events.tell(

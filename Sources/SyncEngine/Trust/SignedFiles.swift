@@ -73,9 +73,11 @@ struct SignedFiles {
             throw .engine(source.tooLong(redacted(url: place)))
         }
         let url = resolve("manifests/\(digest).json.zst", against: place)
-        let sink = MemorySink(limit: most)
+        // No frame that a publisher makes is longer than its text and what zstd adds at most, ZSTD_compressBound.
+        let bound = size.map { min(most, Int($0) + Int($0) / 256 + 512) } ?? most
+        let sink = MemorySink(limit: bound)
         let isPublic: Bool?
-        switch fetch(url, limit: most, sink, reload: reload) {
+        switch fetch(url, limit: bound, sink, reload: reload) {
         case .success(let report): isPublic = report.isPublic
         case .failure(let error):
             if source.stop.isStopped {
@@ -83,6 +85,12 @@ struct SignedFiles {
             }
             if let status = error.code.status, [403, 404, 410].contains(status) {
                 throw .refused(TrustRefusal(.mixed, "the manifest that was signed is not there"), url: url)
+            }
+            if bound < most, sink.overflowed || error.code == .tooLarge {
+                throw .refused(
+                    TrustRefusal(.mixed, "it is longer than the manifest that was signed"),
+                    url: url
+                )
             }
             throw .engine(source.refusal(error, overflowed: sink.overflowed))
         }
