@@ -296,7 +296,8 @@ def a_server_that_is_away_for_a_while(day):
 
 @rule
 def an_interrupted_one_goes_on(day):
-    day.origin.fresh(rate=500_000)
+    # Slow enough that it is far from its end when the first task is seen.
+    day.origin.fresh(rate=100_000)
     project = day.where()
     child = day.start(project, "")
     day.until(project, {"running": 1})
