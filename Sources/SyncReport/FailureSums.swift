@@ -13,15 +13,6 @@ package struct FailureSums: Sendable {
 
     private var entries: [Entry] = []
     private var places: [String: Int] = [:]
-    /// What was met last, which most often is met again: by its words its place among ``entries``.
-    private var last: (words: Words, place: Int)?
-
-    private struct Words: Sendable, Equatable {
-        var origin: String
-        var plain: String
-        var kind: FailureCause
-        var isFinal: Bool
-    }
 
     /// What is kept: a run that fails in a hundred thousand ways is told in some of them.
     static let limit = 200
@@ -68,24 +59,18 @@ package struct FailureSums: Sendable {
         let kind = cause ?? FailureCause(of: reason)
         // Where everything else is one, the path is no other reason.
         let plain = path.map { Self.words(words, without: $0) } ?? words
-        let met = Words(origin: place, plain: plain, kind: kind, isFinal: isFinal)
+        let final = "\(kind.rawValue)\n\(place)\n\(Self.kind(of: plain))"
+        let key = isFinal ? final : "\(final)\n-"
         let index: Int
-        if let last, last.words == met {
-            index = last.place
+        if let known = places[key] {
+            index = known
         } else {
-            let final = "\(kind.rawValue)\n\(place)\n\(Self.kind(of: plain))"
-            let key = isFinal ? final : "\(final)\n-"
-            if let known = places[key] {
-                index = known
-            } else {
-                guard entries.count < Self.limit else { return }
-                index = entries.count
-                places[key] = index
-                let detail = place.isEmpty ? words : "\(place): \(words)"
-                let problem = Problem(kind: kind, detail: detail, time: time)
-                entries.append(Entry(problem: problem, run: run, final: isFinal ? nil : final))
-            }
-            last = (met, index)
+            guard entries.count < Self.limit else { return }
+            index = entries.count
+            places[key] = index
+            let detail = place.isEmpty ? words : "\(place): \(words)"
+            let problem = Problem(kind: kind, detail: detail, time: time)
+            entries.append(Entry(problem: problem, run: run, final: isFinal ? nil : final))
         }
         if entries[index].run != run {
             entries[index].run = run

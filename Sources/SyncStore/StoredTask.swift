@@ -57,17 +57,16 @@ extension SyncStore {
         try write(.eventual) { db in
             let run = try StoredRun.named(run, db).number
             let known = try SQLRequest<Int>("SELECT count(*) FROM tasks WHERE run = \(run)").fetchOne(db) ?? 0
-            // Thousands at a time: one statement for all of them.
-            let insert = try db.makeStatement(
-                sql: """
-                    INSERT OR REPLACE INTO tasks (run, path, digest, state, error, updated)
-                    VALUES (?, ?, ?, ?, ?, ?)
-                    """
-            )
             for task in tasks.prefix(max(0, Self.mostTasks - known)) {
-                try insert.execute(arguments: [
-                    run, task.path, task.digest.blob, task.state.rawValue, task.reason, now,
-                ])
+                var record = TaskRecord(
+                    run: run,
+                    path: task.path,
+                    digest: task.digest.blob,
+                    state: task.state,
+                    error: task.reason,
+                    updated: now
+                )
+                try record.insert(db, onConflict: .replace)
             }
         }
     }

@@ -4,8 +4,10 @@ import Testing
 /// Mirrors of signed releases: one that is stale or wrong is named, the next one asked, and it is asked last for a day.
 @Suite("Mirrors of signed releases", .timeLimit(.minutes(10)))
 struct MirrorTrustTests {
-    /// A set whose second release has been pulled, with the first one in `before`, and a mirror that has the second, too.
-    private static func mirrored() throws -> (
+    /// A pinned set and a mirror that has the same.
+    ///
+    /// - Parameter updated: Whether a second release is published and pulled; the first one is in `before` then.
+    private static func mirrored(updated: Bool = true) throws -> (
         set: SignedSet, scratch: Scratch, base: String, mirror: RunningServer
     ) {
         let scratch = try Scratch()
@@ -14,15 +16,17 @@ struct MirrorTrustTests {
         let base = mirror.firstLine.replacingOccurrences(of: "manifest.json", with: "")
         let set = try SignedSet(["--mirror", base])
         try set.pin()
-        try set.copy("site", to: "before")
-        try set.publish("two")
+        if updated {
+            try set.copy("site", to: "before")
+            try set.publish("two")
+        }
         for name in try FileManager.default.contentsOfDirectory(atPath: set.scratch.path + "/site") {
             try FileManager.default.copyItem(
                 atPath: "\(set.scratch.path)/site/\(name)",
                 toPath: "\(scratch.path)/mirror/\(name)"
             )
         }
-        #expect(try set.pull().status == 0)
+        if updated { #expect(try set.pull().status == 0) }
         return (set, scratch, base, mirror)
     }
 
@@ -47,7 +51,7 @@ struct MirrorTrustTests {
     )
     func penalty() throws {
         let (set, scratch, _, mirror) = try Self.mirrored()
-        defer { withExtendedLifetime(mirror) {} }
+        defer { withExtendedLifetime((scratch, mirror)) {} }
         try set.remove("site/trust")
         try set.copy("before/trust", to: "site/trust")
         #expect(try SignedSet.causes(set.pull()) == ["older"])
@@ -75,18 +79,8 @@ struct MirrorTrustTests {
 
     @Test("All mirrors stale: each is named, and nothing is changed", .enabled(if: FakeTime.library != nil))
     func staleMirrors() throws {
-        let scratch = try Scratch()
-        try scratch.write(Data(), to: "mirror/x")
-        let mirror = try RunningServer(scratch, directory: "mirror")
-        let base = mirror.firstLine.replacingOccurrences(of: "manifest.json", with: "")
-        let set = try SignedSet(["--mirror", base])
-        try set.pin()
-        for name in try FileManager.default.contentsOfDirectory(atPath: set.scratch.path + "/site") {
-            try FileManager.default.copyItem(
-                atPath: "\(set.scratch.path)/site/\(name)",
-                toPath: "\(scratch.path)/mirror/\(name)"
-            )
-        }
+        let (set, scratch, base, mirror) = try Self.mirrored(updated: false)
+        defer { withExtendedLifetime((scratch, base, mirror)) {} }
         let outcome = try set.pull(environment: FakeTime.environment("+31d"))
         #expect(outcome.status == 77)
         #expect(try SignedSet.causes(outcome) == ["stale", "stale"])
