@@ -3,7 +3,7 @@ import SyncTestKit
 import Testing
 
 /// A published set and the agent of its user, which is stopped at the end.
-private final class BackgroundSet {
+final class BackgroundSet {
     let published: PublishedSet
     var tool: Tool { published.tool }
 

@@ -212,6 +212,22 @@ struct FileHookTests {
         try scene.engine(hooks: hook).settle(older.session)
         let calls = try calls(hook.calls)
         #expect(calls.map(\.paths) == [["sheets/b", "sheets/h"]] && calls.allSatisfy { $0.isLate })
+        // Its manifest is not kept any more: whose the files are is told.
+        let (own, latest) = (
+            try scene.store.run(older.run).manifest.hex, try scene.store.run(stored().run).manifest.hex
+        )
+        let report = try #require(
+            try hook.calls.first.map { try JSONSerialization.jsonObject(with: Data($0.input)) }
+                as? [String: Any]
+        )
+        #expect(report["manifest_sha256"] as? String == own && report["revision"] as? Int == 2)
+        #expect(
+            report["entries_manifest_sha256"] as? String == latest && report["entries_revision"] as? Int == 3
+        )
+        let told = try scene.store.events(of: older.session, after: 0, limit: 10_000).events
+        let starts = told.filter { $0.text.contains("\"hook.started\"") }
+        #expect(starts.last?.text.contains("\"entries_manifest_sha256\":\"\(latest)\"") == true)
+        #expect(starts.dropLast().allSatisfy { !$0.text.contains("entries_manifest") })
         #expect(hook.calls.first?.environment["SYNCAGENT_RUN_ID"] == older.run)
         #expect(try scene.store.hook(older.identifier).state == .done)
 

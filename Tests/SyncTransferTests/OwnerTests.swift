@@ -106,6 +106,45 @@ struct OwnerTests {
         #expect(router.refusal(of: router.route(of: own), for: own.transfer) == nil, "the user's own wish")
     }
 
+    // MARK: - Patience
+
+    @Test(
+        "Ten seconds until anything answers, sixty after that; time in which nobody asks does not count [S51]"
+    )
+    func patience() {
+        var watch = SilenceWatch(.ofPerson)
+        let host = Self.host()
+        func at(_ seconds: Int) -> Duration { .seconds(seconds) }
+        /// It is asked, and refuses at once.
+        func ask(_ time: Int) {
+            _ = watch.begin(host, now: at(time))
+            host.silence.isIdle(from: at(time))
+        }
+        #expect(watch.begin(host, now: at(100)) == at(110))
+        // Under way for four seconds, and then for five nobody wants anything of it.
+        host.silence.isIdle(from: at(104))
+        ask(109)
+        #expect(!watch.isSilent(host, now: at(114)) && watch.isSilent(host, now: at(115)))
+        // Waiting on its account counts.
+        host.silence.isBusy(until: at(116))
+        ask(116)
+        #expect(watch.isSilent(host, now: at(116)))
+        // Given up: who comes soon is told at once, after as long without a word it is tried anew.
+        ask(125)
+        #expect(watch.isSilent(host, now: at(125)))
+        ask(135)
+        #expect(!watch.isSilent(host, now: at(144)) && watch.isSilent(host, now: at(145)))
+
+        let other = Self.host()
+        watch.gaveSomething(other, now: at(145))
+        #expect(!watch.isSilent(host, now: at(194)) && watch.isSilent(host, now: at(195)))
+        host.silence.isBusy(until: at(195))
+        ask(250)
+        #expect(watch.isSilent(host, now: at(250)), "55 s are less than the patience")
+        ask(310)
+        #expect(!watch.isSilent(host, now: at(369)) && watch.isSilent(host, now: at(370)))
+    }
+
     // MARK: - Scouts
 
     private func chain(_ piece: Piece) -> RedirectChain { RedirectChain(original: piece.source.url) }

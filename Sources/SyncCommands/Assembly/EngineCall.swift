@@ -233,16 +233,11 @@ struct EngineCall: Sendable {
     ///
     /// - Throws: What `work` throws; after a signal, whatever that was, ``CommandFailure`` with status 130 or 143.
     private func stoppable<R: Sendable>(_ work: @escaping @Sendable () async throws -> R) async throws -> R {
-        do {
-            return try await StopSignals.cancelling(
-                notice: { [output] in output.message("Stopping; what has been fetched is kept.") },
-                atOnce: { [output] in output.clearProgress() },
-                { [display] in try await display.whileRunning(work) }
-            )
-        } catch {
-            if let status = StopSignals.requestedStatus { throw CommandFailure(status) }
-            throw error
-        }
+        try await StopSignals.ending(
+            notice: { [output] in output.message("Stopping; what has been fetched is kept.") },
+            atOnce: { [output] in output.clearProgress() },
+            { [display] in try await display.whileRunning(work) }
+        )
     }
 }
 

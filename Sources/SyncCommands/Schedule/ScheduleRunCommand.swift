@@ -45,12 +45,7 @@ struct ScheduleRunCommand: AsyncParsableCommand {
             name: schedule.name,
             mode: now ? .now : missed ? .missed : .due
         )
-        do {
-            try await StopSignals.cancelling(notice: {}, atOnce: {}) { try await work.run() }
-        } catch {
-            if let status = StopSignals.requestedStatus { throw CommandFailure(status) }
-            throw error
-        }
+        try await StopSignals.ending { try await work.run() }
     }
 }
 

@@ -44,22 +44,18 @@ struct AttachCommand: AsyncParsableCommand {
         let watch = RunWatch(store: store, session: name)
         let display = reporting.display(on: output)
         let (json, since) = (reporting.json, since)
-        do {
-            try await StopSignals.cancelling(
-                notice: {
-                    output.message("Detached; the run goes on. 'syncagent attach \(escaped(name))' returns.")
-                },
-                atOnce: { output.clearProgress() },
-                {
-                    try await display.whileRunning {
-                        try await Self.follow(watch, state, display, json: json, since: since)
-                    }
+        try await StopSignals.ending(
+            within: StopSignals.onlooker,
+            notice: {
+                output.message("Detached; the run goes on. 'syncagent attach \(escaped(name))' returns.")
+            },
+            atOnce: { output.clearProgress() },
+            {
+                try await display.whileRunning {
+                    try await Self.follow(watch, state, display, json: json, since: since)
                 }
-            )
-        } catch {
-            if let status = StopSignals.requestedStatus { throw CommandFailure(status) }
-            throw error
-        }
+            }
+        )
     }
 
     private static func follow(
@@ -100,14 +96,17 @@ struct AttachCommand: AsyncParsableCommand {
             // The end is looked for in the store: it is there whoever worked on the run.
             var care = RunCare(state)
             while true {
-                switch try watch.look() {
-                case .over(let status, let words):
+                let sight = try watch.look()
+                if sight.isResting {
                     group.cancelAll()
                     // What is still on its way is in the store.
                     let last = try await group.next() ?? start
                     if json { try printRest(after: last, watch, state) }
-                    return try end(status, words, watch, state)
+                }
+                switch sight {
+                case .over(let status, let words): return try end(status, words, watch, state)
                 case .open(let status):
+                    try care.endIfPaused(status)
                     try await care.look(at: status)
                     if let progress = status.run?.progress, !hasNews.withLock({ $0 }) {
                         show(progress, on: display)

@@ -12,7 +12,7 @@ struct EventsCommand: AsyncParsableCommand {
         discussion: """
             Every event has a number, `seq`; with --since N the next one is N + 1, so a program that keeps the last \
             number it has dealt with misses nothing and sees nothing twice. Times are in UTC. Needs no agent; with --follow one is \
-            started when there is work and nobody is at it.
+            started when there is work and nobody is at it, and standard error says what the session waits for.
             """
     )
 
@@ -39,23 +39,18 @@ struct EventsCommand: AsyncParsableCommand {
         let name = try StateAccess.session(session.session, in: store)
         let start = EventFeed(store: store, session: name, after: since)
         let (json, follow) = (format.json, follow)
-        do {
-            try await StopSignals.cancelling(notice: {}, atOnce: {}) {
-                var feed = start
-                var care = RunCare(state)
-                let watch = RunWatch(store: store, session: name)
-                while true {
-                    let lines = try feed.next()
-                    for line in lines { output.line(json ? line.text : EventText.line(line)) }
-                    guard lines.isEmpty else { continue }
-                    guard follow else { return }
-                    if case .open(let status) = try watch.look() { try await care.look(at: status) }
-                    try await TaskThreads.sleep(for: .milliseconds(200))
-                }
+        try await StopSignals.ending(within: StopSignals.onlooker) {
+            var feed = start
+            var care = RunCare(state)
+            let watch = RunWatch(store: store, session: name)
+            while true {
+                let lines = try feed.next()
+                for line in lines { output.line(json ? line.text : EventText.line(line)) }
+                guard lines.isEmpty else { continue }
+                guard follow else { return }
+                if case .open(let status) = try watch.look() { try await care.look(at: status) }
+                try await TaskThreads.sleep(for: .milliseconds(200))
             }
-        } catch {
-            if let status = StopSignals.requestedStatus { throw CommandFailure(status) }
-            throw error
         }
     }
 }

@@ -41,6 +41,14 @@ struct RunCare: Sendable {
         try Task.checkCancellation()
     }
 
+    /// Ends the waiting for what only a person moves: paused, or put aside.
+    ///
+    /// - Throws: ``CommandFailure`` with status 75 and the command to type.
+    func endIfPaused(_ status: SessionStatus) throws(CommandFailure) {
+        guard status.state == .paused else { return }
+        throw CommandFailure(.busy, "\(escaped(status.session)): \(why(status) ?? "paused").")
+    }
+
     /// Why a session does not move, as a person reads it; `nil` when there is nothing to say.
     func why(_ status: SessionStatus) -> String? {
         let hasAgent = status.holder != nil || !isAgentMissed

@@ -15,6 +15,14 @@ struct RunWatch: Sendable {
         case open(SessionStatus)
         /// Nothing is open any more.
         case over(ExitStatus, String)
+
+        /// Whether nothing comes any more unless a person moves it.
+        var isResting: Bool {
+            switch self {
+            case .over: true
+            case .open(let status): status.state == .paused
+            }
+        }
     }
 
     /// Looks once.

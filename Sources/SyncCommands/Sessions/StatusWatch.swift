@@ -15,14 +15,9 @@ struct StatusWatch: Sendable {
     /// Looks until somebody ends it.
     func run() async throws {
         let output = access.output
-        do {
-            try await StopSignals.cancelling(notice: {}, atOnce: { output.clearProgress() }) {
-                defer { output.clearProgress() }
-                try await look()
-            }
-        } catch {
-            if let status = StopSignals.requestedStatus { throw CommandFailure(status) }
-            throw error
+        try await StopSignals.ending(within: StopSignals.onlooker, atOnce: { output.clearProgress() }) {
+            defer { output.clearProgress() }
+            try await look()
         }
     }
 

@@ -38,13 +38,8 @@ struct WaitCommand: AsyncParsableCommand {
             session: try StateAccess.session(session.session, in: store, prefersOpen: true)
         )
         let timeout = timeout
-        do {
-            try await StopSignals.cancelling(notice: {}, atOnce: {}) {
-                try await Self.wait(watch, timeout: timeout, state)
-            }
-        } catch {
-            if let status = StopSignals.requestedStatus { throw CommandFailure(status) }
-            throw error
+        try await StopSignals.ending(within: StopSignals.onlooker) {
+            try await Self.wait(watch, timeout: timeout, state)
         }
     }
 
@@ -61,10 +56,7 @@ struct WaitCommand: AsyncParsableCommand {
                 if let timeout, ContinuousClock.now - start >= timeout {
                     throw CommandFailure(.busy, "\(escaped(watch.session)) is still \(status.state).")
                 }
-                if status.state == .paused {
-                    let why = care.why(status) ?? "paused"
-                    throw CommandFailure(.busy, "\(escaped(watch.session)): \(why).")
-                }
+                try care.endIfPaused(status)
                 try await care.look(at: status)
                 try await TaskThreads.sleep(for: .milliseconds(200))
             }

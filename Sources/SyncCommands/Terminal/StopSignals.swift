@@ -48,6 +48,38 @@ enum StopSignals {
         return try await task.value
     }
 
+    /// As ``cancelling(notice:atOnce:_:)``, for a command that ends with the signal's status.
+    ///
+    /// - Parameter limit: How long `body` may take to end after the signal; the process ends then, whatever it does. Only for
+    ///   who has nothing to keep; `nil` for as long as it takes.
+    /// - Throws: What `body` throws; after a signal, whatever that was, ``CommandFailure`` with status 130 or 143.
+    static func ending<R: Sendable>(
+        within limit: Duration? = nil,
+        notice: @escaping @Sendable () -> Void = {},
+        atOnce: @escaping @Sendable () -> Void = {},
+        _ body: @escaping @Sendable () async throws -> R
+    ) async throws -> R {
+        let inTime = { @Sendable in
+            // A thread of its own: to say so may take for ever, too, where nobody reads. Without one nothing is lost but time.
+            if let limit {
+                _ = try? WorkerThread(name: "overdue") {
+                    usleep(UInt32(clamping: limit.milliseconds * 1_000))
+                    _exit((requestedStatus ?? .terminated).rawValue)
+                }
+            }
+            notice()
+        }
+        do {
+            return try await cancelling(notice: inTime, atOnce: atOnce, body)
+        } catch {
+            if let status = requestedStatus { throw CommandFailure(status) }
+            throw error
+        }
+    }
+
+    /// How long whoever only looks on may take to end.
+    static let onlooker = Duration.seconds(1)
+
     /// Returns when the first stop signal has come, or the task is cancelled. One call a process.
     static func firstRequest(atOnce: @escaping @Sendable () -> Void) async {
         let (requests, source) = AsyncStream.makeStream(of: Void.self)

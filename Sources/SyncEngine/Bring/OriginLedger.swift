@@ -60,7 +60,8 @@ final class OriginLedger: Transport {
             let isStopped = error.code == .cancelled || error.code == .stoppedBySink
             entry.failed = isStopped || !isObject ? 0 : 1
         }
-        guard let origin = Self.origin(url) else { return }
+        // Of thousands that are stopped before they are asked for there is nothing to note.
+        guard entry != Entry(), let origin = Self.origin(url) else { return }
         state.withLock { [entry] state in
             guard state.count < Self.limit || state[origin] != nil else { return }
             var sum = state[origin] ?? Entry()

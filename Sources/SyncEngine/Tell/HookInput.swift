@@ -8,6 +8,8 @@ struct HookInput {
     let isLate: Bool
     /// Why the hook cannot be called, for people; `nil` where it can.
     let obstacle: String?
+    /// SHA-256 of the manifest that the files are named by, where it is not that of the hook's run.
+    var otherManifest: String?
     /// The report of a call, JSON; calls count from 1.
     let report: (_ call: Int) -> [UInt8]
 

@@ -14,11 +14,11 @@ struct LateReport {
     /// For a hook that gets files: those that it has not accepted.
     ///
     /// - Parameters:
-    ///   - manifest: The run's.
+    ///   - manifest: The run's, or the one that names what is there now.
     ///   - rows: The hook's files that are in place, ascending.
     ///   - size: Most files a call.
     func input(_ manifest: Manifest, _ rows: [Int], size: Int) -> HookInput {
-        HookInput(batchesOf: rows, size: size, isLate: true) { rows, batch in
+        var input = HookInput(batchesOf: rows, size: size, isLate: true) { rows, batch in
             JSONLine.object { line in
                 write(manifest, to: &line)
                 line.field("batch", batch.number)
@@ -33,7 +33,12 @@ struct LateReport {
                 }
             }.bytes
         }
+        if isOther(manifest) { input.otherManifest = manifest.digest.hex }
+        return input
     }
+
+    /// Whether the run's own manifest is not kept any more.
+    private func isOther(_ manifest: Manifest) -> Bool { manifest.digest != run.manifest }
 
     private func write(_ manifest: Manifest?, to line: inout JSONLine) {
         var report = PullReport(run.counts)
@@ -42,8 +47,13 @@ struct LateReport {
         report.result = hook.result ?? .partial
         line.field("format", "syncagent-report/1")
         line.field("project", optional: manifest?.project)
-        if let manifest { line.field("revision", run.facts.revision ?? manifest.revision) }
+        let other = manifest.flatMap { isOther($0) ? $0 : nil }
+        if let manifest, let revision = run.facts.revision ?? (other == nil ? manifest.revision : nil) {
+            line.field("revision", revision)
+        }
         line.field("manifest_sha256", run.manifest.hex)
+        line.field("entries_manifest_sha256", optional: other?.digest.hex)
+        line.field("entries_revision", optional: other?.revision)
         line.field("group", hook.group)
         line.field("group_result", report.result)
         line.json("user_data", run.facts.userData ?? manifest?.userData)

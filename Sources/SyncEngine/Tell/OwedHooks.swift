@@ -45,7 +45,8 @@ struct OwedHooks {
                 program: program,
                 attempt: attempt,
                 batch: hook.batch,
-                batches: input.calls
+                batches: input.calls,
+                otherManifest: input.otherManifest
             )
             journal.started(told)
             try environment.events.flush()

@@ -171,6 +171,8 @@ struct RunJournal: Sendable {
         let batch: Int?
         /// Calls that make up the attempt.
         let batches: Int
+        /// SHA-256 of the manifest that names its files, where that of its run is not kept any more.
+        let otherManifest: String?
 
         var shown: String { shownHookProgram(program) }
 
@@ -181,10 +183,16 @@ struct RunJournal: Sendable {
             guard let batch else { return }
             line.field("batch_size", batch)
             line.field("batches", batches)
+            line.field("entries_manifest_sha256", optional: otherManifest)
         }
     }
 
-    func started(_ hook: Hook) { tell(.hookStarted) { hook.write(to: &$0) } }
+    func started(_ hook: Hook) {
+        let note = hook.otherManifest.map {
+            "hook \(escaped(hook.shown)): its run's manifest is not kept any more; it gets the files as manifest \($0) names them"
+        }
+        tell(.hookStarted, note: note) { hook.write(to: &$0) }
+    }
 
     /// - Parameters:
     ///   - hook: The attempt.

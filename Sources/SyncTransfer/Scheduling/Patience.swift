@@ -67,12 +67,15 @@ struct SilenceWatch {
     ///
     /// - Returns: When it is to be looked at; `nil` when that is arranged.
     func begin(_ host: HostState, now: Duration) -> Duration? {
-        guard let patience, let limit else { return nil }
-        // Whoever was not asked for long was not silent.
-        let idle = now - max(host.silence.idleSince, host.backoff.until)
-        let wasIdle = host.running == 0 && idle >= max(patience.firstContact, .seconds(1))
-        if host.silence.since == nil || wasIdle { host.silence.since = now }
-        guard !host.silence.isWatched, let since = host.silence.since else { return nil }
+        guard let limit else { return nil }
+        // Whoever was not asked was not silent meanwhile, and counts as new when that was long.
+        let idle =
+            host.running == 0 ? max(.zero, now - max(host.silence.idleSince, host.backoff.until)) : .zero
+        let isNew = idle >= max(limit, .seconds(1))
+        let since = isNew ? now : host.silence.since.map { min(now, $0 + idle) } ?? now
+        host.silence.since = since
+        host.silence.isBusy(until: now)
+        guard !host.silence.isWatched else { return nil }
         host.silence.isWatched = true
         return max(now, since + limit)
     }

@@ -204,7 +204,10 @@ final class Settlement {
             dispatcher.enqueue(piece, isUrgent: true)
         case .retry(let route, let delay):
             piece.chain = piece.route(route, after: chain, now: agenda.unixTime)
-            retry(piece, fault, after: time(of: delay, piece, backOff: wait))
+            let time = time(of: delay, piece, backOff: wait)
+            // It is waited for on its account.
+            dispatcher.hosts[chain.current.origin]?.silence.isBusy(until: agenda.now + time)
+            retry(piece, fault, after: time)
         case .awaitConnectivity: awaitConnectivity(piece, fault: fault, chain: chain)
         case .fail: dispatcher.abandon(transfer, code: fault.code, detail: fault.told, cause: fault.cause)
         case .forgetLesson: router.forget(chain.entry)

@@ -1,0 +1,132 @@
+import Foundation
+import SyncTestKit
+import Testing
+
+/// `wait`, `attach`, `events --follow` and `status --watch`: what they say of what only a person moves, and that they end when
+/// they are asked to.
+@Suite("Looking on", .timeLimit(.minutes(10)))
+struct LookingOnTests {
+    private static let resume = "'syncagent resume com.example.tower' lets it go on"
+
+    /// A program that is looked at while it runs; what it says on standard error goes into a file.
+    private struct Onlooker {
+        let process: Process
+        let error: URL
+
+        init(_ tool: Tool, _ arguments: [String]) throws {
+            process = tool.process(arguments)
+            error = try tool.scratch.file()
+            process.standardOutput = FileHandle.nullDevice
+            process.standardError = try FileHandle(forWritingTo: error)
+            try process.run()
+        }
+
+        var said: String { (try? String(contentsOf: error, encoding: .utf8)) ?? "" }
+
+        func until(_ isThere: () throws -> Bool) async throws {
+            for _ in 0..<1_200 {
+                if try isThere() { return }
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            Issue.record("it did not come: \(said)")
+        }
+
+        /// Interrupts it.
+        ///
+        /// - Returns: How it ended, and how long that took.
+        func interrupted() -> (status: Int32, time: Duration) {
+            let start = ContinuousClock.now
+            kill(process.processIdentifier, SIGINT)
+            process.waitUntilExit()
+            return (process.terminationReason == .exit ? process.terminationStatus : -1, .now - start)
+        }
+    }
+
+    private func expectRest(of background: BackgroundSet, because why: String) async throws {
+        let tool = background.tool
+        for verb in [["wait"], ["attach"], ["attach", "--json", "--since", "0"]] {
+            let outcome = try tool.run(verb)
+            #expect(outcome.status == 75, "\(verb): \(outcome.error)")
+            #expect(outcome.error.contains("\(why); \(Self.resume)"), "\(verb): \(outcome.error)")
+            if verb.contains("--json") { #expect(!outcome.output.isEmpty) }
+        }
+        for verb in [["events", "--follow"], ["status", "--watch"], ["status", "--watch", "--requests"]] {
+            let onlooker = try Onlooker(tool, verb)
+            try await onlooker.until { onlooker.said.contains("\(why); \(Self.resume)") }
+            #expect(onlooker.process.isRunning)
+            #expect(onlooker.interrupted().status == 130, "\(verb): \(onlooker.said)")
+        }
+    }
+
+    @Test(
+        "What only a person moves ends wait and attach with 75 and the command to type; events and status say it and look on [S43]"
+    )
+    func paused() async throws {
+        let background = try BackgroundSet(["a.bin": Data(patternedBytes(size: 400_000, seed: 7))])
+        #expect(try background.pull("--limit-rate", "20K").status == 0)
+        let (waiting, attached) = (
+            try Onlooker(background.tool, ["wait"]), try Onlooker(background.tool, ["attach"])
+        )
+        #expect(try background.tool.run(["pause"]).status == 0)
+        for onlooker in [waiting, attached] {
+            onlooker.process.waitUntilExit()
+            #expect(onlooker.process.terminationStatus == 75)
+            #expect(onlooker.said.contains("stopped by you; \(Self.resume)"), "\(onlooker.said)")
+        }
+        try await expectRest(of: background, because: "stopped by you")
+    }
+
+    @Test("A run whose process is lost again and again is put aside, and whoever waits is told so [F087]")
+    func putAside() async throws {
+        let background = try BackgroundSet(["a.bin": Data(patternedBytes(size: 400_000, seed: 7))])
+        #expect(try background.pull("--limit-rate", "20K").status == 0)
+        // It brings each next agent up.
+        let waiting = try Onlooker(background.tool, ["wait"])
+        try await waiting.until {
+            guard waiting.process.isRunning else { return true }
+            let status = try background.tool.run(["status", "com.example.tower", "--json"]).objects().first
+            if let holder = status?["holder"] as? Int { kill(pid_t(holder), SIGKILL) }
+            return false
+        }
+        #expect(waiting.process.terminationStatus == 75)
+        let why = "its process was lost repeatedly"
+        #expect(waiting.said.contains("\(why); \(Self.resume)"), "\(waiting.said)")
+        try await expectRest(of: background, because: why)
+    }
+
+    @Test(
+        "SIGINT ends whoever looks on within seconds, also while it is held up: nobody reads what it prints [F085]",
+        arguments: [["events", "--follow"], ["status", "--watch", "--json"], ["attach"], ["wait"]]
+    )
+    func heldUp(verb: [String]) async throws {
+        let set = try PublishedSet()
+        #expect(try set.pull("--quiet").status == 0)
+        let pipe = Pipe()
+        let end = pipe.fileHandleForWriting.fileDescriptor
+        // Full: the next write waits.
+        _ = fcntl(end, F_SETFL, O_NONBLOCK)
+        while write(end, [UInt8](repeating: 0, count: 4_096), 4_096) > 0 {}
+        while write(end, [0], 1) > 0 {}
+        _ = fcntl(end, F_SETFL, 0)
+        let process = set.tool.process(verb)
+        process.standardOutput = pipe
+        process.standardError = pipe
+        try process.run()
+        let tasks = "/proc/\(process.processIdentifier)/task"
+        for _ in 0..<600 {
+            let threads = (try? FileManager.default.contentsOfDirectory(atPath: tasks)) ?? []
+            let places = threads.map {
+                (try? String(contentsOfFile: "\(tasks)/\($0)/wchan", encoding: .utf8)) ?? ""
+            }
+            if places.contains(where: { $0.contains("pipe_w") }) { break }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        #expect(process.isRunning)
+        let start = ContinuousClock.now
+        kill(process.processIdentifier, SIGINT)
+        process.waitUntilExit()
+        #expect(process.terminationReason == .exit && process.terminationStatus == 130)
+        #expect(.now - start < .seconds(4))
+        withExtendedLifetime(pipe) {}
+    }
+}
