@@ -19,6 +19,8 @@ struct FullDiskTests {
         let error: String
         let last: [String: Any]
         let installed: Int
+        /// Lines that tell an end.
+        let ends: Int
         var files: [String: Int] { last["files"] as? [String: Int] ?? [:] }
     }
 
@@ -30,7 +32,8 @@ struct FullDiskTests {
             status: try set.text("\(name).status"),
             error: try set.text("\(name).error"),
             last: try #require(lines.last),
-            installed: lines.count { $0["event"] as? String == "task.installed" }
+            installed: lines.count { $0["event"] as? String == "task.installed" },
+            ends: lines.count { $0["event"] as? String == "pull.finished" }
         )
     }
 
@@ -78,6 +81,8 @@ struct FullDiskTests {
         #expect(try Int(set.text("first.count").trimmingCharacters(in: .whitespacesAndNewlines)) == placed)
         let message = (first.last["error"] as? [String: Any])?["message"] as? String
         #expect(message?.contains("the disk is full") == true, "\(message ?? "none")")
+        #expect(first.ends == 1 && (first.last["error"] as? [String: Any])?["status"] as? Int == 74)
+        #expect(first.last["event"] as? String == "pull.finished")
         #expect(try !set.text("first.json").contains("staging") && !first.error.contains("staging"))
 
         // The next one is told before it asks for anything.

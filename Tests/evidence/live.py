@@ -514,13 +514,17 @@ def whoever_looks_on_sees_the_transfers_and_brings_an_agent_up(day):
     os.kill(holder, signal.SIGKILL)
     looking = Screen(day, "status", project, "--watch", "--requests")
     looking.until("#", limit=20)
+    shown = looking.process.poll() is None  # Else it was killed: no transfer was seen in time.
     successor = json.loads(day.run("status", project, "--json").stdout).get("holder")
     looking.process.send_signal(signal.SIGINT)
+    asked = time.time()
     looking.until(limit=5)
+    ended = time.time() - asked
     wait = day.run("wait", project)
     good = "huge.bin: " in attached.text and successor not in (None, holder) and wait.returncode == 0
-    return good and looking.process.returncode == 130, "agent %s became %s; the watching ended with %s" % (
-        holder, successor, looking.process.returncode)
+    return good and shown and looking.process.returncode == 130, (
+        "agent %s became %s; transfers seen: %s; the watching ended with %s, %.2f s after it was asked to" % (
+            holder, successor, shown, looking.process.returncode, ended))
 
 
 @claim(short=True)
