@@ -145,11 +145,22 @@ fi
 SYNCAGENT="$PWD/.build/debug/syncagent"
 export SYNCAGENT
 
-# One target after another: tests that wait for servers and processes must not starve each other on two cores.
+# One target after another, and two tests at a time for each core: tests that wait for servers and processes must not
+# starve each other. All that ends in a failure is said again at the end.
+SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$(($(getconf _NPROCESSORS_ONLN) * 2))
+export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH
+: > .build/failed-tests.log
 for target in Tests/*Tests; do
     name=$(basename "$target")
     title "Tests: $name"
-    swift test --skip-build --disable-xctest --filter "^$name\\." || failed "$name"
+    {
+        swift test --skip-build --disable-xctest --filter "^$name\\."
+        echo $? > .build/tests.status
+    } 2>&1 | tee .build/tests.log
+    if [ "$(cat .build/tests.status)" != 0 ]; then
+        failed "$name"
+        grep -E '✘|Fatal error' .build/tests.log | grep -v 'Suite ' | cut -c 1-400 | head -n 40 >> .build/failed-tests.log
+    fi
 done
 
 title "Signed releases as Documentation/Signing.md has them (Tests/signing.sh, Tests/signing-kill.sh)"
@@ -206,6 +217,7 @@ else
 fi
 
 if [ -n "$failures" ]; then
+    cat .build/failed-tests.log >&2
     printf '\nFAILED:%s\n' "$failures" >&2
     exit 1
 fi

@@ -18,9 +18,14 @@ final class AgentBench: Sendable {
     let tree: AssetTree
     private let opened: Mutex<SyncStore>
     private let shift = Mutex<Int64>(0)
+    /// Where the clock stands until it is moved, in milliseconds since 1970; `nil` for one that goes as the system's.
+    private let stillClock: Int64?
 
-    /// - Parameter large: **Bytes** of one more file, `large`, that comes by itself; `nil` for none.
-    init(files: Int = 12, large: Int? = nil) throws {
+    /// - Parameters:
+    ///   - large: **Bytes** of one more file, `large`, that comes by itself; `nil` for none.
+    ///   - hasStillClock: Whether time passes only where the test moves it, so that a slow machine changes nothing.
+    init(files: Int = 12, large: Int? = nil, hasStillClock: Bool = false) throws {
+        stillClock = hasStillClock ? Self.systemTime() : nil
         root = try TemporaryRoot()
         server = try FaultServer()
         var tree = AssetTree()
@@ -80,7 +85,11 @@ final class AgentBench: Sendable {
         server.respondToOthers { _ in .status(404, text: "no") }
         for path in packPaths {
             let object = objects[path] ?? ServedObject([])
-            server.respond(to: path) { _ in .object(object).stalling(at: Self.stallPoint(path)) }
+            // An answer that goes on where another one stalled brings nothing.
+            server.respond(to: path) { request in
+                let goesOn = request.header("range").map { !$0.hasPrefix("bytes=0-") } ?? false
+                return .object(object).stalling(at: goesOn ? 0 : Self.stallPoint(path))
+            }
         }
     }
 
@@ -138,9 +147,9 @@ final class AgentBench: Sendable {
         shift.withLock { $0 += Int64(duration / .milliseconds(1)) }
     }
 
-    func now() -> Int64 {
-        Int64((Date().timeIntervalSince1970 * 1000).rounded()) + shift.withLock { $0 }
-    }
+    func now() -> Int64 { (stillClock ?? Self.systemTime()) + shift.withLock { $0 } }
+
+    private static func systemTime() -> Int64 { Int64((Date().timeIntervalSince1970 * 1000).rounded()) }
 
     func agent(
         onDemand: Bool = false,

@@ -14,7 +14,7 @@ struct HookStopTests {
     private func inHook(_ bench: AgentBench, _ agent: Agent) async throws -> String {
         let calls = bench.root.path("calls")
         let hook = try bench.hook(
-            "echo $SYNCAGENT_ATTEMPT >> \(calls); test $SYNCAGENT_ATTEMPT = 1 && sleep 60; exit 0"
+            "echo $SYNCAGENT_ATTEMPT >> \(calls); test $SYNCAGENT_ATTEMPT = 1 && sleep 600; exit 0"
         )
         var request = bench.request()
         request.hooks = [.init(arguments: [hook]), .init(arguments: ["/bin/true"])]
