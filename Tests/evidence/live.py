@@ -515,7 +515,10 @@ def whoever_looks_on_sees_the_transfers_and_brings_an_agent_up(day):
     looking = Screen(day, "status", project, "--watch", "--requests")
     looking.until("#", limit=20)
     shown = looking.process.poll() is None  # Else it was killed: no transfer was seen in time.
-    successor = json.loads(day.run("status", project, "--json").stdout).get("holder")
+    # The last transfers known are shown before the new agent has taken the run up.
+    successor, end = None, time.time() + 10
+    while successor in (None, holder) and time.time() < end:
+        successor = json.loads(day.run("status", project, "--json").stdout).get("holder")
     looking.process.send_signal(signal.SIGINT)
     asked = time.time()
     looking.until(limit=5)
