@@ -26,10 +26,17 @@ final class PullRunner: Sendable {
     /// Why files failed in the last pull, as the events told.
     var reasons: String { log.withLock { $0.joined(separator: "; ") } }
 
+    /// What the last pull told of places, packs and files that were of no use.
+    var told: [String] { log.withLock { $0 } }
+
     /// Runs a pull to its end.
     ///
     /// - Throws: ``MatrixFailure`` when it has not ended after 40 s: a hang.
-    func pull(_ manifest: String, _ configuration: TransportConfiguration = .quick) async throws -> Ending {
+    func pull(
+        _ manifest: String,
+        _ configuration: TransportConfiguration = .quick,
+        trust: TrustChoice = TrustChoice()
+    ) async throws -> Ending {
         log.withLock { $0 = [] }
         let transport = try CurlTransport(configuration: configuration)
         let stop = StopRequest()
@@ -37,7 +44,8 @@ final class PullRunner: Sendable {
         var environment = EngineEnvironment(
             transport: transport,
             localTransport: FileTransport(),
-            now: { clock_gettime_nsec() / 1_000_000 },
+            // Signatures count by the time of day.
+            now: { Int64(time(nil)) * 1_000 },
             random: { UInt64(truncatingIfNeeded: clock_gettime_nsec()) },
             workers: 2,
             process: 1,
@@ -47,6 +55,7 @@ final class PullRunner: Sendable {
             stop: stop
         )
         environment.isDurable = false
+        environment.trust = trust
         environment.releasesMemory = false
         let engine = PullEngine(environment)
         let recipe = RunRecipe(manifest: manifest, destination: destination)
@@ -97,7 +106,8 @@ final class PullRunner: Sendable {
     }
 
     private func note(_ event: SyncEvent) {
-        guard [.taskFailed, .pruneFailed, .pluginFailed, .sourceSetBack].contains(event.name) else { return }
+        let telling: [EventName] = [.taskFailed, .pruneFailed, .pluginFailed, .sourceSetBack, .trustRefused]
+        guard telling.contains(event.name) else { return }
         log.withLock { $0.append(event.json.text) }
     }
 }

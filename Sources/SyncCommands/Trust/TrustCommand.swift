@@ -41,15 +41,18 @@ struct TrustListCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let store = try TrustCommand.pins()
-        let pins = try TrustCommand.asking { () throws(EngineError) in try store.all() }
+        let (pins, damage) = try TrustCommand.asking { () throws(EngineError) in try store.all() }
         if format.json {
             for pin in pins { output.event(PinText(pin).json, flushing: true) }
-            return
+        } else if !pins.isEmpty {
+            let rows =
+                [["PROJECT", "ROOT", "REVISION", "FRESH UNTIL", "PINNED BY"]] + pins.map { PinText($0).row }
+            for line in TextTable.lines(rows) { output.line(line) }
+        } else if damage.isEmpty {
+            output.message("No project is pinned.")
         }
-        guard !pins.isEmpty else { return output.message("No project is pinned.") }
-        let rows =
-            [["PROJECT", "ROOT", "REVISION", "FRESH UNTIL", "PINNED BY"]] + pins.map { PinText($0).row }
-        for line in TextTable.lines(rows) { output.line(line) }
+        for error in damage.dropLast() { output.message(error.message) }
+        if let last = damage.last { throw CommandFailure(last.status, last.message) }
     }
 }
 

@@ -7,7 +7,9 @@ extension Examination {
     /// Whether what is signed will soon count no more.
     static func trust(_ access: StateAccess, _ findings: inout Findings) {
         do throws(EngineError) {
-            for pin in try PinStore(stateDirectory: access.place.stateDirectory).all() {
+            let (pins, damage) = try PinStore(stateDirectory: access.place.stateDirectory).all()
+            for error in damage { findings.problem("trust", error.message, "see above") }
+            for pin in pins {
                 for warning in TrustWarning.all(of: pin, now: EngineAssembly.milliseconds()) {
                     findings.problem("trust \(pin.project)", warning.what, warning.advice)
                 }
@@ -56,7 +58,7 @@ struct TrustWarning {
 
     /// One line each, of all pins; none where they cannot be read, which `doctor` says.
     static func lines(stateDirectory: String) -> [String] {
-        ((try? PinStore(stateDirectory: stateDirectory).all()) ?? []).flatMap { pin in
+        ((try? PinStore(stateDirectory: stateDirectory).all())?.pins ?? []).flatMap { pin in
             all(of: pin, now: EngineAssembly.milliseconds()).map {
                 "\(pin.project): \($0.what); \($0.advice)"
             }

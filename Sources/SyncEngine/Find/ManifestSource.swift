@@ -90,7 +90,8 @@ struct ManifestSource: Sendable {
             priority: .max
         )
         let from = url.hasPrefix("file:") ? localTransport : transport
-        guard case .success = from.run(request, sink: sink, stop: stop),
+        // It is for a message alone.
+        guard case .success = from.run(request, sink: sink, stop: stop, until: .now + .seconds(10)),
             let index = try? ChannelIndex(json: sink.bytes)
         else { return nil }
         return index.channels.keys.sorted()

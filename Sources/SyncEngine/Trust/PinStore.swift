@@ -1,13 +1,14 @@
 import CPosix
 import SyncDigest
 import SyncFiles
-import SyncModel
+package import SyncModel
 import SyncSystem
 package import SyncTrust
 
 /// The pins of this user: one file for each project in `trust/` of the state directory, 0600, replaced as a whole.
 ///
-/// What stands in a file is believed: it was verified before it was written, and nobody else may write there.
+/// What stands in a file is believed: it was verified before it was written, and nobody else may write there. A file that is
+/// damaged stops its own project alone: beside it are empty files, which name the places that the project was pulled from.
 package struct PinStore: Sendable {
     private let directory: String
 
@@ -15,10 +16,19 @@ package struct PinStore: Sendable {
     package init(stateDirectory: String) { directory = stateDirectory + "/trust" }
 
     private static let ending = ".pin"
+    private static let placeEnding = ".place"
 
     private func path(_ project: String) throws(EngineError) -> String {
         "\(directory)/\(try Self.digest(project))\(Self.ending)"
     }
+
+    /// The empty file that says that a project is pinned at a place.
+    private static func mark(_ project: some StringProtocol, _ place: SHA256Digest) -> String {
+        "\(project).\(place)\(placeEnding)"
+    }
+
+    /// The digest of the project that a file of the directory belongs to.
+    private static func owner(_ name: String) -> Substring { name.prefix { $0 != "." } }
 
     static func digest(_ text: String) throws(EngineError) -> SHA256Digest {
         do throws(DigestError) {
@@ -32,18 +42,57 @@ package struct PinStore: Sendable {
     ///
     /// - Throws: ``EngineError`` when there is one that cannot be read: without it nothing of the project is believed.
     package func pin(_ project: String) throws(EngineError) -> TrustPin? {
-        guard let pin = try read(path(project)), pin.project == project else { return nil }
-        return pin
+        try read(path(project))
     }
 
-    /// Every pin, by project.
-    package func all() throws(EngineError) -> [TrustPin] {
-        var pins: [TrustPin] = []
-        for name in (directoryEntries(directory) ?? []).sorted()
-        where name.hasSuffix(Self.ending) && !name.hasPrefix(".") {
-            if let pin = try read("\(directory)/\(name)") { pins.append(pin) }
+    /// The pin of the project that was pulled from a place; `nil` when none was.
+    ///
+    /// - Parameter place: SHA-256 of it.
+    /// - Throws: ``EngineError`` when that may be a project whose pin cannot be read.
+    package func pin(at place: SHA256Digest) throws(EngineError) -> TrustPin? {
+        let names = try names()
+        var (found, doubt) = (TrustPin?.none, EngineError?.none)
+        for name in names where Self.isPin(name) {
+            do throws(EngineError) {
+                if let pin = try read("\(directory)/\(name)"), pin.places.contains(place) {
+                    found = found ?? pin
+                }
+            } catch {
+                let marks = names.filter {
+                    $0.hasSuffix(Self.placeEnding) && Self.owner($0) == Self.owner(name)
+                }
+                if marks.contains(Self.mark(Self.owner(name), place)) { throw error }
+                // An older program has left no names of its places: then every place may be one.
+                if marks.isEmpty { doubt = doubt ?? error }
+            }
         }
-        return pins.sorted { $0.project < $1.project }
+        if found == nil, let doubt { throw doubt }
+        return found
+    }
+
+    /// Every pin, by project, and what is wrong with those that cannot be read.
+    package func all() throws(EngineError) -> (pins: [TrustPin], damage: [EngineError]) {
+        var (pins, damage) = ([TrustPin](), [EngineError]())
+        for name in try names() where Self.isPin(name) {
+            do throws(EngineError) {
+                if let pin = try read("\(directory)/\(name)") { pins.append(pin) }
+            } catch {
+                damage.append(error)
+            }
+        }
+        return (pins.sorted { $0.project < $1.project }, damage)
+    }
+
+    private static func isPin(_ name: String) -> Bool { name.hasSuffix(ending) && !name.hasPrefix(".") }
+
+    /// What is in the directory, sorted.
+    private func names() throws(EngineError) -> [String] {
+        if let names = directoryEntries(directory) { return names.sorted() }
+        let code = sa_errno()
+        guard code == ENOENT else {
+            throw EngineError(.ioError, "cannot read the pins in \(escaped(directory)): \(errorText(code))")
+        }
+        return []
     }
 
     private func read(_ path: String) throws(EngineError) -> TrustPin? {
@@ -54,15 +103,18 @@ package struct PinStore: Sendable {
             if error.isMissing { return nil }
             throw EngineError(.ioError, "cannot read a pin: \(error)")
         }
-        do throws(TrustFault) {
-            return try TrustPin(file: bytes)
-        } catch {
-            throw EngineError(
-                .refused,
-                "\(escaped(path)) is damaged, or a newer syncagent wrote it (\(error.reason)); nothing of its project is "
-                    + "believed. Use the newer one, or remove the file and pin the project anew with --trust"
-            )
+        let reason: String
+        switch Result(catching: { () throws(TrustFault) in try TrustPin(file: bytes) }) {
+        case .success(let pin):
+            if try self.path(pin.project) == path { return pin }
+            reason = "it is the pin of \(pin.project)"
+        case .failure(let fault): reason = fault.reason
         }
+        throw EngineError(
+            .refused,
+            "\(escaped(path)) is damaged, or a newer syncagent wrote it (\(reason)); nothing of its project is "
+                + "believed. Use the newer one, or remove the file and pin the project anew with --trust"
+        )
     }
 
     /// Keeps a pin in the place of another.
@@ -73,8 +125,15 @@ package struct PinStore: Sendable {
         let path = try path(pin.project)
         return try locked { () throws(EngineError) in
             guard try read(path) == former else { return false }
+            let owner = try Self.digest(pin.project).hex
+            let marks = Set(pin.places.map { Self.mark(owner, $0) })
+            let marked = Set(try names().filter { $0.hasSuffix(Self.placeEnding) && Self.owner($0) == owner })
             do throws(FileError) {
+                for mark in marks.subtracting(marked) {
+                    _ = try openFile("\(directory)/\(mark)", O_WRONLY | O_CREAT, trust: .ownState)
+                }
                 try replaceFile(path, with: pin.file)
+                for mark in marked.subtracting(marks) { unlink("\(directory)/\(mark)") }
                 // The name, too: a pin that a power cut takes away would be a machine that believes everybody.
                 guard let folder = openDirectory(directory), fsync(folder.raw) == 0 else {
                     throw .last("sync", directory)
@@ -93,11 +152,17 @@ package struct PinStore: Sendable {
         let path = try path(project)
         guard access(directory, F_OK) == 0 else { return false }
         return try locked { () throws(EngineError) in
-            if unlink(path) == 0 { return true }
-            guard sa_errno() == ENOENT else {
-                throw EngineError(.ioError, "cannot remove \(escaped(path)): \(errnoText)")
+            guard unlink(path) == 0 else {
+                guard sa_errno() == ENOENT else {
+                    throw EngineError(.ioError, "cannot remove \(escaped(path)): \(errnoText)")
+                }
+                return false
             }
-            return false
+            let owner = try Self.digest(project).hex
+            for name in try names() where name.hasSuffix(Self.placeEnding) && Self.owner(name) == owner {
+                unlink("\(directory)/\(name)")
+            }
+            return true
         }
     }
 

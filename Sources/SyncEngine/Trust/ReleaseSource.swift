@@ -33,7 +33,7 @@ struct ReleaseSource {
         let location = ManifestSource.named(given)
         if let anchored = try anchored(location) { return try signed(location, anchored) }
         let place = try PinStore.digest(location.withoutSecretsOfPlace)
-        if let pin = try pins.all().first(where: { $0.places.contains(place) }) {
+        if let pin = try pins.pin(at: place) {
             return try signed(location, Believed(pin: pin, kept: pin))
         }
         let found = try source.find(given, wanted)
@@ -119,7 +119,7 @@ struct ReleaseSource {
         _ location: String
     ) throws(EngineError) -> Believed {
         if case .fingerprint(let digest) = anchor,
-            let pin = try pins.all().first(where: { $0.roots.contains(digest) })
+            let pin = try pins.all().pins.first(where: { $0.roots.contains(digest) })
         {
             return Believed(pin: pin, kept: pin)
         }
@@ -128,7 +128,11 @@ struct ReleaseSource {
             let note =
                 "\(new.project) is pinned at first sight to SHA256:\(new.root.statement.digest); "
                 + "compare it with what its publisher says"
-            tellPinned(note: anchor == .first ? note : nil, new)
+            if !isReadOnly {
+                environment.events.tell(
+                    .pinned(new, note: anchor == .first ? note : nil, at: environment.now())
+                )
+            }
             return Believed(pin: new, kept: nil)
         }
         guard anchor == .first || kept.roots.contains(new.root.statement.digest) else {
@@ -145,6 +149,7 @@ struct ReleaseSource {
         _ origin: TrustPin.Origin,
         _ location: String
     ) throws(EngineError) -> TrustPin {
+        let end = SuspendingClock.now + choice.patience
         func make(_ bytes: [UInt8], _ shown: String) throws(EngineError) -> TrustPin {
             do throws(TrustRefusal) {
                 return try TrustPin(root: bytes, origin: origin, now: environment.now())
@@ -155,14 +160,14 @@ struct ReleaseSource {
         switch anchor {
         case .file(let path, let bytes): return try make(bytes, escaped(path))
         case .first:
-            let (bytes, shown) = try root(1, location)
+            let (bytes, shown) = try root(1, location, until: end)
             guard let bytes else {
                 throw refused("\(shown) is not there: what is published there is not signed")
             }
             return try make(bytes, shown)
         case .fingerprint(let digest):
             for number in 1...UInt64(TrustCheck.mostRoots) {
-                let (bytes, shown) = try root(number, location)
+                let (bytes, shown) = try root(number, location, until: end)
                 guard let bytes else {
                     throw refused(
                         number == 1
@@ -177,20 +182,28 @@ struct ReleaseSource {
         }
     }
 
-    private func root(_ number: UInt64, _ location: String) throws(EngineError) -> (
-        bytes: [UInt8]?, shown: String
-    ) {
+    private func root(_ number: UInt64, _ location: String, until end: SuspendingClock.Instant)
+        throws(EngineError) -> (bytes: [UInt8]?, shown: String)
+    {
         let url = resolve("trust/\(number).root", against: manifestURL(location))
         do throws(Failure) {
-            return (
-                try files.statement(url, limit: Role.root.limit, reload: false)?.bytes, redacted(url: url)
-            )
+            let served = try files.statement(url, limit: Role.root.limit, reload: false, until: end)
+            return (served?.bytes, redacted(url: url))
         } catch {
             throw error.told
         }
     }
 
     // MARK: Places
+
+    /// How a place is asked.
+    private struct Asked {
+        let place: String
+        /// Whether past all caches.
+        var reload = false
+        /// Until when its statements have to be here.
+        var end: SuspendingClock.Instant
+    }
 
     /// Why a place was of no use.
     enum Failure: Error {
@@ -211,7 +224,10 @@ struct ReleaseSource {
     }
 
     private static func refused(_ url: String, _ refusal: TrustRefusal) -> EngineError {
-        EngineError(.refused, "\(redacted(url: url)): \(refusal.message); nothing was changed")
+        EngineError(
+            refusal.cause.isSilence ? .unavailable : .refused,
+            "\(redacted(url: url)): \(refusal.message); nothing was changed"
+        )
     }
 
     private func refused(_ message: String) -> EngineError { EngineError(.refused, message) }
@@ -225,10 +241,10 @@ struct ReleaseSource {
         var refusal: EngineError?
         var other: EngineError?
         for (number, place) in places.enumerated() {
-            var (reload, attempts) = (false, 0)
+            var (asked, attempts) = (Asked(place: place, end: .now + choice.patience), 0)
             while true {
                 do throws(Failure) {
-                    return try check(place, location, &believed, now: now, reload: reload)
+                    return try check(&asked, location, &believed, now: now)
                 } catch {
                     if case .settled(let settled) = error { throw settled }
                     if case .overtaken = error, attempts < Self.attempts {
@@ -238,23 +254,31 @@ struct ReleaseSource {
                         }
                         continue
                     }
+                    guard case .refused(let cause, let url) = error else {
+                        other = other ?? error.told
+                        break
+                    }
                     // A cache on the way may be what is old: past it, once.
-                    if case .refused(let cause, _) = error, !reload, cause.cause != .unsigned,
-                        cause.cause != .clock,
+                    if !asked.reload, ![.unsigned, .clock].contains(cause.cause), !cause.cause.isSilence,
                         !place.hasPrefix("file:")
                     {
-                        reload = true
+                        asked.reload = true
                         continue
                     }
-                    let told = error.told
-                    let hasNext = number + 1 < places.count
-                    if case .refused(let cause, let url) = error {
-                        refusal = refusal ?? told
-                        source.transport.blame(url: place, reason: "its signatures are not to be believed")
-                        if places.count > 1, cause.cause != .clock { try penalise(place, &believed, now) }
-                        tellRefused(url, cause, asking: hasNext ? places[number + 1] : nil)
+                    if cause.cause.isSilence {
+                        other = other ?? error.told
                     } else {
-                        other = other ?? told
+                        refusal = refusal ?? error.told
+                        source.transport.blame(url: place, reason: "its signatures are not to be believed")
+                    }
+                    // Whoever could not be reached may be there the next time; this machine may have been offline.
+                    if places.count > 1, ![.clock, .unreachable].contains(cause.cause) {
+                        try penalise(place, &believed, now)
+                    }
+                    if places.count > 1 || cause.cause != .unreachable {
+                        environment.events.tell(
+                            .refused(url, cause, asking: places[(number + 1)...].first, at: environment.now())
+                        )
                     }
                 }
                 break
@@ -299,11 +323,10 @@ struct ReleaseSource {
 
     /// Goes through the statements of one place, and its manifest.
     private func check(
-        _ place: String,
+        _ asked: inout Asked,
         _ location: String,
         _ believed: inout Believed,
-        now: Int64,
-        reload: Bool
+        now: Int64
     ) throws(Failure) -> FoundManifest {
         var check = TrustCheck(
             believed.pin,
@@ -316,14 +339,14 @@ struct ReleaseSource {
         while true {
             switch check.want {
             case .manifest(let digest, let size):
-                return try finish(digest, size, &check, place, location, &believed, reload: reload)
+                return try finish(digest, size, &check, asked, location, &believed)
             case .fresh:
                 let name = FreshStatement.name(wanted.channel)
-                try take(&check, name, Role.fresh.limit, place, &believed, reload: reload)
+                try take(&check, name, Role.fresh.limit, &asked, &believed)
             case .root(let number):
-                try take(&check, "\(number).root", Role.root.limit, place, &believed, reload: reload)
+                try take(&check, "\(number).root", Role.root.limit, &asked, &believed)
             case .release(let revision):
-                try take(&check, "\(revision).release", Role.release.limit, place, &believed, reload: reload)
+                try take(&check, "\(revision).release", Role.release.limit, &asked, &believed)
             }
         }
     }
@@ -332,19 +355,21 @@ struct ReleaseSource {
         _ check: inout TrustCheck,
         _ name: String,
         _ limit: Int,
-        _ place: String,
-        _ believed: inout Believed,
-        reload: Bool
+        _ asked: inout Asked,
+        _ believed: inout Believed
     ) throws(Failure) {
+        let place = asked.place
         let url = resolve("trust/\(name)", against: place)
-        let served = try files.statement(url, limit: limit, reload: reload)
+        let served = try files.statement(url, limit: limit, reload: asked.reload, until: asked.end)
         if let served { believed.isPublic = served.isPublic }
         if served == nil, isNotThere(check) {
             let names = wanted.revision == nil ? source.channels(besides: place) : nil
             throw .engine(wanted.isMissing(redacted(url: place), names))
         }
         var refusal: TrustRefusal?
+        let number = check.pin.root.content.number
         do throws(TrustRefusal) { try check.take(served?.bytes) } catch { refusal = error }
+        if check.pin.root.content.number > number { asked.end = .now + choice.patience }
         // A root that was believed stays so, whatever came after it. TUF 5.3.8.
         if check.pin != believed.pin, believed.kept != nil {
             try keep(check.pin, &believed)
@@ -392,11 +417,11 @@ struct ReleaseSource {
         _ digest: SHA256Digest,
         _ size: UInt64,
         _ check: inout TrustCheck,
-        _ place: String,
+        _ asked: Asked,
         _ location: String,
-        _ believed: inout Believed,
-        reload: Bool
+        _ believed: inout Believed
     ) throws(Failure) -> FoundManifest {
+        let place = asked.place
         let found: FoundManifest
         let project = check.pin.project
         let name = "signed \(project)" + (wanted.name.map { " \($0)" } ?? "")
@@ -411,7 +436,14 @@ struct ReleaseSource {
             }
             found = kept
         } else {
-            let came = try files.manifest(digest, size: size, at: place, location, reload: reload)
+            let came = try files.manifest(
+                digest,
+                size: size,
+                at: place,
+                location,
+                reload: asked.reload,
+                within: choice.patience
+            )
             let manifest: Manifest
             do throws(EngineError) { manifest = try came.found.decode() } catch { throw .engine(error) }
             try accept(&check, project: manifest.project, revision: manifest.revision, place)
@@ -435,7 +467,7 @@ struct ReleaseSource {
             throw .engine(error)
         }
         try keep(pin, &believed)
-        if let grace = check.grace { tellGrace(grace, pin) }
+        if let grace = check.grace { environment.events.tell(.stale(grace, pin, at: environment.now())) }
         var signed = found
         signed.release = TrustedRelease(check)
         return signed
@@ -452,47 +484,5 @@ struct ReleaseSource {
         } catch {
             throw .refused(error, url: place)
         }
-    }
-
-    // MARK: Told
-
-    private func tellPinned(note: String?, _ pin: TrustPin) {
-        guard !isReadOnly else { return }
-        let (project, root) = (pin.project, pin.root)
-        environment.events.tell(
-            SyncEvent(.trustPinned, time: environment.now(), note: note) {
-                $0.field("project", project)
-                $0.field("root", root.content.number)
-                $0.field("sha256", root.statement.digest.hex)
-                $0.field("origin", pin.origin)
-            }
-        )
-    }
-
-    private func tellRefused(_ url: String, _ refusal: TrustRefusal, asking next: String?) {
-        let url = redacted(url: url)
-        let note = next.map { "\(url): \(refusal.message); asking \(redacted(url: $0))" }
-        environment.events.tell(
-            SyncEvent(.trustRefused, time: environment.now(), note: note) {
-                $0.field("url", url)
-                $0.field("cause", refusal.cause)
-                $0.field("reason", refusal.message)
-            }
-        )
-    }
-
-    private func tellGrace(_ grace: TrustPin.Grace, _ pin: TrustPin) {
-        let (project, until) = (pin.project, timestamp(milliseconds: grace.until))
-        environment.events.tell(
-            SyncEvent(
-                .trustStale,
-                time: environment.now(),
-                note:
-                    "\(project): what says that this is the newest counted until \(until); --stale lets it pass"
-            ) {
-                $0.field("project", project)
-                $0.field("until", until)
-            }
-        )
     }
 }

@@ -12,13 +12,16 @@ struct SignedFiles {
     let source: ManifestSource
 
     /// A statement; `nil` when there is none.
+    ///
+    /// - Parameter end: Until when it has to be here.
     func statement(
         _ url: String,
         limit: Int,
-        reload: Bool
+        reload: Bool,
+        until end: SuspendingClock.Instant
     ) throws(ReleaseSource.Failure) -> (bytes: [UInt8], isPublic: Bool?)? {
         let sink = MemorySink(limit: limit)
-        switch fetch(url, limit: limit, sink, reload: reload) {
+        switch fetch(url, limit: limit, sink, reload: reload, until: end) {
         case .success(let report): return (sink.bytes, report.isPublic)
         case .failure(let error):
             if source.stop.isStopped {
@@ -29,20 +32,31 @@ struct SignedFiles {
             }
             // What a bucket does not have it may also forbid.
             if let status = error.code.status, [403, 404, 410].contains(status) { return nil }
-            throw .engine(Self.unavailable(error))
+            if error.code == .refusedByPolicy || error.code == .redirectRefused {
+                throw .engine(EngineError(.refused, "cannot fetch a signature: \(error)"))
+            }
+            throw Self.silence(error, url, until: end)
         }
     }
 
-    private static func unavailable(_ error: TransferError) -> EngineError {
-        let isPolicy = error.code == .refusedByPolicy || error.code == .redirectRefused
-        return EngineError(isPolicy ? .refused : .unavailable, "cannot fetch a signature: \(error)")
+    /// Nothing came that could be judged.
+    private static func silence(
+        _ error: TransferError,
+        _ url: String,
+        until end: SuspendingClock.Instant?
+    ) -> ReleaseSource.Failure {
+        if error.code == .cancelled, let end, SuspendingClock.now >= end {
+            return .refused(TrustRefusal(.slow, "it takes too long to come"), url: url)
+        }
+        return .refused(TrustRefusal(.unreachable, "cannot fetch it: \(error.detail)"), url: url)
     }
 
     private func fetch(
         _ url: String,
         limit: Int,
         _ sink: MemorySink,
-        reload: Bool
+        reload: Bool,
+        until end: SuspendingClock.Instant?
     ) -> Result<TransferReport, TransferError> {
         let isLocal = url.hasPrefix("file:")
         let request = TransferRequest(
@@ -53,20 +67,23 @@ struct SignedFiles {
             reload: reload
         )
         let transport = isLocal ? source.localTransport : source.transport
-        let result = transport.run(request, sink: sink, stop: source.stop)
+        let result = transport.run(request, sink: sink, stop: source.stop, until: end)
         if !isLocal, case .success(let report) = result { source.tally.received(report.bytesReceived) }
         return result
     }
 
     /// The manifest with this digest, from a place.
     ///
-    /// - Parameter size: **Bytes** of its text; `nil` when nobody has said.
+    /// - Parameters:
+    ///   - size: **Bytes** of its text; `nil` when nobody has said.
+    ///   - patience: How long it may take, and a second more for each KiB of its text; `nil` for as long as it takes.
     func manifest(
         _ digest: SHA256Digest,
         size: UInt64?,
         at place: String,
         _ location: String,
-        reload: Bool
+        reload: Bool,
+        within patience: Duration? = nil
     ) throws(ReleaseSource.Failure) -> (found: FoundManifest, body: [UInt8]) {
         let most = source.limits.ownTextBytes
         if let size, size > UInt64(most) {
@@ -77,7 +94,8 @@ struct SignedFiles {
         let bound = size.map { min(most, Int($0) + Int($0) / 256 + 512) } ?? most
         let sink = MemorySink(limit: bound)
         let isPublic: Bool?
-        switch fetch(url, limit: bound, sink, reload: reload) {
+        let end = patience.map { SuspendingClock.now + $0 + .seconds((size ?? 0) / 1024) }
+        switch fetch(url, limit: bound, sink, reload: reload, until: end) {
         case .success(let report): isPublic = report.isPublic
         case .failure(let error):
             if source.stop.isStopped {
@@ -92,7 +110,8 @@ struct SignedFiles {
                     url: url
                 )
             }
-            throw .engine(source.refusal(error, overflowed: sink.overflowed))
+            let told = source.refusal(error, overflowed: sink.overflowed)
+            throw told.status == .unavailable ? Self.silence(error, url, until: end) : .engine(told)
         }
         let body = sink.bytes
         let limit = size.map { Int($0) } ?? most

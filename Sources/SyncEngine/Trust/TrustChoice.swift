@@ -21,6 +21,11 @@ package struct TrustChoice: Sendable, Equatable {
     package var requiresSignature = false
     /// How many **milliseconds** after its end a statement is still believed.
     package var grace: Int64 = 0
+    /// How long one place may take for all its statements; the clock begins anew with each root that is believed.
+    ///
+    /// Statements are a few kilobytes in all: a modem needs seconds, and whoever needs a minute holds them back. Without this,
+    /// eight attempts of a transfer that drips take nine minutes before a mirror is asked.
+    package var patience: Duration = .seconds(60)
 
     package init() {}
 }

@@ -1,4 +1,4 @@
-/// Why a machine does not believe what it was served: nothing is changed then, exit status 77.
+/// Why a machine does not believe what it was served: nothing is changed then, exit status 77 or 69.
 package struct TrustRefusal: Error, Sendable, Equatable, CustomStringConvertible {
     /// The kind of it.
     package enum Cause: String, Sendable, CaseIterable {
@@ -22,6 +22,13 @@ package struct TrustRefusal: Error, Sendable, Equatable, CustomStringConvertible
         case pin
         /// Those who are trusted say that there is no such channel any more.
         case removed
+        /// It did not come in the time that a place has: slow retrieval.
+        case slow
+        /// It could not be fetched.
+        case unreachable
+
+        /// Whether nothing came that could be judged: exit status 69, where no other place had anything worse.
+        package var isSilence: Bool { self == .slow || self == .unreachable }
     }
 
     package let cause: Cause

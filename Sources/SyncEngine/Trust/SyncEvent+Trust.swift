@@ -1,0 +1,40 @@
+import SyncModel
+import SyncTrust
+
+extension SyncEvent {
+    /// A project is pinned.
+    static func pinned(_ pin: TrustPin, note: String?, at time: Int64) -> SyncEvent {
+        SyncEvent(.trustPinned, time: time, note: note) {
+            $0.field("project", pin.project)
+            $0.field("root", pin.root.content.number)
+            $0.field("sha256", pin.root.statement.digest.hex)
+            $0.field("origin", pin.origin)
+        }
+    }
+
+    /// A place is of no use.
+    ///
+    /// - Parameter next: The place that is asked now; `nil` for none.
+    static func refused(_ url: String, _ refusal: TrustRefusal, asking next: String?, at time: Int64)
+        -> SyncEvent
+    {
+        let url = redacted(url: url)
+        let note = next.map { "\(url): \(refusal.message); asking \(redacted(url: $0))" }
+        return SyncEvent(.trustRefused, time: time, note: note) {
+            $0.field("url", url)
+            $0.field("cause", refusal.cause)
+            $0.field("reason", refusal.message)
+        }
+    }
+
+    /// A statement was believed although its time is over.
+    static func stale(_ grace: TrustPin.Grace, _ pin: TrustPin, at time: Int64) -> SyncEvent {
+        let until = timestamp(milliseconds: grace.until)
+        let note =
+            "\(pin.project): what says that this is the newest counted until \(until); --stale lets it pass"
+        return SyncEvent(.trustStale, time: time, note: note) {
+            $0.field("project", pin.project)
+            $0.field("until", until)
+        }
+    }
+}
