@@ -45,7 +45,7 @@ def check(page, problems):
 def check_tests(page, problems):
     """Each “beginning” is that of a test's name, and each row of a table that says tested names one."""
     texts = []
-    for folder in ("SyncTrustTests", "CommandTests"):
+    for folder in ("SyncTrustTests", "CommandTests", "FaultMatrixTests"):
         for source in sorted((ROOT / "Tests" / folder).glob("*.swift")):
             texts += re.findall(r'@Test\(\s*"((?:[^"\\]|\\.)*)"', source.read_text(encoding="utf-8"))
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
