@@ -165,6 +165,8 @@ class Screen:
 
 class Day:
     def __init__(self, program):
+        # What was started in the background by a shell ignores SIGINT, and hands that on to the programs that it starts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         self.program = os.path.abspath(program)
         self.root = tempfile.mkdtemp(prefix="live")
         for name in ["state", "config", "run"]:
