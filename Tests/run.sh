@@ -168,6 +168,10 @@ title "Signed releases as Documentation/Signing.md has them (Tests/signing.sh, T
 Tests/signing.sh || failed "signing"
 where_possible Tests/signing-kill.sh 2 || failed "signing-kill"
 
+# Two hundred here; thousands by hand: Tests/tuf.sh 5000.
+title "Repositories that python-tuf makes and judges (Tests/tuf.sh)"
+where_possible Tests/tuf.sh 200 || failed "tuf"
+
 title "What a newcomer would type (Tests/walks)"
 for walk in Tests/walks/*.sh; do "$walk" || failed "$(basename "$walk")"; done
 

@@ -14,6 +14,8 @@ package struct MorningReport: Sendable, Equatable {
     package var since: Int64
     /// Those that need somebody first, then by name.
     package var sessions: [SessionReport]
+    /// What will soon stop pulls, and who can do what about it: one line each.
+    package var warnings: [String] = []
 
     package init(version: String, host: String?, generated: Int64, since: Int64, sessions: [SessionReport]) {
         self.version = version

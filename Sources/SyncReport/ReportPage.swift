@@ -40,7 +40,7 @@ package struct ReportPage: Sendable {
         <h1>Sync report\(host)</h1>
         <p class="soft">\(clock.span(report.since, report.generated))</p>
         <p class="sum \(report.needy == 0 ? "good" : "warn")">\(summary)</p>
-        </header>
+        \(report.warnings.map { "<p class=\"sum warn\">\($0).</p>" })</header>
         \(overview)\(report.sessions.enumerated().map { SessionSection($1, number: $0 + 1, clock: clock).html })
         <footer>syncagent \(report.version). Bytes are those received, requests every one sent; a night goes from \
         noon to noon and bears the date of its morning.</footer>

@@ -16,6 +16,10 @@ package enum ReportPayload {
             line.field("generated", timestamp(milliseconds: report.generated))
             line.field("since", timestamp(milliseconds: report.since))
             line.field("needs_attention", report.needy)
+            if !report.warnings.isEmpty {
+                line.key("warnings")
+                line.array { array in for warning in report.warnings { array.value(warning) } }
+            }
             line.key("sessions")
             line.array { array in
                 for session in report.sessions { array.object { write(session, to: &$0) } }

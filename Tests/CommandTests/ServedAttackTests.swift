@@ -85,6 +85,142 @@ struct ServedAttackTests {
         #expect(try set.text("tower/a.txt") == "two")
     }
 
+    /// A chain of roots that a thief has made of the project, 1 to 3: it names the publisher's own release and fresh keys.
+    private static func chain(_ set: SignedSet) throws {
+        try set.keys("new", "thief", "--project", "com.example.tower")
+        let shown = try set.tool.run(["keys", "show", "site/trust/1.root", "--json"]).objects()
+        let root = try #require(shown.first)
+        for role in ["release", "fresh"] {
+            let keys = try #require((root[role] as? [String: Any])?["keys"] as? [String])
+            try set.scratch.write(Data((keys[0] + "\n").utf8), to: "\(role).pub")
+            try set.keys("rotate", "thief", "--role", role, "--by", "\(role).pub")
+        }
+    }
+
+    @Test(
+        "A program alone signs under no root that somebody has put beside what is published",
+        .enabled(if: SSH.isHere),
+        arguments: ["refresh", "publish", "channel"]
+    )
+    func plantedRoots(step: String) throws {
+        let set = try SignedSet()
+        try set.pin()
+        try Self.signer(set, "keys")
+        try Self.chain(set)
+        // Nobody reads a key there, either.
+        try set.scratch.write(Data("no key".utf8), to: "site/trust/fresh.key")
+        try set.copy("site", to: "good")
+        func sign(_ more: [String: String] = [:]) throws -> Tool.Outcome {
+            let arguments =
+                switch step {
+                case "refresh": ["keys", "refresh", "site"]
+                case "publish": ["publish", "assets", "--to", "site", "--rehash"]
+                default: ["channel", "set", "site", "default", "1"]
+                }
+            return try set.tool.run(arguments + ["--signer", "./signer"], environment: more)
+        }
+        func plant(_ names: [String]) throws {
+            // The directory itself is open in the server.
+            for name in try FileManager.default.contentsOfDirectory(atPath: set.scratch.path + "/site") {
+                try set.remove("site/\(name)")
+            }
+            for name in try FileManager.default.contentsOfDirectory(atPath: set.scratch.path + "/good") {
+                try set.copy("good/\(name)", to: "site/\(name)")
+            }
+            for name in names { try set.copy("thief/\(name)", to: "site/trust/\(name)") }
+        }
+        func isRefused(_ words: String, _ more: [String: String] = [:]) throws {
+            let word = try set.text("site/trust/fresh")
+            let outcome = try sign(more)
+            #expect(outcome.status == 77)
+            #expect(outcome.error.contains(words), "\(outcome.error)")
+            #expect(try set.text("site/trust/fresh") == word)
+        }
+        // Root 1 is known here: the set was published with it. Elsewhere it is believed at first sight, which is said.
+        let elsewhere = ["XDG_STATE_HOME": set.scratch.path + "/elsewhere"]
+        for more in [[:], elsewhere] {
+            try plant(["2.root"])
+            try isRefused("2.root: the keys of the root before it have not signed it", more)
+            try plant(["3.root"])
+            try isRefused("3.root: the keys of the root before it have not signed it", more)
+        }
+        try plant(["1.root", "2.root", "3.root"])
+        try isRefused("root 1, under which this machine has signed before, is not there")
+        try plant([])
+        #expect(try !sign().error.contains("first sight"))
+        let first = try sign(elsewhere)
+        #expect(first.status == 0, "\(first.error)")
+        #expect(first.error.contains("site/trust is believed at first sight, up to root 1, SHA256:"))
+        #expect(try !sign(elsewhere).error.contains("first sight"))
+        // A machine that knows nothing signs under the thief's roots; those that are pinned do not believe it.
+        try plant(["1.root", "2.root", "3.root"])
+        let fooled = try sign(["XDG_STATE_HOME": set.scratch.path + "/new"])
+        #expect(fooled.error.contains("is believed at first sight, up to root 3"), "\(fooled.error)")
+        let pull = try set.pull()
+        #expect(pull.status == 77)
+        #expect(pull.error.contains("trust/2.root is not signed by the root key"), "\(pull.error)")
+        // A change of keys that the root keys have signed goes on, and there is no way back behind it.
+        try plant([])
+        try set.keys("rotate", "keys", "--role", "root")
+        try set.copy("keys/2.root", to: "site/trust/2.root")
+        try set.copy("site", to: "good")
+        #expect(try sign().status == 0)
+        let last = try set.pull()
+        #expect(last.status == 0, "\(last.error)")
+        #expect(try set.numbers().first == 2)
+        try plant([])
+        try set.remove("site/trust/2.root")
+        try isRefused("root 2, under which this machine has signed before, is not there")
+        // A former root in the place of another decides nothing.
+        try plant(["1.root"])
+        #expect(try sign().status == 0)
+    }
+
+    @Test(
+        "What a directory was signed under is known by every name that it has",
+        .enabled(if: SSH.isHere)
+    )
+    func knownByEveryName() throws {
+        let set = try SignedSet()
+        try Self.signer(set, "keys")
+        let files = FileManager.default
+        let state = ["XDG_STATE_HOME": set.scratch.path + "/state"]
+        try files.createDirectory(atPath: set.scratch.path + "/real", withIntermediateDirectories: true)
+        try files.createSymbolicLink(
+            atPath: set.scratch.path + "/link",
+            withDestinationPath: set.scratch.path + "/real"
+        )
+        // The first one makes it.
+        let first = try set.tool.run(
+            ["publish", "assets", "--to", "link/deep/out", "--sign", "keys"],
+            environment: state
+        )
+        #expect(first.status == 0, "\(first.error)")
+        for name in ["link/deep/out", "real/deep/out", "real/deep/../deep/out/"] {
+            let outcome = try set.tool.run(
+                ["keys", "refresh", name, "--signer", "./signer"],
+                environment: state
+            )
+            #expect(outcome.status == 0 && !outcome.error.contains("first sight"), "\(outcome.error)")
+        }
+        // What cannot be read is not taken for nothing; with the roots at hand it is written anew.
+        let memory = set.scratch.path + "/state/syncagent/publish"
+        for name in try files.contentsOfDirectory(atPath: memory) where name.hasSuffix(".roots") {
+            try Data("x".utf8).write(to: URL(fileURLWithPath: "\(memory)/\(name)"))
+        }
+        let damaged = try set.tool.run(
+            ["keys", "refresh", "link/deep/out", "--signer", "./signer"],
+            environment: state
+        )
+        #expect(damaged.status == 77)
+        #expect(damaged.error.contains(".roots is damaged"))
+        for more in [["--sign", "keys"], ["--signer", "./signer"]] {
+            #expect(
+                try set.tool.run(["keys", "refresh", "link/deep/out"] + more, environment: state).status == 0
+            )
+        }
+    }
+
     @Test("What a former fresh key has said is said once more, and refresh tells whose word it was")
     func formerFresh() throws {
         let set = try SignedSet()

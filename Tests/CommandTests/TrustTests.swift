@@ -265,6 +265,18 @@ struct TrustTests {
         #expect(early.error.contains("set the clock"))
         let doctor = try set.tool.run(["doctor"], environment: FakeTime.environment("+25d"))
         #expect(doctor.output.contains("problem  trust com.example.tower"))
+        let report = try set.tool.run(["report"], environment: FakeTime.environment("+25d"))
+        #expect(
+            report.error.contains("warning: com.example.tower: what says that revision"),
+            "\(report.error)"
+        )
+        let json = try set.tool.run(["report", "--json"], environment: FakeTime.environment("+25d"))
+        let warnings = try #require(try json.objects().first?["warnings"] as? [String])
+        #expect(warnings.count == 1 && warnings[0].contains("'syncagent keys refresh'"), "\(warnings)")
+        let page = try set.tool.run(["report", "--html"], environment: FakeTime.environment("+25d"))
+        #expect(page.output.contains("<p class=\"sum warn\">com.example.tower: what says"), "\(page.error)")
+        let soon = try set.tool.run(["report", "--json"], environment: FakeTime.environment("+23d"))
+        #expect(try soon.objects().first?["warnings"] == nil)
         let quiet = try set.tool.run(["doctor"], environment: FakeTime.environment("+23d"))
         #expect(!quiet.output.contains("problem  trust"))
         try set.keys("refresh", "site", "--sign", "keys", "--until", "60d")

@@ -160,6 +160,73 @@ struct SignedPlaceTests {
         #expect(Self.text(runner) == "one")
     }
 
+    @Test("A place that says to come back later than it has is left and named; when all do, it ends with 69")
+    func comeBackLater() async throws {
+        let (first, mirror) = (try FaultServer(), try FaultServer())
+        let set = try Published(mirrors: [mirror.url("")])
+        for server in [first, mirror] { set.serve("site", on: server) }
+        let runner = try PullRunner()
+        let manifest = first.url("/manifest.json")
+        _ = try await runner.pull(manifest, trust: set.trust(.seconds(30)))
+        try set.publish("two")
+        @Sendable func busy(_ asked: String, _ answer: FaultAnswer) -> FaultAnswer {
+            asked.hasSuffix("/fresh") ? .unavailable(503, retryAfter: "90") : answer
+        }
+        set.serve("site", on: first, bending: busy)
+        var configuration = TransportConfiguration.quick
+        configuration.retry.retryAfterCap = .seconds(300)
+        var began = ContinuousClock.now
+        let outcome = try await runner.pull(manifest, configuration, trust: set.trust(.seconds(1)))
+        guard case .report(let report) = outcome, report.result == .ok else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(ContinuousClock.now - began < .seconds(15))
+        #expect(Self.text(runner) == "two")
+        #expect(try Self.refusals(runner) == [first.url("/trust/fresh") + " slow"], "\(runner.told)")
+
+        try set.publish("three")
+        set.serve("site", on: mirror, bending: busy)
+        began = .now
+        let last = try await runner.pull(manifest, configuration, trust: set.trust(.seconds(1)))
+        guard case .refused(let error) = last else {
+            Issue.record("it was believed")
+            return
+        }
+        #expect(error.status == .unavailable)
+        #expect(ContinuousClock.now - began < .seconds(15))
+        #expect(
+            try Self.refusals(runner) == [mirror, first].map { $0.url("/trust/fresh") + " slow" }
+        )
+        #expect(Self.text(runner) == "two")
+    }
+
+    @Test("Ten slow places have the time of all between them, and each is asked and named")
+    func manySlowPlaces() async throws {
+        let servers = try (0..<10).map { _ in try FaultServer() }
+        let set = try Published(mirrors: servers.dropFirst().map { $0.url("") })
+        for server in servers {
+            set.serve("site", on: server) { asked, answer in
+                asked.hasSuffix("/fresh") ? Self.drip(answer) : answer
+            }
+        }
+        var trust = try set.trust(.seconds(60))
+        trust.patienceWithAll = .seconds(6)
+        let runner = try PullRunner()
+        let began = ContinuousClock.now
+        guard case .refused(let error) = try await runner.pull(servers[0].url("/manifest.json"), trust: trust)
+        else {
+            Issue.record("it was believed")
+            return
+        }
+        #expect(error.status == .unavailable)
+        #expect(ContinuousClock.now - began < .seconds(15))
+        // The last one may no longer have its turn: the clock is looked at five times a second.
+        let refusals = try Self.refusals(runner)
+        #expect(refusals == servers.prefix(refusals.count).map { $0.url("/trust/fresh") + " slow" })
+        #expect(refusals.count >= 7, "\(refusals)")
+    }
+
     @Test(
         "Where trust begins at first sight, a root that drips ends the pull with 69",
         arguments: [true, false]

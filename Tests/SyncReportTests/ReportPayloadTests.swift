@@ -106,7 +106,8 @@ struct ReportPayloadTests {
             error: "no",
             exitStatus: 69
         )
-        let report = try store.report(at: morning, schedules: due)
+        var report = try store.report(at: morning, schedules: due)
+        report.warnings = ["com.example.tower: root 1 counts until tomorrow only"]
         let json = ReportPayload.json(report).text
         #expect(json.contains(#""expected_bytes":80,"user_data":[7]"#))
         walk(try JSONSerialization.jsonObject(with: Data(json.utf8)), "report")

@@ -103,7 +103,8 @@ struct ReportCommand: AsyncParsableCommand {
         } else if session.session != nil {
             throw StateAccess.noSessions
         }
-        for line in TrustWarning.lines(stateDirectory: state.place.stateDirectory) { terminal.warning(line) }
+        report.warnings = TrustWarning.lines(stateDirectory: state.place.stateDirectory)
+        for line in report.warnings { terminal.warning(line) }
         if let receiver {
             return try await onThread("report", cancellable: { [report] _ in try receiver.send(report) })
         }

@@ -176,7 +176,7 @@ struct KeysRefreshCommand: AsyncParsableCommand {
     func run() async throws {
         let terminal = Output()
         guard let signed = try signing.signing(for: output, [.fresh]) else {
-            throw ValidationError("--sign wants the directory with fresh.key and the roots.")
+            throw CommandFailure(.usage, "--sign wants the directory with fresh.key and the roots")
         }
         let out = output
         guard FileManager.default.fileExists(atPath: out) else {
@@ -267,8 +267,8 @@ struct KeysRotateCommand: AsyncParsableCommand {
             return
         }
         output.message(
-            "\(escaped(keys.path)): new \(role.rawValue) key, root \(keys.newest.content.number); "
-                + "an old key that was here is kept as \(role.rawValue).key.1"
+            "\(escaped(keys.path)): new \(role.rawValue) key, root \(keys.newest.content.number)"
+                + (keys.kept.map { "; the old key is kept as \(escaped($0))" } ?? "")
         )
         // What a release key has signed that no longer counts, nobody signs unseen.
         output.message(

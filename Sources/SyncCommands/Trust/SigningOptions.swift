@@ -79,16 +79,50 @@ struct SigningOptions: ParsableArguments {
         guard sign != nil || signer != nil else { return nil }
         let passphrase = try secret.passphrase()
         let program = try Self.program(signer)
+        let state = try? EnvironmentPaths.ofProcess.stateDirectory()
+        let memory = state.map { SigningMemory(in: "\($0)/publish", for: output) }
         return try publishing { () throws(PublishError) in
-            // With a program alone the roots are those that were published.
-            let keys = try KeyDirectory(sign ?? "\(output)/trust", passphrase: passphrase)
-            return try Signing(
+            let keys: KeyDirectory
+            if let sign {
+                keys = try KeyDirectory(sign, passphrase: passphrase)
+            } else {
+                keys = try published(output, memory)
+            }
+            var signing = try Signing(
                 keys,
                 roles,
                 program: program,
                 now: EngineAssembly.milliseconds(),
                 validity: until ?? Signing.usualValidity
             )
+            signing.memory = memory
+            if let warning = Self.rootWarning(signing) { Output().warning(warning) }
+            return signing
         }
+    }
+
+    /// The roots beside what was published: with a program alone there are no others.
+    private func published(_ output: String, _ memory: SigningMemory?) throws(PublishError) -> KeyDirectory {
+        let known = try memory?.read()
+        let keys = try KeyDirectory(published: output, after: known)
+        if known == nil {
+            Output().warning(
+                "\(escaped(output))/trust is believed at first sight, up to root \(keys.newest.content.number), "
+                    + "SHA256:\(keys.newest.statement.digest); where others may write there, add --sign with a directory "
+                    + "that has the roots"
+            )
+        }
+        return keys
+    }
+
+    /// That the root is over before what is signed; `nil` when it is not.
+    private static func rootWarning(_ signing: Signing) -> String? {
+        let (root, time) = (signing.root, timestamp(milliseconds: signing.root.until))
+        guard root.until < signing.now + signing.validity else { return nil }
+        return
+            (root.until < signing.now
+            ? "root \(root.number) has counted until \(time), and machines refuse what it stands for"
+            : "root \(root.number) counts until \(time) only, and what is signed now no longer")
+            + "; put root.key beside the roots and run: syncagent keys rotate"
     }
 }

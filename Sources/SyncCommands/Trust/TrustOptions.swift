@@ -40,13 +40,13 @@ struct TrustOptions: ParsableArguments {
     /// Where trust begins, from its text.
     ///
     /// - Throws: ``CommandFailure`` for a file that cannot be read.
-    static func anchor(_ text: String) throws(CommandFailure) -> TrustChoice.Anchor {
+    static func anchor(_ text: String, of option: String) throws(CommandFailure) -> TrustChoice.Anchor {
         if text == "first" { return .first }
         if let digest = digest(text) { return .fingerprint(digest) }
         do throws(FileError) {
             return .file(path: text, try readFile(text, trust: .input, limit: Role.root.limit))
         } catch {
-            throw CommandFailure(error.isMissing ? .noInput : .ioError, "--trust: \(error)")
+            throw CommandFailure(error.isMissing ? .noInput : .ioError, "\(option): \(error)")
         }
     }
 
@@ -65,9 +65,20 @@ extension TrustChoice {
     /// The pins of a configuration, and what a recipe says beside them.
     init(_ setting: TrustSetting, _ recipe: RunRecipe?) throws(CommandFailure) {
         self.init()
-        anchor = try recipe?.trust.map { trust throws(CommandFailure) in try TrustOptions.anchor(trust) }
+        anchor = try recipe?.trust.map { trust throws(CommandFailure) in
+            try TrustOptions.anchor(trust, of: "--trust")
+        }
         grace = min(max(0, recipe?.staleSeconds ?? 0), 36_500 * 86_400) * 1_000
-        for (project, text) in setting.pins { pins[project] = try TrustOptions.anchor(text) }
+        for (project, text) in setting.pins {
+            do throws(CommandFailure) {
+                pins[project] = try TrustOptions.anchor(
+                    text,
+                    of: "trust.pins of the configuration, \(escaped(project))"
+                )
+            } catch {
+                pins[project] = .unreadable(EngineError(.configuration, error.message))
+            }
+        }
         requiresSignature = setting.unsigned == .refuse
     }
 }

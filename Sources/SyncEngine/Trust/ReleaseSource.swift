@@ -107,7 +107,7 @@ struct ReleaseSource {
             switch anchor {
             case .file: .file
             case .fingerprint: .fingerprint
-            case .first: .first
+            case .first, .unreadable: .first
             }
         return try begin(anchor, origin, location)
     }
@@ -158,6 +158,7 @@ struct ReleaseSource {
             }
         }
         switch anchor {
+        case .unreadable(let error): throw error
         case .file(let path, let bytes): return try make(bytes, escaped(path))
         case .first:
             let (bytes, shown) = try root(1, location, until: end)
@@ -201,8 +202,19 @@ struct ReleaseSource {
         let place: String
         /// Whether past all caches.
         var reload = false
+        /// How long it may take for its statements, anew with each root that is believed.
+        let patience: Duration
+        /// Until when all places together have to have brought theirs.
+        let last: SuspendingClock.Instant
         /// Until when its statements have to be here.
         var end: SuspendingClock.Instant
+
+        init(_ place: String, within patience: Duration, until last: SuspendingClock.Instant) {
+            (self.place, self.patience, self.last) = (place, patience, last)
+            end = min(last, .now + patience)
+        }
+
+        mutating func beginAnew() { end = min(last, .now + patience) }
     }
 
     /// Why a place was of no use.
@@ -240,8 +252,10 @@ struct ReleaseSource {
         let places = try places(location, believed.pin, now)
         var refusal: EngineError?
         var other: EngineError?
+        let patience = min(choice.patience, choice.patienceWithAll / places.count)
+        let last = SuspendingClock.now + choice.patienceWithAll
         for (number, place) in places.enumerated() {
-            var (asked, attempts) = (Asked(place: place, end: .now + choice.patience), 0)
+            var (asked, attempts) = (Asked(place, within: patience, until: last), 0)
             while true {
                 do throws(Failure) {
                     return try check(&asked, location, &believed, now: now)
@@ -276,14 +290,15 @@ struct ReleaseSource {
                         try penalise(place, &believed, now)
                     }
                     if places.count > 1 || cause.cause != .unreachable {
+                        let next = SuspendingClock.now < last ? places[(number + 1)...].first : nil
                         environment.events.tell(
-                            .refused(url, cause, asking: places[(number + 1)...].first, at: environment.now())
+                            .refused(url, cause, asking: next, at: environment.now())
                         )
                     }
                 }
                 break
             }
-            if source.stop.isStopped { break }
+            if source.stop.isStopped || SuspendingClock.now >= last { break }
         }
         throw refusal ?? other ?? refused("\(redacted(url: location)): nothing signed is there")
     }
@@ -369,7 +384,7 @@ struct ReleaseSource {
         var refusal: TrustRefusal?
         let number = check.pin.root.content.number
         do throws(TrustRefusal) { try check.take(served?.bytes) } catch { refusal = error }
-        if check.pin.root.content.number > number { asked.end = .now + choice.patience }
+        if check.pin.root.content.number > number { asked.beginAnew() }
         // A root that was believed stays so, whatever came after it. TUF 5.3.8.
         if check.pin != believed.pin, believed.kept != nil {
             try keep(check.pin, &believed)

@@ -11,6 +11,8 @@ package struct TrustChoice: Sendable, Equatable {
         case fingerprint(SHA256Digest)
         /// Whatever root is served at first sight.
         case first
+        /// What cannot be read; its project alone is stopped.
+        case unreadable(EngineError)
     }
 
     /// For what is pulled now; `nil` to keep to the pins there are.
@@ -26,6 +28,9 @@ package struct TrustChoice: Sendable, Equatable {
     /// Statements are a few kilobytes in all: a modem needs seconds, and whoever needs a minute holds them back. Without this,
     /// eight attempts of a transfer that drips take nine minutes before a mirror is asked.
     package var patience: Duration = .seconds(60)
+    /// How long all places together may take for their statements: where there are many, each has its share of it. Whoever
+    /// hands a run to the agent waits that long and is not told that the agent does not answer.
+    package var patienceWithAll: Duration = .seconds(240)
 
     package init() {}
 }

@@ -48,6 +48,9 @@ final class OutputDirectory {
         packs = SharedDescriptor(openDirectory("packs", in: top.raw))
         removeTemporaries(top.raw)
         if let packs { removeTemporaries(packs.raw) }
+        for name in ["manifests", "channels", "trust"] {
+            if let folder = openDirectory(name, in: top.raw) { removeTemporaries(folder.raw) }
+        }
     }
 
     /// Given back by a call of its own: a program that is being started has the descriptor, too, until execve(2).
@@ -98,7 +101,7 @@ final class OutputDirectory {
             do throws(FileError) {
                 let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
                 let bytes = try readFile(source, in: descriptor(.top), trust: trust, limit: .max)
-                try replaceFile("\(path)/\(folder)/\(name)", with: bytes, mode: 0o644)
+                try replace(name, with: bytes, in: directory.raw)
             } catch {
                 throw .writing("\(path)/\(folder)/\(name)", "write", code: error.code)
             }
@@ -116,11 +119,21 @@ final class OutputDirectory {
         guard read("\(folder)/\(name)", limit: bytes.count) != bytes else { return }
         let directory = try subdirectory(folder)
         do throws(FileError) {
-            try replaceFile("\(path)/\(folder)/\(name)", with: bytes, mode: 0o644)
+            try replace(name, with: bytes, in: directory.raw)
         } catch {
-            throw .writing(error.path, error.step, code: error.code)
+            throw .writing("\(path)/\(folder)/\(name)", error.step, code: error.code)
         }
         guard fsync(directory.raw) == 0 else { throw .writing("\(path)/\(folder)", "sync", code: sa_errno()) }
+    }
+
+    /// Writes a file under a temporary name, which the next publish takes away should it be left, and renames it.
+    private func replace(_ name: String, with bytes: [UInt8], in directory: Int32) throws(FileError) {
+        let temporary = "\(Self.prefix)0\(Self.suffix)"
+        let file = try createFile(temporary, in: directory, O_WRONLY, mode: 0o644)
+        let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
+        guard code == 0 else { throw FileError(step: "write", path: name, code: code) }
+        guard fchmod(file.raw, 0o644) == 0, fsync(file.raw) == 0 else { throw .last("sync", name) }
+        guard sa_rename(directory, temporary, directory, name) == 0 else { throw .last("replace", name) }
     }
 
     /// Takes a file out of a folder; nothing when it is not there.

@@ -55,7 +55,7 @@ enum OutputPlacement: Equatable {
         }
     }
 
-    private static func realPath(_ path: String) -> String? {
+    static func realPath(_ path: String) -> String? {
         guard let real = realpath(path, nil) else { return nil }
         defer { free(real) }
         let text = String(cString: real)

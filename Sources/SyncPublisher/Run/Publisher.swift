@@ -36,6 +36,14 @@ package struct Publisher {
             var run = try PublishRun(options, output, placement)
             var report = try run.run(root, isCancelled: isCancelled, progress: progress)
             report.channel = options.channel
+            if options.signing == nil, let word = output.word(options.channel),
+                word.fresh.revision != report.revision
+            {
+                report.warnings.append(
+                    "revision \(word.fresh.revision) was signed, and revision \(report.revision) is not: machines that are "
+                        + "pinned do not get it; publish again with --sign"
+                )
+            }
             if let signing = options.signing, let digest = report.manifestDigest {
                 report.fresh = try SignedOutput(output: output, signing: signing).publish(
                     project: report.project,

@@ -11,6 +11,10 @@ package struct KeyDirectory {
     /// The roots that are here, oldest first; each is signed as the one before it asks.
     package private(set) var roots: [TrustPin.Root]
     private let passphrase: [UInt8]?
+    /// Whether it has keys at all; what is published has none, whatever somebody puts there.
+    private let hasKeys: Bool
+    /// The file of the key that has just gone; `nil` when it was not here.
+    package private(set) var kept: String?
 
     /// The newest root.
     package var newest: TrustPin.Root { roots[roots.count - 1] }
@@ -22,8 +26,7 @@ package struct KeyDirectory {
     ///   - passphrase: Of its keys.
     /// - Throws: ``PublishError``; ``PublishError/Code/notFound`` when there is no root in it.
     package init(_ path: String, passphrase: [UInt8]?) throws(PublishError) {
-        self.path = path
-        self.passphrase = passphrase
+        (self.path, self.passphrase, hasKeys) = (path, passphrase, true)
         roots = []
         guard let names = directoryEntries(path) else {
             throw PublishError(
@@ -32,12 +35,8 @@ package struct KeyDirectory {
                 remedy: "make one with 'syncagent keys new'"
             )
         }
-        let numbers = names.compactMap(Self.number(ofRoot:)).sorted()
-        for number in numbers {
-            let root = try Self.root("\(path)/\(number).root")
-            guard root.content.number == number else {
-                throw Self.unusable("\(path)/\(number).root", "it is root \(root.content.number)")
-            }
+        for number in Self.numbers(names) {
+            let root = try Self.root(number, in: path)
             if let before = roots.last, number == before.content.number + 1,
                 !root.statement.isSigned(.root, by: before.content.root)
             {
@@ -57,10 +56,66 @@ package struct KeyDirectory {
         }
     }
 
-    private static func number(ofRoot name: String) -> UInt64? {
-        guard name.hasSuffix(".root") else { return nil }
-        let digits = name.dropLast(5)
-        return digits.first == "0" ? nil : UInt64(digits)
+    /// Opens the roots beside what is published. Whoever may write there may have put anything in their place: only an
+    /// unbroken chain counts, from those that this machine knows, or from the first one.
+    ///
+    /// - Parameters:
+    ///   - output: The directory that was published to.
+    ///   - known: What was signed under here before; `nil` at first sight.
+    package init(published output: String, after known: TrustPin?) throws(PublishError) {
+        (path, passphrase, hasKeys) = (output + "/trust", nil, false)
+        roots = []
+        for number in Self.numbers(directoryEntries(path) ?? []) {
+            let root = try Self.root(number, in: path)
+            if let known, number <= known.root.content.number {
+                // What was never signed under here decides nothing.
+                if known.roots.contains(root.statement.digest) { roots.append(root) }
+                continue
+            }
+            if known != nil, roots.last == nil { break }
+            guard number == (roots.last?.content.number ?? 0) + 1,
+                roots.last.map({ root.statement.isSigned(.root, by: $0.content.root) }) ?? true
+            else {
+                throw Self.unusable(
+                    "\(path)/\(number).root",
+                    "the keys of the root before it have not signed it; somebody else has put it there"
+                )
+            }
+            roots.append(root)
+        }
+        if let known {
+            guard roots.contains(where: { $0.statement.digest == known.root.statement.digest }) else {
+                throw Self.unusable(
+                    path,
+                    "root \(known.root.content.number), under which this machine has signed before, is not there, "
+                        + "SHA256:\(known.root.statement.digest); if the keys are new, name their directory with --sign"
+                )
+            }
+        } else if roots.isEmpty {
+            throw PublishError(
+                .notFound,
+                "\(shown(output)) has no trust/1.root: nothing signed was published there",
+                remedy: "name the directory with the roots with --sign, beside --signer"
+            )
+        }
+    }
+
+    /// The numbers of the roots among some files, ascending.
+    private static func numbers(_ names: [String]) -> [UInt64] {
+        names.compactMap { name in
+            guard name.hasSuffix(".root"), name.first != "0" else { return nil }
+            return UInt64(name.dropLast(5))
+        }.sorted()
+    }
+
+    /// Reads one root that has to have its name's number.
+    private static func root(_ number: UInt64, in path: String) throws(PublishError) -> TrustPin.Root {
+        let file = "\(path)/\(number).root"
+        let root = try root(file)
+        guard root.content.number == number else {
+            throw unusable(file, "it is root \(root.content.number)")
+        }
+        return root
     }
 
     /// Reads one root, and checks that its own keys have signed it.
@@ -86,7 +141,8 @@ package struct KeyDirectory {
 
     /// The keys of a role that are here: `release.key`, and `release-….key` where a role has several.
     package func keys(_ role: Role) throws(PublishError) -> [PrivateKey] {
-        try Self.names(role, in: path).map { name throws(PublishError) in try key(name) }
+        guard hasKeys else { return [] }
+        return try Self.names(role, in: path).map { name throws(PublishError) in try key(name) }
     }
 
     /// The files of ``keys(_:)``.
@@ -269,17 +325,26 @@ package struct KeyDirectory {
                     "a root key has to sign a change of keys; put it into \(shown(path)), as root.key"
                 )
             }
+            var kept: String?
             if let made {
                 let usual = "\(path)/\(role.rawValue).key"
                 if pending.isComplete, let name = file ?? (access(usual, F_OK) == 0 ? nil : usual) {
                     try Self.write(made, to: name + ".new", passphrase)
-                    if file != nil { try Self.move(name, to: freeName(name)) }
+                    if file != nil {
+                        let free = freeName(name)
+                        try Self.move(name, to: free)
+                        kept = free
+                    }
                     try Self.move(name + ".new", to: name)
                 } else {
                     try Self.write(made, to: "\(path)/\(role.rawValue)-\(number).key", passphrase)
                 }
             }
-            return try Self.outcome(pending, passphrase)
+            guard case .signed(var keys) = try Self.outcome(pending, passphrase) else {
+                return .pending(pending)
+            }
+            keys.kept = kept
+            return .signed(keys)
         } catch let error as TrustFault {
             throw Self.unusable(path, error.reason)
         } catch let error as PublishError {

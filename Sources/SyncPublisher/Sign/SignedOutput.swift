@@ -176,7 +176,7 @@ struct SignedOutput {
         )
     }
 
-    /// Signs what is the newest of a channel, and publishes it: the roots, the release, and last the word on it.
+    /// Signs what is the newest of a channel, and publishes it: the release, the roots, and last the word on it.
     private func say(
         _ revision: UInt64,
         _ digest: SHA256Digest,
@@ -206,11 +206,13 @@ struct SignedOutput {
             isRemoved: isRemoved
         )
         let signed = try signing.sign(fresh.json, .fresh)
+        if let release { try output.placeStatement(release.bytes, "\(revision).release") }
+        // Late: from then on what keys have said that it revokes counts no more, until the last word is there.
         for root in signing.roots {
             try output.placeStatement(root.statement.bytes, "\(root.content.number).root")
         }
-        if let release { try output.placeStatement(release.bytes, "\(revision).release") }
         try output.placeStatement(signed.bytes, FreshStatement.name(channel))
+        signing.memory?.keep(signing.roots, now: signing.now)
         return fresh
     }
 

@@ -14,6 +14,8 @@ package struct Signing: Sendable {
     package var now: Int64
     /// How long a fresh statement counts, **milliseconds**.
     package var validity: Int64
+    /// Where this machine keeps the roots that it has signed under; `nil` where it can keep nothing.
+    package var memory: SigningMemory?
 
     /// 30 days, **milliseconds**: long enough for a holiday, short enough that a frozen mirror is noticed.
     package static let usualValidity: Int64 = 30 * 86_400_000
@@ -56,7 +58,8 @@ package struct Signing: Sendable {
                 ? "there is no \(name)"
                 : "\(name) is not among the \(role.rawValue) keys of root \(root.number)",
             remedy: here.isEmpty
-                ? "put it there, or name a program that signs with --signer"
+                ? "put it there, or name a program that signs with --signer; if it is lost: "
+                    + "syncagent keys rotate \(shown(directory.path)) --role \(role.rawValue)"
                 : "use the key that the root names, or change the root with 'syncagent keys rotate'"
         )
     }

@@ -217,7 +217,9 @@ package struct TrustCheck: Sendable {
     /// Everything about `fresh` that the newest root decides. TUF 5.3.10, 5.4.2 to 5.4.4.
     private mutating func judge() throws(TrustRefusal) {
         guard let statement = freshBytes, let fresh = freshContent else { return }
-        if !looksBack { try requireCurrent("root \(root.number)", until: root.until) }
+        if !looksBack {
+            try requireCurrent("root \(root.number)", until: root.until, renewedBy: "keys rotate")
+        }
         guard fresh.root <= root.number else {
             throw TrustRefusal(
                 .mixed,
@@ -273,7 +275,7 @@ package struct TrustCheck: Sendable {
     /// Nothing older than what was seen, and nothing that is over.
     private mutating func requireNews(_ fresh: FreshStatement) throws(TrustRefusal) {
         try requireSerial(fresh)
-        try requireCurrent(freshName, until: fresh.until)
+        try requireCurrent(freshName, until: fresh.until, renewedBy: "keys refresh")
         guard fresh.revision >= track.revision else {
             throw TrustRefusal(
                 .older,
@@ -343,14 +345,16 @@ package struct TrustCheck: Sendable {
         )
     }
 
-    private mutating func requireCurrent(_ name: String, until: Int64) throws(TrustRefusal) {
+    private mutating func requireCurrent(_ name: String, until: Int64, renewedBy command: String)
+        throws(TrustRefusal)
+    {
         guard now > until else { return }
         let (end, overflow) = until.addingReportingOverflow(patience)
         guard overflow || now <= end else {
             throw TrustRefusal(
                 .stale,
                 "\(name) counted until \(timestamp(milliseconds: until)), and nobody has signed anew since; "
-                    + "whoever publishes runs 'syncagent keys refresh'. To go on for now: --stale 7d"
+                    + "whoever publishes runs 'syncagent \(command)'. To go on for now: --stale 7d"
             )
         }
         grace = TrustPin.Grace(used: now, until: until)

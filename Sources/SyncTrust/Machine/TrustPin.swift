@@ -124,7 +124,7 @@ package struct TrustPin: Sendable, Equatable {
             }
             root = Root(statement: statement, content: content)
         } catch {
-            throw TrustRefusal(.malformed, "the root: \(error.reason)")
+            throw TrustRefusal(.malformed, "no root that can be believed: \(error.reason)")
         }
         roots = [root.statement.digest]
         self.origin = origin
@@ -172,7 +172,7 @@ package struct TrustPin: Sendable, Equatable {
 
     /// A newer root takes over. What keys that it no longer names have said goes with them, which is how a project gets
     /// out of numbers that a thief has put too high.
-    mutating func advance(to next: Root) {
+    package mutating func advance(to next: Root) {
         func hasLost(_ role: Role) -> Bool {
             !Set(root.content[role].keys).isSubset(of: next.content[role].keys)
         }

@@ -1,0 +1,115 @@
+import Foundation
+import Testing
+
+/// What somebody is told who signs, or configures whom to believe: what is wrong, and what to do.
+@Suite("What whoever signs is told", .timeLimit(.minutes(5)))
+struct SigningAdviceTests {
+    @Test("A release that nobody signs after one that was signed is published with a warning")
+    func unsignedAfterSigned() throws {
+        let set = try SignedSet()
+        try set.pin()
+        let same = try set.tool.run(["publish", "assets", "--to", "site"])
+        #expect(same.status == 0 && !same.error.contains("warning"), "\(same.error)")
+        try set.scratch.write(Data("two".utf8), to: "assets/a.txt")
+        let other = try set.tool.run(["publish", "assets", "--to", "site"])
+        #expect(other.status == 0)
+        #expect(
+            other.error.contains(
+                "revision 1 was signed, and revision 2 is not: machines that are pinned do not get it; publish again with --sign"
+            ),
+            "\(other.error)"
+        )
+        #expect(try set.pull().status == 0)
+        #expect(try set.text("tower/a.txt") == "one")
+        let signed = try set.tool.run(["publish", "assets", "--to", "site", "--sign", "keys"])
+        #expect(signed.status == 0 && !signed.error.contains("warning"), "\(signed.error)")
+        #expect(try set.pull().status == 0)
+        #expect(try set.text("tower/a.txt") == "two")
+    }
+
+    @Test("A pin of the configuration that cannot be read stops its own project alone, with 78")
+    func unreadablePin() throws {
+        let set = try SignedSet()
+        let path = set.scratch.path + "/gone.root"
+        try set.scratch.write(
+            Data(#"{"trust": {"pins": {"com.example.tower": "\#(path)"}}}"#.utf8),
+            to: "config/syncagent/config.json"
+        )
+        let environment = ["XDG_CONFIG_HOME": set.scratch.path + "/config"]
+        let refused = try set.pull(environment: environment)
+        #expect(refused.status == 78)
+        #expect(
+            refused.error.contains("trust.pins of the configuration, com.example.tower: cannot open \(path)"),
+            "\(refused.error)"
+        )
+        #expect(!set.exists("tower"))
+        #expect(
+            try set.tool.run(["publish", "assets", "--to", "bridge", "--project", "com.example.bridge"])
+                .status
+                == 0
+        )
+        let other = try set.tool.run(
+            ["pull", "bridge/manifest.json", "--into", "bridged"],
+            environment: environment
+        )
+        #expect(other.status == 0, "\(other.error)")
+        // Once it is pinned, the file may go.
+        try set.copy("keys/1.root", to: "gone.root")
+        #expect(try set.pull(environment: environment).status == 0)
+        try set.remove("gone.root")
+        #expect(try set.pull(environment: environment).status == 0)
+    }
+
+    @Test(
+        "Whoever signs is told that the root ends before what is signed, and whoever pulls who can renew it",
+        .enabled(if: FakeTime.library != nil)
+    )
+    func rootIsOver() throws {
+        let set = try SignedSet(["--until", "20d"])
+        try set.pin()
+        let soon = try set.tool.run(["keys", "refresh", "site", "--sign", "keys", "--until", "40d"])
+        #expect(soon.status == 0)
+        #expect(soon.error.contains("warning: root 1 counts until "), "\(soon.error)")
+        #expect(soon.error.contains("run: syncagent keys rotate"))
+        let short = try set.tool.run(["keys", "refresh", "site", "--sign", "keys", "--until", "10d"])
+        #expect(short.status == 0 && !short.error.contains("warning"), "\(short.error)")
+        let later = FakeTime.environment("+21d")
+        let over = try set.tool.run(["keys", "refresh", "site", "--sign", "keys"], environment: later)
+        #expect(over.status == 0)
+        #expect(over.error.contains("warning: root 1 has counted until "), "\(over.error)")
+        let pull = try set.pull(environment: later)
+        #expect(pull.status == 77)
+        #expect(pull.error.contains("root 1 counted until "))
+        #expect(pull.error.contains("whoever publishes runs 'syncagent keys rotate'"), "\(pull.error)")
+        #expect(
+            try set.tool.run(["keys", "rotate", "keys", "--role", "root"], environment: later).status == 0
+        )
+        let anew = try set.tool.run(["keys", "refresh", "site", "--sign", "keys"], environment: later)
+        #expect(anew.status == 0 && !anew.error.contains("warning"), "\(anew.error)")
+        #expect(try set.pull(environment: later).status == 0)
+    }
+
+    @Test(
+        "rotate says where the old key is, publish what to do without one, and a file that is no root is named"
+    )
+    func keys() throws {
+        let set = try SignedSet()
+        let rotated = try set.tool.run(["keys", "rotate", "keys", "--role", "release"])
+        #expect(rotated.error.contains("new release key, root 2; the old key is kept as keys/release.key.1"))
+        let again = try set.tool.run(["keys", "rotate", "keys", "--role", "release"])
+        #expect(again.error.contains("kept as keys/release.key.2"), "\(again.error)")
+        try set.remove("keys/release.key")
+        let publish = try set.tool.run(["publish", "assets", "--to", "site", "--sign", "keys"])
+        #expect(publish.status == 77)
+        #expect(
+            publish.error.contains("if it is lost: syncagent keys rotate keys --role release"),
+            "\(publish.error)"
+        )
+        let lost = try set.tool.run(["keys", "rotate", "keys", "--role", "release"])
+        #expect(lost.status == 0)
+        #expect(lost.error.contains("root 4\n") && !lost.error.contains("kept"), "\(lost.error)")
+        let pull = try set.pull("--trust", "assets/a.txt")
+        #expect(pull.status == 77)
+        #expect(pull.error.contains("a.txt: no root that can be believed: "), "\(pull.error)")
+    }
+}
