@@ -152,6 +152,8 @@ class Parts(Place):
             _, err = client.communicate()
             statuses[client.returncode] += 1
             said |= {"busy" in err or "at work" in err} if client.returncode == 75 else set()
+            if client.returncode not in (0, 75):
+                print(f"exit {client.returncode}: {err.strip()[-400:]}", flush=True)
         self.hold(f"50 pulls at once: exit statuses {dict(statuses)}", statuses == {0: 1, 75: 49})
         self.hold("those that did not get it say so", said == {True})
         self.hold("every file is right", not self.right("raced"))

@@ -264,7 +264,7 @@ class Worker:
         if status is None:
             complaints.append(("hangs", f"not over after {TIME_LIMIT} s"))
         elif status < 0:
-            complaints.append(("signals", f"signal {-status}"))
+            complaints.append(("signals", f"signal {-status}: {said[-600:].decode(errors='replace').strip()}"))
         elif status == 1:
             complaints.append(("exit-1", said[-300:].decode(errors="replace").strip()))
         elif status not in STATUSES:
