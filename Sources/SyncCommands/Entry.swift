@@ -20,7 +20,7 @@ package func runSyncagent() -> Never {
         var command = try SyncagentCommand.parseAsRoot(words)
         guard let asynchronous = command as? any AsyncParsableCommand else {
             try command.run()
-            exit(ExitStatus.done.rawValue)
+            leave(ExitStatus.done.rawValue)
         }
         // libdispatch's pool reads /proc once a second, and ends the process where it is not mounted.
         if command is AgentRunCommand || access("/proc/self/stat", R_OK) != 0 { TaskThreads.takeOver() }
@@ -28,15 +28,15 @@ package func runSyncagent() -> Never {
             var command = asynchronous
             do {
                 try await command.run()
-                exit(ExitStatus.done.rawValue)
+                leave(ExitStatus.done.rawValue)
             } catch {
-                exit(because: error)
+                leave(because: error)
             }
         }
         // The task ends the process; signals only interrupt the wait.
         while true { pause() }
     } catch {
-        exit(because: error)
+        leave(because: error)
     }
 }
 
@@ -60,7 +60,13 @@ private func keptArguments() -> [String]? {
     }
 }
 
-private func exit(because error: any Error) -> Never {
+/// Ends the process at once, as _exit(2) does: everything that must last has been written with write(2) by then.
+///
+/// Not exit(3): what it calls on the way, such as `OPENSSL_cleanup` of OPENSSL_init_crypto(3), takes apart what threads of
+/// ours may still be using, one that hashes or one that waits for a name server past a deadline.
+private func leave(_ status: Int32) -> Never { _exit(status) }
+
+private func leave(because error: any Error) -> Never {
     switch error {
     case let failure as CommandFailure:
         // Help in place of an error needs no name before it.
@@ -69,13 +75,13 @@ private func exit(because error: any Error) -> Never {
         } else if !failure.message.isEmpty {
             Output().error(failure.message)
         }
-        exit(failure.status.rawValue)
+        leave(failure.status.rawValue)
     case let error as ControlError:
         Output().error(error.message)
-        exit(error.exitStatus.rawValue)
+        leave(error.exitStatus.rawValue)
     case let error as ThreadError:
         Output().error("\(error)")
-        exit(ExitStatus.ioError.rawValue)
+        leave(ExitStatus.ioError.rawValue)
     default:
         // Wrong arguments, and --help and --version, which end a parse by throwing.
         let words = arguments()
@@ -86,7 +92,7 @@ private func exit(because error: any Error) -> Never {
         } else if !text.isEmpty {
             Output().message(text)
         }
-        exit(code.rawValue)
+        leave(code.rawValue)
     }
 }
 
