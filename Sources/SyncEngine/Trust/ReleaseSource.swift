@@ -25,23 +25,26 @@ struct ReleaseSource {
 
     private var choice: TrustChoice { environment.trust }
     private var files: SignedFiles { SignedFiles(source: source) }
+    private var anchoring: TrustAnchoring {
+        TrustAnchoring(source: source, pins: pins, isReadOnly: isReadOnly, environment: environment)
+    }
 
     /// Statements about one release that came too late for another process's: so often it begins again.
     private static let attempts = 5
 
     func find(_ given: String) throws(EngineError) -> FoundManifest {
         let location = ManifestSource.named(given)
-        if let anchored = try anchored(location) { return try signed(location, anchored) }
+        if let anchored = try anchoring.anchored(location) { return try signed(location, anchored) }
         let place = try PinStore.digest(location.withoutSecretsOfPlace)
         if let pin = try pins.pin(at: place) {
-            return try signed(location, Believed(pin: pin, kept: pin))
+            return try signed(location, BelievedPin(pin: pin, kept: pin))
         }
         let found = try source.find(given, wanted)
         if let pin = try pins.pin(found.project) {
-            return try signed(location, Believed(pin: pin, kept: pin))
+            return try signed(location, BelievedPin(pin: pin, kept: pin))
         }
         if let anchor = choice.pins[found.project] {
-            let believed = try begin(anchor, .configuration, location)
+            let believed = try anchoring.begin(anchor, .configuration, location)
             guard believed.pin.project == found.project else {
                 throw refused(
                     "the pin of \(escaped(found.project)) in the configuration is for \(believed.pin.project)"
@@ -84,112 +87,6 @@ struct ReleaseSource {
         do throws(Failure) {
             return try files.manifest(digest, size: nil, at: manifestURL(location), location, reload: false)
                 .found
-        } catch {
-            throw error.told
-        }
-    }
-
-    // MARK: Who is trusted
-
-    /// A pin, and the file that it was made from.
-    private struct Believed {
-        var pin: TrustPin
-        /// What is kept; `nil` for a pin that is new.
-        var kept: TrustPin?
-        /// Whether the last statement came from a public address; `nil` when nobody can tell.
-        var isPublic: Bool?
-    }
-
-    /// What the command says of whom to trust; `nil` when it says nothing.
-    private func anchored(_ location: String) throws(EngineError) -> Believed? {
-        guard let anchor = choice.anchor else { return nil }
-        let origin: TrustPin.Origin =
-            switch anchor {
-            case .file: .file
-            case .fingerprint: .fingerprint
-            case .first, .unreadable: .first
-            }
-        return try begin(anchor, origin, location)
-    }
-
-    /// The pin that an anchor stands for: the one there is, if that began or has come by this root; else a new one.
-    private func begin(
-        _ anchor: TrustChoice.Anchor,
-        _ origin: TrustPin.Origin,
-        _ location: String
-    ) throws(EngineError) -> Believed {
-        if case .fingerprint(let digest) = anchor,
-            let pin = try pins.all().pins.first(where: { $0.roots.contains(digest) })
-        {
-            return Believed(pin: pin, kept: pin)
-        }
-        let new = try pin(anchor, origin, location)
-        guard let kept = try pins.pin(new.project) else {
-            let note =
-                "\(new.project) is pinned at first sight to SHA256:\(new.root.statement.digest); "
-                + "compare it with what its publisher says"
-            if !isReadOnly {
-                environment.events.tell(
-                    .pinned(new, note: anchor == .first ? note : nil, at: environment.now())
-                )
-            }
-            return Believed(pin: new, kept: nil)
-        }
-        guard anchor == .first || kept.roots.contains(new.root.statement.digest) else {
-            throw refused(
-                "\(new.project) is pinned to another root, SHA256:\(kept.root.statement.digest); if this one is right, run: "
-                    + "syncagent trust forget \(new.project)"
-            )
-        }
-        return Believed(pin: kept, kept: kept)
-    }
-
-    private func pin(
-        _ anchor: TrustChoice.Anchor,
-        _ origin: TrustPin.Origin,
-        _ location: String
-    ) throws(EngineError) -> TrustPin {
-        let end = SuspendingClock.now + choice.patience
-        func make(_ bytes: [UInt8], _ shown: String) throws(EngineError) -> TrustPin {
-            do throws(TrustRefusal) {
-                return try TrustPin(root: bytes, origin: origin, now: environment.now())
-            } catch {
-                throw refused("\(shown): \(error.message)")
-            }
-        }
-        switch anchor {
-        case .unreadable(let error): throw error
-        case .file(let path, let bytes): return try make(bytes, escaped(path))
-        case .first:
-            let (bytes, shown) = try root(1, location, until: end)
-            guard let bytes else {
-                throw refused("\(shown) is not there: what is published there is not signed")
-            }
-            return try make(bytes, shown)
-        case .fingerprint(let digest):
-            for number in 1...UInt64(TrustCheck.mostRoots) {
-                let (bytes, shown) = try root(number, location, until: end)
-                guard let bytes else {
-                    throw refused(
-                        number == 1
-                            ? "\(shown) is not there: what is published there is not signed"
-                            : "none of the \(number - 1) roots there is SHA256:\(digest)"
-                    )
-                }
-                let pin = try make(bytes, shown)
-                if pin.root.statement.digest == digest { return pin }
-            }
-            throw refused("none of the first \(TrustCheck.mostRoots) roots is SHA256:\(digest)")
-        }
-    }
-
-    private func root(_ number: UInt64, _ location: String, until end: SuspendingClock.Instant)
-        throws(EngineError) -> (bytes: [UInt8]?, shown: String)
-    {
-        let url = resolve("trust/\(number).root", against: manifestURL(location))
-        do throws(Failure) {
-            let served = try files.statement(url, limit: Role.root.limit, reload: false, until: end)
-            return (served?.bytes, redacted(url: url))
         } catch {
             throw error.told
         }
@@ -245,7 +142,7 @@ struct ReleaseSource {
     private func refused(_ message: String) -> EngineError { EngineError(.refused, message) }
 
     /// Asks one place after the other until one is believed.
-    private func signed(_ location: String, _ believed: Believed) throws(EngineError) -> FoundManifest {
+    private func signed(_ location: String, _ believed: BelievedPin) throws(EngineError) -> FoundManifest {
         // One time for the whole check, whatever it takes. TUF 5.1.
         let now = environment.now()
         var believed = believed
@@ -264,7 +161,7 @@ struct ReleaseSource {
                     if case .overtaken = error, attempts < Self.attempts {
                         attempts += 1
                         if let kept = try pins.pin(believed.pin.project) {
-                            believed = Believed(pin: kept, kept: kept)
+                            believed = BelievedPin(pin: kept, kept: kept)
                         }
                         continue
                     }
@@ -326,7 +223,7 @@ struct ReleaseSource {
     }
 
     /// Notes that a place was refused, for the next pull.
-    private func penalise(_ place: String, _ believed: inout Believed, _ now: Int64) throws(EngineError) {
+    private func penalise(_ place: String, _ believed: inout BelievedPin, _ now: Int64) throws(EngineError) {
         var pin = believed.pin
         pin.penalise(try Self.digest(place), now: now)
         guard believed.kept != nil else { return believed.pin = pin }
@@ -340,7 +237,7 @@ struct ReleaseSource {
     private func check(
         _ asked: inout Asked,
         _ location: String,
-        _ believed: inout Believed,
+        _ believed: inout BelievedPin,
         now: Int64
     ) throws(Failure) -> FoundManifest {
         var check = TrustCheck(
@@ -371,7 +268,7 @@ struct ReleaseSource {
         _ name: String,
         _ limit: Int,
         _ asked: inout Asked,
-        _ believed: inout Believed
+        _ believed: inout BelievedPin
     ) throws(Failure) {
         let place = asked.place
         let url = resolve("trust/\(name)", against: place)
@@ -414,7 +311,7 @@ struct ReleaseSource {
         }
     }
 
-    private func keep(_ pin: TrustPin, _ believed: inout Believed) throws(Failure) {
+    private func keep(_ pin: TrustPin, _ believed: inout BelievedPin) throws(Failure) {
         defer { believed.pin = pin }
         guard !isReadOnly, pin != believed.kept else { return }
         let isKept: Bool
@@ -434,7 +331,7 @@ struct ReleaseSource {
         _ check: inout TrustCheck,
         _ asked: Asked,
         _ location: String,
-        _ believed: inout Believed
+        _ believed: inout BelievedPin
     ) throws(Failure) -> FoundManifest {
         let place = asked.place
         let found: FoundManifest

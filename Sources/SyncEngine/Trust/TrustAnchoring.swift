@@ -1,0 +1,122 @@
+import SyncDigest
+import SyncManifest
+import SyncModel
+import SyncSystem
+import SyncTrust
+
+/// A pin, and the file that it was made from.
+struct BelievedPin {
+    var pin: TrustPin
+    /// What is kept; `nil` for a pin that is new.
+    var kept: TrustPin?
+    /// Whether the last statement came from a public address; `nil` when nobody can tell.
+    var isPublic: Bool?
+}
+
+/// Turns what a person says of whom to trust into a pin: a file with a root, a fingerprint, or the first root that is there.
+struct TrustAnchoring {
+    let source: ManifestSource
+    let pins: PinStore
+    let isReadOnly: Bool
+    let environment: EngineEnvironment
+
+    private var choice: TrustChoice { environment.trust }
+
+    /// What the command says of whom to trust; `nil` when it says nothing.
+    func anchored(_ location: String) throws(EngineError) -> BelievedPin? {
+        guard let anchor = choice.anchor else { return nil }
+        let origin: TrustPin.Origin =
+            switch anchor {
+            case .file: .file
+            case .fingerprint: .fingerprint
+            case .first, .unreadable: .first
+            }
+        return try begin(anchor, origin, location)
+    }
+
+    /// The pin that an anchor stands for: the one there is, if that began or has come by this root; else a new one.
+    func begin(
+        _ anchor: TrustChoice.Anchor,
+        _ origin: TrustPin.Origin,
+        _ location: String
+    ) throws(EngineError) -> BelievedPin {
+        if case .fingerprint(let digest) = anchor,
+            let pin = try pins.all().pins.first(where: { $0.roots.contains(digest) })
+        {
+            return BelievedPin(pin: pin, kept: pin)
+        }
+        let new = try pin(anchor, origin, location)
+        guard let kept = try pins.pin(new.project) else {
+            let note =
+                "\(new.project) is pinned at first sight to SHA256:\(new.root.statement.digest); "
+                + "compare it with what its publisher says"
+            if !isReadOnly {
+                environment.events.tell(
+                    .pinned(new, note: anchor == .first ? note : nil, at: environment.now())
+                )
+            }
+            return BelievedPin(pin: new, kept: nil)
+        }
+        guard anchor == .first || kept.roots.contains(new.root.statement.digest) else {
+            throw refused(
+                "\(new.project) is pinned to another root, SHA256:\(kept.root.statement.digest); if this one is right, run: "
+                    + "syncagent trust forget \(new.project)"
+            )
+        }
+        return BelievedPin(pin: kept, kept: kept)
+    }
+
+    private func pin(
+        _ anchor: TrustChoice.Anchor,
+        _ origin: TrustPin.Origin,
+        _ location: String
+    ) throws(EngineError) -> TrustPin {
+        let end = SuspendingClock.now + choice.patience
+        func make(_ bytes: [UInt8], _ shown: String) throws(EngineError) -> TrustPin {
+            do throws(TrustRefusal) {
+                return try TrustPin(root: bytes, origin: origin, now: environment.now())
+            } catch {
+                throw refused("\(shown): \(error.message)")
+            }
+        }
+        switch anchor {
+        case .unreadable(let error): throw error
+        case .file(let path, let bytes): return try make(bytes, escaped(path))
+        case .first:
+            let (bytes, shown) = try root(1, location, until: end)
+            guard let bytes else {
+                throw refused("\(shown) is not there: what is published there is not signed")
+            }
+            return try make(bytes, shown)
+        case .fingerprint(let digest):
+            for number in 1...UInt64(TrustCheck.mostRoots) {
+                let (bytes, shown) = try root(number, location, until: end)
+                guard let bytes else {
+                    throw refused(
+                        number == 1
+                            ? "\(shown) is not there: what is published there is not signed"
+                            : "none of the \(number - 1) roots there is SHA256:\(digest)"
+                    )
+                }
+                let pin = try make(bytes, shown)
+                if pin.root.statement.digest == digest { return pin }
+            }
+            throw refused("none of the first \(TrustCheck.mostRoots) roots is SHA256:\(digest)")
+        }
+    }
+
+    private func root(_ number: UInt64, _ location: String, until end: SuspendingClock.Instant)
+        throws(EngineError) -> (bytes: [UInt8]?, shown: String)
+    {
+        let url = resolve("trust/\(number).root", against: manifestURL(location))
+        do throws(ReleaseSource.Failure) {
+            let served = try SignedFiles(source: source)
+                .statement(url, limit: Role.root.limit, reload: false, until: end)
+            return (served?.bytes, redacted(url: url))
+        } catch {
+            throw error.told
+        }
+    }
+
+    private func refused(_ message: String) -> EngineError { EngineError(.refused, message) }
+}
