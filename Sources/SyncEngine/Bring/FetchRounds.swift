@@ -10,20 +10,12 @@ import SyncUnpack
 
 /// Fetches what is wanted: plans, runs the spans, and asks again elsewhere for what came out wrong.
 struct FetchRounds: Sendable {
-    let manifest: Manifest
+    let site: Site
     let baseURL: String
     /// For what the manifest names; `nil` for one of this machine.
     let referrer: TransferRequest.Referrer?
-    let environment: EngineEnvironment
-    let staging: Staging
-    let committer: Committer
-    let wholes: WholeDirectories
     let connections: Int
-    /// Blobs in progress, for the next process.
-    let begun: BegunBlobs
     let onBytes: @Sendable (UInt64) -> Void
-    /// Ends everything when the disk takes no more.
-    let disk: FullDisk
     /// What blobs are decoded with; `nil` when the manifest has none.
     let dictionary: ManifestDictionary?
     /// What is copied at the same time: not to be asked for.
@@ -34,6 +26,9 @@ struct FetchRounds: Sendable {
 
     /// What a source can be asked again: once at the same place, then at the file's own URLs.
     private static let rounds = 3
+    private var manifest: Manifest { site.manifest }
+    private var environment: EngineEnvironment { site.environment }
+    private var parts: PartFiles { site.parts }
     /// Buffers of 256 KiB between the network and the workers: the bound on what is received and not written.
     private static let buffers = 40
     /// **Bytes** for the windows of all blobs that are decoded at a time: room for one of the longest there is, less where
@@ -93,11 +88,9 @@ struct FetchRounds: Sendable {
         return CoalescingRule(spanLength: share > 4 << 20 ? 32 << 20 : max(share, 2 << 20))
     }
 
-    /// - Parameters:
-    ///   - plan: The first round's plan.
-    ///   - parts: Large files in progress.
+    /// - Parameter plan: The first round's plan.
     /// - Returns: The rows that failed; every other row of the plan has been given to the committer.
-    func run(_ plan: Plan, parts: PartFiles) -> [Failure] {
+    func run(_ plan: Plan) -> [Failure] {
         let workers: WorkerPool
         do {
             workers = try WorkerPool(count: environment.workers)
@@ -123,22 +116,16 @@ struct FetchRounds: Sendable {
                     + Set(round.targets.map(\.row)).sorted().map { Failure(row: $0, dictionary: failure) }
             }
             let installer = Installer(
-                plan: round,
-                manifest: manifest,
-                staging: staging,
-                committer: committer,
-                wholes: wholes,
-                parts: parts,
+                site,
+                round,
                 dictionary: decoding,
                 bases: attempt == 0 ? bases : nil,
                 copies: copies,
-                begun: begun,
                 windows: windows,
-                disk: disk,
                 onBytes: onBytes
             )
             let result = fetch(round, attempt: attempt, installer, workers: workers, pool: pool)
-            begun.endPlan()
+            site.begun.endPlan()
             let last = attempt + 1 == Self.rounds || isStopped
             // The transport has asked all of a file's own URLs, as often as that helps where nothing comes.
             let asked = (result.isEmpty ? [] : round.looseRows).filter { parts.prefix(row: $0) == 0 }
@@ -176,18 +163,17 @@ struct FetchRounds: Sendable {
                 break
             }
         }
-        failures += fetch(crowded, windows: windows, parts: parts, workers: workers, pool: pool)
-        if failures.isEmpty, !isStopped { begun.remove() }
+        failures += fetch(crowded, windows: windows, workers: workers, pool: pool)
+        if failures.isEmpty, !isStopped { site.begun.remove() }
         return failures
     }
 
-    private var isStopped: Bool { environment.stop.isStopped || disk.isFull }
+    private var isStopped: Bool { site.isStopped || site.disk.isFull }
 
     /// Fetches rows that found no room for their windows: as many at a time as have room together.
     private func fetch(
         _ crowded: [Int: Int],
         windows: WindowBudget,
-        parts: PartFiles,
         workers: WorkerPool,
         pool: BufferPool
     ) -> [Failure] {
@@ -212,16 +198,10 @@ struct FetchRounds: Sendable {
                     skipping: { parts.isHere(row: $0, blob: $1) }
                 )
                 let installer = Installer(
-                    plan: plan,
-                    manifest: manifest,
-                    staging: staging,
-                    committer: committer,
-                    wholes: wholes,
-                    parts: parts,
+                    site,
+                    plan,
                     dictionary: try dictionary(for: plan).get(),
-                    begun: begun,
                     windows: windows,
-                    disk: disk,
                     onBytes: onBytes
                 )
                 for failure in fetch(plan, attempt: 0, installer, workers: workers, pool: pool) {
@@ -234,7 +214,7 @@ struct FetchRounds: Sendable {
                         failures.append(failure.shown)
                     }
                 }
-                begun.endPlan()
+                site.begun.endPlan()
             } catch let failure as ManifestDictionary.Failure {
                 failures += rows.map { Failure(row: $0, dictionary: failure) }
             } catch {
@@ -280,7 +260,7 @@ struct FetchRounds: Sendable {
             workers: workers,
             pool: pool,
             environment: environment,
-            disk: disk,
+            disk: site.disk,
             objectSize: { objectSize(of: plan.spans[$0].source) },
             subject: { subject(of: $0, in: plan) },
             reload: attempt > 0,

@@ -108,9 +108,7 @@ final class ProgressCount: Sendable {
 
 /// Where rows came from, for events. The network is what is not said.
 final class RowOrigins: Sendable {
-    private let origins: Mutex<[Int: RowOrigin]>
-
-    init(origins: consuming Mutex<[Int: RowOrigin]>) { self.origins = origins }
+    private let origins = Mutex<[Int: RowOrigin]>([:])
 
     subscript(row: Int) -> RowOrigin { origins.withLock { $0[row] } ?? .network }
 

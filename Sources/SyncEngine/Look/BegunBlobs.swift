@@ -43,7 +43,7 @@ final class BegunBlobs: Sendable {
 
     private let state = Mutex(State())
     private let manifest: Manifest
-    let staging: Staging
+    private let staging: Staging
     private let lane: Int
 
     init(manifest: Manifest, staging: Staging, lane: Int) {

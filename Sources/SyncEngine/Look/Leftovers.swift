@@ -5,14 +5,9 @@ import SyncModel
 
 /// Takes over parts of large files, and blobs begun, that an interrupted run left in staging.
 struct Leftovers {
-    let manifest: Manifest
-    let parts: PartFiles
-    let begun: BegunBlobs
-    let committer: Committer
-    /// Asked often: what was not looked at stays, for the next run.
-    let isStopped: @Sendable () -> Bool
+    private let site: Site
 
-    private var staging: Staging { begun.staging }
+    init(_ site: Site) { self.site = site }
 
     struct Adopted: Sendable {
         /// Rows whose parts turned out whole; given to the committer.
@@ -27,6 +22,7 @@ struct Leftovers {
 
     func adopt(_ wanted: [Int]) throws(DigestError) -> Adopted {
         var adopted = Adopted()
+        let (manifest, staging, parts) = (site.manifest, site.staging, site.parts)
         var rows: [SHA256Digest: Int] = [:]
         let found = staging.leftovers().filter(\.file.name.isPart)
         guard !found.isEmpty else { return adopted }
@@ -36,9 +32,10 @@ struct Leftovers {
         }
         var hasher = try SHA256Hasher()
         for (file, size) in found {
-            if isStopped() { break }
+            // What was not looked at stays, for the next run.
+            if site.isStopped { break }
             guard !file.name.isBegun else {
-                if !begun.adopt(file, size: size) { staging.remove(file) }
+                if !site.begun.adopt(file, size: size) { staging.remove(file) }
                 continue
             }
             guard let row = rows[file.name.digest] else {
@@ -52,14 +49,14 @@ struct Leftovers {
             } else if let (part, outcome) = parts.adopt(file, row: row, hasher: &hasher) {
                 kept = part.doneBytes
                 if case .verified = outcome {
-                    committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
+                    site.committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
                     adopted.complete.insert(row)
                 }
             } else {
                 kept = 0
             }
             adopted.bytes = adopted.bytes &+ kept
-            if kept > 0 { rows[file.name.digest] = nil } else if !isStopped() { staging.remove(file) }
+            if kept > 0 { rows[file.name.digest] = nil } else if !site.isStopped { staging.remove(file) }
         }
         return adopted
     }

@@ -6,29 +6,19 @@ import SyncStore
 extension PullRun {
     /// Takes up what a killed process of this very run has put in place: those files count as installed by the run, and
     /// those that it had no time to tell of are told now (S25), before their group is complete (S30).
-    ///
-    /// - Parameters:
-    ///   - logged: Paths that were put in place since the index was written.
-    ///   - inventory: What is here and right.
-    func takeUp(
-        _ logged: Set<[UInt8]>,
-        _ inventory: Inventory,
-        _ manifest: Manifest,
-        _ rows: [Int],
-        _ states: inout RowStates
-    ) throws(EngineError) {
-        guard isTakenUp, !logged.isEmpty else { return }
-        let files = manifest.files
-        let placed = rows.filter { row in
-            inventory.records.has(row) && files.withPath(row) { logged.contains(Array($0)) }
+    func takeUp(_ survey: Survey, _ files: inout RunFiles) throws(EngineError) {
+        guard isTakenUp, !survey.logged.isEmpty else { return }
+        let table = files.manifest.files
+        let placed = files.rows.filter { row in
+            survey.inventory.records.has(row) && table.withPath(row) { survey.logged.contains(Array($0)) }
         }
         guard !placed.isEmpty else { return }
         do throws(StoreError) {
-            let told = try toldPaths(atMost: rows.count)
+            let told = try toldPaths(atMost: files.rows.count)
             for row in placed {
-                states[row] = .installed
-                guard !told.contains(InstalledEvents.path(files.path(row))) else { continue }
-                journal.installed(row, of: manifest, from: .unknown)
+                files.states[row] = .installed
+                guard !told.contains(InstalledEvents.path(table.path(row))) else { continue }
+                journal.installed(row, of: files.manifest, from: .unknown)
             }
             // Until then the log tells of them: the next kill must not forget either.
             try environment.events.flush()

@@ -136,20 +136,13 @@ extension UnsafeBufferPointer<UInt8> {
 extension PullRun {
     /// Removes links of earlier revisions that would lead out of the tree as this manifest makes it.
     ///
-    /// - Parameter unnamed: Positions in the index that the manifest does not name, and that are not gone.
-    /// - Returns: The positions that are gone now.
     /// - Throws: ``EngineError`` with status 77 when one of them cannot be removed, or is not ours to remove.
-    mutating func removeStraying(
-        _ unnamed: [Int],
-        _ rows: [Int],
-        _ pruning: Pruning
-    ) throws(EngineError) -> Set<Int> {
-        let index = pruning.index
-        let straying = UpwardLinks(pruning.manifest, destination, index).straying(unnamed, rows: rows)
-        guard !straying.isEmpty else { return [] }
-        let gone = remove(straying.filter { index.record($0)?.installed == true }, pruning)
-        guard let left = straying.first(where: { !gone.contains($0) }) else { return gone }
-        throw Self.straying(left, index, destination.path)
+    mutating func removeStraying(_ survey: inout Survey, _ rows: [Int]) throws(EngineError) {
+        let index = survey.index
+        let links = UpwardLinks(survey.pruning.manifest, destination, index)
+        let straying = links.straying(survey.left(of: survey.unnamed), rows: rows)
+        remove(straying.filter { index.record($0)?.installed == true }, &survey)
+        if let left = survey.left(of: straying).first { throw Self.straying(left, index, destination.path) }
     }
 
     /// A link of an earlier revision leads out of the tree and is not ours to remove.

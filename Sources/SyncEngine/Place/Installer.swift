@@ -52,42 +52,27 @@ final class Installer: BlobConsumer {
     private let onBytes: @Sendable (_ raw: UInt64) -> Void
 
     /// - Parameters:
-    ///   - wholes: Directories whose files are staged under their final names.
-    ///   - parts: Large files in progress; outlives one plan.
     ///   - dictionary: What blobs are decoded with, where the plan has such.
     ///   - bases: What the plan's deltas are made with.
     ///   - copies: Who copies the blobs of the same files that are here already.
-    ///   - begun: Blobs in progress, for the next process.
     ///   - windows: Bounds what blobs too large for memory take while they are decoded.
-    ///   - disk: Told when a file cannot be written.
     ///   - onBytes: Told of every verified-to-be raw **byte** count, for progress only.
     init(
-        plan: Plan,
-        manifest: Manifest,
-        staging: Staging,
-        committer: Committer,
-        wholes: WholeDirectories,
-        parts: PartFiles,
+        _ site: Site,
+        _ plan: Plan,
         dictionary: DecodingDictionary? = nil,
         bases: DeltaBases? = nil,
         copies: ChunkCopies? = nil,
-        begun: BegunBlobs,
         windows: WindowBudget,
-        disk: FullDisk,
         onBytes: @escaping @Sendable (UInt64) -> Void
     ) {
         self.plan = plan
-        self.manifest = manifest
-        self.staging = staging
-        self.committer = committer
-        self.wholes = wholes
-        self.parts = parts
+        (manifest, staging, committer) = (site.manifest, site.staging, site.committer)
+        (wholes, parts, begun, disk) = (site.wholes, site.parts, site.begun, site.disk)
         self.dictionary = dictionary
         self.bases = bases
         self.copies = copies
-        self.begun = begun
         self.windows = windows
-        self.disk = disk
         self.onBytes = onBytes
     }
 

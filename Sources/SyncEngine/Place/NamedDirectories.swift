@@ -211,15 +211,10 @@ struct NamedDirectories {
 }
 
 extension PullRun {
-    /// The directories that go with what a run is asked for.
-    static func selectedDirectories(_ manifest: Manifest, _ recipe: RunRecipe, _ rows: [Int]) -> [Int] {
-        let filter = recipe.hasPatterns ? PathFilter(include: recipe.include, exclude: recipe.exclude) : nil
-        return manifest.directories(with: rows, groups: recipe.groups, filter: filter)
-    }
-
-    /// Makes the directories, and tells of those that could not be had.
-    mutating func furnish(_ named: NamedDirectories, _ announced: [Int]) -> NamedDirectories.Outcome {
-        let outcome = named.finish(announced)
+    /// Makes the directories, and tells of those that could not be made.
+    mutating func makeDirectories(_ survey: Survey) -> NamedDirectories.Outcome {
+        let named = survey.directories
+        let outcome = named.finish(survey.missingDirectories)
         report.folders.made = outcome.made
         report.folders.failed = outcome.failures.count
         for failure in outcome.failures {

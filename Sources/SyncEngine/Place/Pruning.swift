@@ -103,67 +103,66 @@ struct Pruning: Sendable {
     func remove(_ positions: [Int]) -> Removal.Result {
         Removal(destination: destination, index: index, backup: backup).remove(positions)
     }
-}
 
-/// What a pull removes, and when it refuses to.
-extension PullRun {
-    /// Why a pull that prunes `doomed` of the files here is refused; `nil` when it is not.
-    static func refusal(_ recipe: RunRecipe, _ doomed: Int, _ index: StatIndex, _ path: String) -> String? {
+    /// Why a pull must not remove so many of the files here: more than half of them without `--force`, or more than
+    /// `--max-delete`; `nil` where it may.
+    func refusal(_ recipe: RunRecipe, removing count: Int) -> Refusal? {
         let ours = (0..<index.count).count { !index.isDirectory($0) && index.record($0)?.installed == true }
-        let reason: String
-        if let most = recipe.maxDelete, doomed > most {
-            reason = "more than --max-delete \(most)"
-        } else if !recipe.force, doomed * 2 > ours {
-            reason = "more than half"
+        let (why, remedy): (String, String)
+        if let most = recipe.maxDelete, count > most {
+            (why, remedy) = ("more than --max-delete \(most)", "allow more")
+        } else if !recipe.force, count * 2 > ours {
+            (why, remedy) = ("more than half", "add --force")
         } else {
             return nil
         }
-        return "--prune would remove \(doomed) of \(ours) installed files from \(escaped(path)), \(reason)"
+        let place = escaped(destination.path)
+        let reason = "--prune would remove \(count) of \(ours) installed files from \(place), \(why)"
+        let question = "nothing was changed. Is it the right manifest? If so, \(remedy)"
+        return Refusal(reason: reason, error: EngineError(.refused, "\(reason); \(question)"))
     }
 
-    /// Refuses to remove more than half of what is here, unless forced, or more than the user allows, before anything is
-    /// changed.
-    func checkPrune(_ doomed: Int, _ index: StatIndex) throws(EngineError) {
-        if let refusal = Self.refusal(recipe, doomed, index, destination.path) {
-            throw Self.pruneRefused(recipe, doomed, refusal)
-        }
+    /// That a pull does not prune.
+    struct Refusal {
+        /// For `plan`, which changes nothing anyway.
+        let reason: String
+        /// What the pull ends with.
+        let error: EngineError
     }
+}
 
-    /// What a pull that prunes ends with, where ``refusal(_:_:_:_:)`` has a reason.
-    static func pruneRefused(_ recipe: RunRecipe, _ doomed: Int, _ refusal: String) -> EngineError {
-        let isCounted = recipe.maxDelete.map { doomed > $0 } ?? false
-        return EngineError(
-            .refused,
-            "\(refusal); nothing was changed. Is it the right manifest? If so, "
-                + (isCounted ? "allow more" : "add --force")
-        )
-    }
-
-    /// Where what is removed or replaced is kept; `nil` where nobody wants that.
-    func openBackup() throws(EngineError) -> BackupDirectory? {
+extension BackupDirectory {
+    /// Where a run keeps what it removes or replaces; `nil` where nobody wants that.
+    static func open(
+        for recipe: RunRecipe,
+        beside destination: Destination
+    ) throws(EngineError) -> BackupDirectory? {
         guard let path = recipe.backupDir else { return nil }
         do throws(FileError) {
-            return try BackupDirectory.open(path: path, beside: destination)
+            return try open(path: path, beside: destination)
         } catch {
             let isUnfit = error.code == EINVAL || error.code == EXDEV
             throw EngineError(isUnfit ? .usage : .cannotCreate, "\(error); nothing was changed")
         }
     }
+}
 
-    /// Removes obsolete files: with `--prune` all, otherwise only what stands in the way.
-    mutating func remove(_ doomed: [Int], _ pruning: Pruning) -> Set<Int> {
-        guard !doomed.isEmpty else { return [] }
-        let result = pruning.remove(doomed)
+extension PullRun {
+    /// Removes files and directories that an earlier pull has installed, and tells of it.
+    mutating func remove(_ positions: [Int], _ survey: inout Survey) {
+        guard !positions.isEmpty else { return }
+        let result = survey.pruning.remove(positions)
         report.files.removed += result.removed
         report.folders.removed += result.removedDirectories
-        for position in result.gone where !pruning.index.isDirectory(position) {
-            journal.removed(pruning.index.withPath(position) { String(decoding: $0, as: UTF8.self) })
+        let index = survey.index
+        func path(_ position: Int) -> String {
+            index.withPath(position) { String(decoding: $0, as: UTF8.self) }
         }
+        for position in result.gone where !index.isDirectory(position) { journal.removed(path(position)) }
         for (position, error) in result.failures {
-            let path = pruning.index.withPath(position) { String(decoding: $0, as: UTF8.self) }
-            journal.notRemoved(path, reason: "\(error)")
+            journal.notRemoved(path(position), reason: "\(error)")
             report.status = .ioError
         }
-        return Set(result.gone)
+        survey.gone.formUnion(result.gone)
     }
 }

@@ -6,22 +6,21 @@ import SyncSystem
 
 /// Makes what needs no bytes from anywhere: links and empty files.
 struct SmallEntries: Sendable {
-    let manifest: Manifest
-    let staging: Staging
-    let committer: Committer
-    let wholes: WholeDirectories
-    let isStopped: @Sendable () -> Bool
+    private let site: Site
+    private var manifest: Manifest { site.manifest }
+    private var staging: Staging { site.staging }
+
+    init(_ site: Site) { self.site = site }
 
     /// Stages every link and empty file among `rows`, until somebody asks to stop; what is left then is no failure.
     ///
-    /// - Parameter lane: A staging lane that nobody else writes to meanwhile.
     /// - Returns: The rows that could not be made.
-    func stage(_ rows: [Int], lane: Int) -> [FetchRounds.Failure] {
+    func stage(_ rows: [Int]) -> [FetchRounds.Failure] {
         var failures: [FetchRounds.Failure] = []
         for row in rows where manifest.files.kind(row) == .link || manifest.files.size(row) == 0 {
-            if isStopped() { break }
+            if site.isStopped { break }
             do throws(FileError) {
-                committer.add(try stage(row, lane: lane))
+                site.committer.add(try stage(row))
             } catch {
                 failures.append(FetchRounds.Failure(row: row, disk: error))
             }
@@ -29,9 +28,9 @@ struct SmallEntries: Sendable {
         return failures
     }
 
-    private func stage(_ row: Int, lane: Int) throws(FileError) -> Committer.Staged {
+    private func stage(_ row: Int) throws(FileError) -> Committer.Staged {
         var file = Staging.File(
-            lane: lane,
+            lane: site.laneOfSmallEntries,
             name: StagedName(
                 digest: manifest.files.digest(row),
                 serial: UInt32(truncatingIfNeeded: row)
@@ -40,7 +39,7 @@ struct SmallEntries: Sendable {
         guard manifest.files.kind(row) == .link, let target = manifest.files.linkTarget(row) else {
             let executable = manifest.files.kind(row) == .executable
             let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-            if let member = try wholes.stage(
+            if let member = try site.wholes.stage(
                 row,
                 of: manifest.files,
                 file.name.digest,
@@ -58,7 +57,7 @@ struct SmallEntries: Sendable {
         } catch {
             throw FileError(step: "hash", path: target, code: 0, remark: "\(error)")
         }
-        if let member = try wholes.stage(
+        if let member = try site.wholes.stage(
             row,
             of: manifest.files,
             file.name.digest,

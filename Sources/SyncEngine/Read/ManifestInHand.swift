@@ -13,7 +13,7 @@ package struct ManifestInHand: Sendable {
     ///
     /// - Throws: ``EngineError``: 64 for a group that the manifest does not have.
     package func rows(of groups: [String]) throws(EngineError) -> [Int] {
-        try PullRun.selectedRows(manifest, groups, source.stop)
+        try manifest.selectedRows(of: groups, source.stop)
     }
 
     /// The directories that go with these rows.

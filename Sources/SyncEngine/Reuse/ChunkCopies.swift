@@ -31,12 +31,9 @@ final class ChunkCopies: Sendable {
     }
 
     let sources: ChunkSources
+    private let site: Site
     private let manifest: Manifest
-    private let index: StatIndex
-    private let destination: Destination
-    private let staging: Staging
     private let parts: PartFiles
-    private let committer: Committer
     private let units: [Unit]
     private let turns: Turns
     private let state = Mutex(Outcome())
@@ -48,22 +45,9 @@ final class ChunkCopies: Sendable {
 
     /// - Parameters:
     ///   - rows: What is wanted. Units are cut now, so that what comes by network later does not matter.
-    init(
-        _ sources: ChunkSources,
-        rows: [Int],
-        index: StatIndex,
-        destination: Destination,
-        staging: Staging,
-        parts: PartFiles,
-        committer: Committer
-    ) {
-        self.sources = sources
-        manifest = sources.manifest
-        self.index = index
-        self.destination = destination
-        self.staging = staging
-        self.parts = parts
-        self.committer = committer
+    init(_ site: Site, _ sources: ChunkSources, rows: [Int]) {
+        (self.site, self.sources) = (site, sources)
+        (manifest, parts) = (site.manifest, site.parts)
         units = sources.files.isEmpty ? [] : Self.units(of: rows, sources, parts)
         turns = Turns(units.map(\.row))
     }
@@ -93,28 +77,24 @@ final class ChunkCopies: Sendable {
     /// Copies everything. Blocks until done or stopped.
     ///
     /// - Returns: Rows that could not be written.
-    func run(
-        threads: Int,
-        isStopped: @escaping @Sendable () -> Bool,
-        onBytes: @escaping @Sendable (UInt64) -> Void
-    ) -> [FetchRounds.Failure] {
-        _ = concurrently(min(threads, units.count), name: "chunks") { [self] _ in
+    func run(onBytes: @escaping @Sendable (UInt64) -> Void) -> [FetchRounds.Failure] {
+        _ = concurrently(min(site.environment.workers, units.count), name: "chunks") { [self] _ in
             guard let copier = try? ChunkReader() else { return }  // No memory: fetched instead.
-            let directories = Directories(destination)
+            let directories = Directories(site.destination)
             var own: Int?
-            while !isStopped(), let position = turns.next(after: &own) {
+            while !site.isStopped, let position = turns.next(after: &own) {
                 copy(units[position], copier, directories, onBytes)
             }
         }
         // What no thread has taken, for want of memory.
         var own: Int?
-        while !isStopped(), let position = turns.next(after: &own) {
+        while !site.isStopped, let position = turns.next(after: &own) {
             state.withLock { _ = $0.missing.insert(units[position].row) }
         }
         return state.withLock(\.failures)
     }
 
-    /// What came of it. Read when ``run(threads:isStopped:onBytes:)`` has returned.
+    /// What came of it. Read when ``run(onBytes:)`` has returned.
     var outcome: Outcome { state.withLock { $0 } }
 
     /// Rows that may get something from here.
@@ -136,8 +116,8 @@ final class ChunkCopies: Sendable {
         var position = unit.blobs.lowerBound
         while position < unit.blobs.upperBound {
             let run = run(from: position, in: unit, blobs)
-            let done: Int? = sources.files[Int(run.place.file)].withDescriptor(index, staging, directories) {
-                raw in
+            let file = sources.files[Int(run.place.file)]
+            let done: Int? = file.withDescriptor(site.index, site.staging, directories) { raw in
                 let shared = share(run, part, raw)
                 return put(run, shared, part, raw, unit.row, copier, onBytes)
             }
@@ -237,7 +217,7 @@ final class ChunkCopies: Sendable {
     private func finish(_ part: PartFile, _ row: Int, _ blob: Int, _ copier: ChunkReader) {
         switch copier.withHasher({ parts.complete(part, row: row, blob: blob, hasher: &$0) }) {
         case .incomplete: return
-        case .verified: committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
+        case .verified: site.committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
         case .failed(let error): fail(row, error)
         case .wrong(_, let blobs, _):
             // Some may be the network's: they are asked for again, too.

@@ -6,61 +6,39 @@ import SyncSystem
 
 /// Fetches what is not here while chunks that are here are copied; what turns out wrong is fetched afterwards.
 struct ChunkReuse {
-    private let manifest: Manifest
+    private let site: Site
     private let wanted: [Int]
-    private let parts: PartFiles
     private let leftovers: [Staging.File]
-    private let staging: Staging
     private let copies: ChunkCopies
     private let bases: DeltaBases
 
     /// Looks for chunks, and writes down of which chunks the files will be made.
-    init(
-        manifest: Manifest,
-        wanted: [Int],
-        parts: PartFiles,
-        leftovers: [Staging.File],
-        index: StatIndex,
-        destination: Destination,
-        staging: Staging,
-        committer: Committer,
-        threads: Int,
-        isStopped: @escaping @Sendable () -> Bool
-    ) {
-        self.manifest = manifest
-        self.wanted = wanted
-        self.parts = parts
-        self.leftovers = leftovers
-        self.staging = staging
+    ///
+    /// - Parameter leftovers: Parts of what is not wanted any more.
+    init(_ site: Site, wanted: [Int], leftovers: [Staging.File]) {
+        (self.site, self.wanted, self.leftovers) = (site, wanted, leftovers)
+        let (manifest, index, parts) = (site.manifest, site.index, site.parts)
         let sources = ChunkSources.find(
             manifest,
             wanted: wanted,
             isHere: parts.isHere,
             index: index,
-            destination: destination,
-            staging: staging,
+            destination: site.destination,
+            staging: site.staging,
             parts: leftovers,
-            isStopped: isStopped
+            isStopped: { site.isStopped }
         )
         bases = DeltaBases(
             manifest,
             wanted: wanted,
             isWanted: { !parts.isHere(row: $0, blob: $1) && !sources.has(row: $0, blob: $1) },
             index: index,
-            destination: destination,
-            threads: threads,
-            isStopped: isStopped
+            destination: site.destination,
+            threads: site.environment.workers,
+            isStopped: { site.isStopped }
         )
-        ChunkSources.remember(manifest, index: index, in: destination)
-        copies = ChunkCopies(
-            sources,
-            rows: wanted,
-            index: index,
-            destination: destination,
-            staging: staging,
-            parts: parts,
-            committer: committer
-        )
+        ChunkSources.remember(manifest, index: index, in: site.destination)
+        copies = ChunkCopies(site, sources, rows: wanted)
     }
 
     /// The plan for what is neither in place nor in local files.
@@ -73,7 +51,7 @@ struct ChunkReuse {
         prefix: (_ row: Int) -> UInt64
     ) throws(PlanError) -> Plan {
         try plan(wanted, connections, isResumed, prefix, delta: bases.delta) {
-            parts.isHere(row: $0, blob: $1) || isComing($0, $1)
+            site.parts.isHere(row: $0, blob: $1) || isComing($0, $1)
         }
     }
 
@@ -85,6 +63,7 @@ struct ChunkReuse {
         delta: (_ row: Int, _ blob: Int) -> Int? = { _, _ in nil },
         skipping: (_ row: Int, _ blob: Int) -> Bool
     ) throws(PlanError) -> Plan {
+        let manifest = site.manifest
         var rule = FetchRounds.rule(for: manifest, wanted: rows, connections: connections, skipping: skipping)
         if isResumed { (rule.maximumGap, rule.wastePercent) = (32 << 10, 1) }
         return try makePlan(
@@ -113,32 +92,26 @@ struct ChunkReuse {
     func run(
         _ plan: Plan,
         _ rounds: FetchRounds,
-        origin: RowOrigins,
+        _ origins: RowOrigins,
         beside: @escaping @Sendable () -> [FetchRounds.Failure]
     ) -> (failures: [FetchRounds.Failure], bytes: UInt64) {
-        let stop = rounds.environment.stop
-        rounds.environment.releaseMemory()  // What looking around and planning took.
+        site.environment.releaseMemory()  // What looking around and planning took.
         var first = rounds
         first.bases = bases
         first.copies = copies
         var failures = concurrently(3, name: "fetch") {
-            [copies, first, parts] part -> [FetchRounds.Failure] in
+            [site, copies, first] part -> [FetchRounds.Failure] in
             switch part {
             case 0: beside()
-            case 1: stop.isStopped ? [] : first.run(plan, parts: parts)
-            default:
-                copies.run(
-                    threads: first.environment.workers,
-                    isStopped: { stop.isStopped },
-                    onBytes: first.onBytes
-                )
+            case 1: site.isStopped ? [] : first.run(plan)
+            default: copies.run(onBytes: first.onBytes)
             }
         }.flatMap { $0 }
         let outcome = copies.outcome
-        if !stop.isStopped {
-            failures += fetchMissing(outcome.missing, besides: failures, rounds, origin)
+        if !site.isStopped {
+            failures += fetchMissing(outcome.missing, besides: failures, rounds, origins)
         }
-        for file in leftovers { staging.remove(file) }
+        for file in leftovers { site.staging.remove(file) }
         return (failures, outcome.bytes)
     }
 
@@ -147,14 +120,14 @@ struct ChunkReuse {
         _ rows: Set<Int>,
         besides failures: [FetchRounds.Failure],
         _ rounds: FetchRounds,
-        _ origin: RowOrigins
+        _ origins: RowOrigins
     ) -> [FetchRounds.Failure] {
         let missing = rows.subtracting(failures.map(\.row)).sorted()
         guard !missing.isEmpty else { return [] }
-        origin.set(Set(missing), .network)
+        origins.set(Set(missing), .network)
         do throws(PlanError) {
-            let plan = try plan(missing, rounds.connections, false, { _ in 0 }, skipping: parts.isHere)
-            return rounds.run(plan, parts: parts)
+            let plan = try plan(missing, rounds.connections, false, { _ in 0 }, skipping: site.parts.isHere)
+            return rounds.run(plan)
         } catch {
             return missing.map { FetchRounds.Failure(row: $0, reason: "\(error)", cause: .badManifest) }
         }

@@ -9,13 +9,9 @@ import SyncUnpack
 /// Brings wanted content from what this machine has: files under another path, older revisions' files that are
 /// still here, and whole files an interrupted run left in staging. Nothing is trusted: every byte is hashed.
 struct LocalCopies: Sendable {
-    let manifest: Manifest
-    let destination: Destination
-    let index: StatIndex
-    let staging: Staging
-    let committer: Committer
-    let threads: Int
-    let isStopped: @Sendable () -> Bool
+    private let site: Site
+
+    init(_ site: Site) { self.site = site }
 
     private struct Candidate: Sendable {
         var row: Int
@@ -30,14 +26,14 @@ struct LocalCopies: Sendable {
     func run(wanted: [Int]) -> (rows: Set<Int>, bytes: UInt64) {
         let candidates = candidates(for: wanted)
         guard !candidates.isEmpty else { return ([], 0) }
+        let manifest = site.manifest
         let next = SharedCounter()
-        let done = concurrently(min(threads, candidates.count), name: "reuse") { thread -> [Int] in
+        let threads = min(site.environment.workers, candidates.count)
+        let done = concurrently(threads, name: "reuse") { thread -> [Int] in
             var rows: [Int] = []
-            guard let copier = try? LocalCopier(destination, staging, lane: thread, isStopped: isStopped)
-            else {
-                return []  // No memory: fetched instead.
-            }
-            while !isStopped() {
+            // No memory: fetched instead.
+            guard let copier = try? LocalCopier(site, lane: thread) else { return [] }
+            while !site.isStopped {
                 let position = next.take()
                 guard position < candidates.count else { break }
                 let candidate = candidates[position]
@@ -47,12 +43,12 @@ struct LocalCopies: Sendable {
                 let staged =
                     switch candidate.source {
                     case .indexed(let entry):
-                        copier.copy(entry, of: index, digest: digest, size: size, executable: executable)
+                        copier.copy(entry, of: site.index, digest: digest, size: size, executable: executable)
                     case .staged(let file):
                         copier.check(file, digest: digest, size: size, executable: executable)
                     }
                 guard let staged else { continue }
-                committer.add(Committer.Staged(row: candidate.row, file: staged.file, staged.status))
+                site.committer.add(Committer.Staged(row: candidate.row, file: staged.file, staged.status))
                 rows.append(candidate.row)
             }
             return rows
@@ -63,7 +59,8 @@ struct LocalCopies: Sendable {
     }
 
     private func candidates(for wanted: [Int]) -> [Candidate] {
-        let leftovers = staging.leftovers()
+        let (manifest, index) = (site.manifest, site.index)
+        let leftovers = site.staging.leftovers()
         guard index.count > 0 || !leftovers.isEmpty else { return [] }
         var rowsByDigest: [SHA256Digest: [Int]] = [:]
         for row in wanted where manifest.files.kind(row) != .link && manifest.files.size(row) > 0 {
@@ -76,7 +73,7 @@ struct LocalCopies: Sendable {
                 candidates.append(Candidate(row: row, source: .staged(file)))
                 rowsByDigest[file.name.digest]?.removeLast()
             } else {
-                staging.remove(file)
+                site.staging.remove(file)
             }
         }
         for entry in 0..<index.count {
@@ -95,21 +92,15 @@ private final class LocalCopier {
     private let directories: Directories
     private let staging: Staging
     private let lane: Int
-    private let isStopped: @Sendable () -> Bool
+    private let stop: StopRequest
     private var hasher: SHA256Hasher
     private let buffer: UnsafeMutableRawBufferPointer
 
-    init(
-        _ destination: Destination,
-        _ staging: Staging,
-        lane: Int,
-        isStopped: @escaping @Sendable () -> Bool
-    ) throws(DigestError) {
+    init(_ site: Site, lane: Int) throws(DigestError) {
         hasher = try SHA256Hasher()
-        directories = Directories(destination)
-        self.staging = staging
+        directories = Directories(site.destination)
+        (staging, stop) = (site.staging, site.environment.stop)
         self.lane = lane
-        self.isStopped = isStopped
         buffer = .allocate(byteCount: 1 << 18, alignment: 64)
     }
 
@@ -135,7 +126,7 @@ private final class LocalCopier {
             let found = SyncSystem.status(writing.raw), found.size == size
         else {
             // It may be right: the next run looks.
-            if !isStopped() { staging.remove(file) }
+            if !stop.isStopped { staging.remove(file) }
             return nil
         }
         return (file, found)
@@ -171,7 +162,7 @@ private final class LocalCopier {
                 let part = UnsafeMutableRawBufferPointer(
                     rebasing: buffer[..<Int(min(UInt64(buffer.count), size - offset))]
                 )
-                guard !isStopped(), readFully(source, into: part, at: offset) == part.count else {
+                guard !stop.isStopped, readFully(source, into: part, at: offset) == part.count else {
                     return nil
                 }
                 try hasher.update(UnsafeRawBufferPointer(part))

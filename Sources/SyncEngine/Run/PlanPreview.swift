@@ -45,8 +45,8 @@ extension PullEngine {
         let index = destination.map { StatIndex.read(from: $0) } ?? .empty
         try PullRun.requireOwner(index, of: path, project: found.project)
         let manifest = try found.decode()
-        try PullRun.requireHookGroups(recipe, manifest)
-        let rows = try PullRun.selectedRows(manifest, recipe, environment.stop)
+        try recipe.requireGroups(of: manifest)
+        let rows = try recipe.selectedRows(of: manifest, environment.stop)
         var named = recipe
         named.session = session
         try checkRevision(manifest, named)
@@ -62,10 +62,9 @@ extension PullEngine {
             pruned = pruning.candidates()
             goingDirectories = pruning.goingDirectories()
             if recipe.prune {
-                pruneRefusal = PullRun.refusal(recipe, pruned.count, index, path)
-                if let pruneRefusal {
-                    refusals.append(PullRun.pruneRefused(recipe, pruned.count, pruneRefusal))
-                }
+                let refusal = pruning.refusal(recipe, removing: pruned.count)
+                pruneRefusal = refusal?.reason
+                if let refusal { refusals.append(refusal.error) }
             }
             let straying = UpwardLinks(manifest, destination, index).straying(pruning.obsolete(), rows: rows)
             if let link = straying.first(where: { index.record($0)?.installed != true }) {
@@ -75,7 +74,7 @@ extension PullEngine {
             inventory.wanted = rows
             inventory.records = RecordColumn(manifest.files)
         }
-        let directoryRows = PullRun.selectedDirectories(manifest, recipe, rows)
+        let directoryRows = recipe.selectedDirectories(of: manifest, with: rows)
         let directories: (missing: [Int], taken: [FileError]) =
             destination.map {
                 NamedDirectories(manifest: manifest, destination: $0, index: index, rows: directoryRows)

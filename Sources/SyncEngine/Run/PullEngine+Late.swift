@@ -75,9 +75,9 @@ extension PullEngine {
         in destination: Destination
     ) throws(EngineError) -> [Int] {
         let stop = environment.stop
-        var rows = try PullRun.selectedRows(manifest, run.recipe, stop)
+        var rows = try run.recipe.selectedRows(of: manifest, stop)
         if hook.group != Manifest.groupOfAll {
-            let ofGroup = Set(try PullRun.selectedRows(manifest, [hook.group], stop))
+            let ofGroup = Set(try manifest.selectedRows(of: [hook.group], stop))
             rows.removeAll { !ofGroup.contains($0) }
         }
         let inventory = InventoryScan(

@@ -37,11 +37,8 @@ extension PullEngine {
             )
         }
         let manifest = try found.decode()
-        try PullRun.requireGroups(recipe.groups, in: manifest)
-        if recipe.hasPatterns {
-            try PullRun.requireHookGroups(recipe, manifest)
-            _ = try PullRun.selectedRows(manifest, recipe, environment.stop)
-        }
+        try recipe.requireGroups(of: manifest)
+        if recipe.hasPatterns { _ = try recipe.selectedRows(of: manifest, environment.stop) }
         var recipe = recipe
         recipe.note(found)
         recipe.session = try sessionName(recipe, project: found.project)

@@ -70,9 +70,8 @@ package struct PullEngine: Sendable {
         {
             // A name that is not in the manifest leaves no directory behind.
             let manifest = try found.decode()
-            try PullRun.requireGroups(recipe.groups, in: manifest)
-            try PullRun.requireHookGroups(recipe, manifest)
-            if recipe.hasPatterns { _ = try PullRun.selectedRows(manifest, recipe, environment.stop) }
+            try recipe.requireGroups(of: manifest)
+            if recipe.hasPatterns { _ = try recipe.selectedRows(of: manifest, environment.stop) }
         }
         let destination = try Self.open(path, create: true)
         let lock = try Self.lock(destination)

@@ -65,9 +65,7 @@ struct PullRun {
                 recipe.hooks += found.specifications
                 named = found
             }
-            // A hook for a group that is not there would never run, and nobody would hear of it.
-            try Self.requireHookGroups(recipe, decoded)
-            try Self.requireGroups(recipe.groups, in: decoded)
+            try recipe.requireGroups(of: decoded)
             names = decoded.groups.map(\.name)
             facts.revision = decoded.revision
             facts.userData = facts.userData ?? decoded.userData
@@ -113,7 +111,7 @@ struct PullRun {
     /// nothing to decode, open or write.
     private func unchangedSinceCompletion(_ index: StatIndex) -> StatIndex.Completion? {
         guard let completion = index.completion, completion.manifest == found.digest,
-            completion.selection == selectionMark(recipe),
+            completion.selection == recipe.selectionMark,
             !recipe.prune || UInt64(index.count - index.namedDirectories) == completion.files,
             IndexCheck(index: index, destination: destination, threads: environment.workers).isCurrent()
         else { return nil }
@@ -127,318 +125,216 @@ struct PullRun {
         report.files.total = Int(clamping: completion.files)
         report.bytes.total = completion.totalBytes
         journal.planned(Plan(), total: report.files.total, unchanged: report.files.total)
-        var states = RowStates(count: manifest.files.count)
-        for row in try Self.selectedRows(manifest, recipe, environment.stop) {
-            states[row] = .unchanged
-        }
-        return states
+        let rows = try recipe.selectedRows(of: manifest, environment.stop)
+        return RunFiles(manifest, rows, .unchanged).states
     }
 
     // MARK: Bringing
 
-    private mutating func bring(
-        _ manifest: Manifest,
-        _ found: StatIndex
-    ) throws(EngineError) -> RowStates {
-        let rows = try Self.selectedRows(manifest, recipe, environment.stop)
-        var states = RowStates(count: manifest.files.count)
-        for row in rows { states[row] = .pending }
+    /// Look, make room, bring, remove, make the directories, write the index: in this order.
+    private mutating func bring(_ manifest: Manifest, _ index: StatIndex) throws(EngineError) -> RowStates {
+        let rows = try recipe.selectedRows(of: manifest, environment.stop)
+        var files = RunFiles(manifest, rows, .pending)
         report.files.total = rows.count
-        report.bytes.total = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
+        report.bytes.total = files.bytes
 
-        try checkRevision(manifest, found)
-        try environment.refuseMeetingNames(of: manifest, in: destination)
-        let log = IndexLog.read(destination)
-        let logged = Set(log.map(\.path))
-        let index = try fold(log, into: found)
-        let (stop, directoryFoldsCase) = (environment.stop, environment.directoryFoldsCase)
-        func look(at rows: [Int]) -> Inventory {
-            InventoryScan(
-                manifest: manifest,
-                rows: rows,
-                destination: destination,
-                index: index,
-                logged: logged,
-                threads: environment.workers,
-                foldsCase: directoryFoldsCase,
-                isStopped: { stop.isStopped }
-            ).run()
-        }
-        var inventory = look(at: rows)
-        try environment.refuseMeetingNames(of: manifest, in: destination, folding: inventory.folding)
-        let backup = try openBackup()
-        let pruning = Pruning(manifest: manifest, destination: destination, index: index, backup: backup)
-        let named = NamedDirectories(
-            manifest: manifest,
-            destination: destination,
-            index: index,
-            rows: Self.selectedDirectories(manifest, recipe, rows)
-        )
-        let unnamed = pruning.obsolete()
-        let obsolete = unnamed.filter { index.record($0)?.installed == true }
-        if recipe.prune { try checkPrune(obsolete.count, index) }
-        for row in rows where inventory.records.has(row) { states[row] = .unchanged }
-        try takeUp(logged, inventory, manifest, rows, &states)
+        var survey = try look(at: files, index)
+        for row in rows where survey.inventory.records.has(row) { files.states[row] = .unchanged }
+        try takeUp(survey, &files)
         IndexLog.remove(destination)
-        let missingDirectories = named.preview().missing
-        named.announce(missingDirectories)
-        if !inventory.wanted.isEmpty || !obsolete.isEmpty { named.prepare() }
-        let formerDirectories = pruning.obsoleteDirectories()
-        if recipe.prune { named.prepare(former: formerDirectories) }
-        var gone = remove(
-            pruning.blocking(obsolete) + pruning.blockingDirectories(formerDirectories),
-            pruning
-        )
-        gone.formUnion(try removeStraying(unnamed.filter { !gone.contains($0) }, rows, pruning))
-        if !gone.isEmpty, !inventory.obstructed.isEmpty {
-            // What was in the way may have been ours.
-            let again = look(at: inventory.obstructed.map(\.row))
-            inventory.obstructed = again.obstructed
-            inventory.wanted = (inventory.wanted + again.wanted).sorted()
+        try makeRoom(&survey, files)
+        let tasks = environment.live.begin(files.states, bytes: files.bytes)
+        leaveObstructed(&survey, &files)
+        if !survey.inventory.wanted.isEmpty { try fetch(&survey, &files, tasks) }
+        if recipe.prune, !environment.stop.isStopped || files.states.count(.pending) == 0 {
+            // A stop that comes when every file is in place does not keep the run from its end, so it must not keep it
+            // from this.
+            prune(&survey)
         }
-        let tasks = environment.live.begin(states, bytes: report.bytes.total)
-        for obstruction in inventory.obstructed {
-            fail(obstruction.row, obstruction.error.reason, obstruction.error.cause, &states, manifest)
-        }
-        let links = UpwardLinks(manifest, destination, index)
-        for row in inventory.wanted where links.isAstray(row) {
-            fail(
-                row,
-                UpwardLinks.astray,
-                .inTheWay,
-                &states,
-                manifest
-            )
-        }
-        inventory.wanted.removeAll { states[$0] == .failed }
-
-        if !inventory.wanted.isEmpty {
-            try fetch(manifest, index, &inventory, &states, tasks, backup)
-        }
-        if recipe.prune, !stop.isStopped || states.count(.pending) == 0 {
-            // Only now: what moved has been copied from its old place. A stop that comes when every file is in place
-            // does not keep the run from its end, so it must not keep it from this.
-            let former = formerDirectories.filter { index.record($0)?.installed == true }
-            gone.formUnion(remove((obsolete + former).filter { !gone.contains($0) }, pruning))
-            // The others are not ours to remove, ever.
-            gone.formUnion(formerDirectories)
-        }
-        let directories = furnish(named, missingDirectories)
-        keepReasons(states, manifest)
-        if !stop.isStopped || !inventory.wanted.isEmpty {
-            count(states)
+        let directories = makeDirectories(survey)
+        keepReasons(files)
+        if !environment.stop.isStopped || !survey.inventory.wanted.isEmpty {
+            count(files.states)
             do throws(EngineError) {
-                try writeIndex(manifest, rows, index, inventory, directories, gone: gone)
+                try writeIndex(survey, directories, files)
             } catch {
                 // Where the disk is full that has been said: the next pull looks at what the log names.
                 guard report.status == .ioError else { throw error }
             }
         }
-        return states
+        return files.states
+    }
+
+    /// Finds out what there is to do, and refuses what must not be done, before anything is changed.
+    private func look(at files: RunFiles, _ index: StatIndex) throws(EngineError) -> Survey {
+        let manifest = files.manifest
+        try checkRevision(manifest, index)
+        try environment.refuseMeetingNames(of: manifest, in: destination)
+        let log = IndexLog.read(destination)
+        let logged = Set(log.map(\.path))
+        let index = try fold(log, into: index)
+        let inventory = inventory(of: files.rows, manifest, index, logged)
+        try environment.refuseMeetingNames(of: manifest, in: destination, folding: inventory.folding)
+        let backup = try BackupDirectory.open(for: recipe, beside: destination)
+        let survey = Survey(
+            index,
+            logged: logged,
+            inventory,
+            Pruning(manifest: manifest, destination: destination, index: index, backup: backup),
+            NamedDirectories(
+                manifest: manifest,
+                destination: destination,
+                index: index,
+                rows: recipe.selectedDirectories(of: manifest, with: files.rows)
+            )
+        )
+        if recipe.prune, let refusal = survey.pruning.refusal(recipe, removing: survey.obsolete.count) {
+            throw refusal.error
+        }
+        return survey
+    }
+
+    private func inventory(
+        of rows: [Int],
+        _ manifest: Manifest,
+        _ index: StatIndex,
+        _ logged: Set<[UInt8]>
+    ) -> Inventory {
+        InventoryScan(
+            manifest: manifest,
+            rows: rows,
+            destination: destination,
+            index: index,
+            logged: logged,
+            threads: environment.workers,
+            foldsCase: environment.directoryFoldsCase,
+            isStopped: { [stop = environment.stop] in stop.isStopped }
+        ).run()
+    }
+
+    /// Prepares directories, and removes what stands where the manifest wants something else.
+    private mutating func makeRoom(_ survey: inout Survey, _ files: RunFiles) throws(EngineError) {
+        let pruning = survey.pruning
+        survey.directories.announce(survey.missingDirectories)
+        if !survey.inventory.wanted.isEmpty || !survey.obsolete.isEmpty { survey.directories.prepare() }
+        if recipe.prune { survey.directories.prepare(former: survey.formerDirectories) }
+        remove(
+            pruning.blocking(survey.obsolete) + pruning.blockingDirectories(survey.formerDirectories),
+            &survey
+        )
+        try removeStraying(&survey, files.rows)
+        guard !survey.gone.isEmpty, !survey.inventory.obstructed.isEmpty else { return }
+        // What was in the way may have been ours.
+        let obstructed = survey.inventory.obstructed.map(\.row)
+        let again = inventory(of: obstructed, files.manifest, survey.index, survey.logged)
+        survey.inventory.obstructed = again.obstructed
+        survey.inventory.wanted = (survey.inventory.wanted + again.wanted).sorted()
+    }
+
+    /// Gives up files whose places cannot be used.
+    private func leaveObstructed(_ survey: inout Survey, _ files: inout RunFiles) {
+        for obstruction in survey.inventory.obstructed {
+            fail(obstruction.row, obstruction.error.reason, obstruction.error.cause, &files)
+        }
+        let links = UpwardLinks(files.manifest, destination, survey.index)
+        for row in survey.inventory.wanted where links.isAstray(row) {
+            fail(row, UpwardLinks.astray, .inTheWay, &files)
+        }
+        survey.inventory.wanted.removeAll { files.states[$0] == .failed }
     }
 
     private mutating func fetch(
-        _ manifest: Manifest,
-        _ index: StatIndex,
-        _ inventory: inout Inventory,
-        _ states: inout RowStates,
-        _ tasks: TaskRecord,
-        _ backup: BackupDirectory?
+        _ survey: inout Survey,
+        _ files: inout RunFiles,
+        _ tasks: TaskRecord
     ) throws(EngineError) {
-        let manifest = manifest.sharingBlobs(among: inventory.wanted)
-        let staging: Staging
-        do throws(FileError) {
-            staging = try Staging(destination, lanes: environment.workers + 2)
-        } catch {
-            throw PullEngine.cannotUse(error)
-        }
-        let progress = progress
+        let wanted = survey.inventory.wanted
+        let manifest = files.manifest.sharingBlobs(among: wanted)
         progress.begin(
-            files: inventory.wanted.count,
-            bytes: inventory.wanted.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
+            files: wanted.count,
+            bytes: wanted.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
         )
-        let origins = Mutex<[Int: RowOrigin]>([:])
-        let origin = RowOrigins(origins: origins)
-        let wholes = WholeDirectories()
-        staging.takeApart(for: manifest, wanted: inventory.wanted)
-        let disk = FullDisk()
-        let committer: Committer
-        do throws(ThreadError) {
-            committer = try Committer(
-                manifest: manifest,
-                destination: destination,
-                staging: staging,
-                isDurable: environment.isDurable,
-                verifications: environment.verifications,
-                wholes: wholes,
-                backup: backup,
-                disk: disk
-            ) { [journal] rows in
-                for row in rows { journal.installed(row, of: manifest, from: origin[row]) }
-                tasks.installed(rows) { origin[$0] == .reused }
-                progress.add(files: rows.count)
-            }
-        } catch {
-            throw EngineError(.ioError, "\(error)")
+        let origins = RowOrigins()
+        let site = try Site(
+            manifest,
+            wanted: wanted,
+            destination,
+            survey.index,
+            environment,
+            backup: survey.pruning.backup
+        ) { [journal, progress] rows in
+            for row in rows { journal.installed(row, of: manifest, from: origins[row]) }
+            tasks.installed(rows) { origins[$0] == .reused }
+            progress.add(files: rows.count)
         }
-        var failures: [FetchRounds.Failure] = []
-        let copies = LocalCopies(
-            manifest: manifest,
-            destination: destination,
-            index: index,
-            staging: staging,
-            committer: committer,
-            threads: environment.workers,
-            isStopped: { [stop = environment.stop] in stop.isStopped }
-        ).run(wanted: inventory.wanted)
-        origin.set(copies.rows, .reused)
-        report.bytes.reused = copies.bytes
-        progress.add(bytes: copies.bytes)
-
-        let rest = inventory.wanted.without(copies.rows)
-        let rounds = FetchRounds(
-            manifest: manifest,
-            baseURL: found.baseURL,
-            referrer: found.referrer,
-            environment: environment,
-            staging: staging,
-            committer: committer,
-            wholes: wholes,
+        let bringing = Bringing(
+            site,
+            wanted: wanted,
+            from: found,
+            origins: origins,
             connections: recipe.plannedConnections,
-            begun: BegunBlobs(manifest: manifest, staging: staging, lane: environment.workers),
-            onBytes: { progress.add(bytes: $0) },
-            disk: disk,
-            dictionary: found.dictionary(of: manifest)
+            progress
         )
-        let (begun, parts) = (
-            rounds.begun,
-            PartFiles(
-                manifest: manifest,
-                staging: staging,
-                lane: environment.workers,
-                isStopped: { [stop = environment.stop] in stop.isStopped }
-            )
-        )
-        let leftovers = Leftovers(
-            manifest: manifest,
-            parts: parts,
-            begun: begun,
-            committer: committer,
-            isStopped: { [stop = environment.stop] in stop.isStopped }
-        )
-        do {
-            let adopted = try leftovers.adopt(rest)
-            origin.set(adopted.complete, .reused)
-            progress.add(bytes: adopted.bytes)
-            var wanted = rest.without(adopted.complete)
-            failures += try fetchFirst(&wanted, manifest, rounds, parts) { adopted.prefixes[$0] ?? 0 }
-            let open = wanted
-            // A verifier looks at files one by one.
-            if environment.verifications.isEmpty {
-                wholes.choose(inventory.wanted, open: open, of: manifest.files, in: destination)
-            }
-            let chunks = ChunkReuse(
-                manifest: manifest,
-                wanted: open,
-                parts: parts,
-                leftovers: adopted.unwanted,
-                index: index,
-                destination: destination,
-                staging: staging,
-                committer: committer,
-                threads: environment.workers,
-                isStopped: { [stop = environment.stop] in stop.isStopped }
-            )
-            let isResumed = adopted.bytes > 0 || !begun.isEmpty
-            let plan = begun.shortened(
-                try chunks.plan(connections: recipe.plannedConnections, isResumed: isResumed) {
-                    adopted.prefixes[$0] ?? 0
-                }
-            )
-            origin.set(chunks.rowsWithoutNetwork(plan), .reused)
-            journal.planned(plan, total: report.files.total, unchanged: states.count(.unchanged))
-            progress.fetch(wire: plan.fetchBytes)
-            try destination.checkSpace(SpaceNeed(open, of: manifest, present: adopted.bytes))
-            let small = SmallEntries(
-                manifest: manifest,
-                staging: staging,
-                committer: committer,
-                wholes: wholes,
-                isStopped: { [stop = environment.stop] in stop.isStopped }
-            )
-            // Tens of thousands of links take a second of system calls: nobody waits for them.
-            let lane = environment.workers + 1
-            let fetched = chunks.run(plan, rounds, origin: origin) { small.stage(open, lane: lane) }
-            failures += fetched.failures
-            report.bytes.reused &+= fetched.bytes
-        } catch {
-            _ = committer.finish()
-            throw error as? EngineError ?? EngineError(.internalError, "\(error)")
+        let (journal, total) = (journal, report.files.total)
+        let unchanged = files.states.count(.unchanged)
+        let outcome = try bringing.run(first: recorded?.firstPaths ?? []) {
+            journal.planned($0, total: total, unchanged: unchanged)
         }
-        let outcome = committer.finish()
-        inventory.records.take(outcome.records)
-        for row in outcome.records.rows { states[row] = origin[row] == .reused ? .reused : .installed }
-        for (row, error) in outcome.failures {
-            failures.append(FetchRounds.Failure(row: row, disk: error))
+        survey.inventory.records.take(outcome.records)
+        for row in outcome.records.rows {
+            files.states[row] = origins[row] == .reused ? .reused : .installed
         }
-        for (row, reason) in outcome.refusals.sorted(by: { $0.key < $1.key }) {
-            failures.append(FetchRounds.Failure(row: row, reason: reason, cause: .rejected))
-        }
-        if disk.isFull {
-            // The transfers were broken off for that, whatever they say.
-            report.reason = FullDisk.reason
-            failures.removeAll { !$0.cause.isOfDisk }
-            let known = Set(failures.map(\.row))
-            failures += inventory.wanted.filter { states[$0] == .pending && !known.contains($0) }.map {
-                FetchRounds.Failure(row: $0, reason: FullDisk.reason, cause: .diskFull)
-            }
-        }
-        note(failures, &states, manifest)
+        report.bytes.reused = outcome.reusedBytes
+        if outcome.isDiskFull { report.reason = FullDisk.reason }
+        note(outcome.failures, &files)
     }
 
-    private mutating func note(
-        _ failures: [FetchRounds.Failure],
-        _ states: inout RowStates,
-        _ manifest: Manifest
-    ) {
-        for failure in failures where states[failure.row] == .pending {
+    private mutating func note(_ failures: [FetchRounds.Failure], _ files: inout RunFiles) {
+        for failure in failures where files.states[failure.row] == .pending {
             if environment.stop.isStopped, !failure.cause.isOfDisk { continue }
-            fail(failure.row, failure.reason, failure.cause, &states, manifest)
+            fail(failure.row, failure.reason, failure.cause, &files)
             if failure.cause.isOfDisk { report.status = .ioError }
         }
         guard report.status == .done, !failures.isEmpty, !environment.stop.isStopped else { return }
-        let nothingCame = states.count(.installed) == 0
         if failures.allSatisfy({ $0.cause == .refusedRedirect }) {
             report.status = .refused
-        } else if nothingCame, failures.allSatisfy(\.isUnreachable) {
+        } else if files.states.count(.installed) == 0, failures.allSatisfy(\.isUnreachable) {
             report.status = .unavailable
         }
     }
 
-    private func fail(
-        _ row: Int,
-        _ reason: String,
-        _ cause: FailureCause,
-        _ states: inout RowStates,
-        _ manifest: Manifest
-    ) {
-        states.end(row, cause == .cancelled ? .cancelled : .failed, reason)
+    private func fail(_ row: Int, _ reason: String, _ cause: FailureCause, _ files: inout RunFiles) {
+        let path = files.manifest.files.path(row)
         if cause == .cancelled {
+            files.states.end(row, .cancelled, reason)
             environment.live.tasks?.cancelled(row)
-            journal.cancelled(manifest.files.path(row), reason: reason)
+            journal.cancelled(path, reason: reason)
         } else {
+            files.states.end(row, .failed, reason)
             environment.live.tasks?.failed(row)
-            journal.failed(manifest.files.path(row), reason: reason, cause)
+            journal.failed(path, reason: reason, cause)
         }
     }
 
+    /// Removes what an earlier pull installed and the manifest no longer names. Only now: what moved has been copied from
+    /// its old place.
+    private mutating func prune(_ survey: inout Survey) {
+        let former = survey.formerDirectories.filter { survey.index.record($0)?.installed == true }
+        remove(survey.left(of: survey.obsolete + former), &survey)
+        // The others are not ours to remove, ever.
+        survey.gone.formUnion(survey.formerDirectories)
+    }
+
+    // MARK: The end
+
     /// Why files are not there, for whoever asks later. A failure costs only that.
-    private func keepReasons(_ states: RowStates, _ manifest: Manifest) {
+    private func keepReasons(_ files: RunFiles) {
+        let (states, table) = (files.states, files.manifest.files)
         guard !states.reasons.isEmpty else { return }
         let tasks = states.reasons.sorted { $0.key < $1.key }.prefix(SyncStore.mostTasks).map { row, reason in
             StoredTask(
-                path: manifest.files.path(row),
-                digest: manifest.files.digest(row),
+                path: table.path(row),
+                digest: table.digest(row),
                 state: states[row] == .cancelled ? .cancelled : .failed,
                 reason: reason
             )
@@ -446,35 +342,30 @@ struct PullRun {
         try? environment.store.record(tasks, of: report.run, now: environment.now())
     }
 
-    // MARK: The end
-
     private func writeIndex(
-        _ manifest: Manifest,
-        _ rows: [Int],
-        _ index: StatIndex,
-        _ inventory: Inventory,
+        _ survey: Survey,
         _ directories: NamedDirectories.Outcome,
-        gone: Set<Int>
+        _ files: RunFiles
     ) throws(EngineError) {
-        let isComplete = directories.failures.isEmpty && rows.allSatisfy { inventory.records.has($0) }
+        let (manifest, records) = (files.manifest, survey.inventory.records)
+        let isComplete = directories.failures.isEmpty && files.rows.allSatisfy { records.has($0) }
         let completion = StatIndex.Completion(
             manifest: manifest.digest,
-            selection: selectionMark(recipe),
-            totalBytes: report.bytes.total,
-            files: UInt64(rows.count)
+            selection: recipe.selectionMark,
+            totalBytes: files.bytes,
+            files: UInt64(files.rows.count)
         )
         let merged = IndexMerge(
             manifest: manifest,
-            records: inventory.records,
-            old: index,
-            gone: gone,
+            records: records,
+            old: survey.index,
+            gone: survey.gone,
             directories: directories.records
         )
-        let owner = ([manifest.project] + manifest.groups.map(\.name)).joined(separator: "\n")
         do throws(FileError) {
             try merged.write(
                 to: destination,
-                owner: owner,
+                owner: ([manifest.project] + manifest.groups.map(\.name)).joined(separator: "\n"),
                 completion: isComplete ? completion : nil,
                 durable: environment.isDurable
             )
@@ -484,17 +375,4 @@ struct PullRun {
             throw EngineError(.ioError, "\(error)")
         }
     }
-}
-
-/// First 8 bytes of the SHA-256 of the sorted group names, and of patterns where there are some; 0 for all files.
-func selectionMark(_ recipe: RunRecipe) -> UInt64 {
-    var texts = recipe.groups.contains("all") ? [] : Set(recipe.groups).sorted()
-    if recipe.hasPatterns {
-        // No name has a blank.
-        texts +=
-            Set(recipe.include).sorted().map { " + \($0)" } + Set(recipe.exclude).sorted().map { " - \($0)" }
-    }
-    // No memory: no short cut.
-    guard !texts.isEmpty, let digest = try? sha256(texts.joined(separator: "\n")) else { return 0 }
-    return (0..<8).reduce(1) { $0 << 8 | UInt64(digest[byte: $1]) } | 1
 }

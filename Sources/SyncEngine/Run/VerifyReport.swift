@@ -73,8 +73,8 @@ extension PullEngine {
     package func verify(_ recipe: RunRecipe) throws(EngineError) -> VerifyReport {
         let found = try find(recipe)
         let manifest = try found.decode()
-        let rows = try PullRun.selectedRows(manifest, recipe, environment.stop)
-        let directories = PullRun.selectedDirectories(manifest, recipe, rows)
+        let rows = try recipe.selectedRows(of: manifest, environment.stop)
+        let directories = recipe.selectedDirectories(of: manifest, with: rows)
         let path = Self.destinationPath(recipe, project: found.project)
         var report = VerifyReport()
         report.files = rows.count

@@ -64,3 +64,21 @@ struct RowStates: Sendable {
 
     func count(_ state: State) -> Int { states.count { $0 == state } }
 }
+
+/// The files that a run is for, and what has become of each.
+struct RunFiles {
+    let manifest: Manifest
+    /// Ascending.
+    let rows: [Int]
+    var states: RowStates
+
+    /// - Parameter state: Of all of them, to begin with.
+    init(_ manifest: Manifest, _ rows: [Int], _ state: RowStates.State) {
+        (self.manifest, self.rows) = (manifest, rows)
+        states = RowStates(count: manifest.files.count)
+        for row in rows { states[row] = state }
+    }
+
+    /// Raw **bytes** of all of them.
+    var bytes: UInt64 { rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) } }
+}

@@ -75,7 +75,7 @@ package struct TaskListing: Sendable {
         transfers = []
         var all = [TaskFile.Mark](repeating: .unselected, count: manifest.files.count)
         let rest: TaskFile.Mark = run.state == .finished && run.result == .ok ? .unchanged : .waiting
-        for row in try PullRun.selectedRows(manifest, run.recipe, StopRequest()) { all[row] = rest }
+        for row in try run.recipe.selectedRows(of: manifest, StopRequest()) { all[row] = rest }
         marks = all
     }
 

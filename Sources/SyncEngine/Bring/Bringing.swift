@@ -1,0 +1,148 @@
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncPlanner
+import SyncSystem
+
+/// Brings files to the destination, each from the nearest place that has its bytes: another file here, what an
+/// interrupted run has left, chunks of older files, the network.
+struct Bringing {
+    /// What became of the rows.
+    struct Outcome {
+        /// What is known of those that are in place now.
+        var records = RecordColumn()
+        var failures: [FetchRounds.Failure] = []
+        /// **Bytes** that were taken from here.
+        var reusedBytes: UInt64 = 0
+        /// Whether the disk took no more: then that is why all the others are missing.
+        var isDiskFull = false
+    }
+
+    private let site: Site
+    private let wanted: [Int]
+    private let origins: RowOrigins
+    private let progress: ProgressCount
+    private let rounds: FetchRounds
+    private let connections: Int
+
+    private var manifest: Manifest { site.manifest }
+
+    /// - Parameters:
+    ///   - wanted: The rows to bring, ascending.
+    ///   - origins: Told where rows come from.
+    init(
+        _ site: Site,
+        wanted: [Int],
+        from found: FoundManifest,
+        origins: RowOrigins,
+        connections: Int,
+        _ progress: ProgressCount
+    ) {
+        (self.site, self.wanted, self.origins) = (site, wanted, origins)
+        (self.progress, self.connections) = (progress, connections)
+        rounds = FetchRounds(
+            site: site,
+            baseURL: found.baseURL,
+            referrer: found.referrer,
+            connections: connections,
+            onBytes: { progress.add(bytes: $0) },
+            dictionary: found.dictionary(of: site.manifest)
+        )
+    }
+
+    /// - Parameters:
+    ///   - first: Paths that somebody waits for: they come before everything else is even planned (S89, S162).
+    ///   - planned: Told the plan for what is to be fetched.
+    /// - Throws: ``EngineError`` when nothing could be fetched; what came before that is in place.
+    func run(first paths: [String], planned: (Plan) -> Void) throws(EngineError) -> Outcome {
+        var outcome = Outcome()
+        do {
+            let copies = LocalCopies(site).run(wanted: wanted)
+            origins.set(copies.rows, .reused)
+            outcome.reusedBytes = copies.bytes
+            progress.add(bytes: copies.bytes)
+
+            let rest = wanted.without(copies.rows)
+            let adopted = try Leftovers(site).adopt(rest)
+            origins.set(adopted.complete, .reused)
+            progress.add(bytes: adopted.bytes)
+
+            var open = rest.without(adopted.complete)
+            outcome.failures += try fetch(paths, of: &open, adopted)
+            try fetch(open, adopted, planned, &outcome)
+        } catch {
+            _ = site.committer.finish()
+            throw error as? EngineError ?? EngineError(.internalError, "\(error)")
+        }
+        finish(&outcome)
+        return outcome
+    }
+
+    /// Fetches what somebody waits for, in requests of its own.
+    ///
+    /// - Parameter open: Wanted rows; those fetched here are taken out.
+    private func fetch(
+        _ paths: [String],
+        of open: inout [Int],
+        _ adopted: Leftovers.Adopted
+    ) throws(PlanError) -> [FetchRounds.Failure] {
+        guard !paths.isEmpty, !site.isStopped else { return [] }
+        let paths = Set(paths)
+        let first = open.filter { paths.contains(manifest.files.path($0)) }
+        guard !first.isEmpty else { return [] }
+        open = open.without(Set(first))
+        let plan = try makePlan(
+            manifest,
+            wanted: first,
+            rule: CoalescingRule(spanLength: 1 << 20),
+            prefix: { adopted.prefixes[$0] ?? 0 },
+            skipping: { [parts = site.parts] in parts.isHere(row: $0, blob: $1) }
+        )
+        return rounds.run(plan)
+    }
+
+    /// Copies chunks and fetches the rest; makes links and empty files meanwhile.
+    private func fetch(
+        _ open: [Int],
+        _ adopted: Leftovers.Adopted,
+        _ planned: (Plan) -> Void,
+        _ outcome: inout Outcome
+    ) throws {
+        // A verifier looks at files one by one.
+        if site.environment.verifications.isEmpty {
+            site.wholes.choose(wanted, open: open, of: manifest.files, in: site.destination)
+        }
+        let chunks = ChunkReuse(site, wanted: open, leftovers: adopted.unwanted)
+        let isResumed = adopted.bytes > 0 || !site.begun.isEmpty
+        let plan = site.begun.shortened(
+            try chunks.plan(connections: connections, isResumed: isResumed) { adopted.prefixes[$0] ?? 0 }
+        )
+        origins.set(chunks.rowsWithoutNetwork(plan), .reused)
+        planned(plan)
+        progress.fetch(wire: plan.fetchBytes)
+        try site.destination.checkSpace(SpaceNeed(open, of: manifest, present: adopted.bytes))
+        // Tens of thousands of links take a second of system calls: nobody waits for them.
+        let fetched = chunks.run(plan, rounds, origins) { [site] in SmallEntries(site).stage(open) }
+        outcome.failures += fetched.failures
+        outcome.reusedBytes &+= fetched.bytes
+    }
+
+    /// Waits until everything is in place.
+    private func finish(_ outcome: inout Outcome) {
+        let placed = site.committer.finish()
+        outcome.records = placed.records
+        outcome.failures += placed.failures.map { FetchRounds.Failure(row: $0.row, disk: $0.error) }
+        outcome.failures += placed.refusals.sorted { $0.key < $1.key }.map {
+            FetchRounds.Failure(row: $0.key, reason: $0.value, cause: .rejected)
+        }
+        guard site.disk.isFull else { return }
+        // The transfers were broken off for that, whatever they say.
+        outcome.isDiskFull = true
+        outcome.failures.removeAll { !$0.cause.isOfDisk }
+        let known = Set(outcome.failures.map(\.row)).union(placed.records.rows)
+        outcome.failures += wanted.without(known).map {
+            FetchRounds.Failure(row: $0, reason: FullDisk.reason, cause: .diskFull)
+        }
+    }
+}

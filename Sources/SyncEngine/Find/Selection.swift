@@ -1,0 +1,86 @@
+import SyncDigest
+import SyncManifest
+import SyncModel
+
+/// Which files, directories and groups of a manifest somebody asks for.
+extension RunRecipe {
+    /// The rows of the files that are asked for, ascending.
+    ///
+    /// - Throws: ``EngineError``: 64 when there is no such group, or when patterns match nothing; 130 when somebody asks
+    ///   to stop.
+    func selectedRows(of manifest: Manifest, _ stop: StopRequest) throws(EngineError) -> [Int] {
+        let rows = try manifest.selectedRows(of: groups, stop)
+        guard hasPatterns else { return rows }
+        let filter = PathFilter(include: include, exclude: exclude)
+        let wanted = rows.filter { row in
+            if row & 255 == 0, stop.isStopped { return false }
+            return manifest.files.withPath(row, filter.wants)
+        }
+        if stop.isStopped {
+            throw EngineError(.interrupted, "stopped while looking for the files that match")
+        }
+        guard !wanted.isEmpty || rows.isEmpty || !selectedDirectories(of: manifest, with: []).isEmpty else {
+            let patterns = (include + exclude.map { "not \($0)" }).map { escaped($0) }
+            throw EngineError(
+                .usage,
+                "no file of the manifest matches \(patterns.joined(separator: ", ")); 'syncagent ls' lists them"
+            )
+        }
+        return wanted
+    }
+
+    /// The rows of the directories that go with these files.
+    func selectedDirectories(of manifest: Manifest, with rows: [Int]) -> [Int] {
+        let filter = hasPatterns ? PathFilter(include: include, exclude: exclude) : nil
+        return manifest.directories(with: rows, groups: groups, filter: filter)
+    }
+
+    /// Makes sure that the manifest has the groups which are asked for and those which hooks wait for, and that the latter
+    /// can be complete: a hook for a group that is not there would never run, and nobody would hear of it.
+    ///
+    /// - Throws: ``EngineError`` with status 64.
+    func requireGroups(of manifest: Manifest) throws(EngineError) {
+        let awaited = hooks.map(\.group).filter { $0 != Manifest.groupOfAll }
+        if hasPatterns, let group = awaited.first {
+            throw EngineError(
+                .usage,
+                "a hook waits for the group '\(escaped(group))', which is never whole with --include or --exclude"
+            )
+        }
+        do throws(UnknownGroup) {
+            _ = try manifest.groups(named: awaited)
+            _ = try manifest.groups(named: groups)
+        } catch {
+            throw EngineError(.usage, "\(error)")
+        }
+    }
+
+    /// What is kept of a selection with an index that was completed for it: the first 8 bytes of the SHA-256 of the sorted
+    /// names of groups, and of patterns where there are some; 0 for all files.
+    var selectionMark: UInt64 {
+        var texts = groups.contains(Manifest.groupOfAll) ? [] : Set(groups).sorted()
+        if hasPatterns {
+            // No name has a blank.
+            texts += Set(include).sorted().map { " + \($0)" } + Set(exclude).sorted().map { " - \($0)" }
+        }
+        // No memory: no short cut.
+        guard !texts.isEmpty, let digest = try? sha256(texts.joined(separator: "\n")) else { return 0 }
+        return (0..<8).reduce(1) { $0 << 8 | UInt64(digest[byte: $1]) } | 1
+    }
+}
+
+extension Manifest {
+    /// The rows of some groups, ascending; of all files where none is named.
+    ///
+    /// - Throws: ``EngineError``: 64 when there is no such group, 130 when somebody asks to stop.
+    func selectedRows(of groups: [String], _ stop: StopRequest) throws(EngineError) -> [Int] {
+        do throws(UnknownGroup) {
+            if let selection = try selection(groups: groups, isStopped: { stop.isStopped }) {
+                return selection.rows
+            }
+        } catch {
+            throw EngineError(.usage, "\(error)")
+        }
+        throw EngineError(.interrupted, "stopped while looking for the files of the groups")
+    }
+}

@@ -1,0 +1,76 @@
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncPlanner
+import SyncSystem
+
+/// What everything that brings and places files of one run works with.
+struct Site: Sendable {
+    let environment: EngineEnvironment
+    let manifest: Manifest
+    let destination: Destination
+    /// What earlier runs have put there.
+    let index: StatIndex
+    let staging: Staging
+    let committer: Committer
+    /// Directories that are put together in staging.
+    let wholes: WholeDirectories
+    /// Large files in progress.
+    let parts: PartFiles
+    /// Blobs in progress, for the next process.
+    let begun: BegunBlobs
+    let disk: FullDisk
+
+    /// Whether somebody asks to stop; asked often.
+    var isStopped: Bool { environment.stop.isStopped }
+
+    /// A staging lane for links and empty files, beside those of the workers and the one for ``parts`` and ``begun``.
+    var laneOfSmallEntries: Int { environment.workers + 1 }
+
+    /// Prepares staging and starts the committer.
+    ///
+    /// - Parameters:
+    ///   - wanted: The rows that are to be brought.
+    ///   - backup: Keeps what is replaced; `nil` where nobody wants that.
+    ///   - onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
+    /// - Throws: ``EngineError``: 73 without staging, 74 without a thread.
+    init(
+        _ manifest: Manifest,
+        wanted: [Int],
+        _ destination: Destination,
+        _ index: StatIndex,
+        _ environment: EngineEnvironment,
+        backup: BackupDirectory?,
+        onCommitted: @escaping @Sendable ([Int]) -> Void
+    ) throws(EngineError) {
+        (self.environment, self.manifest) = (environment, manifest)
+        (self.destination, self.index) = (destination, index)
+        let lane = environment.workers
+        do throws(FileError) {
+            staging = try Staging(destination, lanes: lane + 2)
+        } catch {
+            throw PullEngine.cannotUse(error)
+        }
+        staging.takeApart(for: manifest, wanted: wanted)
+        (wholes, disk) = (WholeDirectories(), FullDisk())
+        do throws(ThreadError) {
+            committer = try Committer(
+                manifest: manifest,
+                destination: destination,
+                staging: staging,
+                isDurable: environment.isDurable,
+                verifications: environment.verifications,
+                wholes: wholes,
+                backup: backup,
+                disk: disk,
+                onCommitted: onCommitted
+            )
+        } catch {
+            throw EngineError(.ioError, "\(error)")
+        }
+        begun = BegunBlobs(manifest: manifest, staging: staging, lane: lane)
+        parts = PartFiles(manifest: manifest, staging: staging, lane: lane) { [stop = environment.stop] in
+            stop.isStopped
+        }
+    }
+}
