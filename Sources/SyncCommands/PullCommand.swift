@@ -9,13 +9,13 @@ import SyncSettings
 struct PullCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pull",
-        abstract: "Bring the files of a manifest onto this machine.",
+        abstract: "Make a directory match a manifest.",
         discussion: """
-            Every file is verified before it becomes visible. Run the command again to go on where it \
-            stopped, and every night to stay up to date: a run that finds nothing new costs one request.
+            Every file is verified before it becomes visible. Run the command again to resume an interrupted pull, \
+            and every night to stay up to date: a run that finds nothing new costs one request.
 
-            The first SIGINT or SIGTERM stops the work and keeps what has been fetched (exit 130 or 143); \
-            a second one ends the process at once.
+            The first SIGINT or SIGTERM stops the run and keeps everything fetched so far (exit 130 or 143); a second \
+            one ends the process at once.
 
             Examples:
 
@@ -28,7 +28,7 @@ struct PullCommand: AsyncParsableCommand {
     @OptionGroup
     var asked: RunOptions
 
-    @Flag(help: "Print the plan; fetch and change nothing.")
+    @Flag(help: "Print the plan; fetch nothing and change nothing.")
     var dryRun = false
 
     @OptionGroup
@@ -46,7 +46,7 @@ struct PullCommand: AsyncParsableCommand {
     @OptionGroup(title: "Output")
     var reporting: ReportingOptions
 
-    @Flag(help: "With --json: progress as lines, too, five a second.")
+    @Flag(help: "With --json: print progress as well, five lines per second.")
     var progress = false
 
     func validate() throws {

@@ -8,10 +8,10 @@ import SyncSettings
 struct VerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
-        abstract: "Re-hash the files that are here and name those that differ from the manifest.",
+        abstract: "Hash the installed files again and list those that differ from the manifest.",
         discussion: """
-            Every byte is read again; no recorded state is trusted. Prints one line for each file that is missing \
-            or differs. Exit status: 0 all files are as the manifest says, 2 some are not.
+            Reads every byte again and trusts no recorded state. Prints one line for each file that is missing or \
+            differs. Exit status: 0 all files match the manifest, 2 some do not.
             """
     )
 

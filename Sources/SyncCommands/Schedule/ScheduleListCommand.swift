@@ -11,7 +11,7 @@ struct ScheduleListCommand: AsyncParsableCommand {
         abstract: "List schedules: when each runs next, and how its last run ended."
     )
 
-    @Flag(help: "Print JSON, one object a line.")
+    @Flag(help: "Print JSON, one object per line.")
     var json = false
 
     func run() async throws {

@@ -10,27 +10,27 @@ import SyncSchedule
 struct ScheduleRunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
-        abstract: "Start a schedule's run, and wait for its end.",
+        abstract: "Start a schedule's run and wait for it to end.",
         discussion: """
-            systemd and cron call this. Outside of the schedule's window it does nothing but say so; --now starts a run \
-            at once. The run is the agent's: ending this command leaves it as it is.
+            systemd and cron call this command. Outside the schedule's window it only says so; --now starts a run at \
+            once. The agent does the run, so ending this command does not stop it.
 
             Exit status: 0 every file is in place, or there was nothing to do; 2 the run ended incomplete; 5 files are \
-            in place and a hook failed; 75 its time is over and work is left, with which the next one goes on; 130 or 143 \
-            by a signal. A manifest that cannot be fetched is asked for again until its time is over, then 69.
+            in place but a hook failed; 75 the window ended before the work did, and the next run continues; 130 or 143 \
+            ended by a signal. A manifest that cannot be fetched is retried until the window ends, then 69.
             """
     )
 
     @OptionGroup
     var schedule: ScheduleArgument
 
-    @Flag(help: "At once, whatever the time is, and until it is done.")
+    @Flag(help: "Start now, at any time of day, and run until it is done.")
     var now = false
 
-    @Flag(help: "Only if the last time was missed and its window is still open.")
+    @Flag(help: "Run only if the last time was missed and its window is still open.")
     var missed = false
 
-    @Flag(name: .shortAndLong, help: "Say nothing but errors.")
+    @Flag(name: .shortAndLong, help: "Print only errors.")
     var quiet = false
 
     func validate() throws {

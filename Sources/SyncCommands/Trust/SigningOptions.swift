@@ -8,7 +8,7 @@ import SyncTrust
 /// The passphrase of key files.
 struct PassphraseOption: ParsableArguments {
     @Option(
-        help: ArgumentHelp("A file with the passphrase of the keys.", valueName: "file"),
+        help: ArgumentHelp("A file with the passphrase for the keys.", valueName: "file"),
         completion: .file()
     )
     var passphraseFile: String?
@@ -33,14 +33,14 @@ struct PassphraseOption: ParsableArguments {
 /// Who signs, and for how long.
 struct SigningOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("Sign with the keys of this directory, see 'syncagent keys'.", valueName: "dir"),
+        help: ArgumentHelp("Sign with the keys in this directory; see 'syncagent keys'.", valueName: "dir"),
         completion: .directory
     )
     var sign: String?
 
     @Option(
         help: ArgumentHelp(
-            "A program that signs: gets the namespace as argument and the bytes on standard input, writes a block as ssh-keygen -Y sign does.",
+            "A program that signs: it gets the namespace as its argument and the bytes on standard input, and writes a signature block like ssh-keygen -Y sign.",
             valueName: "program"
         ),
         completion: .file()
@@ -51,7 +51,7 @@ struct SigningOptions: ParsableArguments {
     var secret: PassphraseOption
 
     @Option(
-        help: ArgumentHelp("How long it counts as the newest, such as 30d.", valueName: "time"),
+        help: ArgumentHelp("How long the release stays valid as the newest, such as 30d.", valueName: "time"),
         transform: validity
     )
     var until: Int64?
