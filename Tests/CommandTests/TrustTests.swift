@@ -267,7 +267,7 @@ struct TrustTests {
         #expect(doctor.output.contains("problem  trust com.example.tower"))
         let report = try set.tool.run(["report"], environment: FakeTime.environment("+25d"))
         #expect(
-            report.error.contains("warning: com.example.tower: what says that revision"),
+            report.error.contains("warning: com.example.tower: the statement that revision"),
             "\(report.error)"
         )
         let json = try set.tool.run(["report", "--json"], environment: FakeTime.environment("+25d"))

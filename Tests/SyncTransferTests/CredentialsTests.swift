@@ -65,10 +65,10 @@ struct CredentialsTests {
             ("[https://a.example]\ntype = digest", "the type is"), ("[https://a.example]\nSECRET", "line 2"),
             (
                 "[https://a.example]\ntype = bearer\ntoken = SECRET\ntoken = SECRET",
-                "line 4: token comes twice"
+                "line 4: token appears twice"
             ),
             ("[https://a.example]\ntype = bearer\ntoken =", "line 3: token has no value"),
-            ("[https://a.example]\npasword = SECRET", "line 2: the name pasword is unknown"),
+            ("[https://a.example]\npasword = SECRET", "line 2: unknown name pasword"),
             (
                 "[https://a.example]\ntype = bearer\ntoken = SECRET\n[https://a.example:443]\ntype = bearer\ntoken = SECRET",
                 "twice"

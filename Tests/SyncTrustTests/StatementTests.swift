@@ -95,7 +95,7 @@ struct StatementTests {
         #expect(fault?.reason.contains(reason) == true, "\(fault?.reason ?? "")")
         var double = signer
         double.releaseKeys = [Signer.key(2), Signer.key(2)]
-        #expect(throws: TrustFault("a key of “release” is there twice")) {
+        #expect(throws: TrustFault("a key of “release” appears twice")) {
             try RootStatement(json: double.root().json)
         }
     }

@@ -133,7 +133,7 @@ walk() {
     for directory in gone other; do
         expect 66 syncagent pull "$url" --into "$directory" --session "$directory" --channel gone
         said "; there are beta, stable, and the default one"
-        [ -z "$sign" ] || said "whoever publishes has removed the channel gone"
+        [ -z "$sign" ] || said "the publisher has removed the channel gone"
     done
     has gone four
     [ ! -e other ] || fail "a directory was made"

@@ -51,7 +51,7 @@ extension PullRun {
         if recipe.hasPatterns, let group = recipe.hooks.map(\.group).first(where: { $0 != "all" }) {
             throw EngineError(
                 .usage,
-                "a hook waits for the group '\(escaped(group))', which is never whole with --include or --exclude"
+                "a hook waits for the group '\(escaped(group))', which is never complete with --include or --exclude"
             )
         }
         try requireGroups(recipe.hooks.map(\.group).filter { $0 != "all" }, in: manifest)
