@@ -104,7 +104,7 @@ extension ControlClient {
             guard ContinuousClock.now < end else {
                 throw ControlError(
                     .unreachable,
-                    "\(problem) No other has come up in time; see \(escaped(launcher.logFile)).",
+                    "\(problem) No new one started in time; see \(escaped(launcher.logFile)).",
                     exitStatus: .unavailable
                 )
             }

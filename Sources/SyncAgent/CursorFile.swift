@@ -23,7 +23,9 @@ public struct CursorFile: Sendable {
             throw failure("read", error.reason)
         }
         let text = String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .newlines)
-        guard let number = Int64(text), number >= 0 else { throw failure("read", "it holds no number") }
+        guard let number = Int64(text), number >= 0 else {
+            throw failure("read", "it does not hold a number")
+        }
         return number
     }
 

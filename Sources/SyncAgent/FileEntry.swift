@@ -76,7 +76,7 @@ extension AgentSession {
         } catch {
             throw ControlError(
                 .failed,
-                "Cannot keep the list of files as \(escaped(manifest)): \(error.reason).",
+                "Cannot store the list of files as \(escaped(manifest)): \(error.reason).",
                 exitStatus: .ioError
             )
         }

@@ -167,7 +167,7 @@ enum VerbCheck {
         let advice = guess.map { "Did you mean '\(line) \($0)'? " } ?? ""
         return CommandFailure(
             .usage,
-            "'\(escaped(word))' is no command. \(advice)'\(line) --help' lists all."
+            "'\(escaped(word))' is not a command. \(advice)'\(line) --help' lists all commands."
         )
     }
 }

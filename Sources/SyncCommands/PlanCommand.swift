@@ -127,23 +127,23 @@ struct PlannedRoute: Sendable {
         let count = source.objects == 1 ? "1 object" : "\(source.objects) objects"
         let requests = source.requests == 1 ? "1 request" : "\(source.requests) requests"
         var lines = ["from       \(redacted(url: source.prefix)): \(count), \(requests)"]
-        if source.requests == 0 { lines[0] += ", when others fail" }
+        if source.requests == 0 { lines[0] += ", only if others fail" }
         func add(_ word: String, _ text: String) {
             lines.append("  " + word + String(repeating: " ", count: max(1, 9 - word.count)) + text)
         }
         guard let explanation else {
             if urlScheme(of: source.prefix) == "file" {
-                add("local", "files are read, nobody is asked")
+                add("local", "files are read directly")
             } else {
-                add("plugin", "a transport plugin asks")
+                add("plugin", "handled by a transport plugin")
             }
             return lines
         }
         if let rule = explanation.rule {
-            add("rule \(rule.place)", "\(rule.pattern), so asks \(explanation.asked)")
+            add("rule \(rule.place)", "\(rule.pattern), so requests go to \(explanation.asked)")
         }
         let headers =
-            explanation.headers == 0 ? "" : ", with \(explanation.headers) headers of the configuration"
+            explanation.headers == 0 ? "" : ", with \(explanation.headers) headers from the configuration"
         add("as", (explanation.credentials.map { "\($0) credentials" } ?? "nobody") + headers)
         add(
             "through",
@@ -166,7 +166,7 @@ struct PlannedRoute: Sendable {
     }
 
     private var answerText: String {
-        guard let answer else { return "not asked: there are more than \(RouteProbe.limit) places" }
+        guard let answer else { return "not probed: there are more than \(RouteProbe.limit) sources" }
         let cost = " (\(answer.requests == 1 ? "1 request" : "\(answer.requests) requests") sent to find out)"
         return
             (answer.failure ?? "\(answer.status), ranges " + (answer.status == 206 ? "work" : "are ignored"))

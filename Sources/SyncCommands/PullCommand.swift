@@ -50,18 +50,20 @@ struct PullCommand: AsyncParsableCommand {
     var progress = false
 
     func validate() throws {
-        if progress, !reporting.json { throw ValidationError("--progress: lines for programs; add --json.") }
+        if progress, !reporting.json { throw ValidationError("--progress needs --json.") }
         if dryRun, later.background {
-            throw ValidationError("--dry-run and --background: print the plan, or hand it over; not both.")
+            throw ValidationError("--dry-run and --background are mutually exclusive.")
         }
         if asked.trust.stale != nil, later.background {
-            throw ValidationError("--stale is for a pull that somebody looks at; not with --background.")
+            throw ValidationError(
+                "--stale is for a pull in the foreground; it cannot be combined with --background."
+            )
         }
         // S45: only the agent can keep to them.
         let condition = conditionOptions.given ?? windowOption.window.map { _ in "--window" }
         if let condition, !later.background {
             throw ValidationError(
-                "\(condition): conditions need the agent, which looks at them before and while a pull runs; "
+                "\(condition): conditions need the agent, which checks them before and during a pull; "
                     + "add --background."
             )
         }
@@ -93,7 +95,7 @@ struct PullCommand: AsyncParsableCommand {
 
         for program in recipe.hooks.compactMap(\.arguments.first)
         where program.hasPrefix("/") && !EnvironmentPaths.isProgram(program) {
-            output.warning("\(escaped(program)) is not an executable program now; the hook may fail.")
+            output.warning("\(escaped(program)) is not executable at the moment; the hook may fail.")
         }
         if later.background { return try await BackgroundPull(recipe: recipe, engine: engine).run() }
         let report = try await engine.pull(recipe)

@@ -44,7 +44,7 @@ enum VerifyText {
     static func lines(_ report: VerifyReport) -> [String] {
         if let place = report.missingPlace {
             return [
-                "\(escaped(place)) is not there; 'syncagent pull' brings its \(Figures.count(report.files, "file"))"
+                "\(escaped(place)) does not exist; 'syncagent pull' creates it with its \(Figures.count(report.files, "file"))"
             ]
         }
         var lines = report.problems.map { "\(escaped($0.path)): \($0.reason)" }
@@ -52,7 +52,7 @@ enum VerifyText {
         if let release = report.release {
             lines.append(
                 "revision \(release.revision) is signed by \(release.signers.joined(separator: " and ")), under root "
-                    + "\(release.root); counts until \(timestamp(milliseconds: release.until))"
+                    + "\(release.root); valid until \(timestamp(milliseconds: release.until))"
             )
         }
         var files = Figures.count(report.files, "file")
@@ -64,7 +64,7 @@ enum VerifyText {
         } else {
             let wrong = Figures.grouped(report.problems.count)
             let verb = report.problems.count == 1 ? "is" : "are"
-            lines.append("\(wrong) of \(files) \(verb) not right; pull again to mend them")
+            lines.append("\(wrong) of \(files) \(verb) wrong; pull again to repair them")
         }
         return lines
     }

@@ -72,7 +72,7 @@ package func check(process configuration: PluginConfiguration) -> [CheckResult] 
     ) {
         client.close()
         return told.withLock { notices in
-            notices.first { $0.text.contains("did not end") }?.text
+            notices.first { $0.text.contains("did not exit") }?.text
         }
     }
     book.rule(

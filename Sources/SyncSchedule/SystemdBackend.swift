@@ -47,7 +47,7 @@ package struct SystemdBackend: ScheduleBackend {
             if let old, !old.starts(with: SystemdUnits.mark.utf8) {
                 throw ScheduleError(
                     .invalid,
-                    "\(escaped(path(file.0))) is not ours: another --name is needed, or the file has to go."
+                    "\(escaped(path(file.0))) was not written by syncagent: choose another --name, or remove the file."
                 )
             }
         }
@@ -147,7 +147,7 @@ package struct SystemdBackend: ScheduleBackend {
             guard !outcome.errors.contains(SystemdUnits.stem(units.name)) else {
                 throw Self.failure("checking the units", outcome)
             }
-            return "systemd-analyze verify finds fault with other units on this machine."
+            return "systemd-analyze verify reports problems with other units on this machine."
         }
         return nil
     }

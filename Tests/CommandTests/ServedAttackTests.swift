@@ -140,9 +140,9 @@ struct ServedAttackTests {
         let elsewhere = ["XDG_STATE_HOME": set.scratch.path + "/elsewhere"]
         for more in [[:], elsewhere] {
             try plant(["2.root"])
-            try isRefused("2.root: the keys of the root before it have not signed it", more)
+            try isRefused("2.root: the keys of the previous root have not signed it", more)
             try plant(["3.root"])
-            try isRefused("3.root: the keys of the root before it have not signed it", more)
+            try isRefused("3.root: the keys of the previous root have not signed it", more)
         }
         try plant(["1.root", "2.root", "3.root"])
         try isRefused("root 1, under which this machine has signed before, is not there")
@@ -150,7 +150,7 @@ struct ServedAttackTests {
         #expect(try !sign().error.contains("first sight"))
         let first = try sign(elsewhere)
         #expect(first.status == 0, "\(first.error)")
-        #expect(first.error.contains("site/trust is believed at first sight, up to root 1, SHA256:"))
+        #expect(first.error.contains("site/trust is trusted on first use, up to root 1, SHA256:"))
         #expect(try !sign(elsewhere).error.contains("first sight"))
         // A machine that knows nothing signs under the thief's roots; those that are pinned do not believe it.
         try plant(["1.root", "2.root", "3.root"])
@@ -263,7 +263,7 @@ struct ServedAttackTests {
         let outcome = try Self.refresh(set)
         #expect(outcome.status == 77)
         #expect(outcome.error.contains("trust/stable.fresh is about another project or channel"))
-        #expect(outcome.error.contains("revision 2, channel beta, counts until"))
+        #expect(outcome.error.contains("revision 2, channel beta, is valid until"))
         let stable = try set.text("site/trust/stable.fresh")
         #expect(stable.contains("\"channel\":\"beta\""))
         try set.remove("site/trust/stable.fresh")

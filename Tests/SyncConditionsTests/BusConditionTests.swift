@@ -50,7 +50,7 @@ struct BusConditionTests {
         #expect(
             try condition.state(in: context)
                 == .blocked(
-                    reason: "somebody used the machine 599 s ago, and 600 s are asked for",
+                    reason: "somebody used the machine 599 s ago, and 600 s are required",
                     until: now + 1_000
                 )
         )

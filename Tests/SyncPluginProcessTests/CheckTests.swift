@@ -128,7 +128,7 @@ struct CheckTests {
             ),
             (
                 "print('starting', flush=True)\nserve(proceed)",
-                "Its standard output has nothing but messages: it wrote a line that is no JSON-RPC message: starting"
+                "Its standard output has nothing but messages: it wrote a line that is not a JSON-RPC message: starting"
             ),
             (
                 "serve(lambda m: None)",

@@ -40,12 +40,12 @@ struct Fault: Sendable, CustomTestStringConvertible {
     static let all: [Fault] = [
         .atRequest("crashes", "os.kill(os.getpid(), signal.SIGSEGV)", .unavailable, "signal 11"),
         .atRequest("exits", "os._exit(3)", .unavailable, "status 3"),
-        .atRequest("hangs", "time.sleep(1000)", .timedOut, "it answers nothing any more", change: impatient),
+        .atRequest("hangs", "time.sleep(1000)", .timedOut, "it no longer answers", change: impatient),
         .atRequest(
             "hangs and ignores SIGTERM",
             "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1000)",
             .timedOut,
-            "it answers nothing any more",
+            "it no longer answers",
             change: impatient
         ),
         .atRequest(
@@ -89,7 +89,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "writes garbage lines without end",
             "while True: write('garbage\\n')",
             .unavailable,
-            "more than 100 lines that are no message"
+            "more than 100 lines that are not messages"
         ),
         .atRequest(
             "writes half a line and ends",
@@ -157,7 +157,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "takes memory without end",
             "hog = []\nwhile True: hog.append(bytearray(1 << 20))",
             .unavailable,
-            "ended with status 1"
+            "exited with status 1"
         ) { $0.limits.memory = 200 << 20 },
         .atRequest("takes the processor without end", "while True: pass", .unavailable, "signal 9") {
             $0.limits.processorTime = 1
@@ -166,7 +166,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "opens files without end",
             "files = []\nwhile True: files.append(open('/dev/null'))",
             .unavailable,
-            "ended with status 1"
+            "exited with status 1"
         ) { $0.limits.descriptors = 50 },
     ]
 }

@@ -70,7 +70,7 @@ struct FileAccessTests {
         let long = try write(String(repeating: " ", count: (1 << 20) + 1), to: "long", mode: 0o600)
         #expect(
             message { _ = try ConfigurationFile.read(long, home: nil) }
-                == "\(long): it has 1.00 MiB, more than the 1.00 MiB it may have"
+                == "\(long): it has 1.00 MiB, above the limit of 1.00 MiB"
         )
         #expect(mkfifo(root.path("fifo"), 0o600) == 0)
         let fifo = root.path("fifo")

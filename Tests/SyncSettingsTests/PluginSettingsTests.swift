@@ -66,7 +66,7 @@ struct PluginSettingsTests {
             ("{ plugin: 'a', point: 'hook', settings: [] }", "settings: an object"),
             ("{ plugin: 'a', point: 'hook', settings: { a: Infinity } }", "what JSON has"),
             ("{ plugin: 'a', point: 'hook', setting: {} }", "did you mean “settings”?"),
-            ("[]", "an object { … } is wanted"),
+            ("[]", "an object { … } is expected"),
         ]
     )
     func refused(use: String, complaint: String) throws {

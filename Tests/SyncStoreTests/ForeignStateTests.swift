@@ -65,7 +65,7 @@ struct ForeignStateTests {
         #expect(refusal(state).contains("it is not a regular file"))
         #expect(unlink(state.database) == 0 && rename(kept, state.database) == 0)
         #expect(truncate(state.database + "-wal", 1 << 40) == 0)
-        #expect(refusal(state).contains("it has 1.00 TiB, more than the 16.0 GiB it may have"))
+        #expect(refusal(state).contains("it has 1.00 TiB, above the limit of 16.0 GiB"))
         try Data("precious".utf8).write(to: URL(fileURLWithPath: kept))
         for suffix in ["-wal", "-shm"] {
             unlink(state.database + suffix)

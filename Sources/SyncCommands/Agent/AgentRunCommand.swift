@@ -90,7 +90,7 @@ struct AgentRunCommand: AsyncParsableCommand {
             if let lock = try AgentLock.take(in: directory) { return lock }
             try await TaskThreads.sleep(for: .milliseconds(20))
         }
-        throw CommandFailure(.busy, "The running agent has not ended within 30 s.")
+        throw CommandFailure(.busy, "The running agent did not exit within 30 s.")
     }
 
     /// Runs the agent with its control API in front until it is stopped, by a client, a signal or itself.

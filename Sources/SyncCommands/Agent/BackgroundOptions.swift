@@ -48,7 +48,7 @@ struct BackgroundOptions: ParsableArguments {
             ].first { $0.1 }
             if let given {
                 throw ValidationError(
-                    "\(given.0) is for --background: without it the pull runs here and now."
+                    "\(given.0) needs --background; without it the pull starts at once."
                 )
             }
         }
@@ -106,7 +106,7 @@ struct HookOptions: ParsableArguments {
     func check(hasHooks: Bool) throws {
         if let fileHookBatch {
             guard !fileHooks.isEmpty else {
-                throw ValidationError("--file-hook-batch is for file hooks, and there is no --file-hook.")
+                throw ValidationError("--file-hook-batch needs a --file-hook.")
             }
             guard RunHook.batches.contains(fileHookBatch) else {
                 throw ValidationError("--file-hook-batch takes 1 to 10000, not \(fileHookBatch).")
@@ -114,10 +114,10 @@ struct HookOptions: ParsableArguments {
         }
         guard !hasHooks, fileHooks.isEmpty else { return }
         if hookOn != nil {
-            throw ValidationError("--hook-on is for hooks, and there is no --hook or --group-hook.")
+            throw ValidationError("--hook-on needs a --hook or --group-hook.")
         }
         if hookTimeout != nil {
-            throw ValidationError("--hook-timeout is for hooks, and there is no --hook or --group-hook.")
+            throw ValidationError("--hook-timeout needs a --hook or --group-hook.")
         }
     }
 }

@@ -79,7 +79,7 @@ struct ConditionOptions: ParsableArguments {
         for plugin in plugins {
             if builtInConditions.names.contains(plugin) {
                 throw ValidationError(
-                    "--condition names plugins; '\(plugin)' is built in and has an option of its own."
+                    "--condition names plugins; '\(plugin)' is built in and has its own option."
                 )
             }
             let isPath = plugin.hasPrefix("/")
@@ -151,7 +151,7 @@ private func setting<Value>(_ read: () throws(SettingsError) -> Value) throws ->
 private func checkZone(of window: DailyWindow) throws {
     guard wallClock(window, 0) == nil, let zone = window.timeZone else { return }
     throw ValidationError(
-        "There is no time zone '\(escaped(zone))' on this machine; names are like Europe/Berlin."
+        "There is no time zone '\(escaped(zone))' on this machine; names look like Europe/Berlin."
     )
 }
 
@@ -168,9 +168,9 @@ extension RunConditions {
                     : "with at most \(ByteCount(meteredBudget)) on a metered network"
             )
         }
-        if let maximumLoad { words.append("while others load each core less than \(maximumLoad)") }
+        if let maximumLoad { words.append("while other processes load each core less than \(maximumLoad)") }
         if let idleSeconds { words.append("when nobody has used the machine for \(idleSeconds) s") }
-        if let freeSpace { words.append("while \(ByteCount(freeSpace)) stay free") }
+        if let freeSpace { words.append("while at least \(ByteCount(freeSpace)) stays free") }
         for program in programs { words.append("when \(escaped(program.joined(separator: " "))) allows it") }
         if !plugins.isEmpty { words.append("when \(escaped(plugins.joined(separator: " and "))) allows it") }
         return words

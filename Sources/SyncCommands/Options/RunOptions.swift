@@ -107,7 +107,7 @@ struct RunOptions: ParsableArguments {
                 let group = String(parts[0])
                 if !(target.include + target.exclude).isEmpty, group != "all" {
                     throw ValidationError(
-                        "--group-hook waits for a whole group; with --include or --exclude none is. Use --hook."
+                        "--group-hook needs a complete group, and with --include or --exclude none is complete. Use --hook."
                     )
                 }
                 guard target.groups.isEmpty || target.groups.contains(group) || group == "all" else {
@@ -140,7 +140,9 @@ struct RunOptions: ParsableArguments {
 func smallProgram(_ text: String, option: String) throws -> [String] {
     guard var words = commandWords(text), let name = words.first, !name.contains("://"), !text.contains("\0")
     else {
-        throw ValidationError("\(option): '\(escaped(text))' is no command such as 'clamdscan --fdpass -'.")
+        throw ValidationError(
+            "\(option): '\(escaped(text))' is not a command such as 'clamdscan --fdpass -'."
+        )
     }
     if !name.hasPrefix("/") {
         words[0] = try EnvironmentPaths.ofProcess.absoluteProgram(name, option: option)
@@ -175,7 +177,7 @@ extension RunSettings {
         if let scheme = urlScheme(of: manifest), !plugins.schemes.contains(scheme) {
             throw CommandFailure(
                 .usage,
-                "MANIFEST is a path or an http(s) URL; no transport plugin of this machine is for \(escaped(scheme)): "
+                "MANIFEST is a path or an http(s) URL; no transport plugin on this machine handles \(escaped(scheme)): "
                     + "(plugins.use in the configuration)"
             )
         }
@@ -230,10 +232,10 @@ struct PruneOptions: ParsableArguments {
 
     func validate() throws {
         if force, !prune {
-            throw ValidationError("--force is for --prune; without it there is nothing to force.")
+            throw ValidationError("--force needs --prune; without it there is nothing to force.")
         }
         if maximumRemovals != nil, !prune {
-            throw ValidationError("--max-delete is for --prune; without it nothing is removed.")
+            throw ValidationError("--max-delete needs --prune; without it nothing is removed.")
         }
         if let maximumRemovals, maximumRemovals < 0 {
             throw ValidationError("--max-delete takes 0 or more, not \(maximumRemovals).")

@@ -181,10 +181,10 @@ struct TransferOptions: ParsableArguments {
 
     func validate() throws {
         if configurationFile != nil, noConfigurationFile {
-            throw ValidationError("--config and --no-config exclude each other.")
+            throw ValidationError("--config and --no-config are mutually exclusive.")
         }
         if certificateKey != nil, certificate == nil {
-            throw ValidationError("--key is for --cert; give the certificate as well.")
+            throw ValidationError("--key needs --cert; give the certificate as well.")
         }
         if let redirectLimit, !(0...50).contains(redirectLimit) {
             throw ValidationError("--max-redirects takes 0 to 50, not \(redirectLimit).")

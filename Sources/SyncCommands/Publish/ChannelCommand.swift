@@ -103,14 +103,14 @@ struct ChannelSetCommand: AsyncParsableCommand {
         let project = escaped(move.project)
         switch move.former {
         case move.revision:
-            output.message("\(project): \(channel) points at revision \(move.revision) already")
+            output.message("\(project): \(channel) already points at revision \(move.revision)")
         case let former?:
-            output.message("\(project): \(channel) points at revision \(move.revision), before at \(former)")
+            output.message("\(project): \(channel) points at revision \(move.revision) instead of \(former)")
         case nil: output.message("\(project): \(channel) points at revision \(move.revision)")
         }
         if let fresh = move.fresh {
             output.message(
-                "Signed under root \(fresh.root); counts until \(timestamp(milliseconds: fresh.until))."
+                "Signed under root \(fresh.root); valid until \(timestamp(milliseconds: fresh.until))."
             )
         }
     }
@@ -152,8 +152,8 @@ struct ChannelRemoveCommand: AsyncParsableCommand {
         }
         output.message("The channel \(channel) is removed; its releases stay.")
         output.message(
-            fresh.map { "Signed under root \($0.root): copy trust/\(channel).fresh to the servers as ever." }
-                ?? "On servers, remove channels/\(channel).json.zst, too."
+            fresh.map { "Signed under root \($0.root): copy trust/\(channel).fresh to the servers as usual." }
+                ?? "Also remove channels/\(channel).json.zst from the servers."
         )
     }
 }

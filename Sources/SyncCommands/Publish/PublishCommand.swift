@@ -228,13 +228,13 @@ struct PublishCommand: AsyncParsableCommand {
 
     func validate() throws {
         if base != nil, withoutBase {
-            throw ValidationError("--base and --no-base exclude each other.")
+            throw ValidationError("--base and --no-base are mutually exclusive.")
         }
         if let channel = ChannelName.meant(channel), let reason = ChannelName.objection(channel) {
             throw ValidationError("--channel: \(reason).")
         }
         if repack, withoutBase {
-            throw ValidationError("--repack rewrites packs of a base; --no-base has none.")
+            throw ValidationError("--repack rewrites packs of a base, and --no-base has none.")
         }
         for (isBoth, name) in [
             (withoutGroups && !(groups + groupHooks).isEmpty, "--no-groups and --group"),
@@ -243,10 +243,10 @@ struct PublishCommand: AsyncParsableCommand {
             (withoutPreserve && preserve != nil, "--no-preserve and --preserve"),
             (withoutConfig && config != nil, "--no-config and --config"),
         ] where isBoth {
-            throw ValidationError("\(name) exclude each other.")
+            throw ValidationError("\(name) are mutually exclusive.")
         }
         if verbose.verbose > 0, !isDryRun {
-            throw ValidationError("-v names what would be published; add --dry-run.")
+            throw ValidationError("-v lists what would be published; add --dry-run.")
         }
         if directory.isEmpty { throw ValidationError("DIRECTORY wants a path, not an empty string.") }
         if output.isEmpty { throw ValidationError("--to wants a directory, not an empty string.") }
@@ -277,7 +277,7 @@ struct PublishCommand: AsyncParsableCommand {
         output.message(PublishText.summary(report, milliseconds: elapsed))
         if let fresh = report.fresh {
             output.message(
-                "Signed under root \(fresh.root); counts until \(timestamp(milliseconds: fresh.until))."
+                "Signed under root \(fresh.root); valid until \(timestamp(milliseconds: fresh.until))."
             )
         }
         if report.repackPays, !repack {
@@ -311,7 +311,9 @@ struct PublishCommand: AsyncParsableCommand {
         do {
             return try await StopSignals.cancelling(
                 notice: {
-                    output.message(isDryRun ? "Stopping." : "Stopping; what was published before stays.")
+                    output.message(
+                        isDryRun ? "Stopping." : "Stopping; what was published before is unchanged."
+                    )
                 },
                 atOnce: { output.clearProgress() },
                 {

@@ -55,7 +55,7 @@ struct ReportCommand: AsyncParsableCommand {
                 "--post sends JSON and prints nothing; leave out --json, --html and --output."
             )
         }
-        if json, html { throw ValidationError("--json and --html do not go together.") }
+        if json, html { throw ValidationError("--json and --html are mutually exclusive.") }
         if output == "" { throw ValidationError("--output wants a file, not an empty string.") }
         _ = try start(now: EngineAssembly.milliseconds())
     }

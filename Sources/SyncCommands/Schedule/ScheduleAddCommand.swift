@@ -44,10 +44,10 @@ struct ScheduleAddCommand: AsyncParsableCommand {
 
     func validate() throws {
         if schedule.interactive, conditionOptions.discretionary {
-            throw ValidationError("--interactive and --discretionary exclude each other.")
+            throw ValidationError("--interactive and --discretionary are mutually exclusive.")
         }
         if asked.trust.stale != nil {
-            throw ValidationError("--stale is for a pull that somebody looks at; not for a schedule.")
+            throw ValidationError("--stale is for a pull in the foreground, not for a schedule.")
         }
     }
 
@@ -145,7 +145,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         )
         if clock.timing.jitter > 0 {
             output.message(
-                "This machine begins \(ScheduleTiming.length(seconds: clock.delay)) later than others may, every time."
+                "This machine always starts \(ScheduleTiming.length(seconds: clock.delay)) after the earliest possible start."
             )
         }
         if let next = clock.next(after: words.now) { output.message("Next: \(words.moment(next.fire)).") }
@@ -155,8 +155,8 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         }
         if kind == .agent {
             output.message(
-                "An agent is running and stays for it. After a restart of the machine nothing starts one: let "
-                    + "'syncagent agent run' be a service, or the container's main process."
+                "An agent is running and will start it. After a reboot nothing starts one: run "
+                    + "'syncagent agent run' as a service, or as the container's main process."
             )
         }
         tellConditions(plan, output)

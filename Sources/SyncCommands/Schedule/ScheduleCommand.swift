@@ -134,7 +134,7 @@ private struct ScheduleRest {
             try records.replace(name, definition, record.clock, output: output)
         }
         if isPaused {
-            return output.message("\(name): paused. 'syncagent schedule resume \(name)' lets it go on.")
+            return output.message("\(name): paused. 'syncagent schedule resume \(name)' resumes it.")
         }
         if definition.backend == .agent {
             _ = try await AgentReach(state: try StateAccess(output: output)).client()

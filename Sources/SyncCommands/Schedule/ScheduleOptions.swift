@@ -140,7 +140,7 @@ struct ScheduleOptions: ParsableArguments {
             throw ValidationError(
                 rules.isEmpty
                     ? "When is it to run? --nightly 02:00, --weekly 'sun 03:00', --every 6h or --cron '0 3 * * 1-5'."
-                    : "\(rules.map(\.0).joined(separator: " and ")) exclude each other: a schedule has one rule."
+                    : "\(rules.map(\.0).joined(separator: " and ")) are mutually exclusive: a schedule has one rule."
             )
         }
         if nightly == nil, !days.isEmpty {

@@ -34,7 +34,7 @@ struct ScheduleRunCommand: AsyncParsableCommand {
     var quiet = false
 
     func validate() throws {
-        if now, missed { throw ValidationError("--now and --missed exclude each other.") }
+        if now, missed { throw ValidationError("--now and --missed are mutually exclusive.") }
     }
 
     func run() async throws {
@@ -97,7 +97,7 @@ struct ScheduleRun: Sendable {
         try scheduling { () throws(ScheduleError) in try records.put(memory, for: name) }
         output.message(
             "\(name): run \(reply.run) of \(escaped(reply.session)) "
-                + (reply.isNew ? "is" : "goes on and is")
+                + (reply.isNew ? "is" : "continues and is")
                 + " \(reply.state)."
         )
         if mode == .now {
@@ -112,7 +112,7 @@ struct ScheduleRun: Sendable {
         let clock = record.clock
         guard !record.definition.isPaused else {
             output.message(
-                "\(name): paused. 'syncagent schedule resume \(name)' lets it go on, --now starts it once."
+                "\(name): paused. 'syncagent schedule resume \(name)' resumes it, --now starts it once."
             )
             return nil
         }
@@ -123,7 +123,7 @@ struct ScheduleRun: Sendable {
         if let found, !clock.isOver(found, at: now) { return found }
         let next =
             clock.next(after: now).map {
-                "; it begins next \(Self.text.moment(WallTime(milliseconds: $0.fire)))"
+                "; the next run starts \(Self.text.moment(WallTime(milliseconds: $0.fire)))"
             } ?? ""
         output.message("\(name): not at this time\(next). --now starts it at once.")
         return nil
@@ -151,7 +151,7 @@ struct ScheduleRun: Sendable {
             } catch let error as CommandFailure {
                 let due = Self.clock() + seconds * 1_000
                 guard error.status == .unavailable, let end, due < end else { throw error }
-                output.message("\(name): \(error.message) Again in \(seconds) s.")
+                output.message("\(name): \(error.message) Retrying in \(seconds) s.")
                 try await TaskThreads.sleep(for: .seconds(seconds))
                 seconds = min(seconds * 2, 900)
             }
@@ -171,9 +171,11 @@ struct ScheduleRun: Sendable {
             if case .open(let status) = sight, let end, Self.clock() >= end {
                 let next =
                     clock.next(after: Self.clock()).map {
-                        " It goes on \(Self.text.moment(WallTime(milliseconds: $0.fire)))."
+                        " It continues \(Self.text.moment(WallTime(milliseconds: $0.fire)))."
                     } ?? ""
-                output.message("\(escaped(session)): its time is over and the run \(status.state).\(next)")
+                output.message(
+                    "\(escaped(session)): its window is over and the run is \(status.state).\(next)"
+                )
                 throw CommandFailure(.busy)
             }
             try await TaskThreads.sleep(for: .milliseconds(500))

@@ -36,7 +36,7 @@ struct AttachCommand: AsyncParsableCommand {
     func validate() throws {
         guard let since else { return }
         if since < 0 { throw ValidationError("--since takes 0 or more, not \(since).") }
-        if !reporting.json { throw ValidationError("--since goes with --json.") }
+        if !reporting.json { throw ValidationError("--since needs --json.") }
     }
 
     func run() async throws {
@@ -50,7 +50,9 @@ struct AttachCommand: AsyncParsableCommand {
         try await StopSignals.ending(
             within: StopSignals.onlooker,
             notice: {
-                output.message("Detached; the run goes on. 'syncagent attach \(escaped(name))' returns.")
+                output.message(
+                    "Detached; the run continues. 'syncagent attach \(escaped(name))' attaches again."
+                )
             },
             atOnce: { output.clearProgress() },
             {

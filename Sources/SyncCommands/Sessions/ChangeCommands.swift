@@ -174,15 +174,15 @@ struct RemoveCommand: AsyncParsableCommand {
         guard force || status.state == .idle else {
             throw CommandFailure(
                 .refused,
-                "\(escaped(name)) has a run that is \(status.state). --force gives it up; nothing was removed."
+                "\(escaped(name)) has a run that is \(status.state). --force cancels it; nothing was removed."
             )
         }
         let files = files
         try await AgentReach(state: state).ask { try await $0.remove(name, files: files) }
         output.message(
-            "\(escaped(name)) is forgotten"
+            "\(escaped(name)) is removed"
                 + (files
-                    ? ", its files are removed." : "; its files are still in \(escaped(status.destination)).")
+                    ? " with its files." : "; its files are still in \(escaped(status.destination)).")
         )
     }
 }

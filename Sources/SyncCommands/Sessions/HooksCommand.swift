@@ -151,7 +151,7 @@ struct HooksReceiptCommand: AsyncParsableCommand {
             if check { throw CommandFailure(.incomplete) }
             throw CommandFailure(
                 .usage,
-                "A file hook is called once more after a crash, and leaves no receipt."
+                "A file hook runs again after a crash and leaves no receipt."
             )
         }
         let group = group ?? (environment.hookRun() == run ? environment.hookGroup() : nil) ?? "all"

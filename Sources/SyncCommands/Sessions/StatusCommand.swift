@@ -64,12 +64,12 @@ struct StatusCommand: AsyncParsableCommand {
     var format: JSONFlag
 
     func validate() throws {
-        if requests, tasks { throw ValidationError("--requests and --tasks are two commands.") }
+        if requests, tasks { throw ValidationError("--requests and --tasks are mutually exclusive.") }
         if tasks, watch {
-            throw ValidationError("--watch goes with --requests or alone; --tasks lists once.")
+            throw ValidationError("--watch works alone or with --requests, not with --tasks.")
         }
         if !tasks, state != nil || path != nil {
-            throw ValidationError("\(state != nil ? "--state" : "--path") goes with --tasks.")
+            throw ValidationError("\(state != nil ? "--state" : "--path") needs --tasks.")
         }
     }
 
@@ -125,7 +125,7 @@ extension StatusCommand {
     private func showRequests(_ access: StateAccess) throws {
         let store = try access.store()
         let lines = try requestLines(try StateAccess.session(session.session, in: store), in: store)
-        if lines.isEmpty, !format.json { access.output.message("Nothing is on the wire.") }
+        if lines.isEmpty, !format.json { access.output.message("No transfer is in progress.") }
         for line in lines { access.output.line(line) }
     }
 

@@ -117,7 +117,7 @@ struct KeysNewCommand: AsyncParsableCommand {
         output.message("\(escaped(made.path)): keys of \(project), root 1")
         output.message("Sign with:  syncagent publish … --sign \(escaped(made.path))")
         output.message("Trust it with:  syncagent pull … --trust SHA256:\(made.newest.statement.digest)")
-        output.message("Put root.key away: it is needed only when a key changes.")
+        output.message("Keep root.key offline: it is only needed to change a key.")
     }
 }
 
@@ -191,15 +191,15 @@ struct KeysRefreshCommand: AsyncParsableCommand {
             let channel = fresh.channel.map { ", channel \($0)," } ?? ""
             let former = root < fresh.root ? "; a key of root \(root) had said so before" : ""
             terminal.message(
-                "\(escaped(fresh.project)) revision \(fresh.revision)\(channel) counts until "
+                "\(escaped(fresh.project)) revision \(fresh.revision)\(channel) is valid until "
                     + timestamp(milliseconds: fresh.until) + former
             )
         }
         if let ahead = refreshed.ahead {
             terminal.warning(
-                "revision \(ahead) was signed, too, but nothing points at it: machines go on to get revision \(refreshed.newest). A publish "
-                    + "was cut short, or an older trust/fresh has come back. To make it the newest, publish again with --sign; "
-                    + "if nobody shall have it, remove \(escaped(output))/trust/\(ahead).release"
+                "revision \(ahead) was signed as well, but nothing points at it: machines still get revision \(refreshed.newest). A publish "
+                    + "was interrupted, or an older trust/fresh was restored. To make it the newest, publish again with --sign; "
+                    + "to withdraw it, remove \(escaped(output))/trust/\(ahead).release"
             )
         }
         for error in refreshed.refused.dropLast() { terminal.warning(error.description) }
@@ -333,24 +333,24 @@ private enum PendingText {
         for change in pending.changes { output.message(change) }
         for count in pending.counts {
             output.message(
-                "\(count.signed) of the \(count.needed) signatures that root \(count.root) asks for are there"
+                "\(count.signed) of the \(count.needed) signatures that root \(count.root) requires are there"
             )
         }
         guard !pending.isComplete else {
             let next =
                 pending.before == nil
                 ? "Trust it with:  syncagent pull … --trust \(escaped(written))"
-                : "Copy it to where releases are signed, beside the roots before it, and publish again with --sign, or refresh."
+                : "Copy it next to the previous roots where releases are signed, and publish again with --sign, or refresh."
             output.message("\(escaped(written)) counts.")
             return output.message(next)
         }
         for count in pending.counts where count.signed < count.needed {
             let keys = count.missing.map(\.fingerprint).joined(separator: ", ")
-            output.message("Still wanted: \(count.needed - count.signed) of \(keys)")
+            output.message("Still needed: \(count.needed - count.signed) of \(keys)")
         }
         let name = written.split(separator: "/").last.map(String.init) ?? written
         output.message(
-            "Carry \(escaped(written)) to the next key:  syncagent keys sign \(escaped(name)) --with KEY"
+            "Take \(escaped(written)) to the next key:  syncagent keys sign \(escaped(name)) --with KEY"
         )
     }
 }
@@ -386,7 +386,7 @@ func validity(_ text: String) throws -> Int64 {
     let count = Int64(text.dropLast())
     let (time, overflow) = (count ?? 0).multipliedReportingOverflow(by: text.last.flatMap { units[$0] } ?? 0)
     guard !overflow, time > 0, time <= KeyTimes.most else {
-        throw ValidationError("'\(escaped(text))' is no time such as 30d, 12h or 2y.")
+        throw ValidationError("'\(escaped(text))' is not a time such as 30d, 12h or 2y.")
     }
     return time
 }

@@ -58,9 +58,9 @@ struct SigningOptions: ParsableArguments {
 
     func validate() throws {
         guard sign == nil, signer == nil else { return }
-        if until != nil { throw ValidationError("--until is about signatures; add --sign.") }
+        if until != nil { throw ValidationError("--until needs --sign.") }
         if secret.passphraseFile != nil {
-            throw ValidationError("--passphrase-file is about signatures; add --sign.")
+            throw ValidationError("--passphrase-file needs --sign.")
         }
     }
 
@@ -107,9 +107,9 @@ struct SigningOptions: ParsableArguments {
         let keys = try KeyDirectory(published: output, after: known)
         if known == nil {
             Output().warning(
-                "\(escaped(output))/trust is believed at first sight, up to root \(keys.newest.content.number), "
-                    + "SHA256:\(keys.newest.statement.digest); where others may write there, add --sign with a directory "
-                    + "that has the roots"
+                "\(escaped(output))/trust is trusted on first use, up to root \(keys.newest.content.number), "
+                    + "SHA256:\(keys.newest.statement.digest); if others can write there, add --sign with a directory "
+                    + "that holds the roots"
             )
         }
         return keys
@@ -121,8 +121,8 @@ struct SigningOptions: ParsableArguments {
         guard root.until < signing.now + signing.validity else { return nil }
         return
             (root.until < signing.now
-            ? "root \(root.number) has counted until \(time), and machines refuse what it stands for"
-            : "root \(root.number) counts until \(time) only, and what is signed now no longer")
-            + "; put root.key beside the roots and run: syncagent keys rotate"
+            ? "root \(root.number) expired at \(time), and machines refuse releases under it"
+            : "root \(root.number) expires at \(time), before what is signed now does")
+            + "; put root.key next to the roots and run: syncagent keys rotate"
     }
 }

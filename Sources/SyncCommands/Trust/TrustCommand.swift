@@ -103,7 +103,7 @@ struct TrustForgetCommand: AsyncParsableCommand {
         guard try TrustCommand.asking({ () throws(EngineError) in try store.forget(name) }) else {
             throw CommandFailure(.noInput, "\(escaped(project)) is not pinned")
         }
-        Output().message("\(escaped(project)) is no longer pinned; pin it anew with --trust.")
+        Output().message("\(escaped(project)) is no longer pinned; pin it again with --trust.")
     }
 }
 

@@ -32,7 +32,7 @@ struct DoctorCommand: AsyncParsableCommand {
 
         for finding in findings.all { output.line(json ? finding.json.text : finding.text) }
         let count = findings.all.count { $0.isProblem }
-        if !json { output.message(count == 0 ? "Nothing is wrong." : "\(count) to look at.") }
+        if !json { output.message(count == 0 ? "No problems found." : "Findings: \(count).") }
         if strict, count > 0 { throw CommandFailure(.incomplete) }
     }
 }
