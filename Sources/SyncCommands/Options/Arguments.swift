@@ -112,7 +112,7 @@ struct TargetOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Only files whose path, or a directory above it, matches, such as maps or **/*.pdf; repeatable. Unlike a group, which the publisher defines, a selection completes only the group all and runs no other group's hooks. Files that are not selected are left alone, even by --prune.",
+            "Only files whose path, or a directory above it, matches, such as maps or **/*.pdf; repeatable. Unlike a group, which the publisher defines, a selection completes only the group 'all' and runs no other group's hooks. Files that are not selected are left alone, even by --prune.",
             valueName: "glob"
         )
     )
