@@ -74,7 +74,7 @@ struct TransferOptionTests {
                 "--proxy: a proxy's user and password do not go into its URL"
             ),
             (["--proxy", "ftp://p"], "--proxy: the scheme of a proxy"), (["--tls-min", "1.1"], "--tls-min"),
-            (["--http2", "yes"], "--http2"), (["--key", "k"], "--key is for --cert"),
+            (["--http2", "yes"], "--http2"), (["--key", "k"], "--key needs --cert"),
             (["--max-redirects", "51"], "--max-redirects takes 0 to 50, not 51."),
             (["--allow-private-redirect", "http://h"], "--allow-private-redirect: 'http://h' is not a host"),
             (["--allow-redirect-downgrade", ""], "--allow-redirect-downgrade"),
