@@ -95,8 +95,8 @@ struct FileTrustTests {
                 return error.reason
             }
         }
-        #expect(reason(.ownState)?.contains("another name") == true)
-        #expect(reason(.staged)?.contains("another name") == true)
+        #expect(reason(.ownState)?.contains("second name") == true)
+        #expect(reason(.staged)?.contains("second name") == true)
         #expect(reason(.state) == nil, "a lock of a tree that was copied with cp -al")
     }
 
