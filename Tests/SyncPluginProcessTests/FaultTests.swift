@@ -83,7 +83,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "for text in ['Traceback', '{', '[]', '\\x1b[2J', '{\"jsonrpc\":\"1.0\"}', '42', '\\ud800']:\n"
                 + "    os.write(1, (text + '\\n').encode('utf-8', 'surrogatepass'))\nproceed(message)",
             nil,
-            "no JSON-RPC message: Traceback"
+            "not a JSON-RPC message: Traceback"
         ),
         .atRequest(
             "writes garbage lines without end",
@@ -126,7 +126,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "answers with both a result and an error",
             "send({'id': message['id'], 'result': {}, 'error': {'code': 1, 'message': ''}})",
             .timedOut,
-            "no JSON-RPC message",
+            "not a JSON-RPC message",
             change: impatient
         ),
         .atRequest(

@@ -83,7 +83,7 @@ struct LifeTests {
         let client = try fixture.client("points = ['hook', 'observer']\nserve(proceed)")
         let result = await client.resolve()
         #expect(result.code == .unavailable)
-        #expect(result.message == "it is no resolver; it is: hook, observer")
+        #expect(result.message == "it does not serve resolver; it serves: hook, observer")
     }
 
     @Test("A plugin that ends again and again is given up, and then fails at once [V66]")

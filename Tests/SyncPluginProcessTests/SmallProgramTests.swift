@@ -219,7 +219,7 @@ struct SmallProgramTests {
             Issue.record("it has ended")
             return
         }
-        #expect(reason.contains("a stop was asked for"))
+        #expect(reason.contains("it was stopped"))
     }
 
     @Test(

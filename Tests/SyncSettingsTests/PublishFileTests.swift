@@ -53,7 +53,7 @@ struct PublishFileTests {
         ("{level: 20}", "publish.json:1: level: 20 was found; a whole number from 1 to 19 is expected"),
         ("{dictionary: 'sometimes'}", "publish.json:1: dictionary: a string was found; \"auto\" or"),
         ("{exclude: 'x'}", "publish.json:1: exclude: a string was found; a list of patterns is expected"),
-        ("", "publish.json:1:1: nothing here"),
+        ("", "publish.json:1:1: the file is empty"),
     ]
 
     @Test(

@@ -112,7 +112,7 @@ struct FileTrustTests {
         }
         let path = try make("a", "hello")
         #expect(reason(path) == "5")
-        #expect(reason(path, limit: 4)?.contains("more than") == true)
+        #expect(reason(path, limit: 4)?.contains("above the limit") == true)
         #expect(reason(root.path + "/none") == nil)
         #expect(reason(path + "/none") == nil)
         #expect(symlink(path, root.path + "/link") == 0 && mkfifo(root.path + "/fifo", 0o600) == 0)
