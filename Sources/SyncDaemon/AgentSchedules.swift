@@ -122,7 +122,7 @@ extension Agent {
             let why = reason.map { "; \($0)" } ?? ""
             environment.log(
                 "schedule \(name), \(occurrence.slot): run \(reply.run)"
-                    + (reply.isNew ? "" : " goes on") + why
+                    + (reply.isNew ? "" : " continues") + why
             )
             return nil
         } catch {

@@ -89,7 +89,7 @@ struct Judgement {
 
     private func closed(_ run: RunReport) -> String {
         switch run.state {
-        case .cancelled: "given up"
+        case .cancelled: "cancelled"
         case .superseded: "replaced by a newer manifest"
         default: run.state.rawValue
         }

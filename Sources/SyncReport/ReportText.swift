@@ -248,7 +248,7 @@ enum RunWords {
         case .policy: "stopped by its conditions"
         case .userStop: "stopped by a person"
         case .agentRestart: "interrupted"
-        case .userCancel: "given up"
+        case .userCancel: "cancelled"
         default: "stopped (\(escaped(reason.rawValue)))"
         }
     }
@@ -262,9 +262,9 @@ enum RunWords {
             case .failed, nil: return "failed"
             }
         case .superseded: return "replaced by a newer manifest"
-        case .cancelled: return "given up"
+        case .cancelled: return "cancelled"
         case .paused: return "paused"
-        case .running: return "at work"
+        case .running: return "running"
         case .waiting: return "waiting to continue"
         }
     }

@@ -55,7 +55,7 @@ package struct SystemdBackend: ScheduleBackend {
             var notes: [String] = []
             for (name, text) in files { try ScheduleFiles.write(Array(text.utf8), to: path(name)) }
             if let note = try verify(units) { notes.append(note) }
-            try systemctl(["daemon-reload"], "reading units anew")
+            try systemctl(["daemon-reload"], "reloading units")
             // A timer that is there already would count what it has missed by its former times.
             if before.contains(where: { $0 != nil }) { forget(units.name) }
             try systemctl(["enable", "--now", units.timer], "enabling \(units.timer)")

@@ -387,7 +387,7 @@ struct PublishCommand: AsyncParsableCommand {
         guard let config else { return PublishFile() }
         throw CommandFailure(
             .noInput,
-            "there is no file \(escaped(config)); --config names what does not change"
+            "there is no file \(escaped(config)), which --config names"
         )
     }
 

@@ -38,7 +38,7 @@ struct SessionText: Sendable {
         if session.owedHooks > 0 { rows.append(["hooks owed", String(session.owedHooks)]) }
         if session.limiterDelaySeconds > 0 {
             rows.append([
-                "limiter", "the next run that a hook asks for waits \(period(session.limiterDelaySeconds))",
+                "limiter", "the next run that a hook requests waits \(period(session.limiterDelaySeconds))",
             ])
         }
         rows.append(["last event", String(session.lastSequence)])
@@ -67,7 +67,7 @@ struct SessionText: Sendable {
         ]
         if let started = run.started { rows.append(["started", moment(started)]) }
         if let finished = run.finished { rows.append(["finished", moment(finished)]) }
-        if run.finished == nil, let deadline = run.deadline { rows.append(["given up", moment(deadline)]) }
+        if run.finished == nil, let deadline = run.deadline { rows.append(["deadline", moment(deadline)]) }
         if let error = run.error { rows.append(["last error", escaped(error)]) }
         for wait in run.waits.prefix(10) { rows.append(["waits for", escaped(wait)]) }
         return rows

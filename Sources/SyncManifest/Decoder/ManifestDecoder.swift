@@ -130,7 +130,7 @@ struct ManifestDecoder {
         case 0x3C:
             throw ManifestFault(
                 "this is a web page, not JSON",
-                "check the URL, and whether it asks for a login"
+                "check the URL, and whether it requires a login"
             )
         default: break
         }

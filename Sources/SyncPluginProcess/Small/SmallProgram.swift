@@ -140,7 +140,7 @@ package struct SmallProgram: Sendable {
         case .exited(let status):
             let words = errors.firstLine ?? output.firstLine
             return .trouble("it exited with status \(status)" + (words.map { ": \($0)" } ?? ""))
-        case .signalled(let number): return .trouble("signal \(number) ended it")
+        case .signalled(let number): return .trouble("it was killed by signal \(number)")
         case .unknown, nil: return .trouble("its exit status is not known")
         }
     }

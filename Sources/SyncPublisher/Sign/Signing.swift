@@ -79,7 +79,7 @@ package struct Signing: Sendable {
             let count = statement.signers(role, of: counting).count
             guard count >= counting.threshold else {
                 throw TrustFault(
-                    "\(count) of the \(counting.threshold) \(role.rawValue) keys that root \(root.number) asks for have signed"
+                    "\(count) of the \(counting.threshold) \(role.rawValue) keys that root \(root.number) requires have signed"
                 )
             }
             return statement

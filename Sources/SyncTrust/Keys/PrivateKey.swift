@@ -60,7 +60,7 @@ package struct PrivateKey: Sendable {
             let rounds = try options.uint32()
             guard (1...Self.mostRounds).contains(rounds), (1...1024).contains(salt.count) else {
                 throw TrustFault(
-                    "its passphrase asks for \(rounds) rounds; 1 to \(Self.mostRounds) are accepted"
+                    "its key derivation uses \(rounds) rounds; 1 to \(Self.mostRounds) are accepted"
                 )
             }
             secret = try Self.encrypted(secret, passphrase, salt: salt, rounds: rounds)

@@ -108,7 +108,7 @@ package struct RootStatement: Sendable, Equatable {
         }
         guard keys.threshold <= keys.keys.count else {
             throw TrustFault(
-                "“\(role.rawValue)” wants \(keys.threshold) signatures of \(keys.keys.count) keys: nobody could sign"
+                "“\(role.rawValue)” requires \(keys.threshold) signatures of \(keys.keys.count) keys: nobody could sign"
             )
         }
         return keys
