@@ -115,7 +115,9 @@ struct CheckTests {
         fake.observing = { (events) throws(PluginError) in
             if events.isEmpty { throw PluginError(plugin: "fake", code: .refused, message: "nothing there") }
         }
-        #expect(first(check(observer: fake)) == "An empty list of events is accepted: it failed: nothing there")
+        #expect(
+            first(check(observer: fake)) == "An empty list of events is accepted: it failed: nothing there"
+        )
     }
 
     @Test(

@@ -131,7 +131,9 @@ struct FileAccessTests {
         #expect(mkfifo(fifo, 0o600) == 0)
         let monster = try write("", to: "monster", mode: 0o600)
         #expect(truncate(monster, 1 << 40) == 0)
-        for (path, reason) in [(fifo, "it is not a regular file"), (monster, "it has 1.00 TiB, above the limit")] {
+        for (path, reason) in [
+            (fifo, "it is not a regular file"), (monster, "it has 1.00 TiB, above the limit"),
+        ] {
             for place in 0..<3 {
                 var settings = TransferSettings()
                 if place == 0 { settings.credentialsFile = path }

@@ -139,7 +139,8 @@ final class PluginChild {
         program.signalGroup(SIGKILL)
         return switch program.reap() {
         case .exited(let status): status == 0 ? "it exited by itself" : "it exited with status \(status)"
-        case .signalled(let number): "it was killed by signal \(number) (\(String(cString: strsignal(number))))"
+        case .signalled(let number):
+            "it was killed by signal \(number) (\(String(cString: strsignal(number))))"
         case .unknown, nil: "it ended"
         }
     }
