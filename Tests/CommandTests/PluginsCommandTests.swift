@@ -233,7 +233,7 @@ struct PluginsCommandTests {
         let url = "store:///site/manifest.json"
         for verb in ["pull", "plan", "verify"] {
             let refused = try set.tool.run([verb, url, "--into", "tower"])
-            #expect(refused.status == 64 && refused.error.contains("is for store:"), "\(refused.error)")
+            #expect(refused.status == 64 && refused.error.contains("handles store:"), "\(refused.error)")
         }
         try set.scratch.plugin("store", storePlugin)
         let configuration = """

@@ -274,7 +274,10 @@ struct TrustTests {
         let warnings = try #require(try json.objects().first?["warnings"] as? [String])
         #expect(warnings.count == 1 && warnings[0].contains("'syncagent keys refresh'"), "\(warnings)")
         let page = try set.tool.run(["report", "--html"], environment: FakeTime.environment("+25d"))
-        #expect(page.output.contains("<p class=\"sum warn\">com.example.tower: the statement"), "\(page.error)")
+        #expect(
+            page.output.contains("<p class=\"sum warn\">com.example.tower: the statement"),
+            "\(page.error)"
+        )
         let soon = try set.tool.run(["report", "--json"], environment: FakeTime.environment("+23d"))
         #expect(try soon.objects().first?["warnings"] == nil)
         let quiet = try set.tool.run(["doctor"], environment: FakeTime.environment("+23d"))
