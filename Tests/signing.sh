@@ -87,7 +87,7 @@ if command -v ssh-keygen >/dev/null; then
     said "1 of the 2 signatures that root 1 requires are there"
     said "Still wanted: 1 of $(ssh-keygen -lf ben.pub | cut -d' ' -f2), $(ssh-keygen -lf cem.pub | cut -d' ' -f2)"
     [ ! -e ada/1.root ] && [ -e ada/1.root.pending ] || fail "a root with one signature of two counts"
-    ends 77 "is no root key" syncagent keys sign ada/1.root.pending --with new-ben/root.key
+    ends 77 "is not a root key" syncagent keys sign ada/1.root.pending --with new-ben/root.key
     expect 0 syncagent keys sign ada/1.root.pending --with ada
     said "1 of the 2"
     expect 66 syncagent publish assets --to crew --sign ada
@@ -128,7 +128,7 @@ if command -v ssh-keygen >/dev/null; then
     step "a root key is lost: the two who are left put another in its place"
     lost=$(ssh-keygen -lf ben.pub | cut -d' ' -f2)
     rm -r ben
-    ends 77 "is no root key" syncagent keys rotate ada --role root --replace SHA256:none --by new-ben.pub
+    ends 77 "is not a root key" syncagent keys rotate ada --role root --replace SHA256:none --by new-ben.pub
     expect 0 syncagent keys rotate ada --role root --replace "$lost" --by new-ben.pub
     said "root: $lost is no longer valid"
     expect 0 syncagent keys sign ada/3.root.pending --with new-ben
@@ -143,7 +143,7 @@ if command -v ssh-keygen >/dev/null; then
     step "a root key of one's own changes, and the lost one signs nothing any more"
     expect 0 syncagent keys rotate ada --role root
     said "root: SHA256:"
-    ends 77 "is no root key" sh -c 'ssh-keygen -q -t ed25519 -N "" -f other.key && "$0" keys sign ada/4.root.pending --with other.key' "$SYNCAGENT"
+    ends 77 "is not a root key" sh -c 'ssh-keygen -q -t ed25519 -N "" -f other.key && "$0" keys sign ada/4.root.pending --with other.key' "$SYNCAGENT"
     expect 0 syncagent keys sign ada/4.root.pending --with new-ben
     said "4.root counts."
     expect 0 syncagent keys refresh crew --sign ada

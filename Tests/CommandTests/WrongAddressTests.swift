@@ -63,7 +63,7 @@ struct WrongAddressTests {
         #expect(outcome.status == 2)
         #expect(
             outcome.output.split(separator: "\n").count == 1
-                && outcome.output.contains("nowhere is not there")
+                && outcome.output.contains("nowhere does not exist")
         )
         let json = try set.tool.run(["verify", set.url, "--into", "nowhere", "--json"]).objects()
         #expect((json.last?["problems"] as? [Any])?.count == 2)

@@ -125,7 +125,7 @@ struct ScheduleTests {
         #expect(!FileManager.default.fileExists(atPath: set.published.scratch.path + "/tower"))
         let run = try set.tool.run(["schedule", "run", "early"])
         #expect(run.status == 0, "\(run.error)")
-        #expect(run.error.contains("nothing is known of earlier nights"), "\(run.error)")
+        #expect(run.error.contains("no earlier nights are known"), "\(run.error)")
         #expect(try set.published.text("tower/a.txt") == "one")
         let listed = try #require(try set.tool.run(["schedule", "list", "--json"]).objects().first)
         #expect(listed["nights_known"] as? Int == 1)

@@ -138,7 +138,7 @@ struct CheckTests {
             ),
             (
                 "serve(lambda m: send({'id': m.get('id'), 'error': {'code': 1, 'message': ''}}))\ntime.sleep(100)",
-                "It exits when it is asked to shut down: it did not end by itself"
+                "It exits when it is asked to shut down: it did not exit"
             ),
             (
                 "m = json.loads(sys.stdin.readline())\nm['params']['point']\nhello(m)\n"
