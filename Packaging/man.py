@@ -30,7 +30,7 @@ FILES = [
 ENVIRONMENT = [
     ("HOME, XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR", "Where configuration, state and socket are."),
     ("http_proxy, https_proxy, all_proxy, no_proxy", "Proxies, as curl(1) reads them. http_proxy counts in lower case only."),
-    ("SSL_CERT_FILE", "Authorities to trust in place of the system's, PEM."),
+    ("SSL_CERT_FILE", "CA certificates to trust instead of the system's, PEM."),
     ("TERM", "Progress is drawn on a terminal that can move its cursor; dumb is none."),
     ("SOURCE_DATE_EPOCH", "The time that publish writes into a manifest, so that equal input gives equal output."),
 ]

@@ -84,10 +84,10 @@ if command -v ssh-keygen >/dev/null; then
     rm -r ada
     expect 64 syncagent keys new ada --project com.example.crew --root-public ben.pub --root-public cem.pub --root-threshold 4
     expect 0 syncagent keys new ada --project com.example.crew --root-public ben.pub --root-public cem.pub --root-threshold 2
-    said "1 of the 2 signatures that root 1 asks for are there"
+    said "1 of the 2 signatures that root 1 requires are there"
     said "Still wanted: 1 of $(ssh-keygen -lf ben.pub | cut -d' ' -f2), $(ssh-keygen -lf cem.pub | cut -d' ' -f2)"
     [ ! -e ada/1.root ] && [ -e ada/1.root.pending ] || fail "a root with one signature of two counts"
-    ends 77 "is no root key" syncagent keys sign ada/1.root.pending --with new-ben/root.key
+    ends 77 "is not a root key" syncagent keys sign ada/1.root.pending --with new-ben/root.key
     expect 0 syncagent keys sign ada/1.root.pending --with ada
     said "1 of the 2"
     expect 66 syncagent publish assets --to crew --sign ada
@@ -109,7 +109,7 @@ if command -v ssh-keygen >/dev/null; then
     step "the release key changes, signed on two machines; until then all goes on"
     expect 0 syncagent keys rotate ada --role release
     said "release: SHA256:"
-    said "counts no more"
+    said "is no longer valid"
     ends 77 "waits for signatures" syncagent keys rotate ada --role fresh
     echo crew-two >assets/a.txt
     expect 0 syncagent publish assets --to crew --sign ada
@@ -128,12 +128,12 @@ if command -v ssh-keygen >/dev/null; then
     step "a root key is lost: the two who are left put another in its place"
     lost=$(ssh-keygen -lf ben.pub | cut -d' ' -f2)
     rm -r ben
-    ends 77 "is no root key" syncagent keys rotate ada --role root --replace SHA256:none --by new-ben.pub
+    ends 77 "is not a root key" syncagent keys rotate ada --role root --replace SHA256:none --by new-ben.pub
     expect 0 syncagent keys rotate ada --role root --replace "$lost" --by new-ben.pub
-    said "root: $lost counts no more"
+    said "root: $lost is no longer valid"
     expect 0 syncagent keys sign ada/3.root.pending --with new-ben
-    said "1 of the 2 signatures that root 2 asks for are there"
-    said "2 of the 2 signatures that root 3 asks for are there"
+    said "1 of the 2 signatures that root 2 requires are there"
+    said "2 of the 2 signatures that root 3 requires are there"
     expect 0 syncagent keys sign ada/3.root.pending --with cem/root.key
     said "3.root counts."
     expect 0 syncagent keys refresh crew --sign ada
@@ -143,7 +143,7 @@ if command -v ssh-keygen >/dev/null; then
     step "a root key of one's own changes, and the lost one signs nothing any more"
     expect 0 syncagent keys rotate ada --role root
     said "root: SHA256:"
-    ends 77 "is no root key" sh -c 'ssh-keygen -q -t ed25519 -N "" -f other.key && "$0" keys sign ada/4.root.pending --with other.key' "$SYNCAGENT"
+    ends 77 "is not a root key" sh -c 'ssh-keygen -q -t ed25519 -N "" -f other.key && "$0" keys sign ada/4.root.pending --with other.key' "$SYNCAGENT"
     expect 0 syncagent keys sign ada/4.root.pending --with new-ben
     said "4.root counts."
     expect 0 syncagent keys refresh crew --sign ada

@@ -39,7 +39,7 @@ struct AgentCall: Sendable {
         } catch {
             throw ControlError(
                 .unreachable,
-                "The agent's socket cannot be asked: \(escaped(socketPath)). Is the path longer than 107 bytes?",
+                "Cannot connect to the agent's socket: \(escaped(socketPath)). Is the path longer than 107 bytes?",
                 exitStatus: .configuration
             )
         }
@@ -60,7 +60,7 @@ struct AgentCall: Sendable {
                 receive: { receiver.receive($0, status: $1) }
             )
         } catch {
-            throw ControlError(.internal, "libcurl does not start.", exitStatus: .internalError)
+            throw ControlError(.internal, "libcurl cannot be initialized.", exitStatus: .internalError)
         }
         if cancellation.isSet { throw CancellationError() }
         if let stranger { throw foreign(stranger) }
@@ -89,7 +89,7 @@ struct AgentCall: Sendable {
     private func foreign(_ user: uid_t) -> ControlError {
         ControlError(
             .refused,
-            "\(escaped(socketPath)) is another user's (uid \(user)), and was asked nothing. Set XDG_RUNTIME_DIR and "
+            "\(escaped(socketPath)) belongs to another user (uid \(user)); nothing was sent to it. Set XDG_RUNTIME_DIR and "
                 + "XDG_STATE_HOME to directories of your own; with sudo, use 'sudo -H' without -E.",
             exitStatus: .refused
         )

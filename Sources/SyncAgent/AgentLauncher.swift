@@ -4,7 +4,7 @@ import SyncControl
 import SyncModel
 import SyncSystem
 
-/// Starts an agent when none answers: a process of its own session that outlives the one that starts it.
+/// Starts an agent if none answers: a process in its own session that outlives the one that starts it.
 public struct AgentLauncher: Sendable {
     /// The program, absolute.
     public var program: String
@@ -12,7 +12,7 @@ public struct AgentLauncher: Sendable {
     public var arguments: [String]
     /// Its whole environment.
     public var environment: [String: String]
-    /// Where it writes; begun anew when it has grown beyond 1 MiB.
+    /// Its log file; truncated at the next start once it exceeds 1 MiB.
     public var logFile: String
     private let stateDirectory: String
 
@@ -20,7 +20,7 @@ public struct AgentLauncher: Sendable {
 
     /// - Parameters:
     ///   - program: `syncagent`, absolute.
-    ///   - place: Where its state is; the log is there, too.
+    ///   - place: Its state directory, which also holds the log.
     ///   - environment: Its variables, such as `ProcessInfo.processInfo.environment`; what belongs to one hook or
     ///     one service (`SYNCAGENT_…`, `NOTIFY_SOCKET`, `WATCHDOG_…`) is left out.
     public init(program: String, place: AgentPlace, environment: [String: String]) {
@@ -33,10 +33,10 @@ public struct AgentLauncher: Sendable {
         }
     }
 
-    /// Starts it and returns at once; does nothing while an agent comes up or goes down, as its lock tells. Two at the
-    /// same time do no harm: the lock lets one live.
+    /// Starts it and returns at once; does nothing while another agent is starting or stopping, according to its lock. Two
+    /// calls at the same time are safe: the lock lets only one survive.
     ///
-    /// - Throws: `ControlError`, with exit status 73 for a state directory that is not this user's alone.
+    /// - Throws: `ControlError`, with exit status 73 for a state directory that is not private to this user.
     public func start() throws(ControlError) {
         let log: Descriptor
         do throws(FileError) {
@@ -74,13 +74,13 @@ public struct AgentLauncher: Sendable {
 }
 
 extension ControlClient {
-    /// Makes sure that an agent answers: starts one when none does, and waits until it is ready.
+    /// Makes sure that an agent answers: starts one if none does, and waits until it is ready.
     ///
     /// - Parameters:
     ///   - launcher: How to start it.
-    ///   - patience: Longest time to wait for it.
-    /// - Returns: What the agent says of itself.
-    /// - Throws: `ControlError` with code `unreachable` when none answers in time; `CancellationError`.
+    ///   - patience: The longest time to wait for it.
+    /// - Returns: The agent's status.
+    /// - Throws: `ControlError` with code `unreachable` if none answers in time; `CancellationError`.
     @discardableResult
     public func reach(
         starting launcher: AgentLauncher,
@@ -104,7 +104,7 @@ extension ControlClient {
             guard ContinuousClock.now < end else {
                 throw ControlError(
                     .unreachable,
-                    "\(problem) No other has come up in time; see \(escaped(launcher.logFile)).",
+                    "\(problem) No new one started in time; see \(escaped(launcher.logFile)).",
                     exitStatus: .unavailable
                 )
             }
@@ -123,24 +123,24 @@ func rest(milliseconds: UInt32) async throws {
     try Task.checkCancellation()
 }
 
-/// Where an agent's socket and state are, by the rules of the XDG Base Directory Specification 0.8.
+/// Where an agent's socket and state are, according to the XDG Base Directory Specification 0.8.
 public struct AgentPlace: Sendable, Equatable {
     /// The socket of the control API, absolute.
     public let socketPath: String
     /// Sessions, events and cached manifests, absolute.
     public let stateDirectory: String
 
-    /// Reads the place from environment variables: `XDG_RUNTIME_DIR`, `XDG_STATE_HOME`, `HOME`.
+    /// Determines the place from environment variables: `XDG_RUNTIME_DIR`, `XDG_STATE_HOME`, `HOME`.
     ///
     /// - Parameter environment: The variables, such as `ProcessInfo.processInfo.environment`.
-    /// - Returns: `nil` when there is neither a home nor a state directory.
+    /// - Returns: `nil` if there is neither a home nor a state directory.
     public init?(environment: [String: String]) {
         let directories = BaseDirectories { environment[$0] }
         guard let state = directories.state else { return nil }
         self.init(stateDirectory: state + "/syncagent", runtimeDirectory: directories.runtime)
     }
 
-    /// Takes directories; without a runtime directory the socket is in the state directory.
+    /// Uses the given directories; without a runtime directory the socket is in the state directory.
     public init(stateDirectory: String, runtimeDirectory: String?) {
         self.stateDirectory = stateDirectory
         socketPath = (runtimeDirectory.map { $0 + "/syncagent" } ?? stateDirectory) + "/agent.sock"

@@ -1,28 +1,28 @@
 public import SyncControl
 public import SyncModel
 
-/// A session by its identifier: one project into one destination, kept by the agent however often programs start.
+/// A session by its identifier: one project in one destination. The agent keeps it across restarts of your program.
 ///
-/// Make it anew at each launch with the same identifier; what the agent did in between is told by ``open(after:)``.
+/// Create it at each launch with the same identifier; ``open(after:)`` reports what the agent did in between.
 public struct AgentSession: Sendable {
-    /// The name the agent knows it by.
+    /// The session's name.
     public let identifier: String
-    /// How the agent is asked.
+    /// The client that talks to the agent.
     public let client: ControlClient
 
-    /// Names a session; nothing is sent yet, and it need not exist yet.
+    /// Refers to a session by name; nothing is sent yet, and the session need not exist.
     public init(_ identifier: String, client: ControlClient) {
         self.identifier = identifier
         self.client = client
     }
 
-    /// Asks for a manifest's files in a directory; returns when the agent has it on the disk.
+    /// Enqueues a pull of a manifest into a directory; returns when the agent has it on disk.
     ///
     /// - Parameters:
     ///   - manifest: An absolute path, or an http(s) URL.
     ///   - destination: A directory, absolute.
-    ///   - configure: Sets what else is wanted: groups, hooks, a time to start.
-    /// - Returns: The run. The same request again, while the run is open, gives the same run.
+    ///   - configure: Sets further options: groups, hooks, a start time.
+    /// - Returns: The run. Repeating the request while the run is open returns the same run.
     /// - Throws: `ControlError`; `CancellationError`.
     @discardableResult
     public func enqueue(
@@ -39,7 +39,7 @@ public struct AgentSession: Sendable {
     /// The session as it is now.
     public func status() async throws -> SessionStatus { try await client.session(identifier) }
 
-    /// What is on the wire for its open run, at most a second old.
+    /// The transfers of its open run, at most a second old.
     public func requests() async throws -> RequestList { try await client.requests(of: identifier) }
 
     /// The tasks of its latest run, one by one: see ``ControlClient/tasks(of:state:path:)``.
@@ -47,9 +47,9 @@ public struct AgentSession: Sendable {
         client.tasks(of: identifier, state: state, path: path)
     }
 
-    /// What a program that starts again needs: what the session does now, and every event since it last looked.
+    /// What a program needs when it starts again: the state of the session, and every event since it last looked.
     ///
-    /// - Parameter cursor: The number of the last event it has dealt with; 0 for none.
+    /// - Parameter cursor: The number of the last event it has handled; 0 for none.
     /// - Returns: The status, `nil` when the agent does not know the session yet, and the events.
     /// - Throws: `ControlError`; `CancellationError`.
     public func open(after cursor: Int64) async throws -> (status: SessionStatus?, events: SessionEvents) {
@@ -60,12 +60,12 @@ public struct AgentSession: Sendable {
         }
     }
 
-    /// The session's events, to the last one there is or for ever.
+    /// The session's events, up to the last one or indefinitely.
     ///
     /// - Parameters:
-    ///   - cursor: The number of the last event that has been dealt with; 0 for the beginning.
+    ///   - cursor: The number of the last event that has been handled; 0 for the beginning.
     ///   - following: Whether to wait for more.
-    ///   - progress: Whether events `progress`, without number, come between: a few a second at most.
+    ///   - progress: Whether to add unnumbered `progress` events, at most a few per second.
     /// - Returns: The events.
     public func events(after cursor: Int64 = 0, following: Bool = true, progress: Bool = false)
         -> SessionEvents
@@ -80,10 +80,10 @@ public struct AgentSession: Sendable {
         )
     }
 
-    /// The ends of runs, each told once, also across launches.
+    /// The ends of runs, each reported once, even across launches.
     ///
-    /// - Parameter cursor: Where the place is kept. It moves on when the next end is asked for, after the loop's body
-    ///   has dealt with the one before; a program that dies inside the body is told the same end again.
+    /// - Parameter cursor: The file that stores the position. It advances when the next end is requested, after the loop's body
+    ///   has handled the previous one; a program that dies inside the body gets the same end again.
     /// - Returns: The ends.
     /// - Throws: `ControlError` when the cursor's file cannot be read.
     public func completions(_ cursor: CursorFile) throws -> RunCompletions {
@@ -94,34 +94,34 @@ public struct AgentSession: Sendable {
     @discardableResult
     public func pause() async throws -> SessionStatus { try await client.pause(identifier) }
 
-    /// Lets a paused run go on.
+    /// Resumes a paused run.
     @discardableResult
     public func resume() async throws -> SessionStatus { try await client.resume(identifier) }
 
-    /// Gives the open run up.
+    /// Cancels the open run.
     @discardableResult
     public func cancel() async throws -> SessionStatus { try await client.cancel(identifier) }
 
-    /// Wants these paths of the open run before all others.
+    /// Fetches these paths of the open run before all others.
     @discardableResult
     public func prioritize(_ paths: [String]) async throws -> SessionStatus {
         try await client.prioritize(identifier, paths: paths)
     }
 }
 
-/// The tasks of a session's latest run, in the order of their paths.
+/// The tasks of a session's latest run, ordered by path.
 ///
-/// Nothing is sent before the first is asked for; only a bounded piece is held, however many there are.
+/// Nothing is sent before the first one is requested, and memory use does not depend on their number.
 public struct SessionTasks: AsyncSequence, Sendable {
     /// One task.
     public typealias Element = TaskStatus
 
     let call: AgentCall
 
-    /// Begins to ask.
+    /// Creates the sequence.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(call) }
 
-    /// Walks through the tasks.
+    /// Iterates over the tasks.
     public struct AsyncIterator: AsyncIteratorProtocol {
         private let call: AgentCall
         private var stream: LineStream?

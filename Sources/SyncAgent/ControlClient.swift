@@ -1,27 +1,27 @@
 @_exported public import SyncControl
 @_exported public import SyncModel
 
-/// Asks an agent: each method is one request of the control API, `Documentation/CONTROL-API.md`.
+/// A client of the agent: each method is one request of the control API, `Documentation/CONTROL-API.md`.
 ///
-/// A value without state: it may be copied and used from any task. Nothing is sent before a method is called, no
+/// A value without state: it can be copied and used from any task. Nothing is sent before a method is called, no
 /// redirect is followed and no proxy is used.
 ///
-/// Every method throws `ControlError`, the agent's own or with code `unreachable` when none answers, and
-/// `CancellationError` when its task is cancelled; an agent that has begun to do something goes on with it then.
+/// Every method throws `ControlError`, the agent's own or with code `unreachable` if none answers, and
+/// `CancellationError` when its task is cancelled; the agent still completes what it has started.
 public struct ControlClient: Sendable {
     /// The agent's socket, absolute.
     public let socketPath: String
 
-    /// Longest time for an answer to what takes no time; enqueueing and removing may take ten minutes.
+    /// The timeout for quick requests; enqueueing and removing may take ten minutes.
     public let timeout: Duration
 
-    /// Takes the path of a socket; ``AgentPlace`` knows the usual one.
+    /// Takes the path of a socket; ``AgentPlace`` finds the usual one.
     public init(socketPath: String, timeout: Duration = .seconds(60)) {
         self.socketPath = socketPath
         self.timeout = timeout
     }
 
-    /// What the agent itself is about.
+    /// The state of the agent itself.
     public func status() async throws -> AgentStatus { try await get("/v1/agent") }
 
     /// Every session, by name.
@@ -30,12 +30,12 @@ public struct ControlClient: Sendable {
         return answer.sessions
     }
 
-    /// One session, as the agent sees it now.
+    /// The current state of a session.
     public func session(_ identifier: String) async throws -> SessionStatus {
         try await get("/v1/sessions/\(Self.encoded(identifier))")
     }
 
-    /// Hands a run to the agent; returns when it is on the disk. The very same request again changes nothing.
+    /// Enqueues a run; returns when it is on disk. Repeating the same request changes nothing.
     public func enqueue(_ request: EnqueueRequest) async throws -> EnqueueReply {
         // The agent fetches the manifest first: as long as a slow server takes.
         try await post("/v1/runs", ControlJSON.encode(request), timeout: .seconds(600))
@@ -46,23 +46,23 @@ public struct ControlClient: Sendable {
         try await post("/v1/sessions/\(Self.encoded(session))/pause")
     }
 
-    /// Lets a paused run go on.
+    /// Resumes a paused run.
     public func resume(_ session: String) async throws -> SessionStatus {
         try await post("/v1/sessions/\(Self.encoded(session))/resume")
     }
 
-    /// Gives the open run up. Installed files stay.
+    /// Cancels the open run. Installed files stay.
     public func cancel(_ session: String) async throws -> SessionStatus {
         try await post("/v1/sessions/\(Self.encoded(session))/cancel")
     }
 
-    /// Wants these paths of the open run before all others.
+    /// Fetches these paths of the open run before all others.
     public func prioritize(_ session: String, paths: [String]) async throws -> SessionStatus {
         let body = try ControlJSON.encode(PriorityCommand(paths))
         return try await post("/v1/sessions/\(Self.encoded(session))/prioritize", body)
     }
 
-    /// Forgets a session; with `files` also removes what it installed and nobody has changed.
+    /// Removes a session; with `files` also the files it installed that have not changed since.
     public func remove(_ session: String, files: Bool = false) async throws {
         _ = try await call(
             "DELETE",
@@ -78,12 +78,12 @@ public struct ControlClient: Sendable {
         return answer.hooks
     }
 
-    /// What is on the wire for the session's open run, at most a second old.
+    /// The transfers of the session's open run, at most a second old.
     public func requests(of session: String) async throws -> RequestList {
         try await get("/v1/sessions/\(Self.encoded(session))/requests")
     }
 
-    /// The tasks of the session's latest run, one by one, as fast as they are asked for.
+    /// The tasks of the session's latest run, one by one, as fast as they are requested.
     ///
     /// - Parameters:
     ///   - session: The session.
@@ -103,18 +103,18 @@ public struct ControlClient: Sendable {
         )
     }
 
-    /// Makes an ended hook owed once more.
+    /// Runs an ended hook again.
     public func replay(hook number: Int64) async throws -> HookStatus {
         try await post("/v1/hooks/\(number)/replay")
     }
 
-    /// Stops the agent; returns when it has begun to.
+    /// Stops the agent; returns when it has started to stop.
     public func stop(_ mode: AgentStop) async throws {
         let body = try ControlJSON.encode(StopCommand(mode))
         _ = try await call("POST", "/v1/agent/stop", body: body).answer()
     }
 
-    /// One connection's worth of event lines; ``AgentSession/events(after:following:)`` reconnects.
+    /// The event lines of one connection; ``AgentSession/events(after:following:)`` reconnects.
     func lines(of session: String, since: Int64, follow: Bool, progress: Bool) -> LineStream {
         var query = "?since=\(since)"
         if follow { query += "&follow=1" }

@@ -3,17 +3,17 @@ import SyncControl
 public import SyncModel
 import SyncSystem
 
-/// How far a program has read, in a file: a number and a newline, replaced whole or not at all.
+/// A file that stores how far a program has read: a number and a newline, replaced atomically.
 public struct CursorFile: Sendable {
     /// Absolute.
     public let path: String
 
-    /// Names a file; it need not exist yet.
+    /// Refers to a file; it need not exist yet.
     public init(path: String) { self.path = path }
 
-    /// The number; 0 when there is no file.
+    /// The number; 0 if there is no file.
     ///
-    /// - Throws: `ControlError` when there is one that cannot be read or holds something else.
+    /// - Throws: `ControlError` if the file cannot be read or contains something else.
     public func read() throws -> Int64 {
         let bytes: [UInt8]
         do throws(FileError) {
@@ -23,11 +23,13 @@ public struct CursorFile: Sendable {
             throw failure("read", error.reason)
         }
         let text = String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .newlines)
-        guard let number = Int64(text), number >= 0 else { throw failure("read", "it holds no number") }
+        guard let number = Int64(text), number >= 0 else {
+            throw failure("read", "it does not hold a number")
+        }
         return number
     }
 
-    /// Puts a number in its place: written beside it, synced, renamed. rename(2).
+    /// Replaces the number: writes a new file, syncs it and renames it. rename(2).
     ///
     /// - Throws: `ControlError` when that fails; the old number stays.
     public func write(_ number: Int64) throws {
@@ -51,11 +53,11 @@ public struct CursorFile: Sendable {
 public struct RunCompletion: Sendable, Equatable, Decodable {
     /// The run.
     public let run: String
-    /// What it came to.
+    /// Its result.
     public let result: RunResult
-    /// What became of its files.
+    /// Its files by outcome.
     public let files: FileCounts
-    /// **Bytes** of its files and on the network.
+    /// **Bytes** of its files and received.
     public let bytes: ByteCounts
 }
 
@@ -67,12 +69,12 @@ public struct RunCompletions: AsyncSequence, Sendable {
     let events: SessionEvents
     let cursor: CursorFile
 
-    /// Begins where the cursor was when this was made.
+    /// Starts at the cursor's position at creation.
     public func makeAsyncIterator() -> AsyncIterator {
         AsyncIterator(events: events.makeAsyncIterator(), cursor: cursor)
     }
 
-    /// Walks through the ends.
+    /// Iterates over the ends.
     public struct AsyncIterator: AsyncIteratorProtocol {
         var events: SessionEvents.AsyncIterator
         let cursor: CursorFile
@@ -83,9 +85,9 @@ public struct RunCompletions: AsyncSequence, Sendable {
             self.cursor = cursor
         }
 
-        /// The next end; remembers first that the one before has been dealt with.
+        /// The next end; first records that the previous one has been handled.
         ///
-        /// - Throws: As ``SessionEvents/AsyncIterator/next()``; `ControlError` when the cursor cannot be kept.
+        /// - Throws: As ``SessionEvents/AsyncIterator/next()``; `ControlError` if the cursor cannot be stored.
         public mutating func next() async throws -> RunCompletion? {
             if let number = dealtWith.take() { try cursor.write(number) }
             while let event = try await events.next() {

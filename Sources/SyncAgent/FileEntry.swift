@@ -2,7 +2,7 @@ public import SyncControl
 import SyncModel
 package import SyncSystem
 
-/// One file by where its bytes are, for whoever has a list of files and no manifest that somebody has published.
+/// One file and the URLs of its bytes, for pulling a list of files without a published manifest.
 public struct FileEntry: Sendable, Hashable {
     /// Relative to the destination, with `/`.
     public var path: String
@@ -10,10 +10,10 @@ public struct FileEntry: Sendable, Hashable {
     public var size: UInt64
     /// SHA-256 of its bytes, 64 hexadecimal digits.
     public var sha256: String
-    /// Absolute http or https URLs, the best first.
+    /// Absolute http or https URLs, best first.
     public var urls: [String]
 
-    /// Names a file; see the properties.
+    /// Creates an entry; see the properties.
     public init(path: String, size: UInt64, sha256: String, urls: [String]) {
         self.path = path
         self.size = size
@@ -23,11 +23,11 @@ public struct FileEntry: Sendable, Hashable {
 }
 
 extension [FileEntry] {
-    /// Keeps the list as a manifest, readable by its owner only: URLs may hold what is nobody else's business.
+    /// Stores the list as a manifest that only its owner can read, because URLs may contain secrets.
     ///
     /// - Parameters:
-    ///   - project: What they are part of, such as `com.example.tower`.
-    ///   - path: Absolute; replaced whole or not at all.
+    ///   - project: Their project, such as `com.example.tower`.
+    ///   - path: Absolute; replaced atomically.
     /// - Throws: ``/SyncSystem/FileError``.
     package func writeManifest(of project: String, to path: String) throws(FileError) {
         let text = JSONLine.object { line in
@@ -51,17 +51,17 @@ extension [FileEntry] {
 }
 
 extension AgentSession {
-    /// Asks for a list of files in a directory, without a manifest that somebody has published; returns when the agent has
-    /// it on the disk.
+    /// Enqueues a pull of a list of files into a directory, without a published manifest; returns when the agent has it on
+    /// disk.
     ///
     /// - Parameters:
-    ///   - files: All files that are to be there.
-    ///   - project: What they are part of, such as `com.example.tower`.
-    ///   - manifest: Where the list is kept as a manifest, absolute, below a directory that exists. The agent reads it when
-    ///     a run starts: it is yours, and stays as long as the session is to be pulled again.
+    ///   - files: All files that the directory should contain.
+    ///   - project: Their project, such as `com.example.tower`.
+    ///   - manifest: The path of a manifest that stores the list, absolute, in an existing directory. The agent reads it when
+    ///     a run starts; keep it as long as the session is used.
     ///   - destination: A directory, absolute.
-    ///   - configure: Sets what else is wanted: groups, hooks, a time to start.
-    /// - Returns: The run. The same list again, while the run is open, gives the same run; another one takes its place.
+    ///   - configure: Sets further options: groups, hooks, a start time.
+    /// - Returns: The run. The same list returns the same run while it is open; another list replaces it.
     /// - Throws: `ControlError`; `CancellationError`.
     @discardableResult
     public func enqueue(
@@ -76,7 +76,7 @@ extension AgentSession {
         } catch {
             throw ControlError(
                 .failed,
-                "Cannot keep the list of files as \(escaped(manifest)): \(error.reason).",
+                "Cannot store the list of files as \(escaped(manifest)): \(error.reason).",
                 exitStatus: .ioError
             )
         }

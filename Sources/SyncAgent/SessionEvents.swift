@@ -2,10 +2,10 @@ import Foundation
 import SyncControl
 public import SyncModel
 
-/// The events of a session after a cursor, in order, without a gap and without a repeat.
+/// The events of a session after a cursor, in order, without gaps or duplicates.
 ///
-/// It holds no more than one connection, reads only as fast as it is asked, and connects anew where it stopped when
-/// an agent ends and another starts. Numbers that are no longer kept are told of by one event `events.pruned`.
+/// It uses one connection, reads only as fast as its consumer, and reconnects where it stopped when
+/// an agent ends and another starts. One event `events.pruned` stands for numbers that are no longer kept.
 public struct SessionEvents: AsyncSequence, Sendable {
     /// One event.
     public typealias Element = SessionEvent
@@ -15,13 +15,13 @@ public struct SessionEvents: AsyncSequence, Sendable {
     let cursor: Int64
     let isFollowing: Bool
     let withProgress: Bool
-    /// How often it tries to reach an agent that has gone, half a second apart.
+    /// How many times it tries to reach an agent that is gone, half a second apart.
     let patience: Int
 
-    /// Begins at the cursor; nothing is sent before the first event is asked for.
+    /// Starts at the cursor; nothing is sent before the first event is requested.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(self) }
 
-    /// Walks through the events.
+    /// Iterates over the events.
     public struct AsyncIterator: AsyncIteratorProtocol {
         private let sequence: SessionEvents
         private var cursor: Int64
@@ -36,7 +36,7 @@ public struct SessionEvents: AsyncSequence, Sendable {
 
         /// The next event; `nil` after the last, unless it follows.
         ///
-        /// - Throws: `ControlError`, `unreachable` among them when no agent answers for too long;
+        /// - Throws: `ControlError`, with code `unreachable` if no agent answers for too long;
         ///   `CancellationError`.
         public mutating func next() async throws -> SessionEvent? {
             while true {
@@ -94,11 +94,11 @@ public struct SessionEvents: AsyncSequence, Sendable {
 
 /// One event of a session.
 public struct SessionEvent: Sendable, Equatable {
-    /// Its number in the session, from 1 without a gap: the cursor to go on from. `nil` for progress.
+    /// Its number in the session, from 1 without gaps: the cursor to continue from. `nil` for progress.
     public let sequence: Int64?
     /// What happened: `run.started`, `task.installed`, `group.completed`, `pull.finished` …
     public let name: String
-    /// ``name``, where this program knows it.
+    /// ``name``, if this program knows it.
     package var kind: EventName? { EventName(rawValue: name) }
     /// The run it is about.
     public let run: String?
@@ -107,7 +107,7 @@ public struct SessionEvent: Sendable, Equatable {
     /// Everything, as one JSON object; its keys are snake_case.
     public let json: String
 
-    /// Reads a line of an event stream; `nil` for what is no event.
+    /// Parses a line of an event stream; `nil` if it is not an event.
     init?(_ line: EventLine) {
         struct Fields: Decodable {
             let event: String
@@ -124,7 +124,7 @@ public struct SessionEvent: Sendable, Equatable {
         json = line.text
     }
 
-    /// Reads more of the event: keys in camelCase meet those in snake_case.
+    /// Decodes more of the event; camelCase keys match snake_case ones.
     ///
     /// - Throws: `DecodingError`.
     public func fields<Value: Decodable>(_ type: Value.Type) throws -> Value {

@@ -13,7 +13,7 @@ package func openState(_ directory: String, warn: (String) -> Void) throws(Store
         compression: compression
     )
     if case .rebuilt(let path) = store.opening {
-        warn("the state was damaged and is kept as \(escaped(path)); sessions and events begin anew")
+        warn("the state was damaged and is kept as \(escaped(path)); sessions and events start over")
     }
     return store
 }

@@ -100,14 +100,14 @@ private func leave(because error: any Error) -> Never {
 struct SyncagentCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "syncagent",
-        abstract: "Bring exactly the files a manifest names onto this machine, verified, in few requests.",
+        abstract: "Make a directory match a published manifest: verified, and with few requests.",
         discussion: """
-            Standard output is data, standard error is progress and messages.
+            Data goes to standard output, progress and messages to standard error.
 
             Exit status: 0 done, 1 internal error, 2 incomplete or differing files, 5 files in place but a \
-            hook failed, 64 usage, 65 manifest or data invalid, 66 manifest not found, 69 nothing reachable, \
+            hook failed, 64 usage, 65 manifest or data invalid, 66 manifest not found, 69 no server reachable, \
             73 cannot create destination or state, 74 I/O error or disk full, 75 session busy, 77 refused by \
-            policy, 78 configuration, 130 or 143 interrupted with everything fetched kept.
+            policy, 78 configuration, 130 or 143 interrupted, with everything fetched so far kept.
             """,
         version: syncagentVersion,
         subcommands: [
@@ -167,7 +167,7 @@ enum VerbCheck {
         let advice = guess.map { "Did you mean '\(line) \($0)'? " } ?? ""
         return CommandFailure(
             .usage,
-            "'\(escaped(word))' is no command. \(advice)'\(line) --help' lists all."
+            "'\(escaped(word))' is not a command. \(advice)'\(line) --help' lists all commands."
         )
     }
 }

@@ -11,15 +11,14 @@ import SyncTransfer
 struct PlanCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "plan",
-        abstract: "Show what a pull would fetch, in which requests, and why.",
+        abstract: "Show what a pull would fetch, with which requests, and why.",
         discussion: """
-            Reads the manifest and looks at the destination; fetches no file and changes nothing. Ends with the exit \
-            status of the pull, where it is known before: 73 for a place where nothing can be made, 74 where the disk is \
-            too full, 75 while somebody else works there, 77 for an older revision.
+            Reads the manifest and looks at the destination; fetches no file and changes nothing. Exits with the status \
+            the pull would have, where that is known in advance: 73 if the destination cannot be created, 74 if the disk \
+            is too full, 75 if another run is using the destination, 77 for an older revision.
 
-            --explain tells for each place that files come from which rule, credentials, proxy and TLS settings \
-            apply, and where the servers redirect to. To find that out it asks for the first byte of one object of \
-            each place.
+            --explain shows which rule, credentials, proxy and TLS settings apply to each source, and where the servers \
+            redirect to. To find out, it requests the first byte of one object from each source.
 
             Examples:
 
@@ -30,10 +29,10 @@ struct PlanCommand: AsyncParsableCommand {
     @OptionGroup
     var target: TargetOptions
 
-    @Flag(help: "Plan a manifest whose revision is older than what is installed.")
+    @Flag(help: "Allow a revision older than the installed one.")
     var allowOlder = false
 
-    @Flag(help: "Explain where the requests go; sends a request of one byte to each place.")
+    @Flag(help: "Explain where the requests go; sends a one-byte request to each source.")
     var explain = false
 
     @OptionGroup
@@ -128,23 +127,23 @@ struct PlannedRoute: Sendable {
         let count = source.objects == 1 ? "1 object" : "\(source.objects) objects"
         let requests = source.requests == 1 ? "1 request" : "\(source.requests) requests"
         var lines = ["from       \(redacted(url: source.prefix)): \(count), \(requests)"]
-        if source.requests == 0 { lines[0] += ", when others fail" }
+        if source.requests == 0 { lines[0] += ", only if others fail" }
         func add(_ word: String, _ text: String) {
             lines.append("  " + word + String(repeating: " ", count: max(1, 9 - word.count)) + text)
         }
         guard let explanation else {
             if urlScheme(of: source.prefix) == "file" {
-                add("local", "files are read, nobody is asked")
+                add("local", "files are read directly")
             } else {
-                add("plugin", "a transport plugin asks")
+                add("plugin", "handled by a transport plugin")
             }
             return lines
         }
         if let rule = explanation.rule {
-            add("rule \(rule.place)", "\(rule.pattern), so asks \(explanation.asked)")
+            add("rule \(rule.place)", "\(rule.pattern), so requests go to \(explanation.asked)")
         }
         let headers =
-            explanation.headers == 0 ? "" : ", with \(explanation.headers) headers of the configuration"
+            explanation.headers == 0 ? "" : ", with \(explanation.headers) headers from the configuration"
         add("as", (explanation.credentials.map { "\($0) credentials" } ?? "nobody") + headers)
         add(
             "through",
@@ -167,7 +166,7 @@ struct PlannedRoute: Sendable {
     }
 
     private var answerText: String {
-        guard let answer else { return "not asked: there are more than \(RouteProbe.limit) places" }
+        guard let answer else { return "not probed: there are more than \(RouteProbe.limit) sources" }
         let cost = " (\(answer.requests == 1 ? "1 request" : "\(answer.requests) requests") sent to find out)"
         return
             (answer.failure ?? "\(answer.status), ranges " + (answer.status == 206 ? "work" : "are ignored"))

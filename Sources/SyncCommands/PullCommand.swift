@@ -9,13 +9,13 @@ import SyncSettings
 struct PullCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pull",
-        abstract: "Bring the files of a manifest onto this machine.",
+        abstract: "Make a directory match a manifest.",
         discussion: """
-            Every file is verified before it becomes visible. Run the command again to go on where it \
-            stopped, and every night to stay up to date: a run that finds nothing new costs one request.
+            Every file is verified before it becomes visible. Run the command again to resume an interrupted pull, \
+            and every night to stay up to date: a run that finds nothing new costs one request.
 
-            The first SIGINT or SIGTERM stops the work and keeps what has been fetched (exit 130 or 143); \
-            a second one ends the process at once.
+            The first SIGINT or SIGTERM stops the run and keeps everything fetched so far (exit 130 or 143); a second \
+            one ends the process at once.
 
             Examples:
 
@@ -28,7 +28,7 @@ struct PullCommand: AsyncParsableCommand {
     @OptionGroup
     var asked: RunOptions
 
-    @Flag(help: "Print the plan; fetch and change nothing.")
+    @Flag(help: "Print the plan; fetch nothing and change nothing.")
     var dryRun = false
 
     @OptionGroup
@@ -46,22 +46,24 @@ struct PullCommand: AsyncParsableCommand {
     @OptionGroup(title: "Output")
     var reporting: ReportingOptions
 
-    @Flag(help: "With --json: progress as lines, too, five a second.")
+    @Flag(help: "With --json: print progress as well, five lines per second.")
     var progress = false
 
     func validate() throws {
-        if progress, !reporting.json { throw ValidationError("--progress: lines for programs; add --json.") }
+        if progress, !reporting.json { throw ValidationError("--progress needs --json.") }
         if dryRun, later.background {
-            throw ValidationError("--dry-run and --background: print the plan, or hand it over; not both.")
+            throw ValidationError("--dry-run and --background are mutually exclusive.")
         }
         if asked.trust.stale != nil, later.background {
-            throw ValidationError("--stale is for a pull that somebody looks at; not with --background.")
+            throw ValidationError(
+                "--stale is for a pull in the foreground; it cannot be combined with --background."
+            )
         }
         // S45: only the agent can keep to them.
         let condition = conditionOptions.given ?? windowOption.window.map { _ in "--window" }
         if let condition, !later.background {
             throw ValidationError(
-                "\(condition): conditions need the agent, which looks at them before and while a pull runs; "
+                "\(condition): conditions need the agent, which checks them before and during a pull; "
                     + "add --background."
             )
         }
@@ -93,7 +95,7 @@ struct PullCommand: AsyncParsableCommand {
 
         for program in recipe.hooks.compactMap(\.arguments.first)
         where program.hasPrefix("/") && !EnvironmentPaths.isProgram(program) {
-            output.warning("\(escaped(program)) is not an executable program now; the hook may fail.")
+            output.warning("\(escaped(program)) is not executable at the moment; the hook may fail.")
         }
         if later.background { return try await BackgroundPull(recipe: recipe, engine: engine).run() }
         let report = try await engine.pull(recipe)

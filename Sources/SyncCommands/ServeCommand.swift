@@ -8,11 +8,11 @@ import SyncServer
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve",
-        abstract: "Serve a published directory over HTTP, for a LAN or a trial.",
+        abstract: "Serve a published directory over HTTP, for a LAN or to try things out.",
         discussion: """
             Prints the URL to pull from, then answers GET and HEAD with ranges and conditional requests until \
-            SIGINT or SIGTERM. There is no TLS, no listing and no access control; dot-files and symbolic links \
-            are not served. For the world, copy the directory to any web server instead.
+            SIGINT or SIGTERM. There is no TLS, no directory listing and no access control; dot files and symbolic \
+            links are not served. To publish on the internet, copy the directory to a web server instead.
 
             Examples:
 
@@ -23,30 +23,30 @@ struct ServeCommand: AsyncParsableCommand {
     @Argument(help: "The directory to serve.", completion: .directory)
     var directory: String
 
-    @Option(help: ArgumentHelp("The port; 0 takes any that is free.", valueName: "n"))
+    @Option(help: ArgumentHelp("The port; 0 picks a free one.", valueName: "n"))
     var port = 8080
 
     @Option(help: ArgumentHelp("The address to listen on; 0.0.0.0 or :: for all.", valueName: "address"))
     var bind = "127.0.0.1"
 
-    @Option(help: ArgumentHelp("Most connections at a time; others wait.", valueName: "n"))
+    @Option(help: ArgumentHelp("The most connections at a time; others wait.", valueName: "n"))
     var maxConnections = 1_024
 
     @Option(
-        help: ArgumentHelp("Most connections of one address at a time; others are closed.", valueName: "n")
+        help: ArgumentHelp("The most connections per client address; others are closed.", valueName: "n")
     )
     var maxPerAddress = 256
 
     @Option(
         help: ArgumentHelp(
-            "Drop a client that takes nothing of its answer, or sends no request, for this long.  (default: 60s)",
+            "Drop a client that reads nothing, or sends no request, for this long.  (default: 60s)",
             valueName: "time"
         ),
         transform: duration
     )
     var timeout = Duration.seconds(60)
 
-    @Flag(name: .shortAndLong, help: "Print one line on standard error for each request.")
+    @Flag(name: .shortAndLong, help: "Print a line to standard error for each request.")
     var verbose = false
 
     func validate() throws {

@@ -8,10 +8,10 @@ import SyncSettings
 struct VerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
-        abstract: "Re-hash the files that are here and name those that differ from the manifest.",
+        abstract: "Hash the installed files again and list those that differ from the manifest.",
         discussion: """
-            Every byte is read again; no recorded state is trusted. Prints one line for each file that is missing \
-            or differs. Exit status: 0 all files are as the manifest says, 2 some are not.
+            Reads every byte again and trusts no recorded state. Prints one line for each file that is missing or \
+            differs. Exit status: 0 all files match the manifest, 2 some do not.
             """
     )
 
@@ -44,7 +44,7 @@ enum VerifyText {
     static func lines(_ report: VerifyReport) -> [String] {
         if let place = report.missingPlace {
             return [
-                "\(escaped(place)) is not there; 'syncagent pull' brings its \(Figures.count(report.files, "file"))"
+                "\(escaped(place)) does not exist; 'syncagent pull' creates it with its \(Figures.count(report.files, "file"))"
             ]
         }
         var lines = report.problems.map { "\(escaped($0.path)): \($0.reason)" }
@@ -52,7 +52,7 @@ enum VerifyText {
         if let release = report.release {
             lines.append(
                 "revision \(release.revision) is signed by \(release.signers.joined(separator: " and ")), under root "
-                    + "\(release.root); counts until \(timestamp(milliseconds: release.until))"
+                    + "\(release.root); valid until \(timestamp(milliseconds: release.until))"
             )
         }
         var files = Figures.count(report.files, "file")
@@ -64,7 +64,7 @@ enum VerifyText {
         } else {
             let wrong = Figures.grouped(report.problems.count)
             let verb = report.problems.count == 1 ? "is" : "are"
-            lines.append("\(wrong) of \(files) \(verb) not right; pull again to mend them")
+            lines.append("\(wrong) of \(files) \(verb) wrong; pull again to repair them")
         }
         return lines
     }

@@ -36,7 +36,7 @@ package enum FrameHeader {
     package static func window(_ bytes: [UInt8]) throws(CompressionError) -> UInt64? {
         let magic: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD]
         guard bytes.prefix(4).elementsEqual(magic.prefix(bytes.count)) else {
-            throw CompressionError(reason: "this is no frame")
+            throw CompressionError(reason: "this is not a zstd frame")
         }
         guard bytes.count > 4 else { return nil }
         let descriptor = bytes[4]

@@ -15,7 +15,7 @@ package final class DecodingDictionary: @unchecked Sendable {  // Safe: immutabl
     /// - Throws: ``CompressionError`` when they are no dictionary, or there is no memory.
     package init(_ bytes: UnsafeRawBufferPointer) throws(CompressionError) {
         guard let raw = ZSTD_createDDict(bytes.baseAddress, bytes.count) else {
-            throw CompressionError(reason: "this is no dictionary")
+            throw CompressionError(reason: "this is not a zstd dictionary")
         }
         self.raw = raw
     }

@@ -20,7 +20,7 @@ final class ConditionProbe: Sendable {
             return !isBusy
         }
         guard isFree else {
-            answer.give(.unknown(reason: "it still has not answered an earlier question"))
+            answer.give(.unknown(reason: "it has not answered an earlier query yet"))
             return answer
         }
         do throws(ThreadError) {

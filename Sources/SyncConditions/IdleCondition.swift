@@ -33,7 +33,7 @@ package struct IdleCondition: Condition {
             let since = isIdle ? try bus.number(Self.property("IdleSinceHint")) : 0
             return Self.judge(isIdle: isIdle, since: since, seconds: seconds, now: context.now)
         } catch {
-            return .unknown(reason: "whether somebody uses the machine cannot be told: \(error.reason)")
+            return .unknown(reason: "cannot tell whether somebody is using the machine: \(error.reason)")
         }
     }
 
@@ -49,7 +49,7 @@ package struct IdleCondition: Condition {
         }
         let idle = max(0, now - begin) / 1_000
         return .blocked(
-            reason: "somebody used the machine \(idle) s ago, and \(seconds) s are asked for",
+            reason: "somebody used the machine \(idle) s ago, and \(seconds) s are required",
             until: due
         )
     }

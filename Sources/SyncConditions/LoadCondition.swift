@@ -56,7 +56,8 @@ package final class LoadCondition: Condition {
             guard !isOpen else { return .ok }
             let number = { (value: Double) in "\((value * 100).rounded() / 100)" }
             return .blocked(
-                reason: "others keep the machine busy: load \(number(others)) for each core, the limit is "
+                reason:
+                    "other processes keep the machine busy: load \(number(others)) per core, the limit is "
                     + number(limit)
             )
         }

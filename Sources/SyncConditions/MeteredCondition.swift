@@ -29,7 +29,7 @@ package struct MeteredCondition: Condition {
         do throws(SystemBus.Failure) {
             return Self.judge(try bus.number(Self.property), received: context.receivedBytes, budget: budget)
         } catch {
-            return .unknown(reason: "whether the network is metered cannot be told: \(error.reason)")
+            return .unknown(reason: "cannot tell whether the network is metered: \(error.reason)")
         }
     }
 
@@ -41,7 +41,8 @@ package struct MeteredCondition: Condition {
             if budget == 0 { return .blocked(reason: what) }
             if received < budget { return .ok }
             return .blocked(
-                reason: "\(what), and \(ByteCount(received)) of the \(ByteCount(budget)) allowed have come"
+                reason:
+                    "\(what), and \(ByteCount(received)) of the \(ByteCount(budget)) allowed have been received"
             )
         case 0, 2, 4: return .ok
         default:

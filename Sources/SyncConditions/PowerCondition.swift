@@ -42,14 +42,14 @@ package struct PowerCondition: Condition {
         let batteries = ours.filter { $0.type == "Battery" && $0.isPresent }
         let unreadable = ours.contains { $0.type == nil || $0.isSource && $0.isOnline == nil }
         if batteries.isEmpty {
-            return unreadable ? .unknown(reason: "a power supply does not tell what it is") : .ok
+            return unreadable ? .unknown(reason: "a power supply does not report its type") : .ok
         }
         if sources.isEmpty, !unreadable, !batteries.contains(where: { $0.status == "Discharging" }) {
             return batteries.contains { ["Charging", "Full", "Not charging"].contains($0.status) }
-                ? .ok : .unknown(reason: "neither a supply nor a battery tells whether there is mains power")
+                ? .ok : .unknown(reason: "no power supply or battery reports whether there is mains power")
         }
         if unreadable, !batteries.contains(where: { $0.status == "Discharging" }) {
-            return .unknown(reason: "a power supply does not tell whether it gives power")
+            return .unknown(reason: "a power supply does not report whether it supplies power")
         }
         return .blocked(reason: "the machine runs on its battery")
     }

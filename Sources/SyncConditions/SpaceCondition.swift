@@ -24,7 +24,7 @@ package final class SpaceCondition: Condition {
     package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         guard let free = Self.free(at: context.destination) else {
             return .unknown(
-                reason: "free space of \(escaped(context.destination)) cannot be told: \(errnoText)"
+                reason: "cannot determine the free space of \(escaped(context.destination)): \(errnoText)"
             )
         }
         return wasBlocked.withLock { wasBlocked in
@@ -39,7 +39,7 @@ package final class SpaceCondition: Condition {
         let more = wasBlocked ? min(wanted / 16, 256 << 20) : 0
         let (need, overflow) = wanted.addingReportingOverflow(more)
         guard overflow || free < need else { return .ok }
-        return .blocked(reason: "\(ByteCount(free)) are free, and \(ByteCount(wanted)) are to stay free")
+        return .blocked(reason: "\(ByteCount(free)) is free, and \(ByteCount(wanted)) must stay free")
     }
 
     private static func free(at path: String) -> UInt64? {

@@ -51,12 +51,12 @@ package struct SystemBus: Sendable {
         case .exited(0): break
         case .exited: throw Failure(reason: Self.complaint(output))
         case .signalled(let number):
-            throw Failure(reason: "the program that asks was ended by signal \(number)")
+            throw Failure(reason: "the query was killed by signal \(number)")
         case .timedOut: throw Failure(reason: "no answer within \(deadline.components.seconds) s")
-        case .notRun(let reason): throw Failure(reason: "the program that asks cannot be run: \(reason)")
+        case .notRun(let reason): throw Failure(reason: "the query cannot be run: \(reason)")
         }
         guard let value = Self.value(output) else {
-            throw Failure(reason: "an answer that is not understood: \(Self.complaint(output))")
+            throw Failure(reason: "unexpected answer: \(Self.complaint(output))")
         }
         return value
     }
@@ -76,7 +76,7 @@ package struct SystemBus: Sendable {
                 "\(get).Get", "string:\(property.interface)", "string:\(property.name)",
             ]
         }
-        throw Failure(reason: "there is neither busctl (systemd) nor dbus-send (dbus) to ask with")
+        throw Failure(reason: "neither busctl (systemd) nor dbus-send (dbus) is installed")
     }
 
     private func program(_ name: String) -> String? {

@@ -30,7 +30,7 @@ package enum ControlJSON {
             let what = escaped(describe(error))
             throw ControlError(
                 .internal,
-                "The agent's answer cannot be understood: \(what). Is it of another version?",
+                "Cannot parse the agent's answer: \(what). Is it a different version?",
                 exitStatus: .internalError
             )
         }
@@ -53,12 +53,12 @@ package enum ControlJSON {
         } catch let refusal as StrictJSON.Refusal {
             throw ControlError(
                 .invalid,
-                "The request cannot be understood: \(refusal).",
+                "The request is invalid: \(refusal).",
                 exitStatus: .usage
             )
         } catch {
             let what = escaped(describe(error))
-            throw ControlError(.invalid, "The request cannot be understood: \(what).", exitStatus: .usage)
+            throw ControlError(.invalid, "The request is invalid: \(what).", exitStatus: .usage)
         }
     }
 
@@ -73,7 +73,7 @@ package enum ControlJSON {
         case .keyNotFound(let key, _): "'\(snakeCase(key.stringValue))' is missing"
         case .typeMismatch(_, let context) where !context.codingPath.isEmpty,
             .valueNotFound(_, let context) where !context.codingPath.isEmpty:
-            "'\(place(context))' is not of the right type"
+            "'\(place(context))' has the wrong type"
         case .dataCorrupted(let context) where !context.codingPath.isEmpty:
             "'\(place(context))' is \(context.debugDescription)"
         default: "it is not one JSON object"
@@ -140,7 +140,7 @@ package struct ControlKeys: Sendable {
         if let missing = required.first(where: { object[$0] == nil }) {
             throw ControlError(
                 .invalid,
-                "The request cannot be understood: '\(missing)' is missing.",
+                "The request is invalid: '\(missing)' is missing.",
                 exitStatus: .usage
             )
         }

@@ -51,7 +51,7 @@ package enum StrictJSON {
                 if isKey, let last = open.indices.last {
                     let key = text(bytes[position..<end])
                     guard open[last]?.insert(key).inserted != false else {
-                        throw Refusal(description: "the key '\(shown(key))' is there twice in one object")
+                        throw Refusal(description: "the key '\(shown(key))' appears twice in one object")
                     }
                     isKey = false
                 }

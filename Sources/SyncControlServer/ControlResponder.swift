@@ -158,7 +158,7 @@ extension ControlResponder {
         case .badQuery(let message):
             return response(ControlError(.invalid, message, exitStatus: .usage))
         case .methodNotAllowed(let allowed):
-            let what = "\(escaped(request.method)) is not for this; \(allowed) is."
+            let what = "\(escaped(request.method)) is not allowed here; \(allowed) is."
             var answer = response(
                 ControlError(.invalid, what, exitStatus: .usage),
                 status: 405

@@ -141,7 +141,7 @@ package enum ControlServerError: Error, Sendable, Equatable {
         case .badDirectory(let path, let reason):
             "Cannot use \(escaped(path)) for the socket: \(reason)."
         case .inTheWay(let path):
-            "\(escaped(path)) is in the way: it is no socket. Move it elsewhere."
+            "\(escaped(path)) is in the way: it is not a socket. Move it elsewhere."
         case .cannotListen(let path, let reason):
             "Cannot listen on \(escaped(path)): \(reason)."
         }

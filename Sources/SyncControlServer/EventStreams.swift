@@ -41,7 +41,7 @@ final class EventStreams: Sendable {
         guard isPlaced else {
             throw ControlError(
                 .busy,
-                "\(limit) clients follow events already; end one of them.",
+                "\(limit) clients are already following events; end one of them.",
                 exitStatus: .busy
             )
         }

@@ -101,7 +101,7 @@ package struct CurlURL: Hashable, Sendable {
 
         let scheme = try part(CURLUPART_SCHEME, of: handle, flags: 0).lowercased()
         guard scheme == "https" || scheme == "http" else {
-            throw URLError(description: "the scheme \(scheme), where only http and https are asked")
+            throw URLError(description: "the scheme \(scheme); only http and https are supported")
         }
         let host = try part(CURLUPART_HOST, of: handle, flags: 0).lowercased()
         let portText = try part(CURLUPART_PORT, of: handle, flags: UInt32(CURLU_DEFAULT_PORT))

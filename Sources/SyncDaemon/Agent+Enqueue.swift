@@ -134,14 +134,14 @@ extension Agent {
         func invalid(_ text: String) -> ControlError { ControlError(.invalid, text, exitStatus: .usage) }
         let destination = request.destination ?? ""
         guard destination.hasPrefix("/") else {
-            throw invalid("destination: an absolute path is wanted, not '\(escaped(destination))'")
+            throw invalid("destination: an absolute path is expected, not '\(escaped(destination))'")
         }
         guard request.manifest.hasPrefix("/") || request.manifest.contains("://") else {
-            throw invalid("manifest: an absolute path or a URL is wanted")
+            throw invalid("manifest: an absolute path or a URL is expected")
         }
         for hook in request.hooks where !isHookProgram(hook.arguments.first ?? "") {
             let word = escaped(hook.arguments.first ?? "")
-            throw invalid("hooks: an absolute path, a URL or plugin:NAME is wanted, not '\(word)'")
+            throw invalid("hooks: an absolute path, a URL or plugin:NAME is expected, not '\(word)'")
         }
         for batch in request.hooks.compactMap(\.batch) where !RunHook.batches.contains(batch) {
             throw invalid("hooks: batch is 1 to \(RunHook.batches.upperBound), not \(batch)")
@@ -155,13 +155,13 @@ extension Agent {
         if request.revision == 0 { throw invalid("revision: 1 or more") }
         if let most = request.maxDelete, most < 0 { throw invalid("max_delete: 0 or more") }
         if let path = request.backupDir, !path.hasPrefix("/") {
-            throw invalid("backup_dir: an absolute path is wanted, not '\(escaped(path))'")
+            throw invalid("backup_dir: an absolute path is expected, not '\(escaped(path))'")
         }
         if let size = request.userData?.text.utf8.count, size > RunRecipe.longestUserData {
             throw invalid("user_data: at most \(RunRecipe.longestUserData) bytes")
         }
         guard request.staleSeconds == nil else {
-            throw invalid("stale_seconds: only for a pull that somebody looks at")
+            throw invalid("stale_seconds: only for a pull in the foreground")
         }
         if let deadline = request.deadlineSeconds, !(1...31_536_000).contains(deadline) {
             throw invalid("deadline_seconds: 1 to a year")

@@ -288,7 +288,7 @@ extension Agent {
             guard stored.state == .waiting else { return }
             if try isGivenUp(stored, last: error, now: now) { return }
             try store.hold(run: run, reason: reason, error: error, due: now + seconds * 1_000)
-            if let error { environment.log("\(escaped(session)): \(error); again in \(seconds) s") }
+            if let error { environment.log("\(escaped(session)): \(error); retrying in \(seconds) s") }
         } catch {
             environment.log("\(error)")
         }

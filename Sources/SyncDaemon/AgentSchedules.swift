@@ -96,7 +96,9 @@ extension Agent {
             later(outlook.next)
             if let lost = outlook.missed, mind.missed[name] != lost.slot {
                 mind.missed[name] = lost.slot
-                environment.log("schedule \(name): the run of \(lost.slot) was missed and is not caught up")
+                environment.log(
+                    "schedule \(name): the run of \(lost.slot) was missed and will not be caught up"
+                )
             }
             guard let due = outlook.due else { continue }
             if let setback = mind.setbacks[name], setback.slot == due.slot, setback.due > environment.now() {
@@ -120,7 +122,7 @@ extension Agent {
             let why = reason.map { "; \($0)" } ?? ""
             environment.log(
                 "schedule \(name), \(occurrence.slot): run \(reply.run)"
-                    + (reply.isNew ? "" : " goes on") + why
+                    + (reply.isNew ? "" : " continues") + why
             )
             return nil
         } catch {
@@ -132,7 +134,7 @@ extension Agent {
             mind.setbacks[name] = (occurrence.slot, count, due)
             schedules.failed(name, error)
             environment.log(
-                "schedule \(name), \(occurrence.slot): \(escaped(error.message)); again in \(seconds) s"
+                "schedule \(name), \(occurrence.slot): \(escaped(error.message)); retrying in \(seconds) s"
             )
             return due
         }

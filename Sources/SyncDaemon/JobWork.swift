@@ -116,7 +116,7 @@ struct JobWork: Sendable {
             }
             environment.log(
                 "\(escaped(job.session)): run \(identifier) lost its worker \(recent.count) times in 10 minutes"
-                    + " and is put aside; syncagent resume \(escaped(job.session)) tries again"
+                    + " and is set aside; syncagent resume \(escaped(job.session)) tries again"
             )
             return .done
         }

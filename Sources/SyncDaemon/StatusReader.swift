@@ -277,7 +277,7 @@ struct LiveRecord: Decodable {
             requests[index].state = .waiting
             requests[index].until = nil
             requests[index].rate = 0
-            requests[index].reason = "nobody works on it; what has come is kept"
+            requests[index].reason = "no process is working on it; what has arrived is kept"
         }
     }
 

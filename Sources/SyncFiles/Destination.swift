@@ -116,7 +116,7 @@ package final class Destination: Sendable {
 
     package func freeSpace() throws(FileError) -> FreeSpace {
         var info = statvfs()
-        guard fstatvfs(root, &info) == 0 else { throw .last("ask for free space of", path) }
+        guard fstatvfs(root, &info) == 0 else { throw .last("determine the free space of", path) }
         return Self.free(info)
     }
 
@@ -149,7 +149,7 @@ package final class Destination: Sendable {
             throw .last(step, path)
         }
         var info = statvfs()
-        guard statvfs(place, &info) == 0 else { throw .last("ask for free space of", path) }
+        guard statvfs(place, &info) == 0 else { throw .last("determine the free space of", path) }
         // Nothing can be made in /proc or /sys: they have no blocks.
         guard info.f_blocks > 0 || info.f_files > 0 || isFilled else {
             throw FileError(step: step, path: path, code: EROFS, remark: "nothing can be written there")

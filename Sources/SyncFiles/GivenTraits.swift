@@ -25,12 +25,12 @@ extension FileTraits {
         if hold(of: found) { return found }
         if let mode, !hasMode(found) {
             let kept = found.kind == .directory ? found.permissions & 0o7000 : 0
-            guard fchmod(file, mode_t(mode | kept)) == 0 else { throw .last("give its mode to", shown) }
+            guard fchmod(file, mode_t(mode | kept)) == 0 else { throw .last("set the mode of", shown) }
         }
         if let modified, found.modified != modified {
             let times = Self.timespecs(modified)
             guard times.withUnsafeBufferPointer({ futimens(file, $0.baseAddress) }) == 0 else {
-                throw .last("give its time to", shown)
+                throw .last("set the time of", shown)
             }
         }
         guard let now = status(file) else { throw .last("look at", shown) }

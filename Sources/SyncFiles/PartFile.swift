@@ -260,7 +260,7 @@ package final class PartFile: Sendable {
                         step: "read back",
                         path: staged.name.text,
                         code: read < 0 ? sa_errno() : 0,
-                        remark: read < 0 ? nil : "it became shorter"
+                        remark: read < 0 ? nil : "it shrank"
                     )
                 }
                 guard feed(UnsafeRawBufferPointer(rebasing: buffer[..<count])) else {

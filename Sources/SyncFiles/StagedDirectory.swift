@@ -218,7 +218,7 @@ final class UnderWay: Sendable {
                     step: "open",
                     path: "\(shown)/\(target.name)",
                     code: ESTALE,
-                    remark: "somebody else has put something in its place"
+                    remark: "another process has put something in its place"
                 )
             }
             state.identities[target] = found

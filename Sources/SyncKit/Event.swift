@@ -3,39 +3,39 @@ public import SyncControl
 public import SyncModel
 
 extension Sync {
-    /// What happens in a pull, in its order.
+    /// What happens in a pull, in order.
     public enum Event: Sendable, Equatable {
-        /// A manifest was found, and the session is taken.
+        /// A manifest was found, and the session is locked.
         case started(Started)
-        /// It is known what has to come.
+        /// The pull has been planned.
         case planned(Planned)
-        /// How far it is, a few times a second.
+        /// Progress, a few times a second.
         case progress(Progress)
-        /// What is on the wire, at most twice a second: each transfer with its file or pack, its **bytes**, where it goes.
+        /// The transfers, at most twice a second: each with its file or pack, its **bytes** and its URL.
         case requests(RequestList)
-        /// A file, or a link, is in place.
+        /// A file or link is in place.
         case installed(Installed)
-        /// A file could not be brought.
+        /// A file could not be fetched.
         case failed(FailedFile)
-        /// A file that the manifest no longer has is gone.
+        /// A file that the manifest no longer lists was removed.
         case removed(path: String)
-        /// A request goes to another URL.
+        /// A request goes to a different URL.
         case redirected(Redirect)
-        /// A transfer is tried again.
+        /// A transfer is retried.
         case retrying(Retry)
-        /// A condition does not hold: nothing comes until it does.
+        /// A condition does not hold: nothing is transferred until it does.
         case blocked(condition: String, reason: String)
-        /// It goes on.
+        /// It holds again.
         case unblocked(condition: String)
-        /// All files of a group have come to their end.
+        /// All files of a group are done.
         case groupCompleted(name: String, result: RunResult)
-        /// A hook is called.
+        /// A hook was started.
         case hookStarted(HookCall)
         /// It has ended.
         case hookFinished(HookCall, result: String, output: String)
-        /// Anything else, for whoever knows it: `Documentation/Events.md`.
+        /// Any other event: see `Documentation/Events.md`.
         case other(name: String, json: String)
-        /// It is over; nothing follows.
+        /// The pull has ended; this is the last event.
         case finished(Summary)
     }
 
@@ -43,9 +43,9 @@ extension Sync {
     public struct Started: Sendable, Hashable, Decodable {
         /// The session's name.
         public let session: String
-        /// What tells this run from others.
+        /// The identifier of this run.
         public let run: String
-        /// As the manifest says.
+        /// As in the manifest.
         public let project: String
         /// Where the manifest came from.
         public let manifest: String
@@ -55,11 +55,11 @@ extension Sync {
 
     /// ``Event/planned(_:)``
     public struct Planned: Sendable, Hashable, Decodable {
-        /// Files and links that are selected.
+        /// Selected files and links.
         public let files: Int
-        /// Of these, right already.
+        /// Of these, already in place.
         public let unchanged: Int
-        /// Of these, to be fetched or made from what is here.
+        /// Of these, to be fetched or built from local data.
         public let wanted: Int
         /// Requests for them.
         public let requests: Int
@@ -67,17 +67,17 @@ extension Sync {
         public let bytes: UInt64
     }
 
-    /// ``Event/progress(_:)``. Totals come from the plan and do not change; 0 while they are not known.
+    /// ``Event/progress(_:)``. Totals come from the plan and do not change; 0 while they are unknown.
     public struct Progress: Sendable, Hashable {
         /// Files and links that are in place.
         public let filesDone: Int
-        /// Files and links that are selected.
+        /// Selected files and links.
         public let filesTotal: Int
-        /// **Bytes** that are here, in place or on the way there.
+        /// **Bytes** already here, in place or in staging.
         public let bytesDone: UInt64
         /// **Bytes** of all of them.
         public let bytesTotal: UInt64
-        /// Body **bytes** that have come over the network.
+        /// Body **bytes** received from the network.
         public let received: UInt64
     }
 
@@ -86,11 +86,11 @@ extension Sync {
         /// Where it came from.
         public enum Source: String, Sendable, Decodable {
             case network
-            /// Made from what was here.
+            /// Built from local data.
             case reused
             /// A link: there is nothing to fetch.
             case manifest
-            /// Put in place by a process that was killed before it could tell.
+            /// Installed by a process that was killed before it could report it.
             case unknown
         }
 
@@ -112,7 +112,7 @@ extension Sync {
         public let path: String
         /// For people.
         public let reason: String
-        /// What matters for what to do.
+        /// The cause, for deciding what to do.
         public let cause: FailureCause
     }
 
@@ -130,13 +130,13 @@ extension Sync {
         public let url: String
         /// For people.
         public let reason: String
-        /// The attempt to come, from 2.
+        /// The number of the next attempt, from 2.
         public let attempt: Int
     }
 
     /// A call of a hook.
     public struct HookCall: Sendable, Hashable, Decodable {
-        /// Whose completion it is called for.
+        /// The group whose completion it is called for.
         public let group: String
         /// Its path, `plugin:NAME`, or the host of a webhook.
         public let program: String
@@ -150,31 +150,31 @@ extension Sync {
         public struct Files: Sendable, Hashable {
             /// Selected.
             public let total: Int
-            /// New, or changed.
+            /// New or changed.
             public let installed: Int
-            /// Right before.
+            /// Already in place.
             public let unchanged: Int
-            /// Made from what was here.
+            /// Built from local data.
             public let reused: Int
-            /// Gone, because the manifest no longer has them.
+            /// Removed, because the manifest no longer lists them.
             public let removed: Int
-            /// Not brought.
+            /// Failed.
             public let failed: Int
         }
 
         /// The session's name.
         public let session: String
-        /// What tells this run from others.
+        /// The identifier of this run.
         public let run: String
         /// Whether every file is in place.
         public let result: RunResult
-        /// What the command `syncagent` would exit with: a hook may have failed though every file is in place.
+        /// The exit status of the command `syncagent`: a hook may have failed even though every file is in place.
         public let status: ExitStatus
-        /// What became of them.
+        /// Counts by outcome.
         public let files: Files
-        /// Body **bytes** that came.
+        /// Body **bytes** received.
         public let received: UInt64
-        /// HTTP requests that were sent.
+        /// HTTP requests sent.
         public let requests: UInt64
         /// How long it took.
         public let elapsed: Duration
@@ -182,17 +182,17 @@ extension Sync {
 }
 
 extension Sync.Event {
-    /// An event as the agent and `syncagent events --json` tell it.
+    /// Parses an event from the agent or `syncagent events --json`.
     ///
     /// - Parameter json: One object.
-    /// - Returns: `nil` for a text that is no event. One that ends a run comes as ``other(name:json:)``.
+    /// - Returns: `nil` if the text is not an event. The end of a run is ``other(name:json:)``.
     public init?(json: some Collection<UInt8>) {
         let data = Data(json)
         guard let name = try? JSONDecoder().decode(Head.self, from: data).event else { return nil }
         self.init(name, data)
     }
 
-    /// An event whose name is known.
+    /// An event with a known name.
     init(_ name: String, _ data: Data) {
         let decoder = JSONDecoder()
         func payload<Payload: Decodable>(_ type: Payload.Type) -> Payload? {

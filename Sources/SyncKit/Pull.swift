@@ -1,7 +1,7 @@
 import SyncSystem
 
 extension Sync {
-    /// A pull and its events. Each time it is walked through it is pulled again, and what is there is only looked at.
+    /// A pull and its events. Each iteration pulls again; files already in place are only checked.
     public struct Pull: AsyncSequence, Sendable {
         /// What happens.
         public typealias Element = Event
@@ -20,10 +20,10 @@ extension Sync {
             self.plugins = plugins
         }
 
-        /// A new walk through it; it begins with the first event that is asked for.
+        /// Starts a new iteration; the pull starts when the first event is requested.
         public func makeAsyncIterator() -> Iterator { Iterator(PullWork(self)) }
 
-        /// Its events, one after another.
+        /// Iterates over the events.
         public struct Iterator: AsyncIteratorProtocol {
             private let work: Owner
 
@@ -32,13 +32,13 @@ extension Sync {
             /// The next event; `nil` after the last.
             public mutating func next() async throws -> Event? { try await work.work.next() }
 
-            /// The same, for whoever is isolated to an actor.
+            /// The same, for callers isolated to an actor.
             public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Event? {
                 try await work.work.next()
             }
         }
 
-        /// Stops the work when nobody asks for events any more.
+        /// Stops the pull when its events are no longer consumed.
         private final class Owner: Sendable {
             let work: PullWork
 

@@ -27,7 +27,7 @@ struct PullSetup {
         guard let state = options.stateDirectory.map(Self.absolute) ?? Self.usualStateDirectory else {
             throw Sync.Failure(
                 .cannotCreate,
-                "There is no home directory: say where the state is to be kept."
+                "There is no home directory: set the state directory."
             )
         }
         stateDirectory = state

@@ -42,7 +42,7 @@ func lineFault(_ text: String, _ what: String) -> String? {
 func headerFault(_ fields: [HeaderField]) -> String? {
     for field in fields {
         guard !field.name.isEmpty, field.name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != 0x3A }) else {
-            return "a header's name is no token (RFC 9110, section 5.6.2)"
+            return "a header's name is not a token (RFC 9110, section 5.6.2)"
         }
         if let fault = lineFault(field.value, "the header \(field.name)") { return fault }
     }

@@ -16,7 +16,7 @@ package func check(
 
     book.rule(
         "Its name is lower case, words joined by _ or -",
-        "The name stands in status and events, where scripts look for it."
+        "The name appears in status and events, where scripts look for it."
     ) {
         let isGood = condition.name.utf8.allSatisfy { byte in
             (0x61...0x7A).contains(byte) || (0x30...0x39).contains(byte) || byte == 0x5F || byte == 0x2D
@@ -28,7 +28,7 @@ package func check(
         "People read the reason in status: say what blocks in a few words."
     ) { fault(of: condition, context) }
     book.rule(
-        "When it tells until when it blocks, that is to come",
+        "If it says until when it blocks, that time is in the future",
         "'until' is in milliseconds since 1970; leave it out when it is not known."
     ) {
         let result = attempt { () throws(PluginError) in try condition.state(in: context) }
@@ -36,8 +36,8 @@ package func check(
         return "until is \(now - until) ms ago" + (until < now / 500 ? "; is it in seconds?" : "")
     }
     book.rule(
-        "A destination that does not exist, and many bytes, do it no harm",
-        "Answer unknown for what cannot be looked at."
+        "It handles a destination that does not exist, and many bytes",
+        "Answer unknown for what cannot be checked."
     ) {
         fault(
             of: condition,
@@ -53,7 +53,7 @@ package func check(
         }
         return nil
     }
-    book.rule("Four callers at a time all get answers", "Requests come before others are answered.") {
+    book.rule("Four callers at a time all get answers", "Requests arrive before earlier ones are answered.") {
         together(4) { _ in fault(of: condition, context) }
     }
     return book.results

@@ -20,11 +20,11 @@ package func check(
 
     book.rule(
         "An origin gets a credential or none, without control characters",
-        "A line end in a token would become a second header: strip what a command or file ends with."
+        "A line end in a token would become a second header: strip it from the output of a command or file."
     ) { fault(of: ask(origin)) }
     book.rule(
-        "An origin that nobody knows gets none, and no failure",
-        "Answer null for what is not yours; an error is told to people as a warning."
+        "An unknown origin gets none, and no error",
+        "Answer null for origins that are not yours; an error is shown as a warning."
     ) {
         let result = ask("https://nobody.invalid:4711")
         if let fault = fault(of: result) { return fault }
@@ -33,7 +33,7 @@ package func check(
     }
     book.rule(
         "After a refusal it is asked again, and answers",
-        "When 'refused' is there, get a new token rather than the one you keep; null says that there is no better."
+        "If 'refused' is set, get a new token instead of the cached one; null means that there is none."
     ) { fault(of: ask(origin, refused: 401)) ?? fault(of: ask(origin, refused: 403)) }
     book.rule(
         "A credential that has expired is not given",
@@ -44,7 +44,8 @@ package func check(
         else { return nil }
         return "it expired \(now - expires) s ago"
     }
-    book.rule("Eight callers at a time all get answers", "Requests come before others are answered.") {
+    book.rule("Eight callers at a time all get answers", "Requests arrive before earlier ones are answered.")
+    {
         together(8) { _ in
             fault(
                 of: attempt { () throws(PluginError) in

@@ -21,18 +21,18 @@ package func check(hook: any GroupHook, invocation: HookInvocation) -> [CheckRes
         "A hook is called at least once for a group: a second call must find its work done and say so."
     ) { fault(of: run()) }
     book.rule(
-        "A large report does it no harm",
-        "Read the report as a stream or as a whole; it can have megabytes."
+        "It handles a large report",
+        "Read the report as a stream or as a whole; it can be megabytes long."
     ) {
         let files = (0..<20_000).map { "\"files/\($0).bin\"" }.joined(separator: ",")
         return fault(of: run { $0.input = Array("{\"changed\":[\(files)]}".utf8) })
     }
     book.rule(
-        "Variables and words that it does not know do it no harm",
-        "Later versions say more; ignore what is not known."
+        "It ignores variables and keys that it does not know",
+        "Later versions add more; ignore what you do not know."
     ) { fault(of: run { $0.environment["SYNCAGENT_SOMETHING_NEW"] = "ä \u{1F5BC}" }) }
     book.rule(
-        "A call that is stopped ends, and soon",
+        "A call that is stopped ends soon",
         "End early when asked to; a stopped hook is run again."
     ) {
         let outcome = run { $0.isStopped = { true } }
@@ -52,7 +52,7 @@ private func fault(of outcome: HookOutcome) -> String? {
     let words = outcome.output.isEmpty ? "" : ": \(outcome.output.suffix(200))"
     return switch outcome.end {
     case .exited(let status): "status \(status)\(words)"
-    case .signalled(let number): "signal \(number) ended it\(words)"
+    case .signalled(let number): "it was killed by signal \(number)\(words)"
     case .timedOut: "it did not end in time\(words)"
     case .stopped: "it was stopped\(words)"
     case .notStarted(let reason): "it was not started: \(reason)"

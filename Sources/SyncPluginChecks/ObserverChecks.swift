@@ -20,13 +20,13 @@ package func check(observer: any EventObserver) -> [CheckResult] {
         json: "{\"event\":\"pull.finished\",\(time),\"run\":\"r\",\"result\":\"complete\"}"
     )
 
-    book.rule("A run's first and last event are taken", "Answer null when the events are taken.") {
+    book.rule("A run's first and last event are accepted", "Answer null when the events are accepted.") {
         tell([started, finished])
     }
-    book.rule("No events are taken", "An empty list is answered as any other.") { tell([]) }
+    book.rule("An empty list of events is accepted", "Answer an empty list like any other.") { tell([]) }
     book.rule(
-        "Ten thousand events are taken, in batches",
-        "Answer soon and work later; while you think, events queue."
+        "Ten thousand events are accepted, in batches",
+        "Answer soon and work later; events queue until you answer."
     ) {
         tell(
             (0..<10_000).map {
@@ -37,7 +37,7 @@ package func check(observer: any EventObserver) -> [CheckResult] {
             }
         )
     }
-    book.rule("An event that nobody knows is taken", "Later versions tell more; ignore what is not known.") {
+    book.rule("An unknown event is accepted", "Later versions add more; ignore what you do not know.") {
         tell([
             ObservedEvent(
                 name: "moon.rose",
@@ -45,7 +45,7 @@ package func check(observer: any EventObserver) -> [CheckResult] {
             )
         ])
     }
-    book.rule("Odd texts do it no harm", "Events hold file names: any characters, escaped as JSON has them.")
+    book.rule("It handles odd strings", "Events contain file names with any characters, escaped as in JSON.")
     {
         tell([
             ObservedEvent(

@@ -36,8 +36,8 @@ package func check(process configuration: PluginConfiguration) -> [CheckResult] 
     }
     guard book.results.allSatisfy(\.passed) else { return book.results }
     book.rule(
-        "Asked without a point and settings, it says what it can",
-        "'point' is not there when plugins are listed: answer, and do not look at settings."
+        "Asked without a point and settings, it lists its points",
+        "When plugins are listed there is no 'point': answer, and ignore settings."
     ) {
         let client = client {
             $0.point = nil
@@ -58,8 +58,8 @@ package func check(process configuration: PluginConfiguration) -> [CheckResult] 
         return error.code == .refused || error.code == .badAnswer ? nil : error.message
     }
     book.rule(
-        "A cancellation of a request that it has answered does it no harm",
-        "$/cancelRequest is a notification: it has no id, and wants no answer."
+        "It ignores a cancellation of a request that it has answered",
+        "$/cancelRequest is a notification: it has no id and gets no answer."
     ) {
         _ = attempt { () throws(PluginError) in
             try client.call("check.unknown", timeout: .seconds(5), isStopped: { true }) { _ in }
@@ -67,17 +67,17 @@ package func check(process configuration: PluginConfiguration) -> [CheckResult] 
         return fault(attempt { () throws(PluginError) in try client.describe() })
     }
     book.rule(
-        "It ends by itself when it is asked to shut down",
-        "Answer shutdown and end; end as well when standard input does."
+        "It exits when it is asked to shut down",
+        "Answer shutdown and exit; also exit at the end of standard input."
     ) {
         client.close()
         return told.withLock { notices in
-            notices.first { $0.text.contains("did not end") }?.text
+            notices.first { $0.text.contains("did not exit") }?.text
         }
     }
     book.rule(
-        "Its standard output has nothing but messages",
-        "Log to standard error; what libraries print goes there, too."
+        "Its standard output contains only messages",
+        "Log to standard error, and send the output of libraries there, too."
     ) { told.withLock { notices in notices.first { $0.kind == .warning }?.text } }
     return book.results
 }

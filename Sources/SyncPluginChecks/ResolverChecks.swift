@@ -22,7 +22,7 @@ package func check(
     }
     book.rule(
         "Each reason gets a disposition: a start, a redirect, an expired link",
-        "Do not rely on fields that a reason does not have; answer continue to what is not yours."
+        "Do not rely on fields that a reason does not have; answer continue to requests that are not yours."
     ) {
         let requests = [
             one,
@@ -48,7 +48,7 @@ package func check(
     }
     book.rule(
         "The same question again gets the same kind of disposition",
-        "Questions come again after a retry or a crash; keep no count of them."
+        "Questions are repeated after a retry or a crash; do not count them."
     ) {
         let results = (0..<3).map { _ in attempt { () throws(PluginError) in try resolver.resolve([one]) } }
         for result in results {
@@ -58,8 +58,8 @@ package func check(
         return kinds.count > 1 ? "it answered \(kinds.sorted().joined(separator: " and "))" : nil
     }
     book.rule(
-        "Odd requests do it no harm: a long URL, an empty range, escapes, another scheme's case",
-        "Parse URLs with a library; answer continue to what cannot be parsed."
+        "It handles odd requests: a long URL, an empty range, escapes, another scheme's case",
+        "Parse URLs with a library; answer continue if one cannot be parsed."
     ) {
         let urls = [
             url + "?" + String(repeating: "a", count: 8_000), url + "/%00%ff%2e%2e", "HTTPS://EXAMPLE.COM",
@@ -71,7 +71,8 @@ package func check(
             count: urls.count
         )
     }
-    book.rule("Eight callers at a time all get answers", "Requests come before others are answered.") {
+    book.rule("Eight callers at a time all get answers", "Requests arrive before earlier ones are answered.")
+    {
         together(8) { number in
             let mine = ResolverRequest(url: "\(url)/\(number)", original: "\(url)/\(number)")
             return fault(of: attempt { () throws(PluginError) in try resolver.resolve([mine]) }, count: 1)
@@ -105,7 +106,7 @@ extension RequestDisposition {
         case .replace(let url, let headers):
             let low = url.lowercased()
             guard low.hasPrefix("https://") || low.hasPrefix("http://") else {
-                return "a replacement that is no http or https URL"
+                return "a replacement that is not an http or https URL"
             }
             return lineFault(url, "a replacement") ?? headerFault(headers)
         }

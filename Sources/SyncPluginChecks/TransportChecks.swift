@@ -39,13 +39,13 @@ package func check(
         "Write the whole body, then close the pipe, then answer."
     ) {
         if let fault = whole.fault { return fault }
-        if let bytes = subject.bytes, bytes != whole.bytes { return "it has other bytes than the object" }
+        if let bytes = subject.bytes, bytes != whole.bytes { return "its bytes differ from the object's" }
         guard let report = whole.report else { return "no report" }
         return report.bytesReceived < UInt64(whole.bytes.count) ? "told \(report.bytesReceived) bytes" : nil
     }
     guard whole.fault == nil, known.count >= 1_000 else {
         book.rule(
-            "The object is fit for the other rules",
+            "The object is suitable for the other rules",
             "Give the URL of an object of at least 1,000 bytes."
         ) {
             whole.fault == nil ? "it has \(known.count) bytes" : "it could not be fetched"
@@ -64,22 +64,21 @@ package func check(
     }
     book.rule(
         "A part arrives alone, at its offset",
-        "Honour 'range', or tell status 200 and send everything."
+        "Honour 'range', or report status 200 and send everything."
     ) {
         deliver({ $0.range = middle }, known[Int(middle.lowerBound)..<Int(middle.upperBound)])
     }
     book.rule(
-        "The first and the last byte can be asked for alone",
+        "The first and the last byte can be fetched alone",
         "'range' is half open: [0, 1] is one byte."
     ) {
         deliver({ $0.range = 0..<1 }, known.prefix(1))
             ?? deliver({ $0.range = (size - 1)..<size }, known.suffix(1))
     }
-    book.rule("A pause holds bytes back, and all arrive after it", "A write that waits is no error.") {
+    book.rule("A pause holds bytes back, and all arrive after it", "A blocked write is not an error.") {
         deliver({ $0.pauses = true }, known[...])
     }
-    book.rule("No byte beyond the limit arrives", "Nothing to do for a plugin: what is too much is cut off.")
-    {
+    book.rule("No byte beyond the limit arrives", "Nothing to do for a plugin: the excess is cut off.") {
         var plan = CheckedFetch.Plan()
         plan.limit = 500
         let fetched = CheckedFetch.run(make(), subject, patience, plan)
@@ -87,14 +86,14 @@ package func check(
         return fetched.error?.code == .tooLarge
             ? nil : "it ended with \(fetched.error?.code.name ?? "success")"
     }
-    book.rule("A receiver that stops ends the transfer", "A closed pipe (EPIPE) is no error.") {
+    book.rule("A receiver that stops ends the transfer", "A closed pipe (EPIPE) is not an error.") {
         var plan = CheckedFetch.Plan()
         plan.stopsAfter = 1
         let fetched = CheckedFetch.run(make(), subject, patience, plan)
         return fetched.error?.code == .stoppedBySink
             ? nil : "it ended with \(fetched.error?.code.name ?? "success")"
     }
-    book.rule("A cancelled transfer ends, and soon", "Answer after $/cancelRequest.") {
+    book.rule("A cancelled transfer ends soon", "Answer after $/cancelRequest.") {
         var plan = CheckedFetch.Plan()
         plan.isCancelled = true
         let fetched = CheckedFetch.run(make(), subject, patience, plan)
@@ -103,7 +102,7 @@ package func check(
     }
     book.rule(
         "Sixteen transfers at a time arrive whole",
-        "Work on several at a time, or tell 'concurrency': 1."
+        "Handle several at a time, or report 'concurrency': 1."
     ) {
         let transport = make()
         let all = CheckedFetch.several(16, transport, subject, patience)
@@ -112,7 +111,7 @@ package func check(
     }
     if let missing = subject.missing {
         book.rule(
-            "What is not there is a failure without a byte",
+            "A missing object is a failure without a byte",
             "Answer an error with data.code 'status-404'."
         ) {
             let fetched = CheckedFetch.run(make(), TransportSubject(url: missing), patience)

@@ -27,7 +27,7 @@ package func check(
     }
     book.rule(
         "Verdicts are in the order of the files",
-        "Do not sort, and do not answer as soon as one is done."
+        "Do not sort, and do not answer before all are done."
     ) {
         let alone = files.map { try? ask([$0]).get().first?.kind }
         for order in [Array(files.indices), files.indices.reversed()] {
@@ -50,8 +50,8 @@ package func check(
         files.first { !isUnchanged($0) }.map { "'\($0.path)' was changed" }
     }
     book.rule(
-        "A file that it refuses for its bytes is not accepted when it cannot be read",
-        "An accepted file is installed: when a file cannot be opened, answer refused with the reason."
+        "A file that it refuses for its contents is not accepted if it cannot be read",
+        "An accepted file is installed: if a file cannot be opened, answer refused with the reason."
     ) {
         for file in files where (try? ask([file]).get().first?.kind) == "refused" {
             var gone = file
@@ -62,7 +62,7 @@ package func check(
         }
         return nil
     }
-    book.rule("Four callers at a time all get answers", "Requests come before others are answered.") {
+    book.rule("Four callers at a time all get answers", "Requests arrive before earlier ones are answered.") {
         let first = Array(files.prefix(1))
         return together(4) { _ in
             fault(of: attempt { () throws(PluginError) in try verifier.verify(first) }, count: first.count)

@@ -1,8 +1,8 @@
-/// Who asks for a credential, and why.
+/// A request for a credential.
 public struct CredentialRequest: Sendable, Hashable {
-    /// Scheme, host and port, such as `https://assets.example.com:8443`; no port when it is the scheme's own.
+    /// Scheme, host and port, such as `https://assets.example.com:8443`; no port if it is the default one.
     public var origin: String
-    /// The status with which the last credential was refused, 401 or 403; `nil` when none was.
+    /// The status with which the last credential was refused, 401 or 403; `nil` if none was.
     public var refused: Int?
 
     /// Makes a request; see the properties.
@@ -12,9 +12,9 @@ public struct CredentialRequest: Sendable, Hashable {
     }
 }
 
-/// What an origin asks for to let somebody in. Its text never has a line end (V28).
+/// A credential for an origin. Its strings never contain a line end (V28).
 public struct Credential: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
-    /// How it is shown to the origin.
+    /// The authentication scheme.
     public enum Kind: Sendable, Equatable {
         /// RFC 7617.
         case basic(user: String, password: String)
@@ -28,13 +28,13 @@ public struct Credential: Sendable, Equatable, CustomStringConvertible, CustomRe
             region: String,
             service: String
         )
-        /// Headers as they are.
+        /// These headers, unchanged.
         case headers([HeaderField])
     }
 
-    /// How it is shown.
+    /// The authentication scheme.
     public var kind: Kind
-    /// When it is no longer good, **seconds** since 1970; `nil` when that is not known.
+    /// When it expires, **seconds** since 1970; `nil` if unknown.
     public var expires: Int64?
 
     /// Makes a credential; see the properties.
@@ -49,10 +49,10 @@ public struct Credential: Sendable, Equatable, CustomStringConvertible, CustomRe
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Gives credentials for origins. When it fails, the request goes out without, and a warning is told.
+/// Provides credentials for origins. If it fails, the request goes out without credentials, with a warning.
 public protocol CredentialProvider: Sendable {
-    /// Finds what to show to an origin; blocks. The caller keeps the answer until it expires or is refused.
+    /// Finds a credential for an origin; blocks. The caller caches the result until it expires or is refused.
     ///
-    /// - Returns: `nil` when there is nothing for this origin.
+    /// - Returns: `nil` if there is none for this origin.
     func credential(for request: CredentialRequest) throws(PluginError) -> Credential?
 }

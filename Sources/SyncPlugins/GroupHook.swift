@@ -8,9 +8,9 @@ public struct HookInvocation: Sendable {
     public var environment: [String: String]
     /// The report, JSON, for standard input.
     public var input: [UInt8]
-    /// Most **seconds** it may run.
+    /// The most **seconds** it may run.
     public var timeout: Int
-    /// Asked several times a second: `true` ends the hook early.
+    /// Polled several times a second: `true` ends the hook early.
     public var isStopped: @Sendable () -> Bool
 
     /// Makes an invocation; see the properties.
@@ -37,28 +37,28 @@ public struct HookOutcome: Sendable, Equatable {
     public enum End: Sendable, Equatable {
         /// It exited with this status.
         case exited(Int32)
-        /// A signal ended it.
+        /// It was killed by a signal.
         case signalled(Int32)
-        /// It ran past its deadline and was ended, with its whole process group.
+        /// It exceeded its timeout and was ended, with its whole process group.
         case timedOut
         /// The caller stopped and ended it, with its whole process group; it is still owed.
         case stopped
-        /// It could not be started; the reason for people.
+        /// It could not be started; the reason is for people.
         case notStarted(String)
     }
 
     /// Why it ended.
     public var end: End
-    /// What it wrote to standard output and standard error, cut to a bound.
+    /// Its standard output and standard error, truncated to a limit.
     public var output: String
     /// How long it ran, in **milliseconds**.
     public var milliseconds: Int64
-    /// All the **bytes** it wrote, whether ``output`` has them or not.
+    /// The number of **bytes** it wrote, including those not in ``output``.
     public var outputBytes: UInt64
-    /// Processes it had left behind in its process group had to be ended.
+    /// Whether processes it left in its process group had to be ended.
     public var endedLeftovers: Bool
-    /// Whether the same call may do better later: exit status 75 (`EX_TEMPFAIL`, sysexits(3)), or no process or
-    /// memory to be had (F095).
+    /// Whether a retry may succeed: exit status 75 (`EX_TEMPFAIL`, sysexits(3)), or no process or memory was available
+    /// (F095).
     public var isTransient: Bool
 
     /// Makes an outcome; see the properties.
@@ -82,9 +82,9 @@ public struct HookOutcome: Sendable, Equatable {
     public var succeeded: Bool { end == .exited(0) }
 }
 
-/// Runs what is to follow when a group is complete. It is called at least once per completed group; an
+/// Runs a hook when a group is complete. It is called at least once per completed group; an
 /// implementation must be idempotent.
 public protocol GroupHook: Sendable {
-    /// Runs one hook to its end; blocks the calling thread, never longer than the timeout and a short grace.
+    /// Runs one hook to its end; blocks the calling thread, at most for the timeout and a short grace period.
     func run(_ invocation: HookInvocation) -> HookOutcome
 }

@@ -1,6 +1,6 @@
-/// Runs each hook by what its first word is for: a webhook's URL, a plugin's name, a program's path.
+/// Runs each hook according to its first word: a webhook's URL, a plugin's name, a program's path.
 public struct HookDispatch: GroupHook {
-    /// A hook, and the first words of argv that it is for.
+    /// A hook, and the first words of argv that it handles.
     public struct Route: Sendable {
         let isFor: @Sendable (String) -> Bool
         let hook: any GroupHook
@@ -16,14 +16,14 @@ public struct HookDispatch: GroupHook {
     private let others: any GroupHook
 
     /// - Parameters:
-    ///   - routes: Asked in this order with the first word of argv.
-    ///   - others: For what no route is for.
+    ///   - routes: Tried in this order with the first word of argv.
+    ///   - others: Handles everything else.
     public init(_ routes: [Route], others: any GroupHook) {
         self.routes = routes
         self.others = others
     }
 
-    /// Runs the hook that is meant; see ``GroupHook/run(_:)``.
+    /// Runs the matching hook; see ``GroupHook/run(_:)``.
     public func run(_ invocation: HookInvocation) -> HookOutcome {
         let word = invocation.arguments.first ?? ""
         return (routes.first { $0.isFor(word) }?.hook ?? others).run(invocation)
@@ -36,14 +36,14 @@ public func hookPlugin(_ word: String) -> String? {
     return word.hasPrefix(prefix) && word.count > prefix.count ? String(word.dropFirst(prefix.count)) : nil
 }
 
-/// Whether a hook's first word can mean anything: an absolute path, an http or https URL, `plugin:NAME`.
+/// Whether a hook's first word is valid: an absolute path, an http or https URL, `plugin:NAME`.
 public func isHookProgram(_ word: String) -> Bool {
     guard !word.contains("\0") else { return false }
     return word.hasPrefix("/") || word.hasPrefix("https://") || word.hasPrefix("http://")
         || hookPlugin(word) != nil
 }
 
-/// A hook's first word as logs may show it: of a webhook only the host, since its path is often a secret (V64).
+/// A hook's first word for logs: only the host of a webhook, because its path is often a secret (V64).
 public func shownHookProgram(_ word: String) -> String {
     guard let scheme = word.firstRange(of: "://"), !word.hasPrefix("/") else { return word }
     let rest = word[scheme.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }

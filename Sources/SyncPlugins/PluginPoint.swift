@@ -1,39 +1,39 @@
 import SyncModel
 
-/// Where syncagent can be extended. Built-ins and plugins stand behind the same protocols.
+/// The extension points. Built-in functions and plugins use the same protocols.
 public enum PluginPoint: String, Sendable, CaseIterable {
-    /// Brings bytes for a URL scheme or host: ``Transport``.
+    /// Fetches bytes for a URL scheme or host: ``Transport``.
     case transport
     /// Rewrites a request before it is sent: ``RequestResolver``.
     case resolver
-    /// Gives what an origin asks for to let somebody in: ``CredentialProvider``.
+    /// Provides credentials for an origin: ``CredentialProvider``.
     case credential
-    /// Tells whether a run may go on now: ``Condition``.
+    /// Decides whether a run may proceed now: ``Condition``.
     case condition
-    /// Looks at a staged file before it is installed: ``FileVerifier``.
+    /// Checks a staged file before it is installed: ``FileVerifier``.
     case verifier
-    /// Runs what follows when a group is complete: ``GroupHook``.
+    /// Runs when a group is complete: ``GroupHook``.
     case hook
-    /// Is told of every event: ``EventObserver``.
+    /// Receives every event: ``EventObserver``.
     case observer
 }
 
-/// A plugin that could not answer. What that means is the caller's to say: each protocol names its default.
+/// A plugin that could not answer. Each protocol says what the caller does then.
 public struct PluginError: Error, Sendable, Equatable, CustomStringConvertible {
     /// What a caller can act on. A struct, so that a new code does not break a plugin's `switch`.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         /// As in the protocol of out-of-process plugins.
         public let description: String
 
-        /// It cannot be started, or ended before it answered.
+        /// It could not be started, or it ended before it answered.
         public static let unavailable = Code(description: "unavailable")
         /// No answer within its deadline.
         public static let timedOut = Code(description: "timed_out")
         /// An answer that the protocol does not allow.
         public static let badAnswer = Code(description: "bad_answer")
-        /// It answered that it cannot do it.
+        /// It refused the request.
         public static let refused = Code(description: "refused")
-        /// Ended by the caller.
+        /// Cancelled by the caller.
         public static let cancelled = Code(description: "cancelled")
     }
 
@@ -51,31 +51,31 @@ public struct PluginError: Error, Sendable, Equatable, CustomStringConvertible {
         self.message = message
     }
 
-    /// Who, and what.
+    /// The plugin and the message.
     public var description: String { "plugin \(plugin): \(message)" }
 }
 
-/// Plugins of one point, by name, each made with settings of its own.
+/// Plugins of one extension point, by name, each created with its own settings.
 public struct PluginRegistry<Plugin: Sendable, Settings: Sendable>: Sendable {
     /// Makes a plugin.
     public typealias Factory = @Sendable (Settings) -> Result<Plugin, PluginError>
 
-    /// What all its plugins extend.
+    /// The extension point of all its plugins.
     public let point: PluginPoint
     private var factories: [String: Factory] = [:]
 
     /// An empty registry.
     public init(_ point: PluginPoint) { self.point = point }
 
-    /// Adds a plugin, or puts it in the place of one with the same name.
+    /// Adds a plugin, or replaces the one with the same name.
     public mutating func register(_ name: String, _ factory: @escaping Factory) {
         factories[name] = factory
     }
 
-    /// The names that are known, in order.
+    /// The known names, sorted.
     public var names: [String] { factories.keys.sorted() }
 
-    /// Makes the plugin called `name`.
+    /// Creates the plugin called `name`.
     ///
     /// - Throws: ``PluginError`` with code `unavailable` that lists the known names; whatever its factory throws.
     public func make(_ name: String, _ settings: Settings) throws(PluginError) -> Plugin {
@@ -91,7 +91,7 @@ public struct PluginRegistry<Plugin: Sendable, Settings: Sendable>: Sendable {
     }
 }
 
-/// An event, as it is printed and kept.
+/// An event, as printed and stored.
 public struct ObservedEvent: Sendable, Equatable {
     /// Such as `group.completed`.
     public var name: String
@@ -105,18 +105,18 @@ public struct ObservedEvent: Sendable, Equatable {
     }
 }
 
-/// Is told of events: metrics, chat, a journal elsewhere.
+/// Receives events: for metrics, chat, an external journal.
 ///
-/// It is never waited for: events queue up to a bound, and what does not fit is dropped and counted. When it fails,
-/// a warning is told once.
+/// Nothing waits for it: events are queued up to a limit, and events beyond it are dropped and counted. If it fails, a
+/// warning is reported once.
 public protocol EventObserver: Sendable {
-    /// Takes events in their order; blocks a thread of its own.
+    /// Handles events in order; may block its own thread.
     func observe(_ events: [ObservedEvent]) throws(PluginError)
 }
 
-/// What a condition may look at besides the machine.
+/// What a condition gets in addition to the state of the machine.
 public struct ConditionContext: Sendable, Equatable {
-    /// Where files go, absolute.
+    /// The destination, absolute.
     public var destination: String
     /// Body **bytes** that the run has received so far, over all its attempts.
     public var receivedBytes: UInt64
@@ -131,32 +131,32 @@ public struct ConditionContext: Sendable, Equatable {
     }
 }
 
-/// Whether a run may go on.
+/// Whether a run may proceed.
 public enum ConditionState: Sendable, Equatable {
     /// It may.
     case ok
-    /// It may not; the reason is for people. `until`, in **milliseconds** since 1970, when that is known.
+    /// It may not; the reason is for people. `until` is in **milliseconds** since 1970, if known.
     case blocked(reason: String, until: Int64? = nil)
-    /// It cannot be told; counts as ``ok``, and a warning says why (S49).
+    /// Unknown; counts as ``ok``, with a warning that says why (S49).
     case unknown(reason: String)
 }
 
-/// Tells whether a run may go on now. Asked before a run starts and every few seconds while it runs (S133).
+/// Decides whether a run may proceed now. Asked before a run starts and every few seconds while it runs (S133).
 ///
-/// When it fails, that counts as ``ConditionState/unknown(reason:)``.
+/// A failure counts as ``ConditionState/unknown(reason:)``.
 public protocol Condition: Sendable {
-    /// What `status` and events call it: lower case, words joined by `_`.
+    /// Its name in `status` and events: lower case, words joined by `_`.
     var name: String { get }
 
-    /// Looks; blocks, shortly.
+    /// Checks the condition; may block briefly.
     func state(in context: ConditionContext) throws(PluginError) -> ConditionState
 }
 
-/// A file whose bytes are what the manifest says, and which nobody sees yet.
+/// A file whose bytes match the manifest, and which is not visible yet.
 public struct StagedFile: Sendable, Equatable {
-    /// Where it will be, as in the manifest.
+    /// Its path in the manifest.
     public var path: String
-    /// Where it is now, absolute. For reading; it is gone afterwards.
+    /// Its current path, absolute. For reading only; it is removed afterwards.
     public var stagedPath: String
     /// **Bytes**.
     public var size: UInt64
@@ -172,19 +172,19 @@ public struct StagedFile: Sendable, Equatable {
     }
 }
 
-/// What becomes of a staged file.
+/// The verdict on a staged file.
 public enum FileVerdict: Sendable, Equatable {
     /// It is installed.
     case accepted
-    /// It is not, and its task fails; the reason is for people.
+    /// It is not installed, and its task fails; the reason is for people.
     case refused(reason: String)
-    /// It is not either, because nobody could tell: the verifier is at fault and not the file; the reason is for people.
+    /// It is not installed, because the verifier could not decide: the verifier failed, not the file; the reason is for people.
     case unchecked(reason: String)
 }
 
-/// Looks at files before they are installed: decodes an image, scans for what must not come in.
+/// Checks files before they are installed: decodes an image, scans for malware.
 ///
-/// When it fails, the files are not installed: a check that did not happen has not passed.
+/// If it fails, the files are not installed: a check that did not happen has not passed.
 public protocol FileVerifier: Sendable {
     /// Decides about files; blocks.
     ///

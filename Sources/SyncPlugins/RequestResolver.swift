@@ -1,22 +1,22 @@
 /// A request that is about to be sent.
 public struct ResolverRequest: Sendable, Equatable {
-    /// Why it is asked about.
+    /// Why the resolver is asked.
     public enum Reason: Sendable, Equatable {
         /// The first request of a transfer, or the first to another of its sources.
         case start
-        /// An answer with this status pointed to ``ResolverRequest/url``.
+        /// A response with this status pointed to ``ResolverRequest/url``.
         case redirect(status: Int)
-        /// The URL that was resolved before was refused with this status: it may have expired.
+        /// The previously resolved URL was refused with this status: it may have expired.
         case expired(status: Int)
     }
 
-    /// The URL that would be asked, absolute, query included: it may hold secrets.
+    /// The URL that would be requested, absolute, with its query: it may contain secrets.
     public var url: String
-    /// The URL that the manifest gives.
+    /// The URL in the manifest.
     public var original: String
-    /// The wanted **bytes**, half open; `nil` for the whole object.
+    /// The requested **bytes**, half open; `nil` for the whole object.
     public var range: Range<UInt64>?
-    /// Why it is asked about.
+    /// Why the resolver is asked.
     public var reason: Reason
 
     /// Makes a request; see the properties.
@@ -28,14 +28,14 @@ public struct ResolverRequest: Sendable, Equatable {
     }
 }
 
-/// What becomes of a request. Apple's `URLSession.DelayedRequestDisposition` has the same three.
+/// What to do with a request. Apple's `URLSession.DelayedRequestDisposition` has the same three.
 public enum RequestDisposition: Sendable, Equatable {
-    /// It is sent as it is.
+    /// Send it unchanged.
     case proceed
-    /// Another is sent instead: an absolute http or https URL, and headers in addition that go to the origin of that
-    /// URL only. The transfer stays the same one; the rules for redirects apply to the new URL.
+    /// Send another one instead: an absolute http or https URL, and additional headers that go only to the origin of that
+    /// URL. The transfer stays the same; the rules for redirects apply to the new URL.
     case replace(url: String, headers: [HeaderField])
-    /// It is not sent, and its transfer fails; the reason is for people.
+    /// Do not send it, and let its transfer fail; the reason is for people.
     case cancel(reason: String)
 }
 
@@ -43,7 +43,7 @@ public enum RequestDisposition: Sendable, Equatable {
 public struct HeaderField: Sendable, Hashable {
     /// As sent.
     public var name: String
-    /// As sent; it may hold secrets.
+    /// As sent; it may contain secrets.
     public var value: String
 
     /// Makes a header; see the properties.
@@ -55,8 +55,8 @@ public struct HeaderField: Sendable, Hashable {
 
 /// Rewrites requests just before they are sent: presigned links, mirrors, caches in the local network (S54, S55).
 ///
-/// Asked on threads made for it, for many requests at a time. When it fails, the requests are sent as they are, and a
-/// warning is told.
+/// Called on separate threads, for many requests at a time. If it fails, the requests are sent unchanged, with a
+/// warning.
 public protocol RequestResolver: Sendable {
     /// Decides about requests; blocks.
     ///

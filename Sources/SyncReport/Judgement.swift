@@ -60,7 +60,7 @@ struct Judgement {
 
     private var came: String {
         let amounts = report.amounts
-        if amounts.placed == 0, amounts.removed == 0 { return "nothing had to come" }
+        if amounts.placed == 0, amounts.removed == 0 { return "nothing to fetch" }
         var parts: [String] = []
         if amounts.placed > 0 { parts.append("\(Figures.count(amounts.placed, "file")) put in place") }
         if amounts.removed > 0 { parts.append("\(Figures.count(amounts.removed, "file")) removed") }
@@ -72,8 +72,8 @@ struct Judgement {
         let sofar = report.amounts.received > 0 ? "; \(came) so far" : ""
         switch run.state {
         case .paused:
-            return run.reason == .quarantined ? "put aside\(sofar)" : "paused\(sofar)"
-        case .running: return "is at work\(sofar)"
+            return run.reason == .quarantined ? "set aside\(sofar)" : "paused\(sofar)"
+        case .running: return "is running\(sofar)"
         default: break
         }
         if let block = report.waits.last(where: { $0.to == nil }) {
@@ -81,16 +81,16 @@ struct Judgement {
             return "blocked by \(block.cause.rawValue)\(why) since \(clock.moment(block.from))\(sofar)"
         }
         if report.runs.last?.work.last?.stop == .policy {
-            return "stopped by its conditions, goes on when they clear\(sofar)"
+            return "stopped by its conditions, continues when they clear\(sofar)"
         }
         let until = report.until.map { ", not before \(clock.moment($0))" } ?? ""
-        return "waits to go on\(until)\(sofar)"
+        return "waiting to continue\(until)\(sofar)"
     }
 
     private func closed(_ run: RunReport) -> String {
         switch run.state {
-        case .cancelled: "given up"
-        case .superseded: "a newer manifest took its place"
+        case .cancelled: "cancelled"
+        case .superseded: "replaced by a newer manifest"
         default: run.state.rawValue
         }
     }
@@ -100,27 +100,27 @@ extension FailureCause {
     /// In a few words, after what it came to.
     var words: String {
         switch self {
-        case .notThere: "the server does not have them all"
+        case .notThere: "the server does not have all of them"
         case .access: "the server asks for other credentials"
         case .serverTrouble: "the server was in trouble"
         case .unreachable: "the server could not be reached"
         case .trust: "the server could not be trusted"
-        case .loginPage: "a login page came in place of files"
+        case .loginPage: "a login page came instead of files"
         case .refusedRedirect: "a redirect was refused"
-        case .wrongBytes: "wrong bytes came"
+        case .wrongBytes: "wrong bytes arrived"
         case .diskFull: "the disk is full"
         case .noPermission: "permission was denied"
-        case .diskTrouble: "the disk is in trouble"
+        case .diskTrouble: "the disk has errors"
         case .inTheWay: "something is in the way"
         case .pruneRefused: "the prune was refused"
-        case .olderRevision: "the set is older than what is here"
-        case .badManifest: "its manifest cannot be had or read"
+        case .olderRevision: "the set is older than the installed one"
+        case .badManifest: "its manifest cannot be fetched or read"
         case .rejected: "a verifier refused files"
         case .cancelled: "a plugin cancelled requests"
-        case .late: "the time was up"
+        case .late: "the time ran out"
         case .lostWorker: "its process was lost"
         case .stoppedByPerson: "somebody stopped it"
-        case .busy: "another process was at work there"
+        case .busy: "another process was working there"
         case .hookFailed: "a hook failed"
         case .notRun: "its schedule did not run"
         case .configuration: "the configuration is wrong"

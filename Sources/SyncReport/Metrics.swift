@@ -73,7 +73,7 @@ package struct Metrics: Sendable {
         page.family(
             "syncagent_sessions_omitted",
             .gauge,
-            "Sessions beyond the first \(Self.sessionLimit) by name, of which nothing else is told."
+            "Sessions beyond the first \(Self.sessionLimit) by name, which have no other metrics."
         )
         page.sample([:], Double(hidden))
         if let agent { add(agent, to: &page) }
@@ -93,7 +93,7 @@ package struct Metrics: Sendable {
             "When the agent started, in seconds since 1970."
         )
         page.sample([:], Double(agent.started) / 1_000)
-        page.family("syncagent_agent_runs", .gauge, "Runs that the agent works on at present.")
+        page.family("syncagent_agent_runs", .gauge, "Runs that the agent is working on.")
         page.sample([:], Double(agent.runningRuns))
         page.family("syncagent_agent_runs_limit", .gauge, "Runs that the agent may work on at a time.")
         page.sample([:], Double(agent.maximumRuns))

@@ -90,7 +90,7 @@ struct NightCharts {
     private static func word(_ result: NightResult) -> String {
         switch result {
         case .partial: "incomplete"
-        case .stopped: "stopped, goes on"
+        case .stopped: "stopped, continues"
         case .ok, .failed: result.rawValue
         }
     }

@@ -50,39 +50,39 @@ extension FailureCause {
         case .access:
             "Name a credentials file (--credentials, or credentials_file in config.json), or renew an expired link."
         case .serverTrouble:
-            "The server was overloaded or out of order; the next run asks again. If it lasts, tell its owner."
+            "The server was overloaded or broken; the next run tries again. If it persists, tell its operator."
         case .unreachable:
-            "Check network, name and port ('syncagent plan MANIFEST --explain'); the next run goes on where this one was."
+            "Check network, name and port ('syncagent plan MANIFEST --explain'); the next run continues where this one stopped."
         case .trust:
-            "Check this machine's clock, and name your own authority with --cacert. Its owner renews an expired certificate."
+            "Check this machine's clock, and name your own authority with --cacert. An expired certificate has to be renewed by its owner."
         case .loginPage: "Open any page of that host in a browser, log in, and pull again."
         case .refusedRedirect:
-            "If that redirect is meant, allow it for this host: --allow-redirect-downgrade or --allow-private-redirect."
+            "If that redirect is intended, allow it for this host: --allow-redirect-downgrade or --allow-private-redirect."
         case .wrongBytes:
-            "The server, or a cache before it, has another version: purge the cache or upload the set again, then pull."
+            "The server, or a cache in front of it, has a different version: purge the cache or upload the set again, then pull."
         case .diskFull:
-            "Make room ('syncagent gc --dry-run' says what can go), then 'syncagent resume' or pull again."
-        case .noPermission: "Let the user of the run write there, or choose another directory with --into."
-        case .diskTrouble: "Look at the disk (dmesg, smartctl), then 'syncagent verify MANIFEST'."
+            "Free some space ('syncagent gc --dry-run' shows what can be removed), then 'syncagent resume' or pull again."
+        case .noPermission: "Give the user write permission there, or choose another directory with --into."
+        case .diskTrouble: "Check the disk (dmesg, smartctl), then 'syncagent verify MANIFEST'."
         case .inTheWay: "Move what is in the way, then pull again."
         case .pruneRefused: "If the manifest is the right one, pull once with --force; nothing was changed."
         case .olderRevision:
-            "Ask whoever publishes why the server offers an older set. If it is meant, pull once with --allow-older."
+            "Ask the publisher why the server offers an older set. If that is intended, pull once with --allow-older."
         case .badManifest: "Check the URL of the manifest, or publish it again; what is in place stays."
         case .rejected:
-            "A verifier refused these files; look at them at their source. They were not installed."
-        case .cancelled: "A plugin has cancelled the requests for these files; its settings say which."
+            "A verifier refused these files; check them at their source. They were not installed."
+        case .cancelled: "A plugin has cancelled the requests for these files; see its settings."
         case .late: "The time was too short: give it a longer window, a higher rate, or start earlier."
         case .lostWorker:
-            "Its process was killed again and again: look for the reason (dmesg, journalctl), then 'syncagent resume'."
-        case .stoppedByPerson: "'syncagent resume' lets it go on."
+            "Its process was killed repeatedly: look for the reason (dmesg, journalctl), then 'syncagent resume'."
+        case .stoppedByPerson: "'syncagent resume' resumes it."
         case .busy:
-            "Another process was at work in the destination; nothing needs to be done unless it happens again."
+            "Another process was using the destination; nothing to do unless it happens again."
         case .hookFailed:
             "See what it wrote ('syncagent hooks list --output'), then 'syncagent hooks replay NUMBER'."
         case .notRun:
             "See 'systemctl --user list-timers', or whether the agent or cron is running; 'syncagent doctor' helps."
-        case .configuration: "Mend the configuration where the message points to, then pull again."
+        case .configuration: "Fix the configuration where the message points, then pull again."
         case .other: "'syncagent events' has every step; 'syncagent doctor' looks for what is wrong here."
         }
     }
@@ -113,7 +113,7 @@ extension FailureCause {
 
     /// In the words of transports, of the engine, of the system (strerror(3)) and of libcurl (curl_easy_strerror(3)).
     private static let table: [(kind: FailureCause, words: [String])] = [
-        (.loginPage, ["network log-in", "a web page in place"]),
+        (.loginPage, ["network log-in", "network login", "a web page in place"]),
         (.pruneRefused, ["--prune would remove"]),
         (.olderRevision, ["is older than revision"]),
         (.diskFull, ["no space left", "are free; nothing was fetched", "disk quota"]),

@@ -101,6 +101,6 @@ struct ProblemList {
         hasRun: (_ due: Int64) -> Bool
     ) -> Problem? {
         guard let due = schedule.lastDue, due >= since, due + grace < now, !hasRun(due) else { return nil }
-        return Problem(kind: .notRun, detail: "its schedule was due and nothing has run since", time: due)
+        return Problem(kind: .notRun, detail: "its schedule was due, but nothing has run since", time: due)
     }
 }

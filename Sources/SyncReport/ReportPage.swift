@@ -57,9 +57,9 @@ package struct ReportPage: Sendable {
         let sessions = Figures.count(report.sessions.count, "session")
         switch report.needy {
         case 0 where report.sessions.isEmpty: return "No sessions."
-        case 0: return "\(sessions), nothing needs you."
-        case 1: return "\(sessions), 1 needs you."
-        default: return "\(sessions), \(report.needy) need you."
+        case 0: return "\(sessions), nothing needs attention."
+        case 1: return "\(sessions), 1 needs attention."
+        default: return "\(sessions), \(report.needy) need attention."
         }
     }
 
@@ -76,8 +76,8 @@ package struct ReportPage: Sendable {
         }
         return """
             <section class="all"><div class="scroll"><table>\
-            <caption>All sessions, those that need you first</caption>\
-            <thead><tr><th scope="col">Session</th><th scope="col">State</th><th scope="col">What it came to</th>\
+            <caption>All sessions, those that need attention first</caption>\
+            <thead><tr><th scope="col">Session</th><th scope="col">State</th><th scope="col">Outcome</th>\
             <th scope="col" class="n">Received</th></tr></thead><tbody>\(rows)</tbody></table></div></section>
 
             """

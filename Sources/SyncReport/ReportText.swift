@@ -39,8 +39,8 @@ package struct ReportText: Sendable {
         let bytes = ByteCount(report.sessions.reduce(0) { $0 &+ $1.amounts.received })
         let state =
             report.needy == 0
-            ? "nothing needs you"
-            : report.needy == 1 ? "1 needs you" : "\(Figures.grouped(report.needy)) need you"
+            ? "nothing needs attention"
+            : report.needy == 1 ? "1 needs attention" : "\(Figures.grouped(report.needy)) need attention"
         return "\(all), \(state); \(bytes) received"
     }
 
@@ -112,12 +112,12 @@ package struct ReportText: Sendable {
         guard amounts.placed + amounts.removed > 0 || amounts.received > 0 else { return [] }
         var parts: [String] = []
         if amounts.installed > 0 { parts.append("\(Figures.count(amounts.installed, "file")) fetched") }
-        if amounts.reused > 0 { parts.append("\(Figures.grouped(amounts.reused)) made from what was here") }
+        if amounts.reused > 0 { parts.append("\(Figures.grouped(amounts.reused)) built from local data") }
         if amounts.removed > 0 { parts.append("\(Figures.grouped(amounts.removed)) removed") }
         parts.append("\(ByteCount(amounts.received)) in \(Figures.count(amounts.requests, "request"))")
         let rate = Figures.rate(amounts.received, amounts.elapsed).map { ", \($0)" } ?? ""
         var lines = [
-            row("came", parts.joined(separator: ", ") + "; \(Figures.period(amounts.elapsed))\(rate)")
+            row("arrived", parts.joined(separator: ", ") + "; \(Figures.period(amounts.elapsed))\(rate)")
         ]
         let named = session.directories.prefix(5).map { directory in
             let name = directory.path.map { $0 == "." ? "the top" : escaped($0) } ?? "others"
@@ -143,7 +143,7 @@ package struct ReportText: Sendable {
                 "\(name)\(space)\(ByteCount(origin.bytes)) in \(Figures.count(origin.requests, "request"))"
             if origin.failed > 0 { text += ", \(Figures.count(origin.failed, "transfer")) failed" }
             if !origin.via.isEmpty {
-                text += ", sent there by \(origin.via.map(escaped).joined(separator: ", "))"
+                text += ", redirected by \(origin.via.map(escaped).joined(separator: ", "))"
             }
             lines.append(row(lines.isEmpty ? "from" : "", text))
         }
@@ -163,12 +163,12 @@ package struct ReportText: Sendable {
         }
         if session.amounts.placed == 0, last.result == .ok {
             let all = Figures.count(last.filesTotal, "file")
-            return "all of \(all) (\(ByteCount(last.bytesTotal))) are as the manifest names them"
+            return "all of \(all) (\(ByteCount(last.bytesTotal))) match the manifest"
         }
         var parts: [String] = []
         if session.filesHere > 0 {
             parts.append(
-                "\(Figures.grouped(session.filesHere)) of \(Figures.count(last.filesTotal, "file")) were right"
+                "\(Figures.grouped(session.filesHere)) of \(Figures.count(last.filesTotal, "file")) were correct"
             )
         }
         if session.amounts.reusedBytes > 0 {
@@ -248,7 +248,7 @@ enum RunWords {
         case .policy: "stopped by its conditions"
         case .userStop: "stopped by a person"
         case .agentRestart: "interrupted"
-        case .userCancel: "given up"
+        case .userCancel: "cancelled"
         default: "stopped (\(escaped(reason.rawValue)))"
         }
     }
@@ -257,15 +257,15 @@ enum RunWords {
         switch run.state {
         case .finished:
             switch run.result {
-            case .ok: return run.amounts.placed + run.amounts.removed == 0 ? "ok, nothing had to come" : "ok"
+            case .ok: return run.amounts.placed + run.amounts.removed == 0 ? "ok, nothing to fetch" : "ok"
             case .partial: return "incomplete"
             case .failed, nil: return "failed"
             }
         case .superseded: return "replaced by a newer manifest"
-        case .cancelled: return "given up"
+        case .cancelled: return "cancelled"
         case .paused: return "paused"
-        case .running: return "at work"
-        case .waiting: return "waits to go on"
+        case .running: return "running"
+        case .waiting: return "waiting to continue"
         }
     }
 }

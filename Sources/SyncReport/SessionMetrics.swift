@@ -81,9 +81,9 @@ struct SessionMetrics {
                 "session_state",
                 "state",
                 SessionState.allCases.map(\.rawValue),
-                "What the session does: 1 for its state."
+                "State of the session: 1 for the current one."
             ) { facts in facts.last.map { $0.state.isOpen ? $0.state.rawValue : "idle" } ?? "idle" },
-            SessionMetrics("runs_total", "Runs that came to an end, by result.") { facts in
+            SessionMetrics("runs_total", "Runs that ended, by result.") { facts in
                 [
                     (["result": "ok"], Double(facts.totals.ok)),
                     (["result": "partial"], Double(facts.totals.partial)),
@@ -96,36 +96,36 @@ struct SessionMetrics {
             one("requests_total", "HTTP requests sent, redirects and retries included.") {
                 Double($0.totals.requests)
             },
-            one("placed_files_total", "Files put in place, fetched or made from what was here.") {
+            one("placed_files_total", "Files put in place, fetched or built from local data.") {
                 Double($0.totals.files)
             },
-            one("work_seconds_total", "Time in which processes worked on runs.") {
+            one("work_seconds_total", "Time that processes spent on runs.") {
                 Double($0.totals.elapsed) / 1_000
             },
             states(
                 "last_run_result",
                 "result",
                 RunResult.allCases.map(\.rawValue),
-                "How the last run that came to an end did: 1 for its result."
+                "Result of the last run that ended: 1 for its result."
             ) { $0.ended?.result?.rawValue },
             one(
                 "last_success_timestamp_seconds",
-                "When every file was in place last, in seconds since 1970."
+                "When every file was last in place, in seconds since 1970."
             ) { seconds($0.success?.finished) },
-            one("last_run_start_timestamp_seconds", "When that run was begun, in seconds since 1970.") {
+            one("last_run_start_timestamp_seconds", "When that run started, in seconds since 1970.") {
                 seconds($0.ended?.started)
             },
-            one("last_run_end_timestamp_seconds", "When that run came to its end, in seconds since 1970.") {
+            one("last_run_end_timestamp_seconds", "When that run ended, in seconds since 1970.") {
                 seconds($0.ended?.finished)
             },
-            one("last_run_duration_seconds", "From its first beginning to its end, stops included.") {
+            one("last_run_duration_seconds", "From its first start to its end, pauses included.") {
                 facts in
                 guard let run = facts.ended, let started = run.started, let finished = run.finished else {
                     return nil
                 }
                 return Double(max(0, finished - started)) / 1_000
             },
-            SessionMetrics("last_run_files", "Files of that run, by what became of them.") { facts in
+            SessionMetrics("last_run_files", "Files of that run, by outcome.") { facts in
                 guard let counts = facts.ended?.counts else { return [] }
                 return [
                     (["outcome": "installed"], Double(counts.files.installed)),
@@ -138,7 +138,7 @@ struct SessionMetrics {
             one("last_run_received_bytes", "Body bytes that its last piece of work received.") {
                 $0.ended.map { Double($0.counts.bytes.received) }
             },
-            one("last_run_reused_bytes", "Bytes that it took from what was here.") {
+            one("last_run_reused_bytes", "Bytes that it reused from local data.") {
                 $0.ended.map { Double($0.counts.bytes.reused) }
             },
             one("last_run_size_bytes", "Bytes of all files that its manifest names.") {

@@ -50,7 +50,7 @@ struct SessionSection {
         let files: HTML = problem.files > 0 ? "\(Figures.count(problem.files, "file")): " : ""
         guard !problem.isOver else {
             return """
-                <div class="problem over small"><p>Earlier, and over: \(files)\(problem.detail) \
+                <div class="problem over small"><p>Earlier, resolved: \(files)\(problem.detail) \
                 (\(clock.moment(problem.time)))</p></div>
 
                 """
@@ -80,7 +80,7 @@ struct SessionSection {
         let here: String =
             if let last, last.filesTotal > 0 {
                 "of \(Figures.count(last.filesTotal, "file"))"
-                    + (session.filesHere > 0 ? "; \(Figures.grouped(session.filesHere)) were right" : "")
+                    + (session.filesHere > 0 ? "; \(Figures.grouped(session.filesHere)) were correct" : "")
             } else {
                 "so far"
             }
@@ -92,7 +92,7 @@ struct SessionSection {
             \(tile("Received", ByteCount(amounts.received).description, "in \(Figures.count(amounts.requests, "request"))"))\
             \(tile("Files put in place", Figures.grouped(amounts.placed), here))\
             \(tile("Time", Figures.period(amounts.elapsed), rate ?? "\(Figures.count(pieces, "piece")) of work"))\
-            \(tile("Reused from here", ByteCount(amounts.reusedBytes).description, reused))\
+            \(tile("Reused locally", ByteCount(amounts.reusedBytes).description, reused))\
             </dl>
 
             """
@@ -137,7 +137,7 @@ struct SessionSection {
                 : ""
             let names = HTML(origin.via.map { "\($0)" }, separator: ", ")
             let via: HTML =
-                origin.via.isEmpty ? "" : "<br><span class=\"soft small\">sent there by \(names)</span>"
+                origin.via.isEmpty ? "" : "<br><span class=\"soft small\">redirected by \(names)</span>"
             return [
                 "<code>\(origin.origin)</code>\(via)\(failed)",
                 "\(Figures.grouped(origin.requests))",

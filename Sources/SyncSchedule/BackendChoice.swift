@@ -63,7 +63,7 @@ package struct BackendChoice: Sendable, Equatable {
             throw ScheduleError(
                 .unavailable,
                 "systemd does not answer ('systemctl \(machine.isRoot ? "" : "--user ")show-environment' fails): "
-                    + "log in by a session of your own, or use --backend cron or agent."
+                    + "log in with a session of your own, or use --backend cron or agent."
             )
         case .cron:
             guard machine.hasCrontab else {
@@ -88,7 +88,7 @@ package struct BackendChoice: Sendable, Equatable {
             guard !isForMachine else {
                 throw ScheduleError(
                     .unavailable,
-                    "Neither systemd nor a cron daemon runs here; without --system the agent's own clock would do."
+                    "Neither systemd nor a cron daemon runs here; without --system the agent can start it."
                 )
             }
             let cron =

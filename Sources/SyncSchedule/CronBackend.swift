@@ -97,7 +97,7 @@ package struct CronBackend: ScheduleBackend {
             else {
                 throw ScheduleError(
                     .unavailable,
-                    "The crontab has lines that end with a carriage return, which 'crontab -l' does not give back as they "
+                    "The crontab has lines that end with a carriage return, which 'crontab -l' does not print as they "
                         + "are. Remove them with 'crontab -e' first, or use --backend agent. Nothing has been changed."
                 )
             }

@@ -18,8 +18,8 @@ package struct CronExpression: Sendable, Equatable {
             guard words.count == 1, let meaning = Self.names[first.lowercased()] else {
                 throw Self.invalid(
                     first.lowercased() == "@reboot"
-                        ? "'@reboot' is no time: a machine that was off catches up by itself (--catch-up)."
-                        : "'\(escaped(text))' is none of @hourly, @daily, @weekly, @monthly and @yearly."
+                        ? "'@reboot' is not a time: a machine that was off catches up by itself (--catch-up)."
+                        : "'\(escaped(text))' is not one of @hourly, @daily, @weekly, @monthly and @yearly."
                 )
             }
             fields = meaning.split(separator: " ").map(String.init)
@@ -28,7 +28,7 @@ package struct CronExpression: Sendable, Equatable {
             let shape = "minute, hour, day of the month, month and day of the week"
             throw Self.invalid(
                 fields.contains { $0.contains("=") }
-                    ? "'\(escaped(text))' sets a variable: a zone is for --time-zone."
+                    ? "'\(escaped(text))' sets a variable: use --time-zone for a zone."
                     : "'\(escaped(text))' has \(fields.count) fields; there are five: \(shape), such as '0 3 * * 1-5'."
             )
         }
@@ -151,14 +151,14 @@ private struct Field {
     }
 
     private func invalid(_ text: String) -> ScheduleError {
-        var words = "'\(escaped(text))' is no \(name): \(range.lowerBound) to \(range.upperBound)"
+        var words = "'\(escaped(text))' is not a valid \(name): \(range.lowerBound) to \(range.upperBound)"
         if let first = names.first, let last = names.dropLast(range.upperBound == 7 ? 1 : 0).last {
             words += ", \(first) to \(last)"
         }
         words += ", lists with ',', ranges with '-', steps with '/'."
         if text.contains(where: { "?LW#~".contains($0) }) {
             words +=
-                " '?', 'L', 'W', '#' and '~' are not cron's; a delay of its own for each machine is --jitter."
+                " '?', 'L', 'W', '#' and '~' are not cron syntax; use --jitter to delay each machine differently."
         }
         return CronExpression.invalid(words)
     }

@@ -97,7 +97,7 @@ package struct CronLines: Sendable, Equatable {
         if let zone = timing.timeZone {
             throw ScheduleError(
                 .invalid,
-                "cron knows the machine's time zone only, not \(escaped(zone)): leave --time-zone out, or use "
+                "cron only knows the machine's time zone, not \(escaped(zone)): leave --time-zone out, or use "
                     + "--backend agent."
             )
         }

@@ -72,7 +72,7 @@ package enum Recurrence: Sendable, Equatable {
             .map { ScheduleTiming.length(seconds: $0 * 60) }
         return
             "--every takes whole minutes that divide a day evenly, 1m to 24h, since timers and cron count from midnight: "
-            + "\(near.joined(separator: " or ")) would do. Longer and uneven ones are for --weekly or --cron."
+            + "\(near.joined(separator: " or ")) would work. Use --weekly or --cron for longer and uneven intervals."
     }
 }
 

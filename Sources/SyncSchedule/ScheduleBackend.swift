@@ -128,7 +128,7 @@ package struct AgentBackend: ScheduleBackend {
         guard !machine.isAgentRunning() else { return nil }
         return BackendConcern(
             problem: "it is the agent's, and none is running",
-            remedy: "make 'syncagent agent run' a service, or the container's main process"
+            remedy: "run 'syncagent agent run' as a service, or as the container's main process"
         )
     }
 }

@@ -26,8 +26,8 @@ package struct ScheduleTiming: Sendable, Equatable {
         try recurrence.check()
         if recurrence.onlyTime == nil, window != nil || readyBy != nil {
             throw invalid(
-                "\(window == nil ? "--ready-by" : "--window") is for a rule with one time a day: "
-                    + "this one has \(recurrence.times.count), and what is left of one goes on until it is done."
+                "\(window == nil ? "--ready-by" : "--window") needs a schedule with one time a day: "
+                    + "this one has \(recurrence.times.count), and each run continues until it is done."
             )
         }
         if let window, !(1...1440).contains(window) {
@@ -52,12 +52,12 @@ package struct ScheduleTiming: Sendable, Equatable {
         {
             throw invalid(
                 "--jitter leads past midnight, and so from one day of the month into the next, which no timer can "
-                    + "say: make it smaller, or the time earlier."
+                    + "express: make it smaller, or the time earlier."
             )
         }
         if let readyBy {
             guard (0..<1440).contains(readyBy), readyBy != recurrence.onlyTime else {
-                throw invalid("--ready-by takes 00:00 to 23:59, and another time than --nightly.")
+                throw invalid("--ready-by takes 00:00 to 23:59, and must differ from --nightly.")
             }
             let span = min(untilReady(readyBy), window ?? 1440)
             if jitter >= span * 60 {

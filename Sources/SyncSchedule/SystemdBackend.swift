@@ -47,7 +47,7 @@ package struct SystemdBackend: ScheduleBackend {
             if let old, !old.starts(with: SystemdUnits.mark.utf8) {
                 throw ScheduleError(
                     .invalid,
-                    "\(escaped(path(file.0))) is not ours: another --name is needed, or the file has to go."
+                    "\(escaped(path(file.0))) was not written by syncagent: choose another --name, or remove the file."
                 )
             }
         }
@@ -55,7 +55,7 @@ package struct SystemdBackend: ScheduleBackend {
             var notes: [String] = []
             for (name, text) in files { try ScheduleFiles.write(Array(text.utf8), to: path(name)) }
             if let note = try verify(units) { notes.append(note) }
-            try systemctl(["daemon-reload"], "reading units anew")
+            try systemctl(["daemon-reload"], "reloading units")
             // A timer that is there already would count what it has missed by its former times.
             if before.contains(where: { $0 != nil }) { forget(units.name) }
             try systemctl(["enable", "--now", units.timer], "enabling \(units.timer)")
@@ -147,7 +147,7 @@ package struct SystemdBackend: ScheduleBackend {
             guard !outcome.errors.contains(SystemdUnits.stem(units.name)) else {
                 throw Self.failure("checking the units", outcome)
             }
-            return "systemd-analyze verify finds fault with other units on this machine."
+            return "systemd-analyze verify reports problems with other units on this machine."
         }
         return nil
     }

@@ -40,7 +40,7 @@ package struct Zone: Sendable {
             throw ScheduleError(
                 .invalid,
                 "There is no time zone '\(escaped(name))' on this machine; "
-                    + "names are like Europe/Berlin. Without one the machine's zone counts."
+                    + "names look like Europe/Berlin. Without one the machine's zone applies."
             )
         }
         return zone

@@ -187,7 +187,7 @@ package enum ServerError: Error, Sendable, Equatable {
             "Cannot serve \(escaped(directory)): \(reason)."
         case .cannotListen(let address, let port, let reason):
             "Cannot listen on \(escaped(address)) port \(port): \(reason). Choose another with --port or --bind; "
-                + "--port 0 takes any that is free."
+                + "--port 0 picks a free one."
         }
     }
 }

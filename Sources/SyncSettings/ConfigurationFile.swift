@@ -110,7 +110,7 @@ package struct ConfigurationFile: Sendable, Equatable {
                 throw object.fault(
                     node,
                     "textfile",
-                    "node_exporter reads files whose names end in .prom only"
+                    "node_exporter only reads files whose names end in .prom"
                 )
             }
         }

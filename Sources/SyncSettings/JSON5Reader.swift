@@ -24,10 +24,10 @@ package struct JSON5Reader {
         var reader = JSON5Reader(bytes)
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { reader.position = 3 }
         try reader.skipBlanks()
-        guard !reader.isAtEnd else { throw reader.fault("nothing here; write {} for no settings") }
+        guard !reader.isAtEnd else { throw reader.fault("the file is empty; write {} for no settings") }
         let node = try reader.value()
         try reader.skipBlanks()
-        guard reader.isAtEnd else { throw reader.fault("more after the end of the value") }
+        guard reader.isAtEnd else { throw reader.fault("text after the end of the value") }
         return node
     }
 
@@ -70,7 +70,7 @@ package struct JSON5Reader {
             } else if bytes[position...].starts(with: "//".utf8) {
                 while let byte = next, byte != UInt8(ascii: "\n") { position += 1 }
             } else if bytes[position...].starts(with: "/*".utf8) {
-                let start = fault("a comment without its end, */")
+                let start = fault("a comment that never ends; close it with */")
                 position += 2
                 while !bytes[position...].starts(with: "*/".utf8) {
                     guard !isAtEnd else { throw start }
@@ -125,7 +125,7 @@ package struct JSON5Reader {
         var keys: Set<String> = []
         if take("}") { return members }
         while true {
-            let start = fault("this key comes twice in one object; keep one of them")
+            let start = fault("this key appears twice in one object; keep one of them")
             let keyLine = line
             let key = try key()
             guard keys.insert(key).inserted else { throw start }
@@ -169,7 +169,7 @@ package struct JSON5Reader {
 extension JSON5Reader {
     /// A text in single or double quotes.
     mutating func text() throws(SettingsError) -> String {
-        let open = fault("a string without its end")
+        let open = fault("a string that never ends")
         let quote = next
         advance()
         var result: [UInt8] = []
@@ -191,8 +191,8 @@ extension JSON5Reader {
     }
 
     private mutating func escape(into result: inout [UInt8]) throws(SettingsError) {
-        guard let byte = next else { throw fault("a string without its end") }
-        let start = fault("this escape is none that JSON5 knows")
+        guard let byte = next else { throw fault("a string that never ends") }
+        let start = fault("JSON5 has no such escape")
         advance()
         switch byte {
         case UInt8(ascii: "n"): result.append(0x0A)

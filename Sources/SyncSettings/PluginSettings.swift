@@ -93,7 +93,7 @@ extension PluginSettings {
         use.events = try object.anyTexts("events")
         func only(_ key: String, _ points: PluginPoint...) throws(SettingsError) {
             guard let found = object.node(key), !points.contains(point) else { return }
-            throw object.fault(found, key, "means nothing for a \(point.rawValue)")
+            throw object.fault(found, key, "has no meaning for a \(point.rawValue)")
         }
         try only("for", .resolver, .credential, .transport)
         use.scope = try scope(object, point)
@@ -103,13 +103,13 @@ extension PluginSettings {
             throw object.fault(
                 node,
                 "for",
-                "missing; a transport is for some URLs, such as \"https://assets.example.com/\" or \"http:\""
+                "missing; a transport needs the URLs it handles, such as \"https://assets.example.com/\" or \"http:\""
             )
         }
         if let timeout = try object.duration("timeout") { use.timeout = Int(timeout.components.seconds) }
         if let settings = object.node("settings") {
             guard case .object = settings.value, let json = settings.json else {
-                throw object.fault(settings, "settings", "an object { … } of what JSON has is wanted")
+                throw object.fault(settings, "settings", "an object { … } of JSON values is expected")
             }
             use.settings = json
         }

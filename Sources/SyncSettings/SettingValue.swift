@@ -117,7 +117,7 @@ package struct PathBase: Sendable, Equatable {
     /// A path made absolute: `~/` is the home directory, a relative one is below ``directory``.
     package func absolute(_ text: String) throws(SettingsError) -> String {
         guard !text.isEmpty, !text.contains("\0") else {
-            throw SettingsError("a path is wanted, not an empty string")
+            throw SettingsError("a path is expected, not an empty string")
         }
         if text.hasPrefix("/") { return text }
         if text.hasPrefix("~/"), let home { return home + text.dropFirst() }
@@ -236,7 +236,7 @@ package enum HeaderSetting: Sendable, Equatable {
             return "the name before the colon has other characters than a header's"
         }
         guard !ownNames.contains(name.lowercased()) else {
-            return "\(name) is what the transfer itself decides about; leave it out"
+            return "\(name) is set by syncagent itself; leave it out"
         }
         guard !line[line.index(after: colon)...].allSatisfy({ $0 == " " }) else {
             return "\(name) has no value"

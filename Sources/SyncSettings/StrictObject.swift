@@ -27,7 +27,7 @@ struct StrictObject {
         self.path = path
         self.shown = shown
         guard case .object(let members) = node.value else {
-            throw Self.fault(shown, node.line, path, "\(node.kind) was found; an object { … } is wanted")
+            throw Self.fault(shown, node.line, path, "\(node.kind) was found; an object { … } is expected")
         }
         var known: [String: ConfigurationNode] = [:]
         for member in members {
@@ -61,7 +61,7 @@ struct StrictObject {
     }
 
     private func wants(_ wish: String, _ node: ConfigurationNode, _ key: String) -> SettingsError {
-        fault(node, key, "\(node.kind) was found; \(wish) is wanted")
+        fault(node, key, "\(node.kind) was found; \(wish) is expected")
     }
 
     /// The value of a key; `null` is a value, and refused like any wrong kind.

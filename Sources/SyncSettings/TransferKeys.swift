@@ -147,7 +147,7 @@ struct TransferKey: Sendable {
             settings.certificate = try object.path("certificate", base)
             settings.certificateKey = try object.path("key", base)
             if let node = object.node("key"), settings.certificate == nil {
-                throw object.fault(node, "key", "there is no tls.certificate it could be for")
+                throw object.fault(node, "key", "it needs tls.certificate")
             }
         },
         merge: { upper, lower in
@@ -170,7 +170,7 @@ struct TransferKey: Sendable {
         guard let node = object.node("url") else {
             for key in ["user", "password_file"] {
                 guard let node = object.node(key) else { continue }
-                throw object.fault(node, key, "there is no proxy.url it could be for")
+                throw object.fault(node, key, "it needs proxy.url")
             }
             return
         }
@@ -179,7 +179,7 @@ struct TransferKey: Sendable {
             throw object.fault(
                 node,
                 "url",
-                "\(node.kind) was found; a URL such as \"http://proxy:3128\" is wanted"
+                "\(node.kind) was found; a URL such as \"http://proxy:3128\" is expected"
             )
         }
         var proxy: ProxySettings
@@ -189,7 +189,7 @@ struct TransferKey: Sendable {
             throw object.fault(node, "url", error.description)
         }
         if let node = object.node("password_file"), user == nil {
-            throw object.fault(node, "password_file", "there is no proxy.user it could be for")
+            throw object.fault(node, "password_file", "it needs proxy.user")
         }
         proxy.user = user
         proxy.passwordFile = passwordFile

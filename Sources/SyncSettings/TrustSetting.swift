@@ -25,7 +25,7 @@ package struct TrustSetting: Sendable, Equatable, Codable {
                 throw object.fault(
                     node,
                     key,
-                    "\(node.kind) was found; the path of a root, or SHA256:HEX, is wanted"
+                    "\(node.kind) was found; the path of a root, or SHA256:HEX, is expected"
                 )
             }
             if text.hasPrefix("SHA256:") {

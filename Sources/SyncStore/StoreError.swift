@@ -51,7 +51,7 @@ package struct StoreError: Error, Sendable, Equatable {
     static func newer(found: Int, known: Int) -> StoreError {
         StoreError(
             .newer,
-            "The state is of version \(found), this syncagent knows up to \(known). It was left as it is; use the"
+            "The state has version \(found), and this syncagent knows up to \(known). It was left as it is; use the"
                 + " newer syncagent, or another state directory (XDG_STATE_HOME)."
         )
     }
@@ -90,7 +90,7 @@ package struct StoreError: Error, Sendable, Equatable {
             case .busy: " Another syncagent is writing to it; try again."
             case .damaged: " The next command starts a new one; files are verified again, none is lost."
             case .io: " Is the disk full?"
-            case .cannotCreate: " Is the directory there, and yours to write?"
+            case .cannotCreate: " Does the directory exist, and can you write to it?"
             default: ""
             }
         self.init(
@@ -113,7 +113,7 @@ extension StoreError {
     }
 
     package static func noOpenRun(_ session: String) -> StoreError {
-        StoreError(.refused, "Session '\(escaped(session))' has no run that is under way.")
+        StoreError(.refused, "Session '\(escaped(session))' has no run in progress.")
     }
 
     static func noRun(_ identifier: String) -> StoreError {

@@ -64,7 +64,7 @@ package struct FileTrust: Sendable {
                 : "others may write to it; run: chmod go-w \(shown)"
         }
         if hasOneName, status.st_nlink > 1 {
-            return "it has another name, a hard link, and what is written to it would be written there, too; "
+            return "it has a second name, a hard link, and writing to it would change that as well; "
                 + "remove it"
         }
         return nil
@@ -202,7 +202,7 @@ package func readFile(_ file: Int32, limit: Int, shown: String) throws(FileError
         used = max(0, read)
     }
     guard read >= 0 else { throw .last("read", shown) }
-    guard read == count else { throw refusal(shown, "it became shorter while it was read") }
+    guard read == count else { throw refusal(shown, "it shrank while it was being read") }
     return bytes
 }
 
@@ -262,7 +262,7 @@ private func tooLarge(_ path: String, _ size: UInt64, _ limit: UInt64) -> FileEr
         step: "use",
         path: path,
         code: EFBIG,
-        remark: "it has \(ByteCount(size)), more than the \(ByteCount(limit)) it may have"
+        remark: "it has \(ByteCount(size)), above the limit of \(ByteCount(limit))"
     )
 }
 

@@ -55,7 +55,7 @@ package struct ProgramStart: Sendable {
                 step: "run",
                 path: text,
                 code: EINVAL,
-                remark: "A program's argument has a NUL in it."
+                remark: "A program's argument contains a NUL."
             )
         }
         // Above 2, where no dup2 onto 0, 1 or 2 can hit them.

@@ -111,7 +111,7 @@ struct ExitStatusTests {
         let end = try #require(try set.tool.run(["pull", url, "--into", "tower", "--json"]).events().last)
         let error = end["error"] as? [String: Any]
         // The one cause that all of them have, as on the terminal.
-        #expect(error?["message"] as? String == "1 file could not be brought: \(origin(of: url)): status 404")
+        #expect(error?["message"] as? String == "1 file could not be fetched: \(origin(of: url)): status 404")
     }
 
     private func origin(of url: String) -> String {

@@ -140,22 +140,22 @@ struct ServedAttackTests {
         let elsewhere = ["XDG_STATE_HOME": set.scratch.path + "/elsewhere"]
         for more in [[:], elsewhere] {
             try plant(["2.root"])
-            try isRefused("2.root: the keys of the root before it have not signed it", more)
+            try isRefused("2.root: the keys of the previous root have not signed it", more)
             try plant(["3.root"])
-            try isRefused("3.root: the keys of the root before it have not signed it", more)
+            try isRefused("3.root: the keys of the previous root have not signed it", more)
         }
         try plant(["1.root", "2.root", "3.root"])
         try isRefused("root 1, under which this machine has signed before, is not there")
         try plant([])
-        #expect(try !sign().error.contains("first sight"))
+        #expect(try !sign().error.contains("first use"))
         let first = try sign(elsewhere)
         #expect(first.status == 0, "\(first.error)")
-        #expect(first.error.contains("site/trust is believed at first sight, up to root 1, SHA256:"))
-        #expect(try !sign(elsewhere).error.contains("first sight"))
+        #expect(first.error.contains("site/trust is trusted on first use, up to root 1, SHA256:"))
+        #expect(try !sign(elsewhere).error.contains("first use"))
         // A machine that knows nothing signs under the thief's roots; those that are pinned do not believe it.
         try plant(["1.root", "2.root", "3.root"])
         let fooled = try sign(["XDG_STATE_HOME": set.scratch.path + "/new"])
-        #expect(fooled.error.contains("is believed at first sight, up to root 3"), "\(fooled.error)")
+        #expect(fooled.error.contains("is trusted on first use, up to root 3"), "\(fooled.error)")
         let pull = try set.pull()
         #expect(pull.status == 77)
         #expect(pull.error.contains("trust/2.root is not signed by the root key"), "\(pull.error)")
@@ -201,7 +201,7 @@ struct ServedAttackTests {
                 ["keys", "refresh", name, "--signer", "./signer"],
                 environment: state
             )
-            #expect(outcome.status == 0 && !outcome.error.contains("first sight"), "\(outcome.error)")
+            #expect(outcome.status == 0 && !outcome.error.contains("first use"), "\(outcome.error)")
         }
         // What cannot be read is not taken for nothing; with the roots at hand it is written anew.
         let memory = set.scratch.path + "/state/syncagent/publish"
@@ -263,7 +263,7 @@ struct ServedAttackTests {
         let outcome = try Self.refresh(set)
         #expect(outcome.status == 77)
         #expect(outcome.error.contains("trust/stable.fresh is about another project or channel"))
-        #expect(outcome.error.contains("revision 2, channel beta, counts until"))
+        #expect(outcome.error.contains("revision 2, channel beta, is valid until"))
         let stable = try set.text("site/trust/stable.fresh")
         #expect(stable.contains("\"channel\":\"beta\""))
         try set.remove("site/trust/stable.fresh")

@@ -69,18 +69,18 @@ struct SigningAdviceTests {
         try set.pin()
         let soon = try set.tool.run(["keys", "refresh", "site", "--sign", "keys", "--until", "40d"])
         #expect(soon.status == 0)
-        #expect(soon.error.contains("warning: root 1 counts until "), "\(soon.error)")
+        #expect(soon.error.contains("warning: root 1 expires at "), "\(soon.error)")
         #expect(soon.error.contains("run: syncagent keys rotate"))
         let short = try set.tool.run(["keys", "refresh", "site", "--sign", "keys", "--until", "10d"])
         #expect(short.status == 0 && !short.error.contains("warning"), "\(short.error)")
         let later = FakeTime.environment("+21d")
         let over = try set.tool.run(["keys", "refresh", "site", "--sign", "keys"], environment: later)
         #expect(over.status == 0)
-        #expect(over.error.contains("warning: root 1 has counted until "), "\(over.error)")
+        #expect(over.error.contains("warning: root 1 expired at "), "\(over.error)")
         let pull = try set.pull(environment: later)
         #expect(pull.status == 77)
-        #expect(pull.error.contains("root 1 counted until "))
-        #expect(pull.error.contains("whoever publishes runs 'syncagent keys rotate'"), "\(pull.error)")
+        #expect(pull.error.contains("root 1 expired at "))
+        #expect(pull.error.contains("its publisher has to run 'syncagent keys rotate'"), "\(pull.error)")
         #expect(
             try set.tool.run(["keys", "rotate", "keys", "--role", "root"], environment: later).status == 0
         )
@@ -110,6 +110,6 @@ struct SigningAdviceTests {
         #expect(lost.error.contains("root 4\n") && !lost.error.contains("kept"), "\(lost.error)")
         let pull = try set.pull("--trust", "assets/a.txt")
         #expect(pull.status == 77)
-        #expect(pull.error.contains("a.txt: no root that can be believed: "), "\(pull.error)")
+        #expect(pull.error.contains("a.txt: not a root that can be trusted: "), "\(pull.error)")
     }
 }

@@ -270,7 +270,7 @@ struct TransferTests {
         #expect(outcome.status == 0, "\(outcome.error)")
         let place = """
             from       http://packs.example/packs/: 1 object, 1 request
-              rule 1   http://packs.example/packs/, so asks \(set.server.url("/old/\(pack)"))
+              rule 1   http://packs.example/packs/, so requests go to \(set.server.url("/old/\(pack)"))
               as       bearer credentials
               through  no proxy
               302      \(set.server.url("/old/\(pack)")) -> \(set.server.url("/hop"))?…

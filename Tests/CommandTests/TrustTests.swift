@@ -267,14 +267,17 @@ struct TrustTests {
         #expect(doctor.output.contains("problem  trust com.example.tower"))
         let report = try set.tool.run(["report"], environment: FakeTime.environment("+25d"))
         #expect(
-            report.error.contains("warning: com.example.tower: what says that revision"),
+            report.error.contains("warning: com.example.tower: the statement that revision"),
             "\(report.error)"
         )
         let json = try set.tool.run(["report", "--json"], environment: FakeTime.environment("+25d"))
         let warnings = try #require(try json.objects().first?["warnings"] as? [String])
         #expect(warnings.count == 1 && warnings[0].contains("'syncagent keys refresh'"), "\(warnings)")
         let page = try set.tool.run(["report", "--html"], environment: FakeTime.environment("+25d"))
-        #expect(page.output.contains("<p class=\"sum warn\">com.example.tower: what says"), "\(page.error)")
+        #expect(
+            page.output.contains("<p class=\"sum warn\">com.example.tower: the statement"),
+            "\(page.error)"
+        )
         let soon = try set.tool.run(["report", "--json"], environment: FakeTime.environment("+23d"))
         #expect(try soon.objects().first?["warnings"] == nil)
         let quiet = try set.tool.run(["doctor"], environment: FakeTime.environment("+23d"))
@@ -295,7 +298,7 @@ struct TrustTests {
         try set.copy("before", to: "site/trust/fresh")
         let outcome = try set.tool.run(["keys", "refresh", "site", "--sign", "keys"])
         #expect(outcome.status == 0)
-        #expect(outcome.error.contains("revision 2 was signed, too, but nothing points at it"))
+        #expect(outcome.error.contains("revision 2 was signed as well, but nothing points at it"))
         #expect(outcome.error.contains("publish again with --sign"))
         // One that nobody has signed says nothing.
         try set.scratch.write(Data("x".utf8), to: "site/trust/3.release")

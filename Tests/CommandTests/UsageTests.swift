@@ -7,11 +7,11 @@ struct UsageTests {
         "Wrong arguments end with 64, say which, and touch nothing [F115]",
         arguments: [
             ([], "USAGE"),
-            (["nonsense"], "'nonsense' is no command. 'syncagent --help' lists all."),
+            (["nonsense"], "'nonsense' is not a command. 'syncagent --help' lists all commands."),
             (["plul", "m.json"], "Did you mean 'syncagent pull'?"),
             (["publsh", "."], "Did you mean 'syncagent publish'?"),
             (["schedule", "ad"], "Did you mean 'syncagent schedule add'?"),
-            (["help", "nosuch"], "'nosuch' is no command"),
+            (["help", "nosuch"], "'nosuch' is not a command"),
             (["help", "hooks", "lst"], "Did you mean 'syncagent hooks list'?"),
             (["pull"], "<manifest>"),
             (["pull", "m.json", "--connections", "65"], "1 to 64"),

@@ -29,7 +29,7 @@ struct WrongAddressTests {
         let set = try PublishedSet()
         try set.scratch.write(Data("\n<!DOCTYPE html><html>Log in</html>".utf8), to: "site/login")
         let outcome = try set.tool.run(["pull", set.url.replacing("manifest.json", with: "login")])
-        #expect(outcome.status == 65 && outcome.error.contains("a web page came in place of the manifest"))
+        #expect(outcome.status == 65 && outcome.error.contains("got a web page instead of the manifest"))
     }
 
     @Test("https to a port of plain HTTP, and a host without a scheme, are explained")
@@ -63,7 +63,7 @@ struct WrongAddressTests {
         #expect(outcome.status == 2)
         #expect(
             outcome.output.split(separator: "\n").count == 1
-                && outcome.output.contains("nowhere is not there")
+                && outcome.output.contains("nowhere does not exist")
         )
         let json = try set.tool.run(["verify", set.url, "--into", "nowhere", "--json"]).objects()
         #expect((json.last?["problems"] as? [Any])?.count == 2)
@@ -114,7 +114,7 @@ struct SaidOnceTests {
         let report = try set.tool.run(["report"]).output
         #expect(report.contains("(in 3 runs)"), "\(report)")
         #expect(report.split(separator: "\n").count { $0.contains("status 404") } == 1, "\(report)")
-        #expect(report.contains("could be brought: the server does not have them all"), "\(report)")
+        #expect(report.contains("could be brought: the server does not have all of them"), "\(report)")
     }
 
     @Test("-v names what was installed and removed; a plan names what would be, and -vv what stays")

@@ -105,7 +105,7 @@ extension MatrixFault {
         MatrixFault("204 is no file [F039]", fails: [.badAnswer], always: { _ in .status(204) }),
         MatrixFault("205 is no file [F039]", fails: [.badAnswer], always: { _ in .status(205) }),
         MatrixFault(
-            "304 to a request without condition is no file [F039]",
+            "304 in reply to an unconditional request is no file [F039]",
             fails: [.badAnswer],
             always: { _ in .status(304) }
         ),

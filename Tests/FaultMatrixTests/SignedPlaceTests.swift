@@ -152,7 +152,7 @@ struct SignedPlaceTests {
             return
         }
         #expect(error.status == .unavailable)
-        #expect(error.message.contains("/trust/fresh: it takes too long to come; nothing was changed"))
+        #expect(error.message.contains("/trust/fresh: it takes too long to arrive; nothing was changed"))
         #expect(ContinuousClock.now - began < .seconds(15))
         #expect(
             try Self.refusals(runner) == [first, mirror].map { $0.url("/trust/fresh") + " slow" }
@@ -246,7 +246,7 @@ struct SignedPlaceTests {
             return
         }
         #expect(error.status == .unavailable, "\(error)")
-        #expect(error.message.contains("/trust/1.root: it takes too long to come"))
+        #expect(error.message.contains("/trust/1.root: it takes too long to arrive"))
         #expect(!FileManager.default.fileExists(atPath: runner.destination))
     }
 

@@ -110,7 +110,7 @@ struct BackgroundTests {
         // Only a person ends that: there is nothing to wait for.
         let wait = try background.tool.run(["wait"])
         #expect(wait.status == 75)
-        #expect(wait.error.contains("'syncagent resume com.example.tower' lets it go on"), "\(wait.error)")
+        #expect(wait.error.contains("'syncagent resume com.example.tower' resumes it"), "\(wait.error)")
         #expect(try background.tool.run(["resume"]).status == 0)
         let attach = try background.tool.run(["attach"])
         #expect(attach.status == 0, "\(attach.error)")
@@ -174,7 +174,7 @@ struct BackgroundTests {
         process.waitUntilExit()
         #expect(process.terminationStatus == status)
         if verb == ["attach"] {
-            #expect(try String(contentsOf: errors, encoding: .utf8).contains("Detached; the run goes on"))
+            #expect(try String(contentsOf: errors, encoding: .utf8).contains("Detached; the run continues"))
         }
         #expect(try background.tool.run(["status"]).output.contains("not to start until"))
     }

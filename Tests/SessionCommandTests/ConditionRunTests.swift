@@ -101,7 +101,7 @@ struct ConditionRunTests {
         let blocked = try until { $0["reason"] as? String == "metered" }
         let run = blocked["run"] as? [String: Any]
         #expect(
-            (run?["error"] as? String)?.contains("of the 1.00 MiB allowed have come") == true,
+            (run?["error"] as? String)?.contains("of the 1.00 MiB allowed have been received") == true,
             "\(blocked)"
         )
     }

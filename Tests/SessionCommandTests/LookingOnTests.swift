@@ -6,7 +6,7 @@ import Testing
 /// they are asked to.
 @Suite("Looking on", .timeLimit(.minutes(10)))
 struct LookingOnTests {
-    private static let resume = "'syncagent resume com.example.tower' lets it go on"
+    private static let resume = "'syncagent resume com.example.tower' resumes it"
 
     /// A program that is looked at while it runs; what it says on standard error goes into a file.
     private struct Onlooker {

@@ -30,7 +30,7 @@ struct ReportTests {
 
         let text = try set.tool.run(["report"])
         #expect(text.status == 0, "\(text.error)")
-        #expect(text.output.contains("1 session, 1 needs you"), "\(text.output)")
+        #expect(text.output.contains("1 session, 1 needs attention"), "\(text.output)")
         #expect(text.output.contains("LOOK   com.example.tower: 2 files put in place"), "\(text.output)")
         #expect(text.output.contains("hook.sh: exit 3"), "\(text.output)")
         #expect(text.output.contains("it wrote: no index server"), "\(text.output)")
@@ -117,7 +117,7 @@ struct ReportTests {
         server.respond(to: "/hook/CANARY") { _ in .status(500, text: "no") }
         let refused = try set.tool.run(["report", "--post", "@hook-url"])
         #expect(
-            refused.status == 69 && refused.error.contains("the report was not taken: HTTP 500"),
+            refused.status == 69 && refused.error.contains("the report was not accepted: HTTP 500"),
             "\(refused.error)"
         )
         #expect(!refused.error.contains("CANARY"))

@@ -72,7 +72,7 @@ struct RestartTests {
         )
         kill(hook, SIGKILL)
         let problems = try set.tool.run(["doctor"])
-        #expect(problems.output.contains("nobody works on it"), "\(problems.output)")
+        #expect(problems.output.contains("no process is working on it"), "\(problems.output)")
         let socket = set.scratch.path + "/.local/state/syncagent/agent.sock"
         try FileManager.default.removeItem(atPath: socket)
         let second = try startAgent(set)

@@ -1,1 +1,41 @@
-../CommandTests/RunningServer.swift
+import Foundation
+import Testing
+
+/// `syncagent serve` as a child process, on a port of its own.
+final class RunningServer {
+    let process: Process
+    let firstLine: String
+    let client: HTTPClient
+    private let errors: URL
+
+    init(_ scratch: Scratch, directory: String = "site", arguments: [String] = []) throws {
+        errors = try scratch.file()
+        process = Tool(scratch).process(["serve", directory, "--port", "0"] + arguments)
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = try FileHandle(forWritingTo: errors)
+        try process.run()
+        var line: [UInt8] = []
+        while let byte = try output.fileHandleForReading.read(upToCount: 1)?.first, byte != 0x0A {
+            line.append(byte)
+        }
+        firstLine = String(decoding: line, as: UTF8.self)
+        let port = firstLine.split(separator: "/").dropFirst().first?.split(separator: ":").last
+        guard let number = port.flatMap({ UInt16($0) }) else {
+            process.terminate()
+            throw HTTPClient.Failure(
+                step: "no port in '\(firstLine)': \(try String(contentsOf: errors, encoding: .utf8))"
+            )
+        }
+        client = HTTPClient(port: number)
+    }
+
+    deinit { if process.isRunning { process.terminate() } }
+
+    /// Asks for a stop and waits for it.
+    func stop(_ signal: Int32 = SIGTERM) throws -> (status: Int32, error: String) {
+        kill(process.processIdentifier, signal)
+        process.waitUntilExit()
+        return (process.terminationStatus, try String(contentsOf: errors, encoding: .utf8))
+    }
+}

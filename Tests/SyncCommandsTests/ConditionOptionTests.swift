@@ -69,8 +69,9 @@ struct ConditionOptionTests {
         #expect(
             all.words == [
                 "at 22:00-06:00 Europe/Berlin", "on mains power", "with at most 500 MiB on a metered network",
-                "while others load each core less than 2.0", "when nobody has used the machine for 600 s",
-                "while 5.00 GiB stay free", "when vpn and /opt/plugins/quiet allows it",
+                "while other processes load each core less than 2.0",
+                "when nobody has used the machine for 600 s",
+                "while at least 5.00 GiB stays free", "when vpn and /opt/plugins/quiet allows it",
             ]
         )
     }

@@ -48,9 +48,9 @@ struct PlanTextTests {
                 "org.example.icons revision 1 into /srv/icons",
                 "files      116,007, of which 1,000 are here and 115,007 are wanted",
                 "bytes      3 B in all, 0 B here",
-                "to fetch   3 B from packs, 0 B from files of their own, 0 B between wanted blobs",
-                "requests   2,002 to 2,010: 1 for the manifest, 1 for packs, 2,000 for files; more where the ends of "
-                    + "long ones are shared out among idle connections; one a file would be 57,880 more",
+                "to fetch   3 B from packs, 0 B from individual files, 0 B between wanted blobs",
+                "requests   2,002 to 2,010: 1 for the manifest, 1 for packs, 2,000 for files; more if idle connections take over "
+                    + "the ends of long ones; one per file would be 57,880 more",
                 "obsolete   1 file, removed with --prune",
                 "  packs/a.pack bytes 2-9: 1 blob, 0 B unwanted",
             ]

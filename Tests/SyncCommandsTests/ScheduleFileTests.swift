@@ -94,7 +94,8 @@ struct ScheduleFileTests {
             (#""name": "a", "manifest": "m.json", "into": "/d""#, "absolute"),
             (#""name": "a", "manifest": "/m", "into": "d""#, "absolute"),
             (#""name": "a", "manifest": "/m""#, "\"into\""),
-            (whole + #", "paused": "yes""#, "true or false"), (whole + #", "dry_run": true"#, "no place"),
+            (whole + #", "paused": "yes""#, "true or false"),
+            (whole + #", "dry_run": true"#, "cannot be set"),
             (whole + #", "hook": [{}]"#, "a list was found"), (whole + #", "hook": null"#, "null was found"),
         ]
     )

@@ -55,7 +55,7 @@ struct SessionTextTests {
         #expect(
             Self.text().why(session)
                 == "blocked by power since 2026-11-20 11:56:40 (3 min ago): the machine runs on its battery; "
-                + "next look 2026-11-20 12:00:25 (in 25 s)"
+                + "next check 2026-11-20 12:00:25 (in 25 s)"
         )
         session.reason = .connectivity
         #expect(Self.text().why(session)?.hasPrefix("waits (connectivity) until") == true)
@@ -75,17 +75,17 @@ struct SessionTextTests {
             (session(.waiting), "waits for its turn"),
             (
                 session(.paused, reason: .userStop),
-                "stopped by you; 'syncagent resume tower' lets it go on"
+                "stopped by you; 'syncagent resume tower' resumes it"
             ),
             (
                 session(.paused),
-                "not started yet, as it was asked for; 'syncagent resume tower' lets it go on"
+                "not started yet, as requested; 'syncagent resume tower' resumes it"
             ),
             (
                 session(.paused, reason: .quarantined),
-                "its process was lost repeatedly; 'syncagent resume tower' lets it go on"
+                "its process was lost repeatedly; 'syncagent resume tower' resumes it"
             ),
-            (session(.running), "its process is gone; the next agent goes on with it"),
+            (session(.running), "its process is gone; the next agent continues it"),
             (session(.running, holder: 42), nil),
             (session(.finished), nil),
         ] as [(SessionStatus, String?)]

@@ -66,23 +66,23 @@ struct TransferOptionTests {
             (["--header", "canary"], "--header: write it as Name: value."),
             (
                 ["--header", "Range: canary"],
-                "--header: Range is what the transfer itself decides about; leave it out."
+                "--header: Range is set by syncagent itself; leave it out."
             ),
-            (["--header", "@"], "--header: a path is wanted"),
+            (["--header", "@"], "--header: a path is expected"),
             (
                 ["--proxy", "http://u:canary@p:1"],
                 "--proxy: a proxy's user and password do not go into its URL"
             ),
             (["--proxy", "ftp://p"], "--proxy: the scheme of a proxy"), (["--tls-min", "1.1"], "--tls-min"),
-            (["--http2", "yes"], "--http2"), (["--key", "k"], "--key is for --cert"),
+            (["--http2", "yes"], "--http2"), (["--key", "k"], "--key needs --cert"),
             (["--max-redirects", "51"], "--max-redirects takes 0 to 50, not 51."),
             (["--allow-private-redirect", "http://h"], "--allow-private-redirect: 'http://h' is not a host"),
             (["--allow-redirect-downgrade", ""], "--allow-redirect-downgrade"),
             (["--connect-timeout", "0"], "--connect-timeout"),
             (["--idle-timeout", "soon"], "--idle-timeout"),
             (["--speed-limit", "slow"], "--speed-limit"), (["--speed-time", "0"], "--speed-time"),
-            (["--config", "c", "--no-config"], "--config and --no-config exclude each other."),
-            (["--credentials", ""], "--credentials: a path is wanted, not an empty string."),
+            (["--config", "c", "--no-config"], "--config and --no-config are mutually exclusive."),
+            (["--credentials", ""], "--credentials: a path is expected, not an empty string."),
         ]
     )
     func refused(arguments: [String], message: String) {

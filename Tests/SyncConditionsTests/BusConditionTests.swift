@@ -50,7 +50,7 @@ struct BusConditionTests {
         #expect(
             try condition.state(in: context)
                 == .blocked(
-                    reason: "somebody used the machine 599 s ago, and 600 s are asked for",
+                    reason: "somebody used the machine 599 s ago, and 600 s are required",
                     until: now + 1_000
                 )
         )
@@ -122,15 +122,15 @@ struct SystemBusTests {
     @Test(
         "Whatever the program does, the answer is unknown",
         arguments: [
-            ("echo nonsense", "not understood: nonsense"),
+            ("echo nonsense", "unexpected answer: nonsense"),
             ("true", "nothing was said"),
             ("echo v u 4; exit 3", "v u 4"),
-            ("echo v u 99999999999999999999", "not understood"),
+            ("echo v u 99999999999999999999", "unexpected answer"),
             ("kill -9 $$", "signal 9"),
             ("sleep 100", "no answer"),
             ("sleep 100 & sleep 100", "no answer"),
             ("trap '' TERM; while :; do echo flood; done", "no answer"),
-            ("printf 'v u 4\\033[31m'", "not understood: v u 4\\u{1b}[31m"),
+            ("printf 'v u 4\\033[31m'", "unexpected answer: v u 4\\u{1b}[31m"),
         ]
     )
     func faults(script: String, words: String) throws {

@@ -130,7 +130,7 @@ struct ConditionGateTests {
         #expect(report.warnings == [], "the other blocks")
         report = gate.look(context)
         #expect(
-            report.answers.first?.state == .unknown(reason: "it still has not answered an earlier question")
+            report.answers.first?.state == .unknown(reason: "it has not answered an earlier query yet")
         )
         asked.wait()
         #expect(asked.wait(timeout: .now()) == .timedOut, "asked once only")

@@ -122,7 +122,7 @@ struct ControlServerTests {
                 "Unknown key 'hooks.shell'."
             ),
             (#"{"manifest":"m"}"#, "'destination' is missing"),
-            (#"{"manifest":1,"destination":"/d"}"#, "'manifest' is not of the right type"),
+            (#"{"manifest":1,"destination":"/d"}"#, "'manifest' has the wrong type"),
             (#"{"manifest":"m","destination":"/d","not_before":"soon"}"#, "not a time such as"),
             (#"{"manifest":"m""#, "not one JSON object"),
             (#"{"manifest":"m","destination":"/tmp/\u0000x"}"#, "'destination' has a NUL character"),
@@ -130,10 +130,10 @@ struct ControlServerTests {
                 #"{"manifest":"m","destination":"/d","hooks":[{"arguments":["/x","a\u0000"]}]}"#,
                 "'hooks.arguments' has a NUL character"
             ),
-            (#"{"manifest":"m","destination":"/d","destination":"/e"}"#, "'destination' is there twice"),
+            (#"{"manifest":"m","destination":"/d","destination":"/e"}"#, "'destination' appears twice"),
             (
                 #"{"manifest":"m","destination":"/d","hooks":[{"arguments":[],"group":"a","gr\u006fup":"b"}]}"#,
-                "'group' is there twice"
+                "'group' appears twice"
             ),
             ("[]", "not one JSON object"),
             ("", "not one JSON object"),

@@ -91,7 +91,7 @@ struct EventStreamTests {
             try await Self.wait { await agent.asked.count == 1 }
             let second = try await Curl(socket).run([], Self.path + "?follow=1")
             #expect(second.status == 409)
-            #expect(second.body.contains("follow events already"))
+            #expect(second.body.contains("already following events"))
             #expect(try await Curl(socket).run([], "/v1/sessions").status == 200)
             kill(process.processIdentifier, SIGKILL)
             process.waitUntilExit()

@@ -240,7 +240,7 @@ struct FileHookTests {
         try scene.engine(hooks: late).settle(older.session)
         #expect(late.calls.isEmpty)
         let failed = try scene.store.hook(older.identifier)
-        #expect(failed.state == .failed && failed.ended?.contains("not on record any more") == true)
+        #expect(failed.state == .failed && failed.ended?.contains("no longer on record") == true)
     }
 
     @Test("A batch that fails ends the attempt; the other hooks run all the same [S131]")

@@ -46,7 +46,7 @@ struct NamedHookTests {
         #expect(named.unknown.count == 100)
         #expect(named.more == 29_900)
         #expect(named.notes.count == 101)
-        #expect(named.notes.last == "the manifest names 29900 more hooks that are not known here")
+        #expect(named.notes.last == "the manifest names 29900 more hooks that are not defined here")
     }
 
     @Test("A hook that a group names twice is called once")

@@ -187,7 +187,7 @@ struct PartFileTests {
             Issue.record("a missing blob went unnoticed")
             return
         }
-        #expect("\(error)".contains("shorter"))
+        #expect("\(error)".contains("shrank"))
     }
 
     @Test("Everything is written and read at its offset, also across a hole")

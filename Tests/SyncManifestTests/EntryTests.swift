@@ -75,10 +75,10 @@ struct EntryTests {
         arguments: [
             ("", "has 0 bytes"), ("ab", "has 2 bytes"), (String(repeating: "a", count: 63), "has 63 bytes"),
             (String(repeating: "a", count: 65), "has 65 bytes"),
-            (String(repeating: "g", count: 64), "no hexadecimal"),
-            (String(repeating: "a", count: 63) + " ", "no hexadecimal"),
-            ("sha256:" + String(repeating: "a", count: 57), "no hexadecimal"),
-            (String(repeating: "é", count: 32), "no hexadecimal"),
+            (String(repeating: "g", count: 64), "not a hexadecimal"),
+            (String(repeating: "a", count: 63) + " ", "not a hexadecimal"),
+            ("sha256:" + String(repeating: "a", count: 57), "not a hexadecimal"),
+            (String(repeating: "é", count: 32), "not a hexadecimal"),
         ]
     )
     func badDigest(_ text: String, _ reason: String) {

@@ -27,7 +27,7 @@ struct LinkTests {
                 (0..<33).map { "a\($0)/../" }.joined() + "b",
                 "goes up again from more than 32 places"
             ),
-            .link("a/../b", "goes up from “dir/a”, which is no directory"),
+            .link("a/../b", "goes up from “dir/a”, which is not a directory"),
         ]
     )
     func refused(_ row: Rejection) { row.check() }
@@ -39,7 +39,7 @@ struct LinkTests {
             ManifestFixture.link("d/up", to: ".."), ManifestFixture.link("escape", to: "d/up/../x"),
             ManifestFixture.entry("d/file"),
         ].joined(separator: ",")
-        Rejection.files(files, "[1].link", "goes up from “d/up”, which is no directory").check()
+        Rejection.files(files, "[1].link", "goes up from “d/up”, which is not a directory").check()
     }
 
     @Test(

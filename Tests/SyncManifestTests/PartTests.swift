@@ -180,7 +180,7 @@ struct PartTests {
             Row(
                 parts: [part([ManifestFixture.link("a", to: "b/../c")]), part([ManifestFixture.entry("b")])],
                 path: "$.parts[0].files[0].link",
-                reason: "the target goes up from “b”, which is no directory of this manifest"
+                reason: "the target goes up from “b”, which is not a directory of this manifest"
             ),
             Row(
                 parts: [part([ManifestFixture.entry("a")])],

@@ -17,7 +17,7 @@ struct SyntaxTests {
             Rejection("{a:1}", "$", "expected a key in double quotes, found “a”"),
             Rejection("{'a':1}", "$", "expected a key in double quotes"),
             Rejection("{\"format\" 1}", "$", "“:” after a key"),
-            Rejection("{\"format\":}", "$.format", "expected a string, found no JSON value"),
+            Rejection("{\"format\":}", "$.format", "expected a string, found something that is not JSON"),
             Rejection("{\"project\":\"a\" \"x-a\":1}", "$.project", "“,” or “}”"),
             Rejection("{\"project\":\"a\",}", "$.project", "a value after “,”"),
             Rejection("{\"project\":\"a\"},", "$", "text follows"),

@@ -83,8 +83,8 @@ struct EventOrderTests {
                 ],
                 "attempt 1 after attempt 1"
             ),
-            (begin + [complete, finish, finish], "it has come before"),
-            (begin + [complete, finish, Event(.planReady, run: "r")], "pull.finished has come"),
+            (begin + [complete, finish, finish], "it has occurred before"),
+            (begin + [complete, finish, Event(.planReady, run: "r")], "pull.finished has occurred"),
             (begin + [complete, finish, begin[0]], "the run has finished"),
         ]
     )

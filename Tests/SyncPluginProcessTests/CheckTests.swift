@@ -66,7 +66,7 @@ struct CheckTests {
             first(check(resolver: fake)) == "One request gets one disposition: 0 dispositions for 1 requests"
         )
         fake.resolving = { $0.map { _ in .replace(url: "ftp://x", headers: []) } }
-        #expect(first(check(resolver: fake)).hasSuffix("a replacement that is no http or https URL"))
+        #expect(first(check(resolver: fake)).hasSuffix("a replacement that is not an http or https URL"))
         fake.resolving = { $0.map { _ in .replace(url: "http://x", headers: [HeaderField("A", "b\r\nc")]) } }
         #expect(first(check(resolver: fake)).hasSuffix("the header A has a control character in it"))
         fake.resolving = { $0.map { .cancel(reason: $0.url.hasSuffix("?x=1") ? "" : "no") } }
@@ -115,7 +115,9 @@ struct CheckTests {
         fake.observing = { (events) throws(PluginError) in
             if events.isEmpty { throw PluginError(plugin: "fake", code: .refused, message: "nothing there") }
         }
-        #expect(first(check(observer: fake)) == "No events are taken: it failed: nothing there")
+        #expect(
+            first(check(observer: fake)) == "An empty list of events is accepted: it failed: nothing there"
+        )
     }
 
     @Test(
@@ -128,7 +130,7 @@ struct CheckTests {
             ),
             (
                 "print('starting', flush=True)\nserve(proceed)",
-                "Its standard output has nothing but messages: it wrote a line that is no JSON-RPC message: starting"
+                "Its standard output contains only messages: it wrote a line that is not a JSON-RPC message: starting"
             ),
             (
                 "serve(lambda m: None)",
@@ -136,12 +138,12 @@ struct CheckTests {
             ),
             (
                 "serve(lambda m: send({'id': m.get('id'), 'error': {'code': 1, 'message': ''}}))\ntime.sleep(100)",
-                "It ends by itself when it is asked to shut down: it did not end by itself"
+                "It exits when it is asked to shut down: it did not exit"
             ),
             (
                 "m = json.loads(sys.stdin.readline())\nm['params']['point']\nhello(m)\n"
                     + "serve(lambda m: send({'id': m.get('id'), 'error': {'code': 1, 'message': ''}}))",
-                "Asked without a point and settings, it says what it can"
+                "Asked without a point and settings, it lists its points"
             ),
         ]
     )

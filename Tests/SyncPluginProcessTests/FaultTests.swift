@@ -40,12 +40,12 @@ struct Fault: Sendable, CustomTestStringConvertible {
     static let all: [Fault] = [
         .atRequest("crashes", "os.kill(os.getpid(), signal.SIGSEGV)", .unavailable, "signal 11"),
         .atRequest("exits", "os._exit(3)", .unavailable, "status 3"),
-        .atRequest("hangs", "time.sleep(1000)", .timedOut, "it answers nothing any more", change: impatient),
+        .atRequest("hangs", "time.sleep(1000)", .timedOut, "it no longer answers", change: impatient),
         .atRequest(
             "hangs and ignores SIGTERM",
             "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1000)",
             .timedOut,
-            "it answers nothing any more",
+            "it no longer answers",
             change: impatient
         ),
         .atRequest(
@@ -83,13 +83,13 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "for text in ['Traceback', '{', '[]', '\\x1b[2J', '{\"jsonrpc\":\"1.0\"}', '42', '\\ud800']:\n"
                 + "    os.write(1, (text + '\\n').encode('utf-8', 'surrogatepass'))\nproceed(message)",
             nil,
-            "no JSON-RPC message: Traceback"
+            "not a JSON-RPC message: Traceback"
         ),
         .atRequest(
             "writes garbage lines without end",
             "while True: write('garbage\\n')",
             .unavailable,
-            "more than 100 lines that are no message"
+            "more than 100 lines that are not messages"
         ),
         .atRequest(
             "writes half a line and ends",
@@ -126,7 +126,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "answers with both a result and an error",
             "send({'id': message['id'], 'result': {}, 'error': {'code': 1, 'message': ''}})",
             .timedOut,
-            "no JSON-RPC message",
+            "not a JSON-RPC message",
             change: impatient
         ),
         .atRequest(
@@ -157,7 +157,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "takes memory without end",
             "hog = []\nwhile True: hog.append(bytearray(1 << 20))",
             .unavailable,
-            "ended with status 1"
+            "exited with status 1"
         ) { $0.limits.memory = 200 << 20 },
         .atRequest("takes the processor without end", "while True: pass", .unavailable, "signal 9") {
             $0.limits.processorTime = 1
@@ -166,7 +166,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "opens files without end",
             "files = []\nwhile True: files.append(open('/dev/null'))",
             .unavailable,
-            "ended with status 1"
+            "exited with status 1"
         ) { $0.limits.descriptors = 50 },
     ]
 }

@@ -83,7 +83,7 @@ struct LifeTests {
         let client = try fixture.client("points = ['hook', 'observer']\nserve(proceed)")
         let result = await client.resolve()
         #expect(result.code == .unavailable)
-        #expect(result.message == "it is no resolver; it is: hook, observer")
+        #expect(result.message == "it does not serve resolver; it serves: hook, observer")
     }
 
     @Test("A plugin that ends again and again is given up, and then fails at once [V66]")
@@ -95,7 +95,7 @@ struct LifeTests {
         }
         let result = await client.resolve()
         #expect(result.code == .unavailable)
-        #expect(result.message == "it is not started again; the last time: it ended with status 9")
+        #expect(result.message == "it is not started again; last failure: it exited with status 9")
         #expect(await client.resolve().code == .unavailable)
         #expect(fixture.text("starts") == "xxxx")
         #expect(fixture.notices(.ended).count == 4)
@@ -165,8 +165,8 @@ struct LifeTests {
         #expect(!isAlive(process))
         #expect(
             fixture.notices(.warning) == [
-                "it did not end by itself when it was asked to shut down",
-                "it did not end with SIGTERM either, and was killed",
+                "it did not exit when it was asked to shut down",
+                "it did not exit on SIGTERM either, and was killed",
             ]
         )
     }

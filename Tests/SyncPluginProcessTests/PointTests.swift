@@ -181,7 +181,7 @@ struct PointTests {
             ("time.sleep(100)", .timedOut, "plugin test: no answer to hook.run within 1.0 s", false),
             (
                 "os._exit(4)",
-                .notStarted("plugin test: it ended with status 4, before it answered"), "", true
+                .notStarted("plugin test: it exited with status 4, before it answered"), "", true
             ),
         ] as [(String, HookOutcome.End, String, Bool)]
     )

@@ -53,24 +53,24 @@ struct ResolverTests {
                 json:
                     "{'disposition': 'replace', 'request': {'url': '\(link)', 'headers': {'X-A': 'a\\r\\nHost: b'}}}",
                 means: .proceed,
-                warning: "no text of one line"
+                warning: "not a single line of text"
             ),
             Row(
                 json: "{'disposition': 'replace', 'request': {'url': '\(link)', 'headers': {'Host': 'b'}}}",
                 means: .proceed,
-                warning: "not a plugin's to set"
+                warning: "may not be set by a plugin"
             ),
             Row(
                 json: "{'disposition': 'replace', 'request': {'url': '\(link)', 'headers': {'a b': 'c'}}}",
                 means: .proceed,
-                warning: "no token"
+                warning: "not a token"
             ),
             Row(
                 json: "{'disposition': 'later'}",
                 means: .proceed,
-                warning: "none of continue, replace, cancel"
+                warning: "not one of continue, replace, cancel"
             ),
-            Row(json: "7", means: .proceed, warning: "none of continue, replace, cancel"),
+            Row(json: "7", means: .proceed, warning: "not one of continue, replace, cancel"),
         ]
     )
     func disposition(row: Row) async throws {

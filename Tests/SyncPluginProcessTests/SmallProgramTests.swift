@@ -219,7 +219,7 @@ struct SmallProgramTests {
             Issue.record("it has ended")
             return
         }
-        #expect(reason.contains("a stop was asked for"))
+        #expect(reason.contains("it was stopped"))
     }
 
     @Test(
@@ -279,7 +279,7 @@ struct SmallProgramTests {
         time.withLock { $0 += ProgramCondition.interval }
         _ = try blocked.state(in: context)
         #expect(try asked() == 4)
-        #expect(try condition("exit 3").state(in: context) == .unknown(reason: "it ended with status 3"))
+        #expect(try condition("exit 3").state(in: context) == .unknown(reason: "it exited with status 3"))
         #expect(try condition("exit 1").state(in: context) != .ok)
     }
 

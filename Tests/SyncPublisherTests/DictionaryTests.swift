@@ -206,7 +206,7 @@ struct DictionaryTests {
         let next = Self.tree(620, edited: [3])
         try set.replace(next)
         let report = try set.publish()
-        #expect(report.warnings.contains { $0.contains("dictionary of the base is not here, or damaged") })
+        #expect(report.warnings.contains { $0.contains("dictionary of the base is missing or damaged") })
         #expect(report.savedBytes == 0)
         if how == "damaged" {
             // Blobs that were made with it are named still, as those of any damaged pack are.

@@ -154,7 +154,7 @@ struct ReportPageTests {
                 "<desc id=\"s1b-d\">3 nights; Nov 21: 118 MiB; most 412 MiB on Nov 19. The table below has all.</desc>"
             )
         )
-        #expect(text.contains("<title>Nov 19: 412 MiB, stopped, goes on</title>"))
+        #expect(text.contains("<title>Nov 19: 412 MiB, stopped, continues</title>"))
         let rows = ["2026-11-21", "2026-11-20", "2026-11-19"].map {
             "<tr><th scope=\"row\" class=\"t\">\($0)</th>"
         }

@@ -13,13 +13,13 @@ struct ReportTextTests {
         let text = try threeNights().text(at: morning, since: november(18, 12), schedules: schedule)
         #expect(
             text == """
-                render-07: 1 session, nothing needs you; 824 MiB received; 2026-11-18 12:00 to 2026-11-21 07:30
+                render-07: 1 session, nothing needs attention; 824 MiB received; 2026-11-18 12:00 to 2026-11-21 07:30
 
                 ok     com.example.tower: 9,560 files put in place, 824 MiB received
-                       came      9,524 files fetched, 36 made from what was here, 824 MiB in 70 requests; 3 h 34 min, 65.6 KiB/s
+                       arrived   9,524 files fetched, 36 built from local data, 824 MiB in 70 requests; 3 h 34 min, 65.6 KiB/s
                        into      textures 8,340 (1.24 GiB), maps 1,220 (191 MiB)
                        from      https://cdn.example.com  699 MiB in 60 requests
-                                 http://mirror.lan        109 MiB in 10 requests, sent there by https://cdn.example.com
+                                 http://mirror.lan        109 MiB in 10 requests, redirected by https://cdn.example.com
                                  16.0 MiB in transfers that were cut off
                        reused    24.0 MiB from older versions, other files and parts
                        waited    for power, 50 min, 2026-11-20 02:10 to 03:00: on battery, 61 %
@@ -38,14 +38,14 @@ struct ReportTextTests {
         let text = try threeNights().text(at: morning)
         #expect(
             text == """
-                render-07: 1 session, nothing needs you; 118 MiB received; 2026-11-20 07:30 to 2026-11-21 07:30
+                render-07: 1 session, nothing needs attention; 118 MiB received; 2026-11-20 07:30 to 2026-11-21 07:30
 
                 ok     com.example.tower: 1,240 files put in place, 118 MiB received
-                       came      1,204 files fetched, 36 made from what was here, 118 MiB in 14 requests; 24 min 15 s, 83.0 KiB/s
+                       arrived   1,204 files fetched, 36 built from local data, 118 MiB in 14 requests; 24 min 15 s, 83.0 KiB/s
                        into      maps 900 (130 MiB), textures 340 (77.0 MiB)
-                       from      http://mirror.lan        109 MiB in 10 requests, sent there by https://cdn.example.com
+                       from      http://mirror.lan        109 MiB in 10 requests, redirected by https://cdn.example.com
                                  https://cdn.example.com  9.00 MiB in 4 requests
-                       reused    8,320 of 9,560 files were right; 24.0 MiB from older versions, other files and parts
+                       reused    8,320 of 9,560 files were correct; 24.0 MiB from older versions, other files and parts
                        hooks     /usr/local/lib/syncagent/reindex: exit 0 in 12 s
                 """
         )
@@ -56,41 +56,41 @@ struct ReportTextTests {
         let text = try fortnight().text(at: morning)
         #expect(
             text == """
-                render-07: 4 sessions, 1 needs you; 3.52 GiB received; 2026-11-20 07:30 to 2026-11-21 07:30
+                render-07: 4 sessions, 1 needs attention; 3.52 GiB received; 2026-11-20 07:30 to 2026-11-21 07:30
 
-                LOOK   film.harbour-dailies: 13 of 4,210 files are missing (the server does not have them all); 44 files put in place, 301 MiB received
+                LOOK   film.harbour-dailies: 13 of 4,210 files are missing (the server does not have all of them); 44 files put in place, 301 MiB received
                        problem   12 files: https://assets.example.com: status 404
                                    shots/010/plate.exr, shots/010/<script>alert(1)</script>.exr, shots/020/\\u{1b}[31mred.exr and 9 more
                                  -> Upload the whole set again, packs first and the manifest last, then pull again.
                                  shots/040/a\\u{202e}gpj.exr: cannot write shots/040/a: No space left on device
-                                 -> Make room ('syncagent gc --dry-run' says what can go), then 'syncagent resume' or pull again.
+                                 -> Free some space ('syncagent gc --dry-run' shows what can be removed), then 'syncagent resume' or pull again.
                                  hook 14, https://chat.example.com/…: exit 1
                                    it wrote: the channel is gone, CANARY-OUTPUT
                                  -> See what it wrote ('syncagent hooks list --output'), then 'syncagent hooks replay NUMBER'.
-                       came      44 files fetched, 301 MiB in 22 requests; 9 min, 571 KiB/s
+                       arrived   44 files fetched, 301 MiB in 22 requests; 9 min, 571 KiB/s
                        into      shots 44 (300 MiB)
                        from      https://assets.example.com  301 MiB in 22 requests, 2 transfers failed
-                       reused    4,153 of 4,210 files were right
+                       reused    4,153 of 4,210 files were correct
                        waited    to try again, 4 times: https://assets.example.com: status 503
                        hooks     https://chat.example.com/…: exit 1 in 30 s
 
                 ..     lab-weights: blocked by metered (the connection 'Phone' is metered) since 2026-11-21 01:30; 3 files put in place, 2.88 GiB received so far
-                       came      3 files fetched, 2.88 GiB in 24 requests; 30 min, 1.64 MiB/s
+                       arrived   3 files fetched, 2.88 GiB in 24 requests; 30 min, 1.64 MiB/s
                        into      base 3 (2.88 GiB)
                        from      https://weights.example.net  2.88 GiB in 24 requests
                        waited    for metered, 6 h, since 2026-11-21 01:30, still: the connection 'Phone' is metered
 
                 ok     com.example.tower: 1,103 files put in place, 356 MiB received
-                       came      1,068 files fetched, 35 made from what was here, 356 MiB in 40 requests; 3 min 12 s, 1.85 MiB/s
+                       arrived   1,068 files fetched, 35 built from local data, 356 MiB in 40 requests; 3 min 12 s, 1.85 MiB/s
                        into      textures 712 (356 MiB), maps 267 (178 MiB), sounds 89 (44.0 MiB), the top 2 (4.00 KiB)
                        groups    maps 1,068 files
-                       from      http://mirror.lan        285 MiB in 29 requests, sent there by https://cdn.example.com
+                       from      http://mirror.lan        285 MiB in 29 requests, redirected by https://cdn.example.com
                                  https://cdn.example.com  71.4 MiB in 9 requests
-                       reused    18,897 of 20,000 files were right; 25.0 MiB from older versions, other files and parts
+                       reused    18,897 of 20,000 files were correct; 25.0 MiB from older versions, other files and parts
                        hooks     /usr/local/lib/syncagent/reindex: exit 0 in 9.3 s
 
-                ok     org.example.icons: nothing had to come
-                       reused    all of 57,894 files (114 MiB) are as the manifest names them
+                ok     org.example.icons: nothing to fetch
+                       reused    all of 57,894 files (114 MiB) match the manifest
                 """
         )
     }
@@ -112,7 +112,7 @@ struct ReportTextTests {
         let quiet = try store.text(at: november(25, 8))
         #expect(
             quiet == """
-                render-07: 1 session, nothing needs you; 0 B received; 2026-11-24 08:00 to 2026-11-25 08:00
+                render-07: 1 session, nothing needs attention; 0 B received; 2026-11-24 08:00 to 2026-11-25 08:00
 
                 -      com.example.tower: nothing has run in this time; everything was in place on 2026-11-21 02:24
                 """
@@ -122,7 +122,7 @@ struct ReportTextTests {
         #expect(
             missed.contains("LOOK   com.example.tower: did not run; everything was in place on 2026-11-21")
         )
-        #expect(missed.contains("its schedule was due and nothing has run since"))
+        #expect(missed.contains("its schedule was due, but nothing has run since"))
         #expect(missed.contains("-> See 'systemctl --user list-timers'"))
         // Within the hour it may still come.
         let soon = try store.text(at: november(25, 2, 30), schedules: due)
@@ -197,7 +197,7 @@ struct ReportTextTests {
         "The report says who has stopped it, and what to do",
         arguments: [
             (RestReason.userStop, Verdict.attention, "paused", FailureCause.stoppedByPerson),
-            (.quarantined, .attention, "put aside", .lostWorker),
+            (.quarantined, .attention, "set aside", .lostWorker),
         ]
     )
     func paused(reason: RestReason, verdict: Verdict, headline: String, kind: FailureCause) throws {
@@ -226,7 +226,7 @@ struct FailureCauseTests {
             ("https://a.example/x: Could not resolve host: a.example", .unreachable),
             ("Failed to connect to a.example port 443 after 3 ms: Couldn't connect to server", .unreachable),
             ("https://a.example/x: SSL certificate problem: certificate has expired", .trust),
-            ("a web page in place of the file; is there a network log-in?", .loginPage),
+            ("a web page in place of the file; is there a network login?", .loginPage),
             ("a redirect from https to http, https://a.example/x to http://b.example/x", .refusedRedirect),
             ("b.example has a private address, and a public server led there", .refusedRedirect),
             ("the bytes have SHA-256 00, not 11, from https://a.example/x", .wrongBytes),

@@ -130,7 +130,7 @@ struct RecurrenceTests {
             ("0 3 * *", "five"), ("0 0 3 * * *", "five"), ("60 * * * *", "minute"), ("0 24 * * *", "hour"),
             ("0 0 0 * *", "day of the month"), ("0 0 * 13 *", "month"), ("0 0 * * 8", "day of the week"),
             ("5/15 * * * *", "5-59/15"), ("*/0 * * * *", "minute"), ("0 0 * * fri-mon", "counts down"),
-            ("0 0 L * *", "not cron's"), ("0 0 ? * 1#2", "not cron's"), ("@reboot", "--catch-up"),
+            ("0 0 L * *", "not cron syntax"), ("0 0 ? * 1#2", "not cron syntax"), ("@reboot", "--catch-up"),
             ("@often", "@hourly"),
             ("TZ=UTC 0 3 * * *", "--time-zone"), ("0 0 * * someday", "sun to sat"), ("", "five"),
             ("0,,5 * * * *", "minute"),

@@ -85,20 +85,20 @@ struct ConfigurationFileTests {
     }
 
     static let refusals: [(text: String, message: String)] = [
-        ("", "c.json:1:1: nothing here; write {} for no settings"),
-        ("[]", "c.json:1: an empty list was found; an object { … } is wanted"),
+        ("", "c.json:1:1: the file is empty; write {} for no settings"),
+        ("[]", "c.json:1: an empty list was found; an object { … } is expected"),
         ("{", "c.json:1:2: a key or } is missing here"),
-        ("{} {}", "c.json:1:4: more after the end of the value"),
+        ("{} {}", "c.json:1:4: text after the end of the value"),
         ("{\n connections 4}", "c.json:2:14: a colon is missing after the key"),
         ("{connections: 4\n limit_rate: 1}", "c.json:2:2: a comma or } is missing before this"),
         (
             "{connections: 4, connections: 5}",
-            "c.json:1:18: this key comes twice in one object; keep one of them"
+            "c.json:1:18: this key appears twice in one object; keep one of them"
         ),
-        ("{deadline: \"6h\n}", "c.json:1:12: a string without its end"),
-        ("{deadline: 'a\\q1'}\u{0}", "c.json:1:19: more after the end of the value"),
-        ("{deadline: '\\u12'}", "c.json:1:14: this escape is none that JSON5 knows"),
-        ("/* {}", "c.json:1:1: a comment without its end, */"),
+        ("{deadline: \"6h\n}", "c.json:1:12: a string that never ends"),
+        ("{deadline: 'a\\q1'}\u{0}", "c.json:1:19: text after the end of the value"),
+        ("{deadline: '\\u12'}", "c.json:1:14: JSON5 has no such escape"),
+        ("/* {}", "c.json:1:1: a comment that never ends; close it with */"),
         ("{connections: 01}", "c.json:1:15: a value is missing here"),
         ("{connections: nope}", "c.json:1:15: a value is missing here"),
         (
@@ -114,24 +114,24 @@ struct ConfigurationFileTests {
         ),
         (
             "{connections: 'many'}",
-            "c.json:1: connections: a string was found; a whole number from 1 to 256 is wanted"
+            "c.json:1: connections: a string was found; a whole number from 1 to 256 is expected"
         ),
-        ("{connections: 0}", "c.json:1: connections: 0 was found; a whole number from 1 to 256 is wanted"),
+        ("{connections: 0}", "c.json:1: connections: 0 was found; a whole number from 1 to 256 is expected"),
         (
             "{connections: 4.5}",
-            "c.json:1: connections: 4.5 was found; a whole number from 1 to 256 is wanted"
+            "c.json:1: connections: 4.5 was found; a whole number from 1 to 256 is expected"
         ),
         (
             "{connections: null}",
-            "c.json:1: connections: null was found; a whole number from 1 to 256 is wanted"
+            "c.json:1: connections: null was found; a whole number from 1 to 256 is expected"
         ),
         (
             "{connections_per_host: 65}",
-            "c.json:1: connections_per_host: 65 was found; a whole number from 1 to 64 is wanted"
+            "c.json:1: connections_per_host: 65 was found; a whole number from 1 to 64 is expected"
         ),
         (
             "{limit_rate: 0}",
-            "c.json:1: limit_rate: 0 was found; a number of bytes such as \"500K\" or \"10MB\" is wanted"
+            "c.json:1: limit_rate: 0 was found; a number of bytes such as \"500K\" or \"10MB\" is expected"
         ),
         (
             "{limit_rate: 'fast'}",
@@ -140,26 +140,26 @@ struct ConfigurationFileTests {
         ("{deadline: 'soon'}", "c.json:1: deadline: 'soon' is not a time such as 90s, 15m, 6h or 2d"),
         (
             "{deadline: -1}",
-            "c.json:1: deadline: -1 was found; a time such as \"90s\", \"15m\" or \"6h\" is wanted"
+            "c.json:1: deadline: -1 was found; a time such as \"90s\", \"15m\" or \"6h\" is expected"
         ),
         (
             "{rewrite: 'a b'}",
-            "c.json:1: rewrite: a string was found; a list of rules \"PREFIX REPLACEMENT\" is wanted"
+            "c.json:1: rewrite: a string was found; a list of rules \"PREFIX REPLACEMENT\" is expected"
         ),
         (
             "{rewrite: ['a b',\n 'a']}",
-            "c.json:2: rewrite[1]: a rule is PREFIX REPLACEMENT or ~EXPRESSION REPLACEMENT, with one blank"
+            "c.json:2: rewrite[1]: a rule is PREFIX REPLACEMENT or ~EXPRESSION REPLACEMENT, with one space"
         ),
         ("{rewrite: ['~( b']}", "c.json:1: rewrite[0]: not a regular expression: ("),
         (
             "{headers: [1]}",
-            "c.json:1: headers[0]: 1 was found; one of lines \"Name: value\" is wanted"
+            "c.json:1: headers[0]: 1 was found; one of lines \"Name: value\" is expected"
         ),
         ("{headers: ['secret']}", "c.json:1: headers[0]: write it as Name: value"),
         ("{headers: ['X: secret\\n']}", "c.json:1: headers[0]: it has control characters"),
         (
             "{headers: ['Range: secret']}",
-            "c.json:1: headers[0]: Range is what the transfer itself decides about; leave it out"
+            "c.json:1: headers[0]: Range is set by syncagent itself; leave it out"
         ),
         ("{headers: ['X:']}", "c.json:1: headers[0]: X has no value"),
         (
@@ -175,24 +175,27 @@ struct ConfigurationFileTests {
             "{proxy: {url: 'http://p/x'}}",
             "c.json:1: proxy.url: this is not a proxy's URL; write it as http://host:port"
         ),
-        ("{proxy: {user: 'u'}}", "c.json:1: proxy.user: there is no proxy.url it could be for"),
+        ("{proxy: {user: 'u'}}", "c.json:1: proxy.user: it needs proxy.url"),
         (
             "{proxy: {password: 'secret'}}",
             "c.json:1: proxy.password: no such key; known are url, user, password_file, exceptions"
         ),
         (
             "{proxy: {url: 'p', password_file: 'f'}}",
-            "c.json:1: proxy.password_file: there is no proxy.user it could be for"
+            "c.json:1: proxy.password_file: it needs proxy.user"
         ),
-        ("{tls: {key: 'f'}}", "c.json:1: tls.key: there is no tls.certificate it could be for"),
+        ("{tls: {key: 'f'}}", "c.json:1: tls.key: it needs tls.certificate"),
         (
             "{tls: {minimum_version: '1.1'}}",
-            "c.json:1: tls.minimum_version: a string was found; \"1.2\" or \"1.3\" is wanted"
+            "c.json:1: tls.minimum_version: a string was found; \"1.2\" or \"1.3\" is expected"
         ),
-        ("{http2: true}", "c.json:1: http2: true was found; \"never\" or \"whole\" or \"always\" is wanted"),
+        (
+            "{http2: true}",
+            "c.json:1: http2: true was found; \"never\" or \"whole\" or \"always\" is expected"
+        ),
         (
             "{redirects: {allow_private: 'any'}}",
-            "c.json:1: redirects.allow_private: a string was found; a list of host names, or \"all\" is wanted"
+            "c.json:1: redirects.allow_private: a string was found; a list of host names, or \"all\" is expected"
         ),
         (
             "{redirects: {allow_downgrade: ['http://h']}}",
@@ -201,7 +204,7 @@ struct ConfigurationFileTests {
         ),
         (
             "{hooks: {reindex: '/bin/x'}}",
-            "c.json:1: hooks.reindex: a string was found; an object { … } is wanted"
+            "c.json:1: hooks.reindex: a string was found; an object { … } is expected"
         ),
         (
             "{hooks: {reindex: {}}}",
@@ -217,7 +220,7 @@ struct ConfigurationFileTests {
         ),
         (
             "{hooks: {thumbs: {program: '/x', batch: 0}}}",
-            "c.json:1: hooks.thumbs.batch: 0 was found; a whole number from 1 to 10000 is wanted"
+            "c.json:1: hooks.thumbs.batch: 0 was found; a whole number from 1 to 10000 is expected"
         ),
         (
             "{hooks: {'a\\nb': {program: '/x'}}}",

@@ -41,10 +41,10 @@ struct PluginSettingsTests {
             ("{ plugin: 'a' }", "plugins.use[0].point: missing; one of transport, resolver"),
             ("{ plugin: './a', point: 'resolver' }", "neither a name nor an absolute path"),
             ("{ plugin: '../a', point: 'resolver' }", "neither a name nor an absolute path"),
-            ("{ plugin: 'a', point: 'resolvr' }", "is wanted"),
-            ("{ plugin: 'a', point: 'resolver', include: ['x'] }", "include: means nothing for a resolver"),
-            ("{ plugin: 'a', point: 'verifier', for: ['x'] }", "for: means nothing for a verifier"),
-            ("{ plugin: 'a', point: 'hook', events: ['x'] }", "events: means nothing for a hook"),
+            ("{ plugin: 'a', point: 'resolvr' }", "is expected"),
+            ("{ plugin: 'a', point: 'resolver', include: ['x'] }", "include: has no meaning for a resolver"),
+            ("{ plugin: 'a', point: 'verifier', for: ['x'] }", "for: has no meaning for a verifier"),
+            ("{ plugin: 'a', point: 'hook', events: ['x'] }", "events: has no meaning for a hook"),
             ("{ plugin: 'a', point: 'transport' }", "plugins.use[0].for: missing"),
             (
                 "{ plugin: 'a', point: 'resolver', for: ['a.example'] }",
@@ -64,9 +64,9 @@ struct PluginSettingsTests {
             ),
             ("{ plugin: 'a', point: 'credential', for: [''] }", "for[0]: an empty string was found"),
             ("{ plugin: 'a', point: 'hook', settings: [] }", "settings: an object"),
-            ("{ plugin: 'a', point: 'hook', settings: { a: Infinity } }", "what JSON has"),
+            ("{ plugin: 'a', point: 'hook', settings: { a: Infinity } }", "JSON values"),
             ("{ plugin: 'a', point: 'hook', setting: {} }", "did you mean “settings”?"),
-            ("[]", "an object { … } is wanted"),
+            ("[]", "an object { … } is expected"),
         ]
     )
     func refused(use: String, complaint: String) throws {

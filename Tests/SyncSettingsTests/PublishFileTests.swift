@@ -42,18 +42,18 @@ struct PublishFileTests {
     static let refusals = [
         ("{mirors: []}", "publish.json:1: mirors: no such key; did you mean “mirrors”?"),
         ("{\n\"sign\": \"keys\"}", "publish.json:2: sign: no such key; known are "),
-        ("{channel: 'Beta'}", "publish.json:1: channel: “Beta” is no name of a channel"),
-        ("{loose: 1}", "publish.json:1: loose: 1 was found; true or false is wanted"),
+        ("{channel: 'Beta'}", "publish.json:1: channel: “Beta” is not a channel name"),
+        ("{loose: 1}", "publish.json:1: loose: 1 was found; true or false is expected"),
         (
             "{groups: {maps: {includes: []}}}",
             "publish.json:1: groups.maps.includes: no such key; did you mean “include”?"
         ),
         ("{groups: {maps: [1]}}", "publish.json:1: groups.maps[0]: 1 was found"),
         ("{groups: []}", "publish.json:1: groups: an empty list was found; an object"),
-        ("{level: 20}", "publish.json:1: level: 20 was found; a whole number from 1 to 19 is wanted"),
+        ("{level: 20}", "publish.json:1: level: 20 was found; a whole number from 1 to 19 is expected"),
         ("{dictionary: 'sometimes'}", "publish.json:1: dictionary: a string was found; \"auto\" or"),
-        ("{exclude: 'x'}", "publish.json:1: exclude: a string was found; a list of patterns is wanted"),
-        ("", "publish.json:1:1: nothing here"),
+        ("{exclude: 'x'}", "publish.json:1: exclude: a string was found; a list of patterns is expected"),
+        ("", "publish.json:1:1: the file is empty"),
     ]
 
     @Test(

@@ -61,14 +61,14 @@ struct CredentialsTests {
         arguments: [
             ("type = basic", "line 1"), ("[https://a.example]\nuser = SECRET", "lacks type"),
             ("[https://a.example]\ntype = basic\nuser = u", "lacks password"),
-            ("[https://a.example]\ntype = bearer\ntoken = SECRET\nuser = u", "user does not go"),
+            ("[https://a.example]\ntype = bearer\ntoken = SECRET\nuser = u", "user does not belong"),
             ("[https://a.example]\ntype = digest", "the type is"), ("[https://a.example]\nSECRET", "line 2"),
             (
                 "[https://a.example]\ntype = bearer\ntoken = SECRET\ntoken = SECRET",
-                "line 4: token comes twice"
+                "line 4: token appears twice"
             ),
             ("[https://a.example]\ntype = bearer\ntoken =", "line 3: token has no value"),
-            ("[https://a.example]\npasword = SECRET", "line 2: the name pasword is unknown"),
+            ("[https://a.example]\npasword = SECRET", "line 2: unknown name pasword"),
             (
                 "[https://a.example]\ntype = bearer\ntoken = SECRET\n[https://a.example:443]\ntype = bearer\ntoken = SECRET",
                 "twice"

@@ -157,7 +157,7 @@ struct FaultScenarioTests {
         }
         bench.server.script("/a", .object(object).dripping(1, every: .milliseconds(20)))
         let error = try await bench.failure(bench.start(object))
-        #expect(error.code == .timedOut && error.detail.contains("less than 1.00 KiB a second"), "\(error)")
+        #expect(error.code == .timedOut && error.detail.contains("less than 1.00 KiB per second"), "\(error)")
         #expect(error.requests == 3)
         bench.server.serve(object, at: "/b")
         let urls = [bench.server.url("/a"), bench.server.url("/b")]

@@ -168,7 +168,7 @@ struct SchedulingScenarioTests {
         let runs = (0..<400).map { _ in bench.start(fast, from: [bench.server.url("/fast")]) }
         let report = try await bench.finish(slow, object)
         #expect(report.requests == 2)
-        #expect(bench.log.lines(of: "retrying").first?.contains("less than 1.00 KiB a second") == true)
+        #expect(bench.log.lines(of: "retrying").first?.contains("less than 1.00 KiB per second") == true)
         for run in runs { try await bench.finish(run, fast) }
     }
 }

@@ -50,13 +50,13 @@ struct StatementTests {
             Wrong(from: "\"serial\":1", to: "\"serial\":1e0", reason: "exponent"),
             Wrong(from: "\"serial\":1", to: "\"serial\":\"1\"", reason: "expected an integer"),
             Wrong(from: "\"serial\":1", to: "\"serial\":99999999999999999999", reason: "above"),
-            Wrong(from: "\"serial\":1", to: "\"serial\":1,\"serial\":2", reason: "there twice"),
+            Wrong(from: "\"serial\":1", to: "\"serial\":1,\"serial\":2", reason: "appears twice"),
             Wrong(from: "\"serial\":1", to: "\"serial\":1,\"other\":2", reason: "not known"),
             Wrong(from: "\"serial\":1,", to: "", reason: "“serial” is missing"),
             Wrong(from: "com.example.tower", to: "../tower", reason: "not an identifier"),
             Wrong(from: "com.example.tower", to: "", reason: "empty"),
-            Wrong(from: "\"until\":\"2026", to: "\"until\":\"next", reason: "no time"),
-            Wrong(from: "\"sha256\":\"", to: "\"sha256\":\"x", reason: "no SHA-256"),
+            Wrong(from: "\"until\":\"2026", to: "\"until\":\"next", reason: "not a time"),
+            Wrong(from: "\"sha256\":\"", to: "\"sha256\":\"x", reason: "not a SHA-256"),
             Wrong(from: "\"serial\":1", to: "\"serial\":1,\"removed\":true", reason: "cannot be removed"),
             Wrong(from: "}}", to: "}} {}", reason: "text follows"),
             Wrong(from: "}}", to: "}", reason: "“,” or “}”"),
@@ -95,7 +95,7 @@ struct StatementTests {
         #expect(fault?.reason.contains(reason) == true, "\(fault?.reason ?? "")")
         var double = signer
         double.releaseKeys = [Signer.key(2), Signer.key(2)]
-        #expect(throws: TrustFault("a key of “release” is there twice")) {
+        #expect(throws: TrustFault("a key of “release” appears twice")) {
             try RootStatement(json: double.root().json)
         }
     }

@@ -113,7 +113,7 @@ walk() {
     expect 0 syncagent pull "$url" --into pinned --session pinned --revision 1 --allow-older
     has pinned one
     expect 66 syncagent pull "$url" --into pinned --session pinned --revision 9
-    said "revision 9 is not kept there"
+    said "revision 9 is not available there"
 
     step "a copy on a disk"
     expect 0 syncagent pull site/manifest.json --into disk --session disk --channel stable
@@ -133,7 +133,7 @@ walk() {
     for directory in gone other; do
         expect 66 syncagent pull "$url" --into "$directory" --session "$directory" --channel gone
         said "; there are beta, stable, and the default one"
-        [ -z "$sign" ] || said "whoever publishes has removed the channel gone"
+        [ -z "$sign" ] || said "the publisher has removed the channel gone"
     done
     has gone four
     [ ! -e other ] || fail "a directory was made"

@@ -30,9 +30,9 @@ says '"catch_up":false' syncagent schedule list --json
 step "what no timer can say is refused, with what would do"
 ends 64 '4h48m or 6h' add --every 5h
 ends 64 '5-59/15' add --cron '5/15 * * * *'
-ends 64 'exclude each other' add --every 6h --nightly 02:00
+ends 64 'are mutually exclusive' add --every 6h --nightly 02:00
 ends 64 'When is it to run?' add
-ends 64 '--window is for a rule with one time a day' add --every 6h --window 1h
+ends 64 '--window needs a schedule with one time a day' add --every 6h --window 1h
 ends 64 'would never run' add --cron '0 0 30 2 *'
 
 step "what systemd and cron would get"

@@ -29,7 +29,7 @@ find tower -name '*bad*' | grep . && fail "something of bad.txt is left"
 
 step "one that could not tell is at fault, not the file; nothing is let in"
 script broken 'echo "no database" >&2; exit 2'
-ends 2 'it ended with status 2: no database' syncagent pull "$manifest" --into no-check --verify-program ./broken
+ends 2 'it exited with status 2: no database' syncagent pull "$manifest" --into no-check --verify-program ./broken
 [ ! -e no-check/good.txt ] || fail "a file was placed without a check"
 
 step "arguments, and grep itself as a verifier"
@@ -55,7 +55,7 @@ wait "$pull" || status=$?
 
 step "one that is not there, and one that others could change, are refused at once"
 ends 64 'no program' syncagent pull "$manifest" --into none --verify-program 'no-such-scanner -'
-ends 64 'is no command' syncagent pull "$manifest" --into none --verify-program "'"
+ends 64 'is not a command' syncagent pull "$manifest" --into none --verify-program "'"
 chmod 777 scan
 ends 64 'scan' syncagent pull "$manifest" --into none --verify-program ./scan
 chmod 755 scan

@@ -8,7 +8,7 @@ import SyncModel
 struct AgentCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "agent",
-        abstract: "Run, ask or stop the process that works in the background.",
+        abstract: "Run, query or stop the background process.",
         subcommands: [AgentRunCommand.self, AgentStatusCommand.self, AgentStopCommand.self]
     )
 
@@ -21,8 +21,8 @@ struct AgentCommand: AsyncParsableCommand {
 struct AgentStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Show the agent that is running.",
-        discussion: "Exit status: 0 when one answers, 69 when none does. Starts none."
+        abstract: "Show the running agent.",
+        discussion: "Exit status: 0 if an agent answers, 69 if none does. Starts none."
     )
 
     @OptionGroup(title: "Output")
@@ -57,15 +57,14 @@ struct AgentStatusCommand: AsyncParsableCommand {
 struct AgentStopCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "stop",
-        abstract: "Stop the agent; what it works on stays paused until it is resumed.",
+        abstract: "Stop the agent; its runs stay paused until they are resumed.",
         discussion: """
-            Work under way comes to rest at a checkpoint first; nothing that has been fetched is lost. With --release \
-            the runs are not paused: the next agent goes on with them by itself. When no agent runs there is nothing \
-            to do (exit 0).
+            Runs in progress stop at a checkpoint first, and nothing that has been fetched is lost. With --release they \
+            are not paused, and the next agent continues them. If no agent is running, the command does nothing (exit 0).
             """
     )
 
-    @Flag(help: "Leave runs waiting for the next agent instead of pausing them.")
+    @Flag(help: "Leave the runs to the next agent instead of pausing them.")
     var release = false
 
     func run() async throws {

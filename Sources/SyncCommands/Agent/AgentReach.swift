@@ -70,7 +70,7 @@ struct AgentReach: Sendable {
         guard !name.isEmpty, access(path, X_OK) == 0 else {
             throw CommandFailure(
                 .unavailable,
-                "The program's own file is not found: /proc is not mounted and there is no '\(escaped(name))'. "
+                "Cannot find the program's own file: /proc is not mounted and there is no '\(escaped(name))'. "
                     + "Mount /proc, or call the program by its absolute path."
             )
         }

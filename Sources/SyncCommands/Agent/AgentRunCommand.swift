@@ -16,32 +16,32 @@ import SyncTransfer
 struct AgentRunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
-        abstract: "Work on background runs until SIGTERM or SIGINT.",
+        abstract: "Process background runs until SIGTERM or SIGINT.",
         discussion: """
-            Runs in the foreground and writes its log to standard error; under systemd use Type=notify. Commands \
-            that need an agent start one themselves, with --on-demand: it ends when there is nothing left to do.
+            Runs in the foreground and logs to standard error; under systemd use Type=notify. Commands that need an \
+            agent start one themselves with --on-demand, and it exits when there is nothing left to do.
 
-            On SIGTERM or SIGINT work under way comes to rest at a checkpoint within two seconds, and the next agent \
-            goes on with it. Exit status: 0 stopped, 75 another agent is running.
+            On SIGTERM or SIGINT, runs in progress stop at a checkpoint within two seconds, and the next agent continues \
+            them. Exit status: 0 stopped, 75 another agent is running.
             """
     )
 
-    @Flag(help: "End by itself when there is nothing left to do; say nothing when another agent is running.")
+    @Flag(help: "Exit when there is nothing left to do, and silently if another agent is running.")
     var onDemand = false
 
-    @Option(help: ArgumentHelp("Runs at a time, 1 to 64.", valueName: "n"))
+    @Option(help: ArgumentHelp("How many runs to process at a time, 1 to 64.", valueName: "n"))
     var jobs = 2
 
     @Option(
         help: ArgumentHelp(
-            "Most bytes a second of all runs together, such as 10MB.  (default: agent_limit_rate)",
+            "The most bytes per second for all runs together, such as 10MB.  (default: agent_limit_rate)",
             valueName: "rate"
         ),
         transform: positiveByteCount
     )
     var limitRate: ByteCount?
 
-    @Flag(help: "Take over from an agent that is running, as an upgrade does.")
+    @Flag(help: "Take over from a running agent, as an upgrade does.")
     var replace = false
 
     func validate() throws {
@@ -90,7 +90,7 @@ struct AgentRunCommand: AsyncParsableCommand {
             if let lock = try AgentLock.take(in: directory) { return lock }
             try await TaskThreads.sleep(for: .milliseconds(20))
         }
-        throw CommandFailure(.busy, "The running agent has not ended within 30 s.")
+        throw CommandFailure(.busy, "The running agent did not exit within 30 s.")
     }
 
     /// Runs the agent with its control API in front until it is stopped, by a client, a signal or itself.

@@ -6,28 +6,28 @@ import SyncModel
 
 /// When a pull is handed to the agent instead of being run here.
 struct BackgroundOptions: ParsableArguments {
-    @Flag(help: "Hand the pull to the agent and return; it goes on through logout, kill and reboot.")
+    @Flag(help: "Hand the pull to the agent and return; it survives logouts, kills and reboots.")
     var background = false
 
     @Option(
         help: ArgumentHelp(
-            "With --background: not to start before 02:00, '2026-11-20 02:00', an RFC 3339 time, or 90m from now.",
+            "With --background: do not start before this time: 02:00, '2026-11-20 02:00', an RFC 3339 time, or 90m from now.",
             valueName: "time"
         ),
         transform: startTime
     )
     var notBefore: Int64?
 
-    @Flag(help: "With --background: enqueue only; 'syncagent resume' starts it.")
+    @Flag(help: "With --background: only enqueue the run; 'syncagent resume' starts it.")
     var paused = false
 
     @Flag(
         help:
-            "With --background, in a hook: as if a person asked, without waiting for what suits the machine."
+            "With --background, in a hook: run as if a person had asked, without waiting for a convenient time."
     )
     var interactive = false
 
-    @Option(help: ArgumentHelp("With --background: a note for 'syncagent status'.", valueName: "text"))
+    @Option(help: ArgumentHelp("With --background: a note to show in 'syncagent status'.", valueName: "text"))
     var label: String?
 
     /// Puts them into a recipe. Who asks is a hook unless it says that a person does (S50).
@@ -48,7 +48,7 @@ struct BackgroundOptions: ParsableArguments {
             ].first { $0.1 }
             if let given {
                 throw ValidationError(
-                    "\(given.0) is for --background: without it the pull runs here and now."
+                    "\(given.0) needs --background; without it the pull starts at once."
                 )
             }
         }
@@ -63,19 +63,21 @@ struct HookOptions: ParsableArguments {
     @Option(
         name: .customLong("file-hook"),
         help: ArgumentHelp(
-            "A program that is given the files that changed, a batch at a time; may be given more than once.",
+            "A program to run on the changed files, a batch at a time; repeatable.",
             valueName: "program"
         ),
         completion: .file()
     )
     var fileHooks: [String] = []
 
-    @Option(help: ArgumentHelp("Most files in one call of a file hook.  (default: 100)", valueName: "number"))
+    @Option(
+        help: ArgumentHelp("The most files in one call of a file hook.  (default: 100)", valueName: "number")
+    )
     var fileHookBatch: Int?
 
     @Option(
         help: ArgumentHelp(
-            "Results after which hooks run.  (default: ok,partial,failed)",
+            "Run hooks only after these results.  (default: ok,partial,failed)",
             valueName: "results"
         ),
         transform: hookResults
@@ -83,7 +85,10 @@ struct HookOptions: ParsableArguments {
     var hookOn: Set<RunResult>?
 
     @Option(
-        help: ArgumentHelp("End a hook that runs longer: 90s, 15m, 2h.  (default: 10m)", valueName: "time"),
+        help: ArgumentHelp(
+            "Stop a hook that runs longer than this: 90s, 15m, 2h.  (default: 10m)",
+            valueName: "time"
+        ),
         transform: duration
     )
     var hookTimeout: Duration?
@@ -101,7 +106,7 @@ struct HookOptions: ParsableArguments {
     func check(hasHooks: Bool) throws {
         if let fileHookBatch {
             guard !fileHooks.isEmpty else {
-                throw ValidationError("--file-hook-batch is for file hooks, and there is no --file-hook.")
+                throw ValidationError("--file-hook-batch needs a --file-hook.")
             }
             guard RunHook.batches.contains(fileHookBatch) else {
                 throw ValidationError("--file-hook-batch takes 1 to 10000, not \(fileHookBatch).")
@@ -109,10 +114,10 @@ struct HookOptions: ParsableArguments {
         }
         guard !hasHooks, fileHooks.isEmpty else { return }
         if hookOn != nil {
-            throw ValidationError("--hook-on is for hooks, and there is no --hook or --group-hook.")
+            throw ValidationError("--hook-on needs a --hook or --group-hook.")
         }
         if hookTimeout != nil {
-            throw ValidationError("--hook-timeout is for hooks, and there is no --hook or --group-hook.")
+            throw ValidationError("--hook-timeout needs a --hook or --group-hook.")
         }
     }
 }

@@ -23,9 +23,9 @@ struct BackgroundPull: Sendable {
         let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
         let name = escaped(reply.session)
         var words =
-            "\(name): run \(reply.run) " + (reply.isNew ? "is" : "was there already and is")
+            "\(name): run \(reply.run) " + (reply.isNew ? "is" : "exists already and is")
             + " \(reply.state)"
-        if let start = reply.notBefore { words += ", not to start before \(text.moment(start))" }
+        if let start = reply.notBefore { words += ", not before \(text.moment(start))" }
         if reply.state == .paused { words += "; 'syncagent resume \(name)' starts it" }
         output.message(words + ". 'syncagent status' and 'syncagent attach' show it.")
         if !recipe.conditions.words.isEmpty {
@@ -34,12 +34,12 @@ struct BackgroundPull: Sendable {
         let agent = try await AgentReach(state: state).ask { try await $0.status() }
         output.message(
             agent.onDemand
-                ? "It survives logging out and a crash. After a restart of the machine it goes on with the next command that "
-                    + "needs the agent; 'syncagent agent run' as a service goes on by itself."
-                : "It survives a restart of the machine as soon as the agent runs again."
+                ? "It survives a logout and a crash. After a reboot it continues with the next command that needs the "
+                    + "agent, or at once if 'syncagent agent run' is a service."
+                : "It survives a reboot and continues as soon as the agent runs again."
         )
         if !reply.superseded.isEmpty {
-            output.message("It takes the place of \(reply.superseded.joined(separator: ", ")).")
+            output.message("It replaces \(reply.superseded.joined(separator: ", ")).")
         }
     }
 

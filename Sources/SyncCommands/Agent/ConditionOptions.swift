@@ -7,15 +7,15 @@ import SyncSettings
 /// What must hold for a run to be worked on, besides the time of day: checked by the agent before it starts and while
 /// it runs.
 struct ConditionOptions: ParsableArguments {
-    @Flag(help: "Only when it suits the machine: --on-power --metered deny --max-load 1.")
+    @Flag(help: "Run only when the machine can spare it: --on-power --metered deny --max-load 1.")
     var discretionary = false
 
-    @Flag(help: "Only on mains power; a machine without a battery always is.")
+    @Flag(help: "Only on mains power; a machine without a battery always counts.")
     var onPower = false
 
     @Option(
         help: ArgumentHelp(
-            "On a metered network: allow, deny, or budget=500M for as many bytes of the run.  (default: allow)",
+            "On a metered network: allow, deny, or budget=500M to allow that many bytes per run.  (default: allow)",
             valueName: "policy"
         ),
         transform: { text in
@@ -25,18 +25,21 @@ struct ConditionOptions: ParsableArguments {
     var metered: MeteredPolicy?
 
     @Option(
-        help: ArgumentHelp("Only while others load each core less than this on average.", valueName: "n")
+        help: ArgumentHelp(
+            "Only while other processes load each core less than this on average.",
+            valueName: "n"
+        )
     )
     var maxLoad: Double?
 
     @Option(
-        help: ArgumentHelp("Only when nobody has used the machine for this time: 10m.", valueName: "time"),
+        help: ArgumentHelp("Only when nobody has used the machine for this long: 10m.", valueName: "time"),
         transform: duration
     )
     var idle: Duration?
 
     @Option(
-        help: ArgumentHelp("Only while this much stays free at the destination: 5G.", valueName: "bytes"),
+        help: ArgumentHelp("Only while the destination keeps this much space free: 5G.", valueName: "bytes"),
         transform: positiveByteCount
     )
     var keepFree: ByteCount?
@@ -49,7 +52,7 @@ struct ConditionOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Only while this program ends with 0; with 1 it waits and asks again; repeatable.",
+            "Only while this program exits with 0; on 1 the run waits and asks again; repeatable.",
             valueName: "command"
         ),
         transform: { try smallProgram($0, option: "--condition-program") }
@@ -58,7 +61,7 @@ struct ConditionOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Another --limit-rate at a time of day: 08:00-18:00=2M, or =none; repeatable, the first that fits counts.",
+            "A --limit-rate for a time of day: 08:00-18:00=2M, or =none; repeatable, the first match applies.",
             valueName: "times=rate"
         ),
         transform: { text in
@@ -76,7 +79,7 @@ struct ConditionOptions: ParsableArguments {
         for plugin in plugins {
             if builtInConditions.names.contains(plugin) {
                 throw ValidationError(
-                    "--condition names plugins; '\(plugin)' is built in and has an option of its own."
+                    "--condition names plugins; '\(plugin)' is built in and has its own option."
                 )
             }
             let isPath = plugin.hasPrefix("/")
@@ -148,7 +151,7 @@ private func setting<Value>(_ read: () throws(SettingsError) -> Value) throws ->
 private func checkZone(of window: DailyWindow) throws {
     guard wallClock(window, 0) == nil, let zone = window.timeZone else { return }
     throw ValidationError(
-        "There is no time zone '\(escaped(zone))' on this machine; names are like Europe/Berlin."
+        "There is no time zone '\(escaped(zone))' on this machine; names look like Europe/Berlin."
     )
 }
 
@@ -165,9 +168,9 @@ extension RunConditions {
                     : "with at most \(ByteCount(meteredBudget)) on a metered network"
             )
         }
-        if let maximumLoad { words.append("while others load each core less than \(maximumLoad)") }
+        if let maximumLoad { words.append("while other processes load each core less than \(maximumLoad)") }
         if let idleSeconds { words.append("when nobody has used the machine for \(idleSeconds) s") }
-        if let freeSpace { words.append("while \(ByteCount(freeSpace)) stay free") }
+        if let freeSpace { words.append("while at least \(ByteCount(freeSpace)) stays free") }
         for program in programs { words.append("when \(escaped(program.joined(separator: " "))) allows it") }
         if !plugins.isEmpty { words.append("when \(escaped(plugins.joined(separator: " and "))) allows it") }
         return words

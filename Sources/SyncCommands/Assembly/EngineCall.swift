@@ -49,7 +49,9 @@ struct EngineCall: Sendable {
                 // What has been fetched is kept; the process still says that it was stopped.
                 if stop.isStopped, report.result != .ok { throw CancellationError() }
                 if stop.reason == .late, report.status == .hookFailed {
-                    output.message("The deadline has passed while a hook ran; the next pull calls it again.")
+                    output.message(
+                        "The deadline passed while a hook was running; the next pull runs it again."
+                    )
                 }
                 return report
             }
@@ -218,7 +220,7 @@ struct EngineCall: Sendable {
         }
         let more = problems.count - Self.toldCauses
         if more > 0 {
-            output.warning("\(Figures.count(more, "more cause")); 'syncagent report' and -v have all")
+            output.warning("\(Figures.count(more, "more cause")); 'syncagent report' and -v list them all")
         }
     }
 
@@ -234,7 +236,7 @@ struct EngineCall: Sendable {
     /// - Throws: What `work` throws; after a signal, whatever that was, ``CommandFailure`` with status 130 or 143.
     private func stoppable<R: Sendable>(_ work: @escaping @Sendable () async throws -> R) async throws -> R {
         try await StopSignals.ending(
-            notice: { [output] in output.message("Stopping; what has been fetched is kept.") },
+            notice: { [output] in output.message("Stopping; everything fetched so far is kept.") },
             atOnce: { [output] in output.clearProgress() },
             { [display] in try await display.whileRunning(work) }
         )

@@ -7,10 +7,10 @@ import SyncTransfer
 
 /// How much a command says, and in which form.
 struct ReportingOptions: ParsableArguments {
-    @Flag(help: "Print one JSON object a line on standard output.")
+    @Flag(help: "Print JSON to standard output, one object per line.")
     var json = false
 
-    @Flag(name: .shortAndLong, help: "Say nothing but warnings and errors.")
+    @Flag(name: .shortAndLong, help: "Print only warnings and errors.")
     var quiet = false
 
     /// The output these options ask for.
@@ -28,7 +28,7 @@ struct ReportingOptions: ParsableArguments {
 struct VerboseOption: ParsableArguments {
     @Flag(
         name: [.customShort("v"), .customLong("verbose")],
-        help: "Name each file and what becomes of it; twice: those that stay as they are, too."
+        help: "List each file and what happens to it; given twice, list unchanged files as well."
     )
     var verbose: Int
 
@@ -51,7 +51,7 @@ enum PlanDetail: Int, Sendable {
 struct ReleaseOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The channel: a name that points at a release, such as beta.  (default: what manifest.json is)",
+            "The channel to follow, such as beta.  (default: the release that manifest.json holds)",
             valueName: "name"
         )
     )
@@ -59,7 +59,7 @@ struct ReleaseOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "This revision, whatever is the newest; of those that are kept.",
+            "Use this revision instead of the newest; the publisher must still have it.",
             valueName: "n"
         )
     )
@@ -81,7 +81,7 @@ struct ReleaseOptions: ParsableArguments {
 /// The manifest, the destination and the part of it that a verb works on.
 struct TargetOptions: ParsableArguments {
     @Argument(
-        help: "The manifest: a path, or an http(s) URL.",
+        help: "The manifest: a path or an http(s) URL.",
         completion: .file(extensions: ["json", "zst"])
     )
     var manifest: String
@@ -91,14 +91,14 @@ struct TargetOptions: ParsableArguments {
 
     @Option(
         name: .customLong("into"),
-        help: ArgumentHelp("The directory for the files.  (default: ./<project>)", valueName: "dir"),
+        help: ArgumentHelp("The destination directory.  (default: ./<project>)", valueName: "dir"),
         completion: .directory
     )
     var destination: String?
 
     @Option(
         help: ArgumentHelp(
-            "The session's identifier.  (default: the manifest's project, or PROJECT:NAME for another destination)",
+            "The session's name.  (default: the manifest's project, or PROJECT:NAME for another destination)",
             valueName: "id"
         )
     )
@@ -106,13 +106,13 @@ struct TargetOptions: ParsableArguments {
 
     @Option(
         name: .customLong("group"),
-        help: ArgumentHelp("Only the files of this group; may be given more than once.", valueName: "name")
+        help: ArgumentHelp("Only the files of this group; repeatable.", valueName: "name")
     )
     var groups: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "Only files whose path, or a directory above it, matches, such as maps or **/*.pdf; may be given more than once. Groups are the publisher's and have hooks; this is your own choice, completes no group but all, and runs no group's hooks. What is not included is left alone, also by --prune.",
+            "Only files whose path, or a directory above it, matches, such as maps or **/*.pdf; repeatable. Unlike a group, which the publisher defines, a selection completes only the group 'all' and runs no other group's hooks. Files that are not selected are left alone, even by --prune.",
             valueName: "glob"
         )
     )
@@ -120,7 +120,7 @@ struct TargetOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Not the files whose path, or a directory above it, matches; may be given more than once.",
+            "Skip files whose path, or a directory above it, matches; repeatable.",
             valueName: "glob"
         )
     )

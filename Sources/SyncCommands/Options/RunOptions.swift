@@ -14,7 +14,7 @@ struct RunOptions: ParsableArguments {
     @Option(
         name: .customLong("hook"),
         help: ArgumentHelp(
-            "A program to run when the pull has ended; may be given more than once.",
+            "A program to run when the pull has ended; repeatable.",
             valueName: "program"
         ),
         completion: .file()
@@ -23,14 +23,17 @@ struct RunOptions: ParsableArguments {
 
     @Option(
         name: .customLong("group-hook"),
-        help: ArgumentHelp("A program to run when a group is in place.", valueName: "name=program")
+        help: ArgumentHelp(
+            "A program to run when a group is complete; repeatable.",
+            valueName: "name=program"
+        )
     )
     var groupHooks: [String] = []
 
     @Option(
         name: .customLong("verify-program"),
         help: ArgumentHelp(
-            "Show each file to this program before it takes its name; it ends with 0 to let it in; repeatable.",
+            "Run this program on each file before it is installed; exit status 0 accepts the file; repeatable.",
             valueName: "command"
         ),
         transform: { try smallProgram($0, option: "--verify-program") }
@@ -40,7 +43,7 @@ struct RunOptions: ParsableArguments {
     @OptionGroup
     var pruning: PruneOptions
 
-    @Flag(help: "Install a manifest whose revision is older than what is installed.")
+    @Flag(help: "Allow a revision older than the installed one.")
     var allowOlder = false
 
     @OptionGroup
@@ -104,7 +107,7 @@ struct RunOptions: ParsableArguments {
                 let group = String(parts[0])
                 if !(target.include + target.exclude).isEmpty, group != "all" {
                     throw ValidationError(
-                        "--group-hook waits for a whole group; with --include or --exclude none is. Use --hook."
+                        "--group-hook needs a complete group, and with --include or --exclude none is complete. Use --hook."
                     )
                 }
                 guard target.groups.isEmpty || target.groups.contains(group) || group == "all" else {
@@ -137,7 +140,9 @@ struct RunOptions: ParsableArguments {
 func smallProgram(_ text: String, option: String) throws -> [String] {
     guard var words = commandWords(text), let name = words.first, !name.contains("://"), !text.contains("\0")
     else {
-        throw ValidationError("\(option): '\(escaped(text))' is no command such as 'clamdscan --fdpass -'.")
+        throw ValidationError(
+            "\(option): '\(escaped(text))' is not a command such as 'clamdscan --fdpass -'."
+        )
     }
     if !name.hasPrefix("/") {
         words[0] = try EnvironmentPaths.ofProcess.absoluteProgram(name, option: option)
@@ -172,7 +177,7 @@ extension RunSettings {
         if let scheme = urlScheme(of: manifest), !plugins.schemes.contains(scheme) {
             throw CommandFailure(
                 .usage,
-                "MANIFEST is a path or an http(s) URL; no transport plugin of this machine is for \(escaped(scheme)): "
+                "MANIFEST is a path or an http(s) URL; no transport plugin on this machine handles \(escaped(scheme)): "
                     + "(plugins.use in the configuration)"
             )
         }
@@ -200,16 +205,16 @@ extension TransferOptions {
 
 /// What a pull may remove, and where that is kept.
 struct PruneOptions: ParsableArguments {
-    @Flag(help: "Remove files that an earlier pull installed and the manifest no longer names.")
+    @Flag(help: "Remove files that an earlier pull installed and the manifest no longer lists.")
     var prune = false
 
-    @Flag(help: "Prune even if more than half of the installed files go.")
+    @Flag(help: "Prune even if that removes more than half of the installed files.")
     var force = false
 
     @Option(
         name: .customLong("max-delete"),
         help: ArgumentHelp(
-            "Refuse to prune more than this many files; --force does not lift it.",
+            "Refuse to prune more than this many files, even with --force.",
             valueName: "n"
         )
     )
@@ -218,7 +223,7 @@ struct PruneOptions: ParsableArguments {
     @Option(
         name: .customLong("backup-dir"),
         help: ArgumentHelp(
-            "Keep what is removed or replaced below this directory, on the destination's file system and outside of it.",
+            "Move removed and replaced files to this directory, which must be on the same file system as the destination and outside it.",
             valueName: "dir"
         ),
         completion: .directory
@@ -227,10 +232,10 @@ struct PruneOptions: ParsableArguments {
 
     func validate() throws {
         if force, !prune {
-            throw ValidationError("--force is for --prune; without it there is nothing to force.")
+            throw ValidationError("--force needs --prune; without it there is nothing to force.")
         }
         if maximumRemovals != nil, !prune {
-            throw ValidationError("--max-delete is for --prune; without it nothing is removed.")
+            throw ValidationError("--max-delete needs --prune; without it nothing is removed.")
         }
         if let maximumRemovals, maximumRemovals < 0 {
             throw ValidationError("--max-delete takes 0 or more, not \(maximumRemovals).")
@@ -258,7 +263,7 @@ struct PruneOptions: ParsableArguments {
 struct HandedOnOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Any JSON, handed on to hooks, observers, status and report as it is; at most 64 KiB.",
+            "JSON to pass unchanged to hooks, observers, status and report; at most 64 KiB.",
             valueName: "json"
         ),
         transform: { text in
@@ -278,7 +283,7 @@ struct HandedOnOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "How much you expect to come, such as 20GB, for status and report; the manifest's sum without it.",
+            "The size to expect in status and report, such as 20GB.  (default: the manifest's total)",
             valueName: "size"
         ),
         transform: positiveByteCount

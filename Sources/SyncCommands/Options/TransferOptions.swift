@@ -28,7 +28,7 @@ struct TransferOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Ask elsewhere: 'PREFIX REPLACEMENT' or '~REGEX REPLACEMENT'. Before the file's rules; repeatable.",
+            "Rewrite URLs: 'PREFIX REPLACEMENT' or '~REGEX REPLACEMENT'. Applies before the configuration's rules; repeatable.",
             valueName: "rule"
         )
     )
@@ -36,7 +36,7 @@ struct TransferOptions: ParsableArguments {
 
     @Option(
         name: .customLong("credentials"),
-        help: ArgumentHelp("A file that says who to be at which origin (mode 0600).", valueName: "file"),
+        help: ArgumentHelp("A file with the credentials for each origin (mode 0600).", valueName: "file"),
         completion: .file()
     )
     var credentialsFile: String?
@@ -44,7 +44,7 @@ struct TransferOptions: ParsableArguments {
     @Option(
         name: .customLong("header"),
         help: ArgumentHelp(
-            "A header for the manifest's origin, 'Name: value', or @FILE with one a line; repeatable.",
+            "A header for the manifest's origin, 'Name: value', or @FILE with one per line; repeatable.",
             valueName: "line"
         )
     )
@@ -52,7 +52,7 @@ struct TransferOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "A proxy for every request; '' for none.  (default: $https_proxy, $http_proxy, $all_proxy)",
+            "The proxy for all requests; '' for none.  (default: $https_proxy, $http_proxy, $all_proxy)",
             valueName: "url"
         )
     )
@@ -60,7 +60,7 @@ struct TransferOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Hosts, domains and networks without proxy, commas between; '*' for all.  (default: $no_proxy)",
+            "Hosts, domains and networks to reach without a proxy, separated by commas; '*' for all.  (default: $no_proxy)",
             valueName: "list"
         )
     )
@@ -68,38 +68,41 @@ struct TransferOptions: ParsableArguments {
 
     @Option(
         name: .customLong("cacert"),
-        help: ArgumentHelp("Authorities to trust in place of the system's, PEM.", valueName: "file"),
+        help: ArgumentHelp("CA certificates to trust instead of the system's, PEM.", valueName: "file"),
         completion: .file()
     )
     var authorities: String?
 
     @Option(
         name: .customLong("cert"),
-        help: ArgumentHelp("The client's certificate, PEM.", valueName: "file"),
+        help: ArgumentHelp("The client certificate, PEM.", valueName: "file"),
         completion: .file()
     )
     var certificate: String?
 
     @Option(
         name: .customLong("key"),
-        help: ArgumentHelp("The certificate's key, PEM, when it is in a file of its own.", valueName: "file"),
+        help: ArgumentHelp(
+            "The client certificate's key, PEM, if it is in a separate file.",
+            valueName: "file"
+        ),
         completion: .file()
     )
     var certificateKey: String?
 
     @Option(
         name: .customLong("tls-min"),
-        help: ArgumentHelp("The oldest TLS version to speak.  (default: 1.2)", valueName: "version")
+        help: ArgumentHelp("The oldest TLS version to accept.  (default: 1.2)", valueName: "version")
     )
     var minimumTLS: TLSConfiguration.Version?
 
-    @Option(help: ArgumentHelp("Requests that may use HTTP/2.  (default: never)", valueName: "which"))
+    @Option(help: ArgumentHelp("Which requests may use HTTP/2.  (default: never)", valueName: "which"))
     var http2: HTTP2Use?
 
     @Option(
         name: .customLong("max-manifest"),
         help: ArgumentHelp(
-            "Longest text of a manifest, such as 500M; it is held in memory.  (default: 128M)",
+            "The largest manifest to accept, such as 500M; it is held in memory.  (default: 128M)",
             valueName: "size"
         ),
         transform: positiveByteCount
@@ -107,20 +110,23 @@ struct TransferOptions: ParsableArguments {
     var manifestLimit: ByteCount?
 
     @Option(
-        help: ArgumentHelp("Time to connect, such as 10s.  (default: 30s)", valueName: "time"),
+        help: ArgumentHelp("How long connecting may take, such as 10s.  (default: 30s)", valueName: "time"),
         transform: duration
     )
     var connectTimeout: Duration?
 
     @Option(
-        help: ArgumentHelp("Time without a byte, such as 2m.  (default: 60s)", valueName: "time"),
+        help: ArgumentHelp(
+            "How long a transfer may go without a byte, such as 2m.  (default: 60s)",
+            valueName: "time"
+        ),
         transform: duration
     )
     var idleTimeout: Duration?
 
     @Option(
         help: ArgumentHelp(
-            "Ask again for what comes slower than this many bytes a second, such as 4K; 0 for never.  (default: 1K)",
+            "Retry transfers slower than this many bytes per second, such as 4K; 0 for never.  (default: 1K)",
             valueName: "rate"
         ),
         transform: byteCount
@@ -129,7 +135,7 @@ struct TransferOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The time over which --speed-limit is measured.  (default: 60s)",
+            "The period over which --speed-limit is measured.  (default: 60s)",
             valueName: "time"
         ),
         transform: duration
@@ -138,14 +144,17 @@ struct TransferOptions: ParsableArguments {
 
     @Option(
         name: .customLong("max-redirects"),
-        help: ArgumentHelp("Redirects of one request, 0 to 50.  (default: 10)", valueName: "n")
+        help: ArgumentHelp(
+            "The most redirects to follow for one request, 0 to 50.  (default: 10)",
+            valueName: "n"
+        )
     )
     var redirectLimit: Int?
 
     @Option(
         name: .customLong("allow-redirect-downgrade"),
         help: ArgumentHelp(
-            "A host that https, a redirect or a manifest, may lead to by http, or 'all'; repeatable.",
+            "A host that an https redirect or manifest may send requests to over http, or 'all'; repeatable.",
             valueName: "host"
         ),
         transform: { text in
@@ -159,7 +168,7 @@ struct TransferOptions: ParsableArguments {
     @Option(
         name: .customLong("allow-private-redirect"),
         help: ArgumentHelp(
-            "A private host that a public one, a redirect or a manifest, may lead to, or 'all'; repeatable.",
+            "A private host that a public redirect or manifest may send requests to, or 'all'; repeatable.",
             valueName: "host"
         ),
         transform: { text in
@@ -172,10 +181,10 @@ struct TransferOptions: ParsableArguments {
 
     func validate() throws {
         if configurationFile != nil, noConfigurationFile {
-            throw ValidationError("--config and --no-config exclude each other.")
+            throw ValidationError("--config and --no-config are mutually exclusive.")
         }
         if certificateKey != nil, certificate == nil {
-            throw ValidationError("--key is for --cert; give the certificate as well.")
+            throw ValidationError("--key needs --cert; give the certificate as well.")
         }
         if let redirectLimit, !(0...50).contains(redirectLimit) {
             throw ValidationError("--max-redirects takes 0 to 50, not \(redirectLimit).")
@@ -235,7 +244,7 @@ private func option<Value>(_ name: String, _ read: () throws(SettingsError) -> V
 struct LimitOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Most connections at a time, 1 to 64.  (default: 8, and up to 32 a server where that is faster)",
+            "The most connections at a time, 1 to 64.  (default: 8, and up to 32 per server where that is faster)",
             valueName: "n"
         )
     )
@@ -243,14 +252,14 @@ struct LimitOptions: ParsableArguments {
 
     @Option(
         name: [.customLong("limit-rate"), .customLong("max-rate")],
-        help: ArgumentHelp("Most bytes a second, such as 500K or 10MB.", valueName: "rate"),
+        help: ArgumentHelp("The most bytes per second, such as 500K or 10MB.", valueName: "rate"),
         transform: positiveByteCount
     )
     var limitRate: ByteCount?
 
     @Option(
         help: ArgumentHelp(
-            "Give up after this time, waiting included: 90s, 15m, 6h.  (default: 7d)",
+            "Give up after this time, including waits: 90s, 15m, 6h.  (default: 7d)",
             valueName: "time"
         ),
         transform: duration
@@ -260,7 +269,7 @@ struct LimitOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
-            Give up when servers have given nothing for this time.  (default: 10s until something answers, then \
+            Give up when no server has sent anything for this time.  (default: 10s until one answers, then \
             60s; with --background no end but --deadline)
             """,
             valueName: "time"

@@ -84,7 +84,7 @@ enum BuiltInPlugins {
             throw PluginError(
                 plugin: use.name,
                 code: .refused,
-                message: "settings.command begins with an absolute path"
+                message: "settings.command must begin with an absolute path"
             )
         }
         return command
@@ -94,7 +94,7 @@ enum BuiltInPlugins {
         let use = needs.use
         let settings = try settings(WebhookSettings.self, of: use, "{ url: \"https://…\" }")
         guard WebhookHook.isFor(settings.url) else {
-            let text = "settings.url is an http or https URL"
+            let text = "settings.url must be an http or https URL"
             throw PluginError(plugin: use.name, code: .refused, message: text)
         }
         return WebhookObserver(url: settings.url, name: use.name, hook: WebhookHook(needs.web))
@@ -113,7 +113,11 @@ enum BuiltInPlugins {
         do {
             return try JSONDecoder().decode(type, from: Data(use.settings.utf8))
         } catch {
-            throw PluginError(plugin: use.name, code: .refused, message: "settings are of the form \(form)")
+            throw PluginError(
+                plugin: use.name,
+                code: .refused,
+                message: "settings must have the form \(form)"
+            )
         }
     }
 }
@@ -140,7 +144,7 @@ private struct WebhookObserver: EventObserver {
         throw PluginError(
             plugin: name,
             code: .refused,
-            message: "\(events.count) events were not taken: \(text)"
+            message: "\(events.count) events were not accepted: \(text)"
         )
     }
 }

@@ -58,7 +58,7 @@ struct CheckSubject: Sendable {
             throw PluginError(
                 plugin: plainName,
                 code: .unavailable,
-                message: "it is no \(point.rawValue); it is: \(list.isEmpty ? "nothing" : list)"
+                message: "it does not serve \(point.rawValue); it serves: \(list.isEmpty ? "nothing" : list)"
             )
         }
         return [point]

@@ -12,35 +12,38 @@ import SyncSystem
 struct PluginsCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Check a plugin against the contract of its points, and explain what it does wrong.",
+        abstract: "Check a plugin against the contract of its extension points, and explain its faults.",
         discussion: """
-            The plugin really runs: a hook is run several times with a made-up report, an observer is told made-up \
-            events. Settings are those of the configuration, unless --settings gives others. A transport fetches from a \
-            server of this command's own, unless --url names an object. Exit status: 0 every rule is kept, 2 some are \
-            not, 64 wrong arguments, 78 there is no such plugin.
+            The plugin really runs: a hook runs several times with a made-up report, an observer gets made-up events. \
+            Settings come from the configuration unless --settings is given. A transport fetches from a server that this \
+            command starts, unless --url names an object. Exit status: 0 the plugin keeps every rule, 2 it breaks some, \
+            64 wrong arguments, 78 there is no such plugin.
             """
     )
 
     @Argument(
         help: ArgumentHelp(
-            "A built-in's name, NAME of a syncagent-plugin-NAME, or a path.",
+            "The name of a built-in plugin, the NAME of a syncagent-plugin-NAME, or a path.",
             valueName: "plugin"
         )
     )
     var plugin: String
 
     @Option(
-        help: ArgumentHelp("Only this point; otherwise all that it serves.", valueName: "point"),
+        help: ArgumentHelp(
+            "Check only this extension point.  (default: all that the plugin serves)",
+            valueName: "point"
+        ),
         transform: PluginsCheckCommand.point
     )
     var point: PluginPoint?
 
-    @Option(help: ArgumentHelp("Its settings, a JSON object.", valueName: "json"))
+    @Option(help: ArgumentHelp("The plugin's settings, a JSON object.", valueName: "json"))
     var settings: String?
 
     @Option(
         help: ArgumentHelp(
-            "What it is asked about: an object's URL for a transport or resolver, an origin for a credential, a webhook's URL.",
+            "What to ask the plugin about: an object's URL for a transport or resolver, an origin for credentials, a webhook's URL.",
             valueName: "url"
         )
     )
@@ -48,19 +51,19 @@ struct PluginsCheckCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A file that a verifier looks at besides the usual ones; repeatable.",
+            "A file to give a verifier in addition to the usual ones; repeatable.",
             valueName: "file"
         )
     )
     var file: [String] = []
 
-    @Option(help: ArgumentHelp("Seconds for one answer.", valueName: "s"))
+    @Option(help: ArgumentHelp("How many seconds one answer may take.", valueName: "s"))
     var timeout = 30
 
     @OptionGroup(title: "Plugins")
     var source: PluginSource
 
-    @Flag(help: "Print JSON, one object a line.")
+    @Flag(help: "Print JSON, one object per line.")
     var json = false
 
     func validate() throws {

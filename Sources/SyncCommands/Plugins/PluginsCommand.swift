@@ -11,7 +11,7 @@ import SyncSystem
 struct PluginsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "plugins",
-        abstract: "List what extends syncagent here, or check a plugin against its contract.",
+        abstract: "List plugins, or check one against its contract.",
         subcommands: [PluginsListCommand.self, PluginsCheckCommand.self]
     )
 
@@ -34,7 +34,7 @@ struct PluginSource: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Where programs are looked for, in place of the configured directory.",
+            "Look for programs here instead of in the configured directory.",
             valueName: "dir"
         ),
         completion: .directory
@@ -69,17 +69,17 @@ struct PluginsListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
         abstract:
-            "List built-in plugins, and programs in the plugin directory with what they say of themselves.",
+            "List built-in plugins, and the programs in the plugin directory with their own descriptions.",
         discussion: """
-            A program is started and asked for its name and points, without settings. One that cannot be used is listed \
-            with the reason. Exit status: 0.
+            Starts each program without settings and asks for its name and extension points. A program that cannot be \
+            used is listed with the reason. Exit status: 0.
             """
     )
 
     @OptionGroup(title: "Plugins")
     var source: PluginSource
 
-    @Flag(help: "Print JSON, one object a line.")
+    @Flag(help: "Print JSON, one object per line.")
     var json = false
 
     func run() async throws {

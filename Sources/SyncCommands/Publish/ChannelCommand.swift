@@ -8,10 +8,10 @@ import SyncTrust
 struct ChannelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "channel",
-        abstract: "List, move and remove the channels of what is published.",
+        abstract: "List, move and remove the channels of a published set.",
         discussion: """
-            A channel is a name that points at a release, such as beta or stable; default is the one without a name, \
-            manifest.json. Whoever pulls with --channel beta follows it.
+            A channel is a name that points at a release, such as beta or stable. The channel default is manifest.json. \
+            A machine that pulls with --channel beta follows beta.
             """,
         subcommands: [ChannelListCommand.self, ChannelSetCommand.self, ChannelRemoveCommand.self]
     )
@@ -23,10 +23,10 @@ struct ChannelCommand: AsyncParsableCommand {
 struct ChannelListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "List the channels, and the revision that each one points at."
+        abstract: "List the channels and the revision that each points at."
     )
 
-    @Argument(help: "The directory that was published to.", completion: .directory)
+    @Argument(help: "The published directory.", completion: .directory)
     var directory: String
 
     @OptionGroup(title: "Output")
@@ -59,10 +59,10 @@ struct ChannelListCommand: AsyncParsableCommand {
 struct ChannelSetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "set",
-        abstract: "Let a channel point at a release that was published before.",
+        abstract: "Point a channel at a release that is already published.",
         discussion: """
-            Nothing is published anew. Signed sets need --sign with fresh.key and the roots alone. A channel never goes \
-            back to an older release: machines would not follow.
+            Nothing is published again. A signed set needs --sign with only fresh.key and the roots. A channel never \
+            moves back to an older release, because machines would not follow it.
 
             Examples:
 
@@ -71,13 +71,13 @@ struct ChannelSetCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(help: "The directory that was published to.", completion: .directory)
+    @Argument(help: "The published directory.", completion: .directory)
     var directory: String
 
-    @Argument(help: "The channel, new or not; default is manifest.json.")
+    @Argument(help: "The channel, new or existing; default is manifest.json.")
     var channel: String
 
-    @Argument(help: "A revision, or the channel that has it now.")
+    @Argument(help: "A revision, or a channel that points at it now.")
     var release: String
 
     @OptionGroup(title: "Signatures")
@@ -103,14 +103,14 @@ struct ChannelSetCommand: AsyncParsableCommand {
         let project = escaped(move.project)
         switch move.former {
         case move.revision:
-            output.message("\(project): \(channel) points at revision \(move.revision) already")
+            output.message("\(project): \(channel) already points at revision \(move.revision)")
         case let former?:
-            output.message("\(project): \(channel) points at revision \(move.revision), before at \(former)")
+            output.message("\(project): \(channel) points at revision \(move.revision) instead of \(former)")
         case nil: output.message("\(project): \(channel) points at revision \(move.revision)")
         }
         if let fresh = move.fresh {
             output.message(
-                "Signed under root \(fresh.root); counts until \(timestamp(milliseconds: fresh.until))."
+                "Signed under root \(fresh.root); valid until \(timestamp(milliseconds: fresh.until))."
             )
         }
     }
@@ -120,14 +120,14 @@ struct ChannelSetCommand: AsyncParsableCommand {
 struct ChannelRemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
-        abstract: "Take a channel away; its releases stay.",
+        abstract: "Remove a channel; its releases stay.",
         discussion: """
-            Whoever follows it is told, with the channels that are left, and keeps the files. Signed sets need --sign \
-            with fresh.key and the roots alone. The default channel, manifest.json, cannot be removed.
+            Machines that follow it get an error that lists the remaining channels, and keep their files. A signed set \
+            needs --sign with only fresh.key and the roots. The default channel, manifest.json, cannot be removed.
             """
     )
 
-    @Argument(help: "The directory that was published to.", completion: .directory)
+    @Argument(help: "The published directory.", completion: .directory)
     var directory: String
 
     @Argument(help: "The channel.")
@@ -152,8 +152,8 @@ struct ChannelRemoveCommand: AsyncParsableCommand {
         }
         output.message("The channel \(channel) is removed; its releases stay.")
         output.message(
-            fresh.map { "Signed under root \($0.root): copy trust/\(channel).fresh to the servers as ever." }
-                ?? "On servers, remove channels/\(channel).json.zst, too."
+            fresh.map { "Signed under root \($0.root): copy trust/\(channel).fresh to the servers as usual." }
+                ?? "Also remove channels/\(channel).json.zst from the servers."
         )
     }
 }

@@ -11,15 +11,15 @@ import SyncTrust
 struct PublishCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "publish",
-        abstract: "Make packs and a manifest out of a directory, for any static web server.",
+        abstract: "Turn a directory into packs and a manifest for any static web server.",
         discussion: """
-            Writes manifest.json, manifest.json.zst and packs/ into the output directory; the manifest last, so \
-            that the directory can be served or copied at any time. Publishing again into the same directory \
-            writes only what is new. Equal input gives equal output; SOURCE_DATE_EPOCH fixes the time in it.
+            Writes manifest.json, manifest.json.zst and packs/ to the output directory, the manifest last, so the \
+            directory can be served or copied at any time. Publishing to the same directory again writes only what is \
+            new. The same input gives the same output; SOURCE_DATE_EPOCH fixes the time stamp in it.
 
-            What is said once stays: groups, mirrors, the files' URL and --loose are those of the base when they are \
-            not given, and publish.json in the directory has what does not change. A .syncignore in any directory \
-            says what is left out there, by the rules of gitignore.
+            Groups, mirrors, the files URL and --loose carry over from the base unless they are given again, and \
+            publish.json in the source directory holds settings that do not change. A .syncignore file in any directory \
+            lists what to leave out there, in gitignore syntax.
 
             Examples:
 
@@ -29,12 +29,12 @@ struct PublishCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(help: "The directory with the files.", completion: .directory)
+    @Argument(help: "The directory to publish.", completion: .directory)
     var directory: String
 
     @Option(
         name: .customLong("to"),
-        help: ArgumentHelp("The directory to publish to.", valueName: "out"),
+        help: ArgumentHelp("The output directory.", valueName: "out"),
         completion: .directory
     )
     var output: String
@@ -49,7 +49,7 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The channel that points at it, such as beta; manifest.json stays as it is, and every release is kept from now on. See 'syncagent channel'.",
+            "Publish to this channel, such as beta; manifest.json stays as it is, and every release is kept from now on. See 'syncagent channel'.",
             valueName: "name"
         )
     )
@@ -57,7 +57,7 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The manifest whose packs are reused.  (default: the one in the output directory)",
+            "The manifest whose packs to reuse.  (default: the one in the output directory)",
             valueName: "manifest"
         ),
         completion: .file(extensions: ["json", "zst"])
@@ -75,7 +75,7 @@ struct PublishCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("group"),
         help: ArgumentHelp(
-            "Declare a group of files; the same name may be given with more patterns.  (default: the base's groups)",
+            "Declare a group of files; repeat a name to add patterns to it.  (default: the base's groups)",
             valueName: "name=glob"
         )
     )
@@ -84,50 +84,50 @@ struct PublishCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("group-hook"),
         help: ArgumentHelp(
-            "Name a hook for a group; the puller's configuration says what it runs.",
+            "Name a hook for a group; the configuration of each machine says which program it runs.",
             valueName: "name=hook"
         )
     )
     var groupHooks: [String] = []
 
-    @Flag(name: .customLong("no-groups"), help: "Declare no groups, also when the base has some.")
+    @Flag(name: .customLong("no-groups"), help: "Declare no groups, even if the base has some.")
     var withoutGroups = false
 
     @Option(
         name: .customLong("mirror"),
         help: ArgumentHelp(
-            "Another URL of the published directory, asked after the manifest's own; may be given more than once.  (default: the base's)",
+            "Another URL of the published directory, used after the manifest's own; repeatable.  (default: the base's)",
             valueName: "url"
         )
     )
     var mirrors: [String] = []
 
-    @Flag(name: .customLong("no-mirrors"), help: "Name no mirrors, also when the base does.")
+    @Flag(name: .customLong("no-mirrors"), help: "Name no mirrors, even if the base does.")
     var withoutMirrors = false
 
     @Option(
         name: .customLong("files-url"),
         help: ArgumentHelp(
-            "Where the files can be had as they are, one by one; asked after the packs.  (default: the base's)",
+            "A URL that serves the plain files one by one; used after the packs.  (default: the base's)",
             valueName: "url"
         )
     )
     var filesURL: String?
 
-    @Flag(name: .customLong("no-files-url"), help: "Name no such URL, also when the base does.")
+    @Flag(name: .customLong("no-files-url"), help: "Name no files URL, even if the base does.")
     var withoutFilesURL = false
 
     @Flag(
         inversion: .prefixedNo,
         help:
-            "Make no packs: the manifest names the files as they are, by URLs relative to it or by --files-url. The output may then be the directory itself.  (default: as the base)"
+            "Make no packs: the manifest points at the plain files, by URLs relative to it or by --files-url. The output may then be the source directory itself.  (default: as in the base)"
     )
     var loose: Bool?
 
     @Option(
         name: .customLong("exclude"),
         help: ArgumentHelp(
-            "Leave out paths that match, such as **/.git or *.tmp; may be given more than once.",
+            "Leave out paths that match, such as **/.git or *.tmp; repeatable.",
             valueName: "glob"
         )
     )
@@ -136,7 +136,7 @@ struct PublishCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("exclude-from"),
         help: ArgumentHelp(
-            "Leave out what the patterns of a file match, by the rules of gitignore; .syncignore files come before it.",
+            "Leave out what the patterns in this file match, in gitignore syntax; .syncignore files take precedence.",
             valueName: "file"
         ),
         completion: .file()
@@ -145,55 +145,55 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Carry modification times, permissions or both: times,modes. Readers before version 4 of the format refuse it.  (default: as the base)",
+            "Keep modification times, permissions or both: times,modes. Readers older than format version 4 refuse such a manifest.  (default: as in the base)",
             valueName: "what"
         )
     )
     var preserve: PublishOptions.KeptTraits?
 
-    @Flag(name: .customLong("no-preserve"), help: "Carry neither, also when the base does.")
+    @Flag(name: .customLong("no-preserve"), help: "Keep neither, even if the base does.")
     var withoutPreserve = false
 
     @Option(
         name: .customLong("config"),
         help: ArgumentHelp(
-            "What does not change, as JSON.  (default: publish.json in the directory)",
+            "A JSON file with settings that do not change.  (default: publish.json in the source directory)",
             valueName: "file"
         ),
         completion: .file(extensions: ["json"])
     )
     var config: String?
 
-    @Flag(name: .customLong("no-config"), help: "Take publish.json for a file of the set like others.")
+    @Flag(name: .customLong("no-config"), help: "Treat publish.json as an ordinary file of the set.")
     var withoutConfig = false
 
     @Flag(
         name: .customLong("dry-run"),
-        help: "Say what would be new, changed and removed, and write nothing at all."
+        help: "Show what would be new, changed and removed; write nothing."
     )
     var isDryRun = false
 
     @OptionGroup
     var verbose: VerboseOption
 
-    @Flag(help: "Leave out links that lead out of the directory, instead of refusing to publish.")
+    @Flag(help: "Leave out symbolic links that point outside the directory, instead of refusing to publish.")
     var safeLinks = false
 
     @Option(
-        help: ArgumentHelp("Most bytes of a pack.  (default: 32 MiB)", valueName: "size"),
+        help: ArgumentHelp("The largest size of a pack.  (default: 32 MiB)", valueName: "size"),
         transform: positiveByteCount
     )
     var packSize: ByteCount?
 
-    @Option(help: ArgumentHelp("zstd's level, 1 to 19.  (default: 3)", valueName: "n"))
+    @Option(help: ArgumentHelp("The zstd compression level, 1 to 19.  (default: 3)", valueName: "n"))
     var level: Int32?
 
     @Option(
-        help: ArgumentHelp("Workers that hash and compress.  (default: one for each core)", valueName: "n")
+        help: ArgumentHelp("How many workers hash and compress.  (default: one per core)", valueName: "n")
     )
     var jobs: Int?
 
-    @Flag(help: "Read every file, also those that look untouched since the last publish.")
+    @Flag(help: "Read every file, even those that look unchanged since the last publish.")
     var rehash = false
 
     @Flag(help: "Rewrite packs that are mostly unused, and join small ones.")
@@ -201,13 +201,13 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Flag(
         name: .customLong("no-deltas"),
-        help: "Do not also store changed blobs as deltas for whoever has the base."
+        help: "Do not store changed blobs as deltas against the base."
     )
     var withoutDeltas = false
 
     @Option(
         help: ArgumentHelp(
-            "Compress blobs with a dictionary of what they have in common: auto (where it saves 4 MiB and 4 %), always or never.  (default: auto)",
+            "Compress blobs with a shared dictionary: auto (if it saves 4 MiB and 4 %), always or never.  (default: auto)",
             valueName: "when"
         )
     )
@@ -216,7 +216,7 @@ struct PublishCommand: AsyncParsableCommand {
     @Flag(
         inversion: .prefixedNo,
         help:
-            "Cut the manifest into parts, so that an update reads only those that changed.  (default: above 50,000 files)"
+            "Split the manifest into parts, so that an update reads only those that changed.  (default: above 50,000 files)"
     )
     var manifestParts: Bool?
 
@@ -228,13 +228,13 @@ struct PublishCommand: AsyncParsableCommand {
 
     func validate() throws {
         if base != nil, withoutBase {
-            throw ValidationError("--base and --no-base exclude each other.")
+            throw ValidationError("--base and --no-base are mutually exclusive.")
         }
         if let channel = ChannelName.meant(channel), let reason = ChannelName.objection(channel) {
             throw ValidationError("--channel: \(reason).")
         }
         if repack, withoutBase {
-            throw ValidationError("--repack rewrites packs of a base; --no-base has none.")
+            throw ValidationError("--repack rewrites packs of a base, and --no-base has none.")
         }
         for (isBoth, name) in [
             (withoutGroups && !(groups + groupHooks).isEmpty, "--no-groups and --group"),
@@ -243,10 +243,10 @@ struct PublishCommand: AsyncParsableCommand {
             (withoutPreserve && preserve != nil, "--no-preserve and --preserve"),
             (withoutConfig && config != nil, "--no-config and --config"),
         ] where isBoth {
-            throw ValidationError("\(name) exclude each other.")
+            throw ValidationError("\(name) are mutually exclusive.")
         }
         if verbose.verbose > 0, !isDryRun {
-            throw ValidationError("-v names what would be published; add --dry-run.")
+            throw ValidationError("-v lists what would be published; add --dry-run.")
         }
         if directory.isEmpty { throw ValidationError("DIRECTORY wants a path, not an empty string.") }
         if output.isEmpty { throw ValidationError("--to wants a directory, not an empty string.") }
@@ -277,7 +277,7 @@ struct PublishCommand: AsyncParsableCommand {
         output.message(PublishText.summary(report, milliseconds: elapsed))
         if let fresh = report.fresh {
             output.message(
-                "Signed under root \(fresh.root); counts until \(timestamp(milliseconds: fresh.until))."
+                "Signed under root \(fresh.root); valid until \(timestamp(milliseconds: fresh.until))."
             )
         }
         if report.repackPays, !repack {
@@ -311,7 +311,9 @@ struct PublishCommand: AsyncParsableCommand {
         do {
             return try await StopSignals.cancelling(
                 notice: {
-                    output.message(isDryRun ? "Stopping." : "Stopping; what was published before stays.")
+                    output.message(
+                        isDryRun ? "Stopping." : "Stopping; what was published before is unchanged."
+                    )
                 },
                 atOnce: { output.clearProgress() },
                 {
@@ -385,7 +387,7 @@ struct PublishCommand: AsyncParsableCommand {
         guard let config else { return PublishFile() }
         throw CommandFailure(
             .noInput,
-            "there is no file \(escaped(config)); --config names what does not change"
+            "there is no file \(escaped(config)), which --config names"
         )
     }
 

@@ -12,10 +12,10 @@ import SyncSystem
 struct CatCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cat",
-        abstract: "Write one file of a manifest to standard output, verified.",
+        abstract: "Print one file of a manifest, verified.",
         discussion: """
-            Fetches the ranges of packs that hold the file, and nothing else of the set. No byte is written before the \
-            SHA-256 of all of them is right; a file of more than 32 MiB waits in TMPDIR until then.
+            Fetches only the pack ranges that hold the file. Nothing is written before the whole file has matched its \
+            SHA-256; until then a file of more than 32 MiB is kept in TMPDIR.
 
             Examples:
 
@@ -24,7 +24,7 @@ struct CatCommand: AsyncParsableCommand {
     )
 
     @Argument(
-        help: "The manifest: a path, or an http(s) URL.",
+        help: "The manifest: a path or an http(s) URL.",
         completion: .file(extensions: ["json", "zst"])
     )
     var manifest: String
@@ -35,7 +35,7 @@ struct CatCommand: AsyncParsableCommand {
     @OptionGroup
     var options: ReadingOptions
 
-    @Flag(name: .shortAndLong, help: "Say nothing but warnings and errors.")
+    @Flag(name: .shortAndLong, help: "Print only warnings and errors.")
     var quiet = false
 
     func validate() throws {

@@ -9,14 +9,14 @@ import SyncReport
 struct DiffCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "diff",
-        abstract: "Show what is different between two manifests, and what an update fetches.",
+        abstract: "Show how two manifests differ, and what an update fetches.",
         discussion: """
-            One line for each file that was added, changed, renamed or removed; at the end how many, and the bytes that \
-            somebody who holds OLD has to fetch for NEW. Fetches the manifests and nothing else. --channel and --revision \
-            are about NEW. Where the project is pinned, NEW has to be what is believed now; OLD may be any release that \
-            was signed by keys that counted then.
+            Prints one line for each file that was added, changed, renamed or removed, then the totals and how many \
+            bytes a machine with OLD fetches to get NEW. Fetches only the manifests. --channel and --revision apply to \
+            NEW. If the project is pinned, NEW must be a release that is valid now; OLD may be any release signed with \
+            keys that were valid at the time.
 
-            Exit status: 0 the files are the same, 1 they differ; anything else is trouble.
+            Exit status: 0 the files are the same, 1 they differ, any other status is an error.
 
             Examples:
 
@@ -25,13 +25,13 @@ struct DiffCommand: AsyncParsableCommand {
     )
 
     @Argument(
-        help: "The manifest before: a path, or an http(s) URL.",
+        help: "The old manifest: a path or an http(s) URL.",
         completion: .file(extensions: ["json", "zst"])
     )
     var old: String
 
     @Argument(
-        help: "The manifest after: a path, or an http(s) URL.",
+        help: "The new manifest: a path or an http(s) URL.",
         completion: .file(extensions: ["json", "zst"])
     )
     var new: String

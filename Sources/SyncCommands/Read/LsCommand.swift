@@ -11,9 +11,8 @@ struct LsCommand: AsyncParsableCommand {
         commandName: "ls",
         abstract: "List the files of a manifest.",
         discussion: """
-            One line for each file, by path: its size in bytes, - for a file, x for a program, l for a link, d for a \
-            directory that is empty or has a mode or a time of its own, and the \
-            groups that it belongs to. Fetches the manifest and nothing else.
+            Prints one line per file, ordered by path: its size in bytes; - for a file, x for an executable, l for a \
+            link, d for a directory that is empty or has its own mode or time; and its groups. Fetches only the manifest.
 
             Examples:
 
@@ -22,14 +21,14 @@ struct LsCommand: AsyncParsableCommand {
     )
 
     @Argument(
-        help: "The manifest: a path, or an http(s) URL.",
+        help: "The manifest: a path or an http(s) URL.",
         completion: .file(extensions: ["json", "zst"])
     )
     var manifest: String
 
     @Option(
         name: .customLong("group"),
-        help: ArgumentHelp("Only the files of this group; may be given more than once.", valueName: "name")
+        help: ArgumentHelp("Only the files of this group; repeatable.", valueName: "name")
     )
     var groups: [String] = []
 

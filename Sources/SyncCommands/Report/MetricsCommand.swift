@@ -8,18 +8,17 @@ import SyncStore
 struct MetricsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "metrics",
-        abstract: "Print metrics of all sessions in the text format of Prometheus.",
+        abstract: "Print metrics of all sessions in the Prometheus text format.",
         discussion: """
-            Needs no agent. A running agent tells the same at GET /v1/metrics on its socket. With `metrics` in the \
-            configuration file, {"metrics": {"textfile": "/path/syncagent.prom"}}, the file is written anew at the \
-            end of every run.
+            Needs no agent. A running agent serves the same at GET /v1/metrics on its socket. With {"metrics": \
+            {"textfile": "/path/syncagent.prom"}} in the configuration file, every run rewrites that file when it ends.
             """
     )
 
     @Option(
         help: ArgumentHelp(
-            "Put them into this file, as a whole: a name that ends in .prom, where node_exporter's textfile "
-                + "collector looks.",
+            "Replace this file instead of printing: a name that ends in .prom, in the directory of node_exporter's "
+                + "textfile collector.",
             valueName: "file.prom"
         ),
         completion: .file(extensions: ["prom"])

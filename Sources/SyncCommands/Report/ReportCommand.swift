@@ -10,11 +10,11 @@ import SyncSystem
 struct ReportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "report",
-        abstract: "Say what came, from where, how long it took, what failed and what to do about it.",
+        abstract: "Report what arrived, from where, how long it took, what failed and what to do about it.",
         discussion: """
-            Covers all sessions, or one, since the same time yesterday or since --since. Needs no agent and \
-            starts none. The HTML page is one file with charts of up to 30 nights; it loads nothing from anywhere. \
-            Documentation/REPORT.md describes the JSON.
+            Covers all sessions or one, for the last 24 hours or since --since. Needs no agent and starts none. The \
+            HTML page is a single self-contained file with charts of up to 30 nights. Documentation/REPORT.md describes \
+            the JSON.
             """
     )
 
@@ -23,7 +23,7 @@ struct ReportCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "What happened since: a number of days, 90m, 12h, 7d, 2026-11-20, or 2026-11-20T02:00.  (default: 24h)",
+            "Start of the period: a number of days, 90m, 12h, 7d, 2026-11-20, or 2026-11-20T02:00.  (default: 24h)",
             valueName: "time|days"
         )
     )
@@ -32,18 +32,18 @@ struct ReportCommand: AsyncParsableCommand {
     @Flag(help: "Print one JSON object.")
     var json = false
 
-    @Flag(help: "Print a page for a browser.")
+    @Flag(help: "Print an HTML page.")
     var html = false
 
     @Option(
-        help: ArgumentHelp("Write it to this file instead of standard output.", valueName: "file"),
+        help: ArgumentHelp("Write to this file instead of standard output.", valueName: "file"),
         completion: .file()
     )
     var output: String?
 
     @Option(
         help: ArgumentHelp(
-            "Send the JSON to this http or https URL as POST, and print nothing; @FILE for a URL with a secret in it.",
+            "POST the JSON to this http or https URL and print nothing; @FILE reads the URL from a file if it has a secret in it.",
             valueName: "url"
         )
     )
@@ -55,7 +55,7 @@ struct ReportCommand: AsyncParsableCommand {
                 "--post sends JSON and prints nothing; leave out --json, --html and --output."
             )
         }
-        if json, html { throw ValidationError("--json and --html do not go together.") }
+        if json, html { throw ValidationError("--json and --html are mutually exclusive.") }
         if output == "" { throw ValidationError("--output wants a file, not an empty string.") }
         _ = try start(now: EngineAssembly.milliseconds())
     }

@@ -66,7 +66,7 @@ struct ReportPost: Sendable {
         case .notStarted(let reason): throw CommandFailure(.unavailable, "\(place): \(escaped(reason))")
         case .exited, .signalled, .stopped:
             let line = outcome.output.split(separator: "\n").first.map(String.init) ?? "no answer"
-            throw CommandFailure(.unavailable, "\(place): the report was not taken: \(escaped(line))")
+            throw CommandFailure(.unavailable, "\(place): the report was not accepted: \(escaped(line))")
         }
     }
 }

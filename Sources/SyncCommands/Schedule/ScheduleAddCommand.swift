@@ -9,14 +9,14 @@ extension BackendChoice.Wish: ExpressibleByArgument {}
 struct ScheduleAddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
-        abstract: "Pull a manifest by a rule: every night, every week, every 6 hours.",
+        abstract: "Pull a manifest on a schedule: every night, every week, every 6 hours.",
         discussion: """
-            Options about what is pulled, how and with which hooks are as with 'syncagent pull'. A schedule of the same \
-            name is replaced.
+            Takes the options of 'syncagent pull' for what to pull, how, and with which hooks. Replaces a schedule of \
+            the same name.
 
-            Times are those of the wall clock. One that summer time leaves out is the first moment after it; one that \
-            comes twice is the first of the two. A machine that was off or asleep catches up once, if the window is still \
-            open; --catch-up no forbids that. At the window's end work stops at a checkpoint, and the next time it goes on.
+            Times are wall-clock times. If daylight saving skips a time, the run starts right after the gap; if a time \
+            occurs twice, it starts at the first. A machine that was off or asleep catches up once if the window is still \
+            open, unless --catch-up is no. When the window ends the run stops at a checkpoint, and the next one continues.
 
             Examples:
 
@@ -33,7 +33,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     @OptionGroup
     var asked: RunOptions
 
-    @Flag(help: "Print what would be installed; change nothing.")
+    @Flag(help: "Print what would be set up; change nothing.")
     var dryRun = false
 
     @OptionGroup(title: "When it may run")
@@ -44,10 +44,10 @@ struct ScheduleAddCommand: AsyncParsableCommand {
 
     func validate() throws {
         if schedule.interactive, conditionOptions.discretionary {
-            throw ValidationError("--interactive and --discretionary exclude each other.")
+            throw ValidationError("--interactive and --discretionary are mutually exclusive.")
         }
         if asked.trust.stale != nil {
-            throw ValidationError("--stale is for a pull that somebody looks at; not for a schedule.")
+            throw ValidationError("--stale is for a pull in the foreground, not for a schedule.")
         }
     }
 
@@ -145,7 +145,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         )
         if clock.timing.jitter > 0 {
             output.message(
-                "This machine begins \(ScheduleTiming.length(seconds: clock.delay)) later than others may, every time."
+                "This machine always starts \(ScheduleTiming.length(seconds: clock.delay)) after the earliest possible start."
             )
         }
         if let next = clock.next(after: words.now) { output.message("Next: \(words.moment(next.fire)).") }
@@ -155,8 +155,8 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         }
         if kind == .agent {
             output.message(
-                "An agent is running and stays for it. After a restart of the machine nothing starts one: let "
-                    + "'syncagent agent run' be a service, or the container's main process."
+                "An agent is running and will start it. After a reboot nothing starts one: run "
+                    + "'syncagent agent run' as a service, or as the container's main process."
             )
         }
         tellConditions(plan, output)

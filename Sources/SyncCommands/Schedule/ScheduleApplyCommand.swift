@@ -7,31 +7,31 @@ import SyncSettings
 struct ScheduleApplyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "apply",
-        abstract: "Have exactly the schedules of a file: add, change, leave.",
+        abstract: "Make the schedules match a file.",
         discussion: """
             The file is JSON: {"format": "syncagent-schedules/1", "schedules": [{"name": "tower", "manifest": "https://…", \
             "into": "/srv/tower", "nightly": "02:00"}]}. The other keys of a schedule are the options of 'schedule add', \
-            with '_' for '-'; true stands for a switch, a list for an option that may be given more than once. "paused" is \
-            true or false, and left out it stays as it is.
+            with '_' for '-'; use true for a flag and a list for a repeatable option. "paused" is true or false; if it is \
+            left out, it stays as it is.
 
-            It prints a line for each schedule: added, changed, unchanged or removed. Applied a second time, it changes \
-            nothing. When the file is wrong anywhere, nothing is done.
+            Prints a line for each schedule: added, changed, unchanged or removed. Applying the same file again changes \
+            nothing. If any part of the file is invalid, nothing is changed.
 
-            Exit status: 0 everything is as the file says; 65 the file is invalid; 66 there is no such file; otherwise \
-            that of the first schedule that could not be put into effect; the others are.
+            Exit status: 0 the schedules match the file, 65 the file is invalid, 66 there is no such file; otherwise the \
+            status of the first schedule that could not be set up; the others are set up.
             """
     )
 
-    @Argument(help: "The file.", completion: .file())
+    @Argument(help: "The file with the schedules.", completion: .file())
     var file: String
 
-    @Flag(help: "Remove schedules that the file does not name.")
+    @Flag(help: "Remove schedules that are not in the file.")
     var prune = false
 
-    @Flag(help: "Say what would be done; change nothing.")
+    @Flag(help: "Show what would change; change nothing.")
     var dryRun = false
 
-    @Flag(help: "Print JSON, one object a line.")
+    @Flag(help: "Print JSON, one object per line.")
     var json = false
 
     func run() async throws {

@@ -7,10 +7,10 @@ import SyncStore
 struct ScheduleCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "schedule",
-        abstract: "Pull again and again by itself: every night, every 6 hours, by a rule of cron.",
+        abstract: "Pull on a schedule: every night, every 6 hours, or by a cron expression.",
         discussion: """
-            A schedule is started by systemd where it runs, else by cron, else by the agent's own clock. What it starts \
-            is the same: a run that the agent works on, within its window, and goes on with the next time.
+            systemd starts schedules where it is available, otherwise cron, otherwise the agent itself. In each case the \
+            agent does the run, within its window; what is left over continues at the next time.
             """,
         subcommands: [
             ScheduleAddCommand.self, ScheduleListCommand.self, ScheduleShowCommand.self,
@@ -26,7 +26,7 @@ struct ScheduleCommand: AsyncParsableCommand {
 
 /// Which schedule a verb is about.
 struct ScheduleArgument: ParsableArguments {
-    @Argument(help: "The schedule, as 'syncagent schedule list' names it.")
+    @Argument(help: "The schedule's name in 'syncagent schedule list'.")
     var name: String
 }
 
@@ -57,9 +57,9 @@ func scheduling<R>(_ body: () throws(ScheduleError) -> R) throws(CommandFailure)
 struct ScheduleRemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
-        abstract: "Remove a schedule with everything that was installed for it.",
+        abstract: "Remove a schedule and everything that was set up for it.",
         discussion:
-            "Files that were pulled stay, and so does a run that is under way: 'syncagent cancel' ends it."
+            "Pulled files stay, and a run in progress continues; 'syncagent cancel' ends it."
     )
 
     @OptionGroup
@@ -93,9 +93,9 @@ struct ScheduleRemoveCommand: AsyncParsableCommand {
 struct SchedulePauseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause",
-        abstract: "Let a schedule rest until it is resumed.",
+        abstract: "Pause a schedule until it is resumed.",
         discussion:
-            "A run that is under way goes on: 'syncagent pause' stops it. What is missed meanwhile is not caught up."
+            "A run in progress continues; 'syncagent pause' stops it. Missed times are not caught up."
     )
 
     @OptionGroup
@@ -108,7 +108,7 @@ struct SchedulePauseCommand: AsyncParsableCommand {
 struct ScheduleResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resume",
-        abstract: "Let a paused schedule go on, from its next time on."
+        abstract: "Resume a paused schedule from its next time on."
     )
 
     @OptionGroup
@@ -134,7 +134,7 @@ private struct ScheduleRest {
             try records.replace(name, definition, record.clock, output: output)
         }
         if isPaused {
-            return output.message("\(name): paused. 'syncagent schedule resume \(name)' lets it go on.")
+            return output.message("\(name): paused. 'syncagent schedule resume \(name)' resumes it.")
         }
         if definition.backend == .agent {
             _ = try await AgentReach(state: try StateAccess(output: output)).client()

@@ -76,7 +76,7 @@ struct ScheduleDefinition: Codable, Sendable, Equatable {
     func timing() throws(ScheduleError) -> ScheduleTiming {
         func minutes(_ text: String, _ key: String) throws(ScheduleError) -> Int {
             guard let minutes = ScheduleTiming.minutes(text) else {
-                throw ScheduleError(.invalid, "\(key) is no time such as 02:00")
+                throw ScheduleError(.invalid, "\(key) is not a time such as 02:00")
             }
             return minutes
         }

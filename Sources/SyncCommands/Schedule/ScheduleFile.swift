@@ -41,7 +41,7 @@ struct ScheduleFile: Sendable {
             CommandFailure(.dataInvalid, "\(shown):\(line): \(text)")
         }
         guard case .object(let members) = root.value else {
-            throw fault(root.line, "an object { \"format\": …, \"schedules\": [ … ] } is wanted.")
+            throw fault(root.line, "an object { \"format\": …, \"schedules\": [ … ] } is expected.")
         }
         if let other = members.first(where: {
             !["format", "schedules"].contains($0.key) && !$0.key.hasPrefix("x-")
@@ -50,12 +50,12 @@ struct ScheduleFile: Sendable {
         }
         let format = members.first { $0.key == "format" }
         guard format?.node.value == .text(Self.format) else {
-            throw fault(format?.line ?? root.line, "\"format\": \"\(Self.format)\" is wanted.")
+            throw fault(format?.line ?? root.line, "\"format\": \"\(Self.format)\" is expected.")
         }
         guard let list = members.first(where: { $0.key == "schedules" }),
             case .list(let nodes) = list.node.value
         else {
-            throw fault(root.line, "\"schedules\": [ … ] is wanted.")
+            throw fault(root.line, "\"schedules\": [ … ] is expected.")
         }
         var entries: [Entry] = []
         for node in nodes {
@@ -72,7 +72,7 @@ struct ScheduleFile: Sendable {
         guard case .object(let members) = node.value else {
             throw CommandFailure(
                 .dataInvalid,
-                "\(shown):\(node.line): \(node.kind) was found; an object { … } is wanted."
+                "\(shown):\(node.line): \(node.kind) was found; an object { … } is expected."
             )
         }
         func fault(_ member: ConfigurationNode.Member?, _ text: String) -> CommandFailure {
@@ -82,7 +82,7 @@ struct ScheduleFile: Sendable {
         func text(_ key: String, _ what: String) throws(CommandFailure) -> String {
             let member = members.first { $0.key == key }
             guard case .text(let text)? = member?.node.value else {
-                throw fault(member, "\"\(key)\": \(what) is wanted.")
+                throw fault(member, "\"\(key)\": \(what) is expected.")
             }
             return text
         }
@@ -94,12 +94,12 @@ struct ScheduleFile: Sendable {
         }
         let manifest = try text("manifest", "a URL or an absolute path")
         guard manifest.contains("://") || manifest.hasPrefix("/") else {
-            throw fault(members.first { $0.key == "manifest" }, "a URL or an absolute path is wanted.")
+            throw fault(members.first { $0.key == "manifest" }, "a URL or an absolute path is expected.")
         }
         guard try text("into", "an absolute path").hasPrefix("/") else {
             throw fault(
                 members.first { $0.key == "into" },
-                "an absolute path is wanted: the file means the same wherever it is applied."
+                "an absolute path is expected, so that the file means the same wherever it is applied."
             )
         }
         var isPaused: Bool?
@@ -109,16 +109,16 @@ struct ScheduleFile: Sendable {
             case "manifest": break
             case "paused":
                 guard case .boolean(let value) = member.node.value else {
-                    throw fault(member, "true or false is wanted.")
+                    throw fault(member, "true or false is expected.")
                 }
                 isPaused = value
-            case _ where refused.contains(member.key): throw fault(member, "it has no place in a file.")
+            case _ where refused.contains(member.key): throw fault(member, "it cannot be set in a file.")
             case _ where member.key.hasPrefix("x-"): break
             default:
                 guard let words = words(member) else {
                     throw fault(
                         member,
-                        "\(member.node.kind) was found; a text, a number, true, false or a list is wanted."
+                        "\(member.node.kind) was found; a text, a number, true, false or a list is expected."
                     )
                 }
                 arguments += words

@@ -73,7 +73,7 @@ struct ScheduleInstallation: Sendable {
         guard !path.hasPrefix("/proc/") else {
             throw ScheduleError(
                 .unavailable,
-                "The program's file has been replaced just now: call the new one."
+                "The program was replaced just now: run the new one."
             )
         }
         // Root would run it again and again.

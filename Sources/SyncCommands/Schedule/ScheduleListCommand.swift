@@ -11,7 +11,7 @@ struct ScheduleListCommand: AsyncParsableCommand {
         abstract: "List schedules: when each runs next, and how its last run ended."
     )
 
-    @Flag(help: "Print JSON, one object a line.")
+    @Flag(help: "Print JSON, one object per line.")
     var json = false
 
     func run() async throws {
@@ -34,7 +34,7 @@ struct ScheduleListCommand: AsyncParsableCommand {
         if json { return output.flush() }
         guard rows.count > 1 else {
             return output.message(
-                "There is no schedule. 'syncagent schedule add MANIFEST --nightly 02:00' makes one."
+                "There are no schedules yet. 'syncagent schedule add MANIFEST --nightly 02:00' creates one."
             )
         }
         for line in TextTable.lines(rows) + notes { output.line(line) }

@@ -4,7 +4,7 @@ import SyncSchedule
 
 /// When a schedule runs, and who starts it.
 struct ScheduleOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Every night at this time, 24 hours: 02:00.", valueName: "time"))
+    @Option(help: ArgumentHelp("Every night at this time, in 24-hour notation: 02:00.", valueName: "time"))
     var nightly: String?
 
     @Option(
@@ -17,7 +17,7 @@ struct ScheduleOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "As often as this divides the day, from midnight on: 15m, 1h, 6h.",
+            "At this interval, counted from midnight; it must divide the day: 15m, 1h, 6h.",
             valueName: "time"
         ),
         transform: duration
@@ -26,7 +26,7 @@ struct ScheduleOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "By the five fields of cron: '0 3 * * 1-5'; @daily and its kin, too.",
+            "By a cron expression of five fields, '0 3 * * 1-5', or @daily and the like.",
             valueName: "rule"
         ),
         transform: { text in
@@ -41,7 +41,7 @@ struct ScheduleOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "How long it lasts: 4h, 90m. Nothing is transferred after it. For rules with one time a day.  (default: no end)",
+            "How long a run may last: 4h, 90m. Nothing is transferred afterwards. For schedules with one time a day.  (default: no end)",
             valueName: "time"
         ),
         transform: duration
@@ -50,7 +50,7 @@ struct ScheduleOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "When everything is to be in place: 07:00. It starts as late as earlier nights allow.",
+            "When everything must be in place: 07:00. The run starts as late as earlier nights allow.",
             valueName: "time"
         )
     )
@@ -58,7 +58,7 @@ struct ScheduleOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Begin up to this much later; each machine has a delay of its own: 30m.  (default: none)",
+            "Delay the start by up to this much, 30m for example; each machine has its own fixed delay.  (default: none)",
             valueName: "time"
         ),
         transform: duration
@@ -93,7 +93,7 @@ struct ScheduleOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Whether a machine that was off or asleep runs later what it has missed: yes or no.",
+            "Whether a machine that was off or asleep catches up on a missed run: yes or no.",
             valueName: "answer"
         )
     )
@@ -104,13 +104,13 @@ struct ScheduleOptions: ParsableArguments {
         case yes, no
     }
 
-    @Option(help: ArgumentHelp("What starts it: auto, systemd, cron or agent.", valueName: "what"))
+    @Option(help: ArgumentHelp("What starts the runs: auto, systemd, cron or agent.", valueName: "what"))
     var backend: BackendChoice.Wish = .auto
 
-    @Flag(help: "Run whatever suits the machine: without this it is --discretionary.")
+    @Flag(help: "Run even if the machine is busy; without this, runs are --discretionary.")
     var interactive = false
 
-    @Flag(help: "Install it for the machine instead of the user; needs root.")
+    @Flag(help: "Set it up for the whole machine instead of the user; needs root.")
     var system = false
 
     func validate() throws {
@@ -140,7 +140,7 @@ struct ScheduleOptions: ParsableArguments {
             throw ValidationError(
                 rules.isEmpty
                     ? "When is it to run? --nightly 02:00, --weekly 'sun 03:00', --every 6h or --cron '0 3 * * 1-5'."
-                    : "\(rules.map(\.0).joined(separator: " and ")) exclude each other: a schedule has one rule."
+                    : "\(rules.map(\.0).joined(separator: " and ")) are mutually exclusive: a schedule has one rule."
             )
         }
         if nightly == nil, !days.isEmpty {

@@ -56,7 +56,7 @@ struct ScheduleRecords: Sendable {
         } catch {
             throw ScheduleError(
                 .file,
-                "\(escaped(path(name))) cannot be understood; 'schedule add' writes it anew."
+                "\(escaped(path(name))) cannot be parsed; 'schedule add' writes it again."
             )
         }
         let timing: ScheduleTiming
@@ -188,7 +188,7 @@ extension ScheduleRecords {
             }
         } catch {
             let by = former.map { "by \($0.definition.backend.rawValue)" } ?? "by what started it before"
-            output.warning("\(name) may still be started \(by), too: \(error)")
+            output.warning("\(name) may also still be started \(by): \(error)")
         }
         return before != nil
     }

@@ -10,31 +10,31 @@ import SyncSchedule
 struct ScheduleRunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
-        abstract: "Start a schedule's run, and wait for its end.",
+        abstract: "Start a schedule's run and wait for it to end.",
         discussion: """
-            systemd and cron call this. Outside of the schedule's window it does nothing but say so; --now starts a run \
-            at once. The run is the agent's: ending this command leaves it as it is.
+            systemd and cron call this command. Outside the schedule's window it only says so; --now starts a run at \
+            once. The agent does the run, so ending this command does not stop it.
 
             Exit status: 0 every file is in place, or there was nothing to do; 2 the run ended incomplete; 5 files are \
-            in place and a hook failed; 75 its time is over and work is left, with which the next one goes on; 130 or 143 \
-            by a signal. A manifest that cannot be fetched is asked for again until its time is over, then 69.
+            in place but a hook failed; 75 the window ended before the work did, and the next run continues; 130 or 143 \
+            ended by a signal. A manifest that cannot be fetched is retried until the window ends, then 69.
             """
     )
 
     @OptionGroup
     var schedule: ScheduleArgument
 
-    @Flag(help: "At once, whatever the time is, and until it is done.")
+    @Flag(help: "Start now, at any time of day, and run until it is done.")
     var now = false
 
-    @Flag(help: "Only if the last time was missed and its window is still open.")
+    @Flag(help: "Run only if the last time was missed and its window is still open.")
     var missed = false
 
-    @Flag(name: .shortAndLong, help: "Say nothing but errors.")
+    @Flag(name: .shortAndLong, help: "Print only errors.")
     var quiet = false
 
     func validate() throws {
-        if now, missed { throw ValidationError("--now and --missed exclude each other.") }
+        if now, missed { throw ValidationError("--now and --missed are mutually exclusive.") }
     }
 
     func run() async throws {
@@ -97,7 +97,7 @@ struct ScheduleRun: Sendable {
         try scheduling { () throws(ScheduleError) in try records.put(memory, for: name) }
         output.message(
             "\(name): run \(reply.run) of \(escaped(reply.session)) "
-                + (reply.isNew ? "is" : "goes on and is")
+                + (reply.isNew ? "is" : "continues and is")
                 + " \(reply.state)."
         )
         if mode == .now {
@@ -112,7 +112,7 @@ struct ScheduleRun: Sendable {
         let clock = record.clock
         guard !record.definition.isPaused else {
             output.message(
-                "\(name): paused. 'syncagent schedule resume \(name)' lets it go on, --now starts it once."
+                "\(name): paused. 'syncagent schedule resume \(name)' resumes it, --now starts it once."
             )
             return nil
         }
@@ -123,7 +123,7 @@ struct ScheduleRun: Sendable {
         if let found, !clock.isOver(found, at: now) { return found }
         let next =
             clock.next(after: now).map {
-                "; it begins next \(Self.text.moment(WallTime(milliseconds: $0.fire)))"
+                "; the next run starts \(Self.text.moment(WallTime(milliseconds: $0.fire)))"
             } ?? ""
         output.message("\(name): not at this time\(next). --now starts it at once.")
         return nil
@@ -151,7 +151,7 @@ struct ScheduleRun: Sendable {
             } catch let error as CommandFailure {
                 let due = Self.clock() + seconds * 1_000
                 guard error.status == .unavailable, let end, due < end else { throw error }
-                output.message("\(name): \(error.message) Again in \(seconds) s.")
+                output.message("\(name): \(error.message) Retrying in \(seconds) s.")
                 try await TaskThreads.sleep(for: .seconds(seconds))
                 seconds = min(seconds * 2, 900)
             }
@@ -171,9 +171,11 @@ struct ScheduleRun: Sendable {
             if case .open(let status) = sight, let end, Self.clock() >= end {
                 let next =
                     clock.next(after: Self.clock()).map {
-                        " It goes on \(Self.text.moment(WallTime(milliseconds: $0.fire)))."
+                        " It continues \(Self.text.moment(WallTime(milliseconds: $0.fire)))."
                     } ?? ""
-                output.message("\(escaped(session)): its time is over and the run \(status.state).\(next)")
+                output.message(
+                    "\(escaped(session)): its window is over and the run is \(status.state).\(next)"
+                )
                 throw CommandFailure(.busy)
             }
             try await TaskThreads.sleep(for: .milliseconds(500))

@@ -10,12 +10,12 @@ import SyncSystem
 struct AttachCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "attach",
-        abstract: "Show the progress of a session's run until it ends; ^C leaves the run going.",
+        abstract: "Follow the progress of a session's run until it ends; ^C leaves it running.",
         discussion: """
-            Starts an agent when none runs. With --json it prints the session's events as they come, up to the last one \
-            of the run, with progress in between; with --since N it begins after event N, with those from before: a program that keeps the \
-            last `seq` it has dealt with misses nothing and sees nothing twice. Exit status: that of 'syncagent \
-            wait'; 130 or 143 when it was detached, and the run goes on.
+            Starts an agent if none is running. With --json it prints the session's events as they happen, up to the \
+            last one of the run, with progress in between. With --since N it begins after event N and includes earlier \
+            events: a program that stores the last `seq` it has handled misses no event and gets none twice. Exit status: \
+            as for 'syncagent wait'; 130 or 143 if it was detached, and the run continues.
             """
     )
 
@@ -23,7 +23,10 @@ struct AttachCommand: AsyncParsableCommand {
     var session: SessionArgument
 
     @Option(
-        help: ArgumentHelp("With --json: begin after this event.  (default: with what comes)", valueName: "n")
+        help: ArgumentHelp(
+            "With --json: begin after this event.  (default: with the next one)",
+            valueName: "n"
+        )
     )
     var since: Int64?
 
@@ -33,7 +36,7 @@ struct AttachCommand: AsyncParsableCommand {
     func validate() throws {
         guard let since else { return }
         if since < 0 { throw ValidationError("--since takes 0 or more, not \(since).") }
-        if !reporting.json { throw ValidationError("--since goes with --json.") }
+        if !reporting.json { throw ValidationError("--since needs --json.") }
     }
 
     func run() async throws {
@@ -47,7 +50,9 @@ struct AttachCommand: AsyncParsableCommand {
         try await StopSignals.ending(
             within: StopSignals.onlooker,
             notice: {
-                output.message("Detached; the run goes on. 'syncagent attach \(escaped(name))' returns.")
+                output.message(
+                    "Detached; the run continues. 'syncagent attach \(escaped(name))' attaches again."
+                )
             },
             atOnce: { output.clearProgress() },
             {

@@ -8,7 +8,7 @@ import SyncStore
 /// Which session a verb is about.
 struct SessionArgument: ParsableArguments {
     @Argument(
-        help: ArgumentHelp("The session.  (default: the only one there is)", valueName: "session"),
+        help: ArgumentHelp("The session.  (default: the only one)", valueName: "session"),
         completion: .custom { _, _, _ in knownSessions() }
     )
     var session: String?
@@ -28,7 +28,7 @@ func knownSessions() -> [String] {
 
 /// Whether data is printed for people or for programs.
 struct JSONFlag: ParsableArguments {
-    @Flag(help: "Print JSON, one object a line, as the agent's control API says it.")
+    @Flag(help: "Print JSON, one object per line, as in the agent's control API.")
     var json = false
 }
 
@@ -67,9 +67,9 @@ struct SessionChange: ParsableArguments {
 struct PauseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause",
-        abstract: "Stop a session's run at a checkpoint, until it is resumed.",
+        abstract: "Pause a session's run at a checkpoint until it is resumed.",
         discussion:
-            "What has been fetched is kept, and restarts change nothing: only 'syncagent resume' does."
+            "Everything fetched so far is kept. The run stays paused across restarts; 'syncagent resume' resumes it."
     )
 
     @OptionGroup
@@ -82,8 +82,8 @@ struct PauseCommand: AsyncParsableCommand {
 struct ResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resume",
-        abstract: "Let a session's paused run go on, or start one that was enqueued paused.",
-        discussion: "Where the last run has ended and files are missing, the same is asked for again."
+        abstract: "Resume a session's paused run, or start one that was enqueued paused.",
+        discussion: "If the last run has ended with files missing, this starts the same pull again."
     )
 
     @OptionGroup
@@ -96,8 +96,8 @@ struct ResumeCommand: AsyncParsableCommand {
 struct CancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
-        abstract: "Give up a session's run; installed files stay.",
-        discussion: "Hooks of groups that are complete already still run."
+        abstract: "Cancel a session's run; installed files stay.",
+        discussion: "Hooks of groups that are already complete still run."
     )
 
     @OptionGroup
@@ -111,7 +111,7 @@ struct PrioritizeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "prioritize",
         abstract: "Fetch these files of a session's run before all others.",
-        discussion: "Paths as the manifest has them, relative to the destination."
+        discussion: "Paths are relative to the destination, as in the manifest."
     )
 
     @Argument(
@@ -120,7 +120,7 @@ struct PrioritizeCommand: AsyncParsableCommand {
     )
     var session: String
 
-    @Argument(help: ArgumentHelp("Files, as the manifest names them.", valueName: "path"))
+    @Argument(help: ArgumentHelp("Paths of files, as in the manifest.", valueName: "path"))
     var paths: [String]
 
     @OptionGroup(title: "Output")
@@ -144,20 +144,20 @@ struct PrioritizeCommand: AsyncParsableCommand {
 struct RemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rm",
-        abstract: "Forget a session with its runs, hooks and events; files stay unless --files is given.",
+        abstract: "Remove a session with its runs, hooks and events; files stay unless --files is given.",
         discussion: """
-            With --files the files that the session has installed go, too, except those that somebody has changed \
-            since. A session with a run under way is refused with 77 unless --force is given; the run is given up then.
+            --files also removes the files that the session installed, except those that have changed since. A session \
+            with a run in progress is refused with exit status 77 unless --force is given, which cancels the run.
             """
     )
 
     @Argument(help: ArgumentHelp("The session.", valueName: "session"))
     var session: String
 
-    @Flag(help: "Remove installed files that nobody has changed.")
+    @Flag(help: "Also remove installed files that have not changed since.")
     var files = false
 
-    @Flag(help: "Remove it even if a run is under way.")
+    @Flag(help: "Remove the session even if a run is in progress.")
     var force = false
 
     func run() async throws {
@@ -174,15 +174,15 @@ struct RemoveCommand: AsyncParsableCommand {
         guard force || status.state == .idle else {
             throw CommandFailure(
                 .refused,
-                "\(escaped(name)) has a run that is \(status.state). --force gives it up; nothing was removed."
+                "\(escaped(name)) has a run that is \(status.state). --force cancels it; nothing was removed."
             )
         }
         let files = files
         try await AgentReach(state: state).ask { try await $0.remove(name, files: files) }
         output.message(
-            "\(escaped(name)) is forgotten"
+            "\(escaped(name)) is removed"
                 + (files
-                    ? ", its files are removed." : "; its files are still in \(escaped(status.destination)).")
+                    ? " with its files." : "; its files are still in \(escaped(status.destination)).")
         )
     }
 }

@@ -8,18 +8,18 @@ import SyncStore
 struct EventsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "events",
-        abstract: "Print the events of a session, from the first that is kept or from a number on.",
+        abstract: "Print a session's events, from the oldest one kept or after a given one.",
         discussion: """
-            Every event has a number, `seq`; with --since N the next one is N + 1, so a program that keeps the last \
-            number it has dealt with misses nothing and sees nothing twice. Times are in UTC. Needs no agent; with --follow one is \
-            started when there is work and nobody is at it, and standard error says what the session waits for.
+            Every event has a number, `seq`. --since N starts with event N + 1, so a program that stores the last number \
+            it has handled misses no event and gets none twice. Times are in UTC. Needs no agent, but --follow starts one \
+            if there is work and none is running, and reports on standard error what the session is waiting for.
             """
     )
 
     @OptionGroup
     var session: SessionArgument
 
-    @Flag(name: .shortAndLong, help: "Wait for more, until SIGINT or SIGTERM.")
+    @Flag(name: .shortAndLong, help: "Keep waiting for new events until SIGINT or SIGTERM.")
     var follow = false
 
     @Option(help: ArgumentHelp("Only events after this one.", valueName: "n"))

@@ -11,7 +11,7 @@ import SyncSystem
 struct HooksCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "hooks",
-        abstract: "List hooks, run one again, or leave a receipt from inside one.",
+        abstract: "List hooks, run one again, or leave a receipt from within one.",
         subcommands: [HooksListCommand.self, HooksReplayCommand.self, HooksReceiptCommand.self]
     )
 
@@ -24,13 +24,13 @@ struct HooksCommand: AsyncParsableCommand {
 struct HooksListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "List hooks, the latest first, with how they ended; needs no agent."
+        abstract: "List hooks and how they ended, latest first; needs no agent."
     )
 
-    @Argument(help: ArgumentHelp("Only this session's.", valueName: "session"))
+    @Argument(help: ArgumentHelp("Only this session.  (default: all)", valueName: "session"))
     var session: String?
 
-    @Flag(help: "Show what the last attempt of each wrote.")
+    @Flag(help: "Show the output of each hook's last attempt.")
     var output = false
 
     @OptionGroup(title: "Output")
@@ -80,14 +80,14 @@ struct HooksListCommand: AsyncParsableCommand {
 struct HooksReplayCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replay",
-        abstract: "Run a hook that has ended once more, with the next attempt's number.",
+        abstract: "Run a hook that has ended again, as its next attempt.",
         discussion: """
-            It is called even if it has left a receipt. A hook that checks for its receipt finds it and does \
-            nothing: remove DEST/.syncagent/receipts/RUN_ID.GROUP first.
+            The hook runs even if it left a receipt. If it checks for its own receipt it does nothing: remove \
+            DEST/.syncagent/receipts/RUN_ID.GROUP first.
             """
     )
 
-    @Argument(help: ArgumentHelp("The hook, as 'syncagent hooks list' numbers it.", valueName: "number"))
+    @Argument(help: ArgumentHelp("The hook's number in 'syncagent hooks list'.", valueName: "number"))
     var number: Int64
 
     @OptionGroup(title: "Output")
@@ -108,20 +108,20 @@ struct HooksReplayCommand: AsyncParsableCommand {
 struct HooksReceiptCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "receipt",
-        abstract: "Leave a receipt from inside a hook: its work for this run is done.",
+        abstract: "Record from within a hook that its work for this run is done.",
         discussion: """
-            A hook is called at least once: when the machine dies while it runs, it is called again. A hook that \
-            leaves a receipt as its last step has its effect once: after a crash a hook with a receipt counts as \
-            done and is not called. For work that must not be done twice even within a crash, let the receipt and the \
-            work be one step, such as a transaction with the run's identifier in it.
+            A hook runs at least once: if the machine crashes while it runs, it runs again. A hook that leaves a receipt \
+            as its last step does not run again after a crash. The receipt does not cover a crash between the work and \
+            the receipt: for work that must never happen twice, make both one step, such as a transaction that stores \
+            the run's identifier.
 
                 #!/bin/sh
                 run=$SYNCAGENT_RUN_ID
                 syncagent hooks receipt "$run" --check && exit 0
                 ./reindex . && syncagent hooks receipt "$run"
 
-            Exit status: 0 the receipt was made now (with --check: it is there), 2 it was there before (with --check: \
-            it is not), 66 no such run. The receipt is DEST/.syncagent/receipts/RUN_ID.GROUP.
+            Exit status: 0 the receipt was created (with --check: it exists), 2 it existed already (with --check: it \
+            does not exist), 66 no such run. The receipt is DEST/.syncagent/receipts/RUN_ID.GROUP.
             """
     )
 
@@ -130,13 +130,13 @@ struct HooksReceiptCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The group whose hook it is.  (default: $SYNCAGENT_GROUP, or all)",
+            "The hook's group.  (default: $SYNCAGENT_GROUP, or all)",
             valueName: "name"
         )
     )
     var group: String?
 
-    @Flag(help: "Only look whether there is one.")
+    @Flag(help: "Only check whether there is a receipt.")
     var check = false
 
     func validate() throws {
@@ -151,7 +151,7 @@ struct HooksReceiptCommand: AsyncParsableCommand {
             if check { throw CommandFailure(.incomplete) }
             throw CommandFailure(
                 .usage,
-                "A file hook is called once more after a crash, and leaves no receipt."
+                "A file hook runs again after a crash and leaves no receipt."
             )
         }
         let group = group ?? (environment.hookRun() == run ? environment.hookGroup() : nil) ?? "all"

@@ -63,7 +63,7 @@ struct RunCare: Sendable {
         if let why = why(status) {
             state.output.message("\(escaped(status.session)): \(why)")
         } else if !isFirst, status.state == .running {
-            state.output.message("\(escaped(status.session)): goes on")
+            state.output.message("\(escaped(status.session)): continues")
         }
     }
 

@@ -34,7 +34,7 @@ struct RunWatch: Sendable {
             throw CommandFailure(error)
         }
         guard status.state == .idle, status.owedHooks == 0 else { return .open(status) }
-        guard let run = status.run else { return .over(.done, "nothing has been asked for") }
+        guard let run = status.run else { return .over(.done, "nothing has been requested") }
         let hooks = try asking { () throws(StoreError) in try store.hooks(run: run.run) }
         return Self.end(of: run, failedHooks: hooks.count { $0.state == .failed })
     }
@@ -45,7 +45,7 @@ struct RunWatch: Sendable {
     private static func lack(_ run: RunStatus) -> String? {
         guard run.error == nil, run.files.failed > 0 else { return nil }
         let files = "\(Figures.grouped(run.files.failed)) of \(Figures.count(run.files.total, "file"))"
-        return "\(files) could not be brought; 'syncagent report' says why"
+        return "\(files) could not be fetched; 'syncagent report' says why"
     }
 
     /// What a run that is over means for whoever waited.

@@ -38,7 +38,7 @@ struct SessionText: Sendable {
         if session.owedHooks > 0 { rows.append(["hooks owed", String(session.owedHooks)]) }
         if session.limiterDelaySeconds > 0 {
             rows.append([
-                "limiter", "the next run that a hook asks for waits \(period(session.limiterDelaySeconds))",
+                "limiter", "the next run that a hook requests waits \(period(session.limiterDelaySeconds))",
             ])
         }
         rows.append(["last event", String(session.lastSequence)])
@@ -67,7 +67,7 @@ struct SessionText: Sendable {
         ]
         if let started = run.started { rows.append(["started", moment(started)]) }
         if let finished = run.finished { rows.append(["finished", moment(finished)]) }
-        if run.finished == nil, let deadline = run.deadline { rows.append(["given up", moment(deadline)]) }
+        if run.finished == nil, let deadline = run.deadline { rows.append(["deadline", moment(deadline)]) }
         if let error = run.error { rows.append(["last error", escaped(error)]) }
         for wait in run.waits.prefix(10) { rows.append(["waits for", escaped(wait)]) }
         return rows
@@ -109,7 +109,7 @@ struct SessionText: Sendable {
         let until = session.until.map { " until \(moment($0))" } ?? ""
         switch session.state {
         case .paused:
-            return "\(pauseReason(session.reason)); 'syncagent resume \(name)' lets it go on"
+            return "\(pauseReason(session.reason)); 'syncagent resume \(name)' resumes it"
         case .waiting:
             if let block = block(of: session) { return block }
             let reason = waitReason(session.reason)
@@ -119,7 +119,7 @@ struct SessionText: Sendable {
             let error = session.run?.error.map { " (\(escaped($0)))" } ?? ""
             return (reason ?? "waits for its turn") + until + error
         case .running:
-            if session.holder == nil { return "its process is gone; the next agent goes on with it" }
+            if session.holder == nil { return "its process is gone; the next agent continues it" }
             return session.run?.waits.first.map { escaped($0) }
         case .idle:
             guard session.owedHooks > 0 else { return nil }
@@ -131,13 +131,13 @@ struct SessionText: Sendable {
     private func block(of session: SessionStatus) -> String? {
         guard case .condition(let name)? = session.reason, let since = session.since else { return nil }
         let error = session.run?.error.map { ": \(escaped($0))" } ?? ""
-        let until = session.until.map { "; next look \(moment($0))" } ?? ""
+        let until = session.until.map { "; next check \(moment($0))" } ?? ""
         return "blocked by \(escaped(name)) since \(moment(since))\(error)\(until)"
     }
 
     private func pauseReason(_ reason: RestReason?) -> String {
         switch reason {
-        case nil: "not started yet, as it was asked for"
+        case nil: "not started yet, as requested"
         case .userStop: "stopped by you"
         case .quarantined: "its process was lost repeatedly"
         case let reason?: "stopped (\(escaped(reason.rawValue)))"
@@ -148,7 +148,7 @@ struct SessionText: Sendable {
         switch reason {
         case nil: nil
         case .notBefore: "not to start"
-        case .agentRestart: "goes on when its turn comes"
+        case .agentRestart: "continues when its turn comes"
         case .error: "tries again"
         case .state: "waits for the state"
         case .policy: "waits for its window"

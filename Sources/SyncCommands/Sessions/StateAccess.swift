@@ -43,7 +43,7 @@ struct StateAccess: Sendable {
 
     static let noSessions = CommandFailure(
         .noInput,
-        "There is no session yet. 'syncagent pull MANIFEST' makes one."
+        "There are no sessions yet. 'syncagent pull MANIFEST' creates one."
     )
 
     /// The session that is meant: the one that was named, or the only one there is.

@@ -9,18 +9,18 @@ import SyncStore
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Show what sessions do, and why and until when they wait.",
+        abstract: "Show what sessions are doing, what they wait for, and until when.",
         discussion: """
-            Without SESSION a line for each; with it everything about that one. Needs no agent and starts none; \
-            a running one is asked how far things are.
+            Without SESSION, prints a line per session; with it, everything about that session. Needs no agent and \
+            starts none; if one is running, it is asked for the progress.
 
-            --requests shows what is on the wire for the session's open run, whoever works on it: each transfer with \
-            where it goes, how far it is, and what it waits for. --tasks shows the files of its latest run. Both are at \
-            most a second old; of a process that was killed they show the last that is known.
+            --requests shows the transfers of the session's open run, in whichever process it runs: where each goes, \
+            how far it is, and what it is waiting for. --tasks shows the files of the latest run. Both are at most a \
+            second old; if the process was killed, they show its last known state.
 
-            --watch looks again each second, until ^C. It starts an agent when a run is open and nobody is at it, and \
-            says each change of what a run waits for. On a terminal the picture is drawn over, elsewhere it is printed \
-            when it has changed.
+            --watch refreshes every second until ^C. It starts an agent if a run is open and no process is working on \
+            it, and reports every change in what a run is waiting for. On a terminal it redraws the screen, elsewhere it \
+            prints again when something has changed.
 
               syncagent status --watch
               syncagent status tower --requests
@@ -32,18 +32,18 @@ struct StatusCommand: AsyncParsableCommand {
     @OptionGroup
     var session: SessionArgument
 
-    @Flag(help: "Show the transfers of its open run.")
+    @Flag(help: "Show the transfers of the session's open run.")
     var requests = false
 
-    @Flag(help: "Show the files of its latest run.")
+    @Flag(help: "Show the files of the session's latest run.")
     var tasks = false
 
-    @Flag(help: "Look again each second, until ^C.")
+    @Flag(help: "Refresh every second until ^C.")
     var watch = false
 
     @Option(
         help: ArgumentHelp(
-            "With --tasks: only those that are \(TaskState.allCases.map(\.rawValue).joined(separator: ", ")).",
+            "With --tasks: only files in this state: \(TaskState.allCases.map(\.rawValue).joined(separator: ", ")).",
             valueName: "state"
         ),
         completion: .list(TaskState.allCases.map(\.rawValue)),
@@ -55,19 +55,21 @@ struct StatusCommand: AsyncParsableCommand {
     )
     var state: TaskState?
 
-    @Option(help: ArgumentHelp("With --tasks: only paths like this, such as 'sheets/**'.", valueName: "glob"))
+    @Option(
+        help: ArgumentHelp("With --tasks: only paths that match, such as 'sheets/**'.", valueName: "glob")
+    )
     var path: String?
 
     @OptionGroup(title: "Output")
     var format: JSONFlag
 
     func validate() throws {
-        if requests, tasks { throw ValidationError("--requests and --tasks are two commands.") }
+        if requests, tasks { throw ValidationError("--requests and --tasks are mutually exclusive.") }
         if tasks, watch {
-            throw ValidationError("--watch goes with --requests or alone; --tasks lists once.")
+            throw ValidationError("--watch works alone or with --requests, not with --tasks.")
         }
         if !tasks, state != nil || path != nil {
-            throw ValidationError("\(state != nil ? "--state" : "--path") goes with --tasks.")
+            throw ValidationError("\(state != nil ? "--state" : "--path") needs --tasks.")
         }
     }
 
@@ -123,7 +125,7 @@ extension StatusCommand {
     private func showRequests(_ access: StateAccess) throws {
         let store = try access.store()
         let lines = try requestLines(try StateAccess.session(session.session, in: store), in: store)
-        if lines.isEmpty, !format.json { access.output.message("Nothing is on the wire.") }
+        if lines.isEmpty, !format.json { access.output.message("No transfer is in progress.") }
         for line in lines { access.output.line(line) }
     }
 

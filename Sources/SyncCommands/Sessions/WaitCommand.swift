@@ -7,13 +7,14 @@ import SyncModel
 struct WaitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "wait",
-        abstract: "Wait until a session has no open run and owes no hook.",
+        abstract: "Wait until a session has no open run and no hook left to run.",
         discussion: """
-            Exit status: that of the pull, as if it had run in the foreground: 0 every file is in place and every \
-            hook has succeeded, 2 some are not, 5 files are in place and a hook failed, 65, 69, 74 … why it came to \
-            nothing; 2 also when it was given up; 75 when the time is over and the session still busy, and when it is \
-            paused or put aside, which only a person ends. An agent is started when there is work and nobody is at it. \
-            Ending the waiting leaves the run as it is.
+            Starts an agent if there is work and none is running. Ending this command does not stop the run.
+
+            Exit status: that of the pull, as if it had run in the foreground: 0 every file is in place and every hook \
+            succeeded, 2 files are missing or the run was cancelled, 5 files are in place but a hook failed, 65, 69, \
+            74 … the reason why the pull failed; 75 the session is still busy at the timeout, or it is paused or set \
+            aside until a person resumes it.
             """
     )
 
@@ -21,12 +22,12 @@ struct WaitCommand: AsyncParsableCommand {
     var session: SessionArgument
 
     @Option(
-        help: ArgumentHelp("Wait no longer: 90s, 15m, 6h.  (default: for ever)", valueName: "time"),
+        help: ArgumentHelp("Wait no longer than this: 90s, 15m, 6h.  (default: forever)", valueName: "time"),
         transform: duration
     )
     var timeout: Duration?
 
-    @Flag(name: .shortAndLong, help: "Say nothing but errors.")
+    @Flag(name: .shortAndLong, help: "Print only errors.")
     var quiet = false
 
     func run() async throws {

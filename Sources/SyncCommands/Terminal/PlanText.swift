@@ -12,7 +12,7 @@ enum PlanText {
             "files      \(figure(plan.files)), of which \(figure(plan.unchanged)) are here"
                 + " and \(figure(plan.wanted)) are wanted",
             "bytes      \(ByteCount(plan.totalBytes)) in all, \(ByteCount(plan.unchangedBytes)) here",
-            "to fetch   \(ByteCount(plan.packBytes)) from packs, \(ByteCount(plan.looseBytes)) from files of their own,"
+            "to fetch   \(ByteCount(plan.packBytes)) from packs, \(ByteCount(plan.looseBytes)) from individual files,"
                 + " \(ByteCount(plan.gapBytes)) between wanted blobs",
             requests(plan),
         ]
@@ -32,7 +32,7 @@ enum PlanText {
         }
         if plan.dictionaryBytes > 0 {
             lines.append(
-                "dictionary \(ByteCount(plan.dictionaryBytes)) besides, in one request; it is kept for what comes later"
+                "dictionary \(ByteCount(plan.dictionaryBytes)) more, in one request; it is kept for later pulls"
             )
         }
         if plan.prunable > 0 {
@@ -40,7 +40,7 @@ enum PlanText {
         }
         if plan.prunableDirectories > 0 {
             let directories = Figures.count(plan.prunableDirectories, "directory", "directories")
-            lines.append(gone(directories, plan.prunes) + ", unless something else is in there")
+            lines.append(gone(directories, plan.prunes) + ", unless they hold something else")
         }
         for reason in plan.obstructed { lines.append("blocked    \(reason)") }
         for request in plan.requests {
@@ -71,11 +71,11 @@ enum PlanText {
         if range.count > 1 { line += " to \(figure(range.upperBound))" }
         line += ": " + parts.joined(separator: ", ")
         if plan.leftoverBytes > 0 {
-            line += "; fewer for the \(ByteCount(plan.leftoverBytes)) that an interrupted pull has left here"
+            line += "; fewer, since an interrupted pull left \(ByteCount(plan.leftoverBytes)) here"
         } else if range.count > 1 {
-            line += "; more where the ends of long ones are shared out among idle connections"
+            line += "; more if idle connections take over the ends of long ones"
         }
-        if plan.requestsAvoided > 0 { line += "; one a file would be \(figure(plan.requestsAvoided)) more" }
+        if plan.requestsAvoided > 0 { line += "; one per file would be \(figure(plan.requestsAvoided)) more" }
         return line
     }
 

@@ -10,7 +10,7 @@ import SyncTrust
 struct KeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "keys",
-        abstract: "Make, show and change the keys that sign what is published.",
+        abstract: "Create, show and change the keys that sign releases.",
         subcommands: [
             KeysNewCommand.self, KeysShowCommand.self, KeysRefreshCommand.self, KeysRotateCommand.self,
             KeysSignCommand.self,
@@ -24,13 +24,13 @@ struct KeysCommand: AsyncParsableCommand {
 struct KeysNewCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "new",
-        abstract: "Make the keys of a project, and the root that names them.",
+        abstract: "Create a project's keys and the root that lists them.",
         discussion: """
-            Writes root.key, release.key, fresh.key and 1.root. Publishing needs release.key and fresh.key; put \
-            root.key away, it is needed only when a key changes. Whoever pulls pins 1.root, or its digest.
+            Writes root.key, release.key, fresh.key and 1.root. Publishing needs release.key and fresh.key; keep \
+            root.key offline, it is only needed to change a key. Machines that pull pin 1.root or its digest.
 
-            Root keys that were made on other machines are named by their .pub files; where too few of the keys that have \
-            to sign are here, 1.root.pending is written in place of 1.root, and goes around for 'syncagent keys sign'.
+            Name root keys made on other machines by their .pub files. If too few of the keys that must sign are here, \
+            the command writes 1.root.pending instead of 1.root; pass it around and run 'syncagent keys sign' on it.
             """
     )
 
@@ -44,20 +44,20 @@ struct KeysNewCommand: AsyncParsableCommand {
     var secret: PassphraseOption
 
     @Option(
-        help: ArgumentHelp("Root keys to make, root.key, root-2.key and so on.", valueName: "n")
+        help: ArgumentHelp("How many root keys to create: root.key, root-2.key and so on.", valueName: "n")
     )
     var rootKeys = 1
 
     @Option(
         name: .customLong("root-threshold"),
-        help: ArgumentHelp("How many of them have to sign a change of keys.", valueName: "n")
+        help: ArgumentHelp("How many root keys must sign a change of keys.", valueName: "n")
     )
     var threshold = 1
 
     @Option(
         name: .customLong("root-public"),
         help: ArgumentHelp(
-            "The public half of a root key that was made elsewhere, as by ssh-keygen -t ed25519; may be given more than once.",
+            "The public half of a root key made elsewhere, for example with ssh-keygen -t ed25519; repeatable.",
             valueName: "file"
         ),
         completion: .file(extensions: ["pub"])
@@ -67,14 +67,14 @@ struct KeysNewCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("mirror"),
         help: ArgumentHelp(
-            "Another place with the same files, as https://mirror.example.com/tower/; may be given more than once.",
+            "The URL of a mirror, such as https://mirror.example.com/tower/; repeatable.",
             valueName: "url"
         )
     )
     var mirrors: [String] = []
 
     @Option(
-        help: ArgumentHelp("How long the root counts, such as 2y.", valueName: "time"),
+        help: ArgumentHelp("How long the root is valid, such as 2y.", valueName: "time"),
         transform: validity
     )
     var until = KeyTimes.ofRoots
@@ -117,7 +117,7 @@ struct KeysNewCommand: AsyncParsableCommand {
         output.message("\(escaped(made.path)): keys of \(project), root 1")
         output.message("Sign with:  syncagent publish … --sign \(escaped(made.path))")
         output.message("Trust it with:  syncagent pull … --trust SHA256:\(made.newest.statement.digest)")
-        output.message("Put root.key away: it is needed only when a key changes.")
+        output.message("Keep root.key offline: it is only needed to change a key.")
     }
 }
 
@@ -128,7 +128,7 @@ struct KeysShowCommand: AsyncParsableCommand {
         abstract: "Show a directory of keys, or a statement such as 1.root, 42.release or fresh."
     )
 
-    @Argument(help: "The directory, or a statement.", completion: .file())
+    @Argument(help: "The directory or statement.", completion: .file())
     var path: String
 
     @OptionGroup(title: "Output")
@@ -162,12 +162,12 @@ struct KeysShowCommand: AsyncParsableCommand {
 struct KeysRefreshCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "refresh",
-        abstract: "Say once more that what is published is the newest, before the last word on it runs out.",
+        abstract: "Confirm that the published release is still the newest, before its time stamp expires.",
         discussion:
-            "Needs the roots and fresh.key alone, so it can run unattended where the files are served."
+            "Needs only the roots and fresh.key, so it can run unattended on the web server."
     )
 
-    @Argument(help: "The directory that was published to.", completion: .directory)
+    @Argument(help: "The published directory.", completion: .directory)
     var output: String
 
     @OptionGroup
@@ -191,15 +191,15 @@ struct KeysRefreshCommand: AsyncParsableCommand {
             let channel = fresh.channel.map { ", channel \($0)," } ?? ""
             let former = root < fresh.root ? "; a key of root \(root) had said so before" : ""
             terminal.message(
-                "\(escaped(fresh.project)) revision \(fresh.revision)\(channel) counts until "
+                "\(escaped(fresh.project)) revision \(fresh.revision)\(channel) is valid until "
                     + timestamp(milliseconds: fresh.until) + former
             )
         }
         if let ahead = refreshed.ahead {
             terminal.warning(
-                "revision \(ahead) was signed, too, but nothing points at it: machines go on to get revision \(refreshed.newest). A publish "
-                    + "was cut short, or an older trust/fresh has come back. To make it the newest, publish again with --sign; "
-                    + "if nobody shall have it, remove \(escaped(output))/trust/\(ahead).release"
+                "revision \(ahead) was signed as well, but nothing points at it: machines still get revision \(refreshed.newest). A publish "
+                    + "was interrupted, or an older trust/fresh was restored. To make it the newest, publish again with --sign; "
+                    + "to withdraw it, remove \(escaped(output))/trust/\(ahead).release"
             )
         }
         for error in refreshed.refused.dropLast() { terminal.warning(error.description) }
@@ -211,11 +211,11 @@ struct KeysRefreshCommand: AsyncParsableCommand {
 struct KeysRotateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rotate",
-        abstract: "Put a new key in the place of one, and write the root that says so.",
+        abstract: "Replace a key, and write a new root that lists the new one.",
         discussion: """
-            Needs root.key, or as many root keys as the root asks for. The old key stays as NAME.key.1; with the \
-            next publish or refresh it counts no more. Where too few of the root keys are here, N.root.pending is written \
-            in place of N.root, and goes around for 'syncagent keys sign'.
+            Needs root.key, or as many root keys as the root requires. The old key is kept as NAME.key.1; the next \
+            publish or refresh revokes it. If too few of the root keys are here, the command writes N.root.pending \
+            instead of N.root; pass it around and run 'syncagent keys sign' on it.
             """
     )
 
@@ -227,7 +227,7 @@ struct KeysRotateCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Which key of several goes, as 'syncagent keys show' prints it.  (default: the one that is here)",
+            "Which of several keys to replace, as 'syncagent keys show' prints it.  (default: the one that is here)",
             valueName: "SHA256:…"
         )
     )
@@ -235,7 +235,7 @@ struct KeysRotateCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The public half of the new key, made elsewhere.  (default: a key is made)",
+            "The public half of a new key made elsewhere.  (default: create a key)",
             valueName: "file"
         ),
         completion: .file(extensions: ["pub"])
@@ -246,7 +246,7 @@ struct KeysRotateCommand: AsyncParsableCommand {
     var secret: PassphraseOption
 
     @Option(
-        help: ArgumentHelp("How long the new root counts, such as 2y.", valueName: "time"),
+        help: ArgumentHelp("How long the new root is valid, such as 2y.", valueName: "time"),
         transform: validity
     )
     var until = KeyTimes.ofRoots
@@ -282,21 +282,21 @@ struct KeysRotateCommand: AsyncParsableCommand {
 struct KeysSignCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sign",
-        abstract: "Sign a root that waits for the signatures of several machines.",
+        abstract: "Add a signature to a root that several machines have to sign.",
         discussion: """
-            Adds the signature of a root key to N.root.pending, and says how many of how many are there. With the last one \
-            that is needed it becomes N.root. The root before it has to lie beside it, or beside the key.
+            Adds the signature of a root key to N.root.pending and says how many signatures it has and needs. With the \
+            last one it becomes N.root. The previous root must be next to it, or next to the key.
             """
     )
 
     @Argument(
-        help: "The root that waits, such as 2.root.pending.",
+        help: "The pending root, such as 2.root.pending.",
         completion: .file(extensions: ["pending"])
     )
     var file: String
 
     @Option(
-        help: ArgumentHelp("A root key, or the directory that has it as root.key.", valueName: "key"),
+        help: ArgumentHelp("A root key, or the directory that holds it as root.key.", valueName: "key"),
         completion: .file()
     )
     var with: String?
@@ -333,24 +333,24 @@ private enum PendingText {
         for change in pending.changes { output.message(change) }
         for count in pending.counts {
             output.message(
-                "\(count.signed) of the \(count.needed) signatures that root \(count.root) asks for are there"
+                "\(count.signed) of the \(count.needed) signatures that root \(count.root) requires are there"
             )
         }
         guard !pending.isComplete else {
             let next =
                 pending.before == nil
                 ? "Trust it with:  syncagent pull … --trust \(escaped(written))"
-                : "Copy it to where releases are signed, beside the roots before it, and publish again with --sign, or refresh."
+                : "Copy it next to the previous roots where releases are signed, and publish again with --sign, or refresh."
             output.message("\(escaped(written)) counts.")
             return output.message(next)
         }
         for count in pending.counts where count.signed < count.needed {
             let keys = count.missing.map(\.fingerprint).joined(separator: ", ")
-            output.message("Still wanted: \(count.needed - count.signed) of \(keys)")
+            output.message("Still needed: \(count.needed - count.signed) of \(keys)")
         }
         let name = written.split(separator: "/").last.map(String.init) ?? written
         output.message(
-            "Carry \(escaped(written)) to the next key:  syncagent keys sign \(escaped(name)) --with KEY"
+            "Take \(escaped(written)) to the next key:  syncagent keys sign \(escaped(name)) --with KEY"
         )
     }
 }
@@ -386,7 +386,7 @@ func validity(_ text: String) throws -> Int64 {
     let count = Int64(text.dropLast())
     let (time, overflow) = (count ?? 0).multipliedReportingOverflow(by: text.last.flatMap { units[$0] } ?? 0)
     guard !overflow, time > 0, time <= KeyTimes.most else {
-        throw ValidationError("'\(escaped(text))' is no time such as 30d, 12h or 2y.")
+        throw ValidationError("'\(escaped(text))' is not a time such as 30d, 12h or 2y.")
     }
     return time
 }

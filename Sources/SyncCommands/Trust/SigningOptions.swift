@@ -8,7 +8,7 @@ import SyncTrust
 /// The passphrase of key files.
 struct PassphraseOption: ParsableArguments {
     @Option(
-        help: ArgumentHelp("A file with the passphrase of the keys.", valueName: "file"),
+        help: ArgumentHelp("A file with the passphrase for the keys.", valueName: "file"),
         completion: .file()
     )
     var passphraseFile: String?
@@ -33,14 +33,14 @@ struct PassphraseOption: ParsableArguments {
 /// Who signs, and for how long.
 struct SigningOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("Sign with the keys of this directory, see 'syncagent keys'.", valueName: "dir"),
+        help: ArgumentHelp("Sign with the keys in this directory; see 'syncagent keys'.", valueName: "dir"),
         completion: .directory
     )
     var sign: String?
 
     @Option(
         help: ArgumentHelp(
-            "A program that signs: gets the namespace as argument and the bytes on standard input, writes a block as ssh-keygen -Y sign does.",
+            "A program that signs: it gets the namespace as its argument and the bytes on standard input, and writes a signature block like ssh-keygen -Y sign.",
             valueName: "program"
         ),
         completion: .file()
@@ -51,16 +51,16 @@ struct SigningOptions: ParsableArguments {
     var secret: PassphraseOption
 
     @Option(
-        help: ArgumentHelp("How long it counts as the newest, such as 30d.", valueName: "time"),
+        help: ArgumentHelp("How long the release stays valid as the newest, such as 30d.", valueName: "time"),
         transform: validity
     )
     var until: Int64?
 
     func validate() throws {
         guard sign == nil, signer == nil else { return }
-        if until != nil { throw ValidationError("--until is about signatures; add --sign.") }
+        if until != nil { throw ValidationError("--until needs --sign.") }
         if secret.passphraseFile != nil {
-            throw ValidationError("--passphrase-file is about signatures; add --sign.")
+            throw ValidationError("--passphrase-file needs --sign.")
         }
     }
 
@@ -107,9 +107,9 @@ struct SigningOptions: ParsableArguments {
         let keys = try KeyDirectory(published: output, after: known)
         if known == nil {
             Output().warning(
-                "\(escaped(output))/trust is believed at first sight, up to root \(keys.newest.content.number), "
-                    + "SHA256:\(keys.newest.statement.digest); where others may write there, add --sign with a directory "
-                    + "that has the roots"
+                "\(escaped(output))/trust is trusted on first use, up to root \(keys.newest.content.number), "
+                    + "SHA256:\(keys.newest.statement.digest); if others can write there, add --sign with a directory "
+                    + "that holds the roots"
             )
         }
         return keys
@@ -121,8 +121,8 @@ struct SigningOptions: ParsableArguments {
         guard root.until < signing.now + signing.validity else { return nil }
         return
             (root.until < signing.now
-            ? "root \(root.number) has counted until \(time), and machines refuse what it stands for"
-            : "root \(root.number) counts until \(time) only, and what is signed now no longer")
-            + "; put root.key beside the roots and run: syncagent keys rotate"
+            ? "root \(root.number) expired at \(time), and machines refuse releases under it"
+            : "root \(root.number) expires at \(time), before what is signed now does")
+            + "; put root.key next to the roots and run: syncagent keys rotate"
     }
 }

@@ -7,8 +7,8 @@ import SyncTrust
 struct TrustCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "trust",
-        abstract: "List, show and forget the projects whose releases have to be signed.",
-        discussion: "A project is pinned with 'syncagent pull --trust', or in the configuration.",
+        abstract: "List, show and forget pinned projects, whose releases must be signed.",
+        discussion: "'syncagent pull --trust' pins a project, and so does trust.pins in the configuration.",
         subcommands: [TrustListCommand.self, TrustShowCommand.self, TrustForgetCommand.self]
     )
 
@@ -32,7 +32,7 @@ struct TrustCommand: AsyncParsableCommand {
 struct TrustListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "List the projects that are pinned."
+        abstract: "List the pinned projects."
     )
 
     @OptionGroup(title: "Output")
@@ -60,7 +60,7 @@ struct TrustListCommand: AsyncParsableCommand {
 struct TrustShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Show whose signatures count for a project, and what was believed last."
+        abstract: "Show which keys a project trusts, and the last release accepted."
     )
 
     @Argument(help: "The project.")
@@ -88,10 +88,10 @@ struct TrustShowCommand: AsyncParsableCommand {
 struct TrustForgetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "forget",
-        abstract: "Forget the pin of a project.",
+        abstract: "Unpin a project.",
         discussion: """
-            Then the project is believed unsigned again, until it is pinned anew. This is the way out when so many \
-            root keys are lost that nobody can sign a new root.
+            Unsigned releases of the project are then accepted until it is pinned again. Use this when too many root \
+            keys are lost to sign a new root.
             """
     )
 
@@ -103,7 +103,7 @@ struct TrustForgetCommand: AsyncParsableCommand {
         guard try TrustCommand.asking({ () throws(EngineError) in try store.forget(name) }) else {
             throw CommandFailure(.noInput, "\(escaped(project)) is not pinned")
         }
-        Output().message("\(escaped(project)) is no longer pinned; pin it anew with --trust.")
+        Output().message("\(escaped(project)) is no longer pinned; pin it again with --trust.")
     }
 }
 

@@ -36,11 +36,11 @@ struct TrustWarning {
             warnings.append(
                 TrustWarning(
                     what: sentence(
-                        "what says that revision \(fresh.revision) is the newest\(channel)",
+                        "the statement that revision \(fresh.revision) is the newest\(channel)",
                         fresh.until,
                         now
                     ),
-                    advice: "whoever publishes it runs 'syncagent keys refresh', by a timer at best"
+                    advice: "its publisher has to run 'syncagent keys refresh', ideally from a timer"
                 )
             )
         }
@@ -49,7 +49,7 @@ struct TrustWarning {
             warnings.append(
                 TrustWarning(
                     what: sentence("root \(root.number)", root.until, now),
-                    advice: "whoever publishes it runs 'syncagent keys rotate'"
+                    advice: "its publisher has to run 'syncagent keys rotate'"
                 )
             )
         }
@@ -71,6 +71,6 @@ struct TrustWarning {
 
     private static func sentence(_ subject: String, _ until: Int64, _ now: Int64) -> String {
         let time = timestamp(milliseconds: until)
-        return now > until ? "\(subject) has counted until \(time)" : "\(subject) counts until \(time) only"
+        return now > until ? "\(subject) expired at \(time)" : "\(subject) expires at \(time)"
     }
 }

@@ -9,7 +9,7 @@ import SyncTrust
 struct TrustOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Pin the project: from now on its releases have to be signed. A root's file, SHA256:HEX of its statement, or first for whatever root is served now.",
+            "Pin the project: from now on its releases must be signed. Takes a root file, SHA256:HEX of its statement, or first to trust the root that is served now.",
             valueName: "root"
         ),
         completion: .file(extensions: ["root"])
@@ -18,7 +18,7 @@ struct TrustOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Believe a signed release so long after its time, such as 7d; it is put on record.",
+            "Accept a signed release for this long after it expires, such as 7d; the run records it.",
             valueName: "time"
         ),
         transform: validity

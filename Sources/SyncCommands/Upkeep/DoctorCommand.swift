@@ -5,18 +5,18 @@ import SyncModel
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
-        abstract: "Look for what is wrong with the state, the sessions, the agent and this machine.",
+        abstract: "Look for problems with the state, the sessions, the agent and this machine.",
         discussion: """
-            One line for each finding, with what to do about it; notes say how things are and need nothing. Starts \
-            no agent and changes nothing, except that a damaged state is set aside, as every command does. Exit \
-            status: 0; with --strict 2 when there is a finding.
+            Prints one line for each finding, with what to do about it; notes are for information and need no action. \
+            Starts no agent and changes nothing, except that it sets a damaged state aside, as every command does. Exit \
+            status: 0; with --strict, 2 if there is a finding.
             """
     )
 
-    @Flag(help: "Exit with 2 when there is a finding; notes do not count.")
+    @Flag(help: "Exit with 2 if there is a finding; notes do not count.")
     var strict = false
 
-    @Flag(help: "Print JSON, one object a line.")
+    @Flag(help: "Print JSON, one object per line.")
     var json = false
 
     func run() async throws {
@@ -32,7 +32,7 @@ struct DoctorCommand: AsyncParsableCommand {
 
         for finding in findings.all { output.line(json ? finding.json.text : finding.text) }
         let count = findings.all.count { $0.isProblem }
-        if !json { output.message(count == 0 ? "Nothing is wrong." : "\(count) to look at.") }
+        if !json { output.message(count == 0 ? "No problems found." : "Findings: \(count).") }
         if strict, count > 0 { throw CommandFailure(.incomplete) }
     }
 }

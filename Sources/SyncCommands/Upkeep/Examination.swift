@@ -38,7 +38,7 @@ enum Examination {
                 findings.problem(
                     "state",
                     "it was damaged and has been set aside as \(escaped(path))",
-                    "pull again; files are verified, none is fetched twice"
+                    "pull again; files are verified, and none is fetched twice"
                 )
             }
             for what in try asking({ () throws(StoreError) in try store.findings() }) {
@@ -62,7 +62,7 @@ enum Examination {
             findings.problem(
                 "agent",
                 "the socket's path is longer than 107 bytes: \(escaped(place.socketPath))",
-                "set XDG_RUNTIME_DIR, or XDG_STATE_HOME, to a shorter directory"
+                "set XDG_RUNTIME_DIR or XDG_STATE_HOME to a shorter path"
             )
         }
         let isHeld = AgentLock.isHeld(in: place.stateDirectory)

@@ -12,15 +12,15 @@ import SyncSystem
 struct GCCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gc",
-        abstract: "Drop old history, cached manifests and unfinished files that nobody needs any more.",
+        abstract: "Remove old history, cached manifests and unfinished files that are no longer needed.",
         discussion: """
-            It keeps open runs and what they need, the latest 50 runs and 16 MiB of events of each session, and the \
-            manifest of each session's latest run. Unfinished files are removed where no run is open, \
-            receipts of hooks after 90 days. Installed files are never touched. Needs no agent, and is safe beside one.
+            Keeps open runs and what they need, the latest 50 runs and 16 MiB of events of each session, and the manifest \
+            of each session's latest run. Removes unfinished files where no run is open, and hook receipts after 90 days. \
+            Never touches installed files. Needs no agent, and is safe while one is running.
             """
     )
 
-    @Flag(help: "Say what would be removed; remove nothing.")
+    @Flag(help: "Show what would be removed; remove nothing.")
     var dryRun = false
 
     func run() async throws {

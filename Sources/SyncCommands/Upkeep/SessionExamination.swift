@@ -28,24 +28,24 @@ extension Examination {
             let reason = errnoText
             return findings.problem(
                 subject,
-                "cannot look at its destination \(path): \(reason)",
-                "mount it or pull again to make it anew; 'syncagent rm' forgets the session"
+                "cannot read its destination \(path): \(reason)",
+                "mount it, or pull again to create it; 'syncagent rm' removes the session"
             )
         }
         guard status.st_mode & S_IFMT == S_IFDIR else {
             return findings.problem(
                 subject,
-                "\(path) is no directory",
+                "\(path) is not a directory",
                 "move it away, or pull --into elsewhere"
             )
         }
         if access(session.destination, W_OK | X_OK) != 0 {
-            findings.problem(subject, "\(path) cannot be written to", "give this user the right to")
+            findings.problem(subject, "\(path) cannot be written to", "give this user write permission")
         }
         if UInt64(status.st_dev) != session.device || UInt64(status.st_ino) != session.inode {
             findings.problem(
                 subject,
-                "\(path) is another directory than at the last pull",
+                "\(path) is not the directory of the last pull",
                 "mount the right one; if this is the right one, pull again: files are verified"
             )
         }
@@ -67,7 +67,7 @@ extension Examination {
                 )
             }
         } catch {
-            findings.problem(subject, "\(error)", "give this user the right to \(escaped(directory))")
+            findings.problem(subject, "\(error)", "give this user access to \(escaped(directory))")
         }
     }
 
@@ -105,13 +105,13 @@ extension Examination {
         if status.state == .running, status.holder == nil, try isAbandoned(session.identifier, store) {
             findings.problem(
                 subject,
-                "its run is recorded as running, and nobody works on it",
-                "'syncagent resume \(escaped(session.identifier))' lets an agent go on with it, and so does pulling again"
+                "its run is recorded as running, but no process is working on it",
+                "'syncagent resume \(escaped(session.identifier))' lets an agent continue it, and so does another pull"
             )
         } else if status.state != .idle {
             findings.note(subject, "its run is \(status.state)" + (text.why(status).map { ": \($0)" } ?? ""))
         }
-        if let holder = status.holder { findings.note(subject, "process \(holder) works on it") }
+        if let holder = status.holder { findings.note(subject, "process \(holder) is working on it") }
         let hooks = try asking { () throws(StoreError) in try store.hooks(session: session.identifier) }
         let latest = hooks.map(\.run).max()
         for hook in hooks where hook.run == latest && hook.state == .failed {

@@ -104,7 +104,7 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
                 produced += UInt64(step.produced)
                 ended = step.frameEnded
                 rest = UnsafeRawBufferPointer(rebasing: rest[step.consumed...])
-                if step.consumed == 0, step.produced == 0 { return "the frame does not go on" }
+                if step.consumed == 0, step.produced == 0 { return "the frame makes no progress" }
             } catch {
                 return "\(error)"
             }

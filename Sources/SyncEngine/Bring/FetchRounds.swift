@@ -294,8 +294,8 @@ struct FetchRounds: Sendable {
                     window: max(window, known?.window ?? 0),
                     shown: Failure(
                         row: trouble.row,
-                        reason: "decoding it takes \(ByteCount(UInt64(window))) of memory, and "
-                            + "\(ByteCount(UInt64(windowBytes))) are there for all files; "
+                        reason: "decoding it takes \(ByteCount(UInt64(window))) of memory, and the limit "
+                            + "for all files is \(ByteCount(UInt64(windowBytes))); "
                             + "publish it with a smaller zstd window",
                         cause: .badManifest
                     )
@@ -333,7 +333,7 @@ struct FetchRounds: Sendable {
 
     /// What a source gave, for people.
     private static func words(_ reason: String, found: SHA256Digest?, wanted: SHA256Digest) -> String {
-        "gave wrong bytes: " + (found.map { "SHA-256 \($0) in place of \(wanted)" } ?? reason)
+        "gave wrong bytes: " + (found.map { "SHA-256 \($0) instead of \(wanted)" } ?? reason)
     }
 
     private func subject(of span: Int, in plan: Plan) -> TransferSubject {

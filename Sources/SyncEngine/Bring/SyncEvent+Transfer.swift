@@ -42,7 +42,7 @@ extension SyncEvent {
         case .retrying(let transfer, let url, let reason, let attempt, let wait):
             let milliseconds = Int64(wait / .milliseconds(1))
             // What passes within a second is nobody's concern.
-            let note = wait < .seconds(1) ? nil : "\(url): \(reason); again in \(milliseconds / 1000) s"
+            let note = wait < .seconds(1) ? nil : "\(url): \(reason); retrying in \(milliseconds / 1000) s"
             self.init(.transferRetrying, time: time, note: note) {
                 $0.transfer(transfer, subject)
                 $0.field("url", url)

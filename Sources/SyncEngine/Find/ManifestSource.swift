@@ -31,7 +31,7 @@ struct ManifestSource: Sendable {
         guard limits.schemes.contains(scheme) else {
             throw EngineError(
                 .usage,
-                "\(redacted(url: location)): a manifest is a path or an http(s) URL; no transport plugin is for \(scheme):"
+                "\(redacted(url: location)): a manifest is a path or an http(s) URL; no transport plugin handles \(scheme):"
             )
         }
         let plain = location.prefix { $0 != "?" && $0 != "#" }
@@ -255,7 +255,7 @@ struct ManifestSource: Sendable {
                 guard let usable, let cache else {
                     throw EngineError(
                         .dataInvalid,
-                        "\(redacted(url: url)): 304 to a request without condition"
+                        "\(redacted(url: url)): 304 in reply to an unconditional request"
                     )
                 }
                 return found(usable, in: cache, url: url, from: object, isPublic: report.isPublic)
@@ -267,8 +267,8 @@ struct ManifestSource: Sendable {
                     if position + 1 < tries.count { continue }
                     throw EngineError(
                         .dataInvalid,
-                        "\(redacted(url: attempt.url)): a web page came in place of the manifest. Does the server want a "
-                            + "log-in first? Or is this a page about the set? The URL of a manifest mostly ends with "
+                        "\(redacted(url: attempt.url)): got a web page instead of the manifest. Does the server require a "
+                            + "login first? Or is this a page about the set? The URL of a manifest usually ends with "
                             + "manifest.json"
                     )
                 }

@@ -44,7 +44,7 @@ extension RunRecipe {
         if hasPatterns, let group = awaited.first {
             throw EngineError(
                 .usage,
-                "a hook waits for the group '\(escaped(group))', which is never whole with --include or --exclude"
+                "a hook waits for the group '\(escaped(group))', which is never complete with --include or --exclude"
             )
         }
         do throws(UnknownGroup) {

@@ -27,7 +27,7 @@ extension PullEngine {
             throw EngineError(
                 .usage,
                 "session '\(escaped(name))' syncs into \(escaped(found.destination)), not into \(escaped(path)); leave "
-                    + "--session out, choose another name, or forget it first: syncagent rm \(escaped(name))"
+                    + "--session out, choose another name, or remove it first: syncagent rm \(escaped(name))"
             )
         }
         let last = path.split(separator: "/").last.map(String.init) ?? "root"

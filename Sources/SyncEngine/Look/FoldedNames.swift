@@ -38,9 +38,9 @@ extension EngineEnvironment {
         let more = collisions.count > shown.count ? ", and \(collisions.count - shown.count) more" : ""
         throw EngineError(
             .cannotCreate,
-            "\(place) does not tell upper from lower case, and the manifest has names that would meet "
-                + "there: \(shown.joined(separator: "; "))\(more). Nothing was changed; choose another filesystem with "
-                + "--into, or have the set renamed"
+            "\(place) ignores case, and names in the manifest would collide "
+                + "there: \(shown.joined(separator: "; "))\(more). Nothing was changed; choose a case-sensitive filesystem with "
+                + "--into, or have the files renamed"
         )
     }
 }

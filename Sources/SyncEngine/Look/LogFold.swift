@@ -99,6 +99,6 @@ extension PullRun {
         } catch {
             throw EngineError(.ioError, "\(error)")
         }
-        throw EngineError(.interrupted, "stopped while looking at what an earlier run has left")
+        throw EngineError(.interrupted, "stopped while checking what an earlier run left")
     }
 }

@@ -68,7 +68,7 @@ struct UpwardLinks {
 
     /// Why a row for which ``isAstray(_:)`` holds is not placed.
     static let astray =
-        "its target goes up again from what is no directory here, but a link or a file; move that away"
+        "its target goes up (“..”) from a link or a file here, not a directory; move that away"
 
     /// Whether a row's target goes up behind what is a link in the destination. The manifest has a directory there, so
     /// the link is somebody else's: it would have been in the way and be gone.

@@ -73,7 +73,7 @@ package struct FileVerification: Sendable {
         for entry in mine where refusals[entry.row] == nil {
             guard let status = entry.status, staging.fileStatus(of: entry.file) != status else { continue }
             refusals[entry.row] =
-                "changed while verifier \(name) looked at it: a verifier must not touch what it is shown"
+                "changed while verifier \(name) checked it: a verifier must not change the files it checks"
         }
         return refusals
     }

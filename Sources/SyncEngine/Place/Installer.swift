@@ -101,7 +101,7 @@ final class Installer: BlobConsumer {
     /// Makes a blob of its delta and what is here; nothing is written before the digest is right.
     private func apply(_ delta: Int, _ stored: UnsafeRawBufferPointer, _ slot: Int, _ worker: inout Worker) {
         let wanted = plan.slots[slot]
-        var reason = "the former version changed while it was read"
+        var reason = "the previous version changed while it was being read"
         if let bases, bases.read(delta, into: worker.base(bases.length(delta))) {
             let raw = worker.scratch(Int(wanted.rawLength))
             let base = UnsafeRawBufferPointer(worker.base(bases.length(delta)))

@@ -118,7 +118,7 @@ final class PartFiles: Sendable {
             return .wrong(
                 bad.isEmpty
                     ? "every blob has its digest, but the file does not: the manifest contradicts itself"
-                    : "\(bad.count) of \(blobs.count) blobs do not have their digest",
+                    : "\(bad.count) of \(blobs.count) blobs do not match their digests",
                 blobs: bad,
                 found: found
             )

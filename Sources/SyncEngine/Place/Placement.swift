@@ -236,7 +236,7 @@ final class Placement {
             let remark: String? =
                 switch code {
                 case EISDIR, ENOTEMPTY, EEXIST: "a directory is in the way; move it away"
-                case ESTALE: "somebody changed it in staging after it was verified"
+                case ESTALE: "another process changed it in staging after it was verified"
                 default: nil
                 }
             return FileError(step: step, path: files.path(row), code: code, remark: remark)

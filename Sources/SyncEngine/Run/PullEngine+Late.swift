@@ -31,7 +31,7 @@ extension PullEngine {
             }
             if changed == .some(nil), hook.ended == StoredHook.replayed {
                 return HookInput(
-                    obstacle: "what run \(run.identifier) changed is not on record any more: "
+                    obstacle: "the changes of run \(run.identifier) are no longer on record: "
                         + "a session keeps its latest 16 MiB of events"
                 )
             }

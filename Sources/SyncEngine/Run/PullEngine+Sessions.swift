@@ -53,7 +53,7 @@ extension PullEngine {
         if let hook = recipe.hooks.first(where: { !taking.contains($0.group) }) {
             throw EngineError(
                 .usage,
-                "a hook names the group '\(escaped(hook.group))', which does not take part"
+                "a hook names the group '\(escaped(hook.group))', which is not selected"
             )
         }
         if found.release == nil, recipe.isOfDefaultChannel { source.keep(found.location, found.digest) }

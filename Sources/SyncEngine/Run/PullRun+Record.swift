@@ -120,7 +120,8 @@ extension PullRun {
         }
         if environment.stop.reason == .late, pending > 0 {
             let here = report.files.total - report.files.failed - pending
-            let what = "\(here) of \(report.files.total) files are in place; the next pull goes on from there"
+            let what =
+                "\(here) of \(report.files.total) files are in place; the next pull continues from there"
             throw .late(what, report.changed == 0 ? .unavailable : .incomplete)
         }
         if let reason = environment.stop.reason, pending > 0 {

@@ -11,8 +11,8 @@ struct NamedHooks {
 
         /// For people.
         var note: String {
-            "the manifest's group '\(escaped(group))' names the hook '\(escaped(name))', which is not known here;"
-                + " say what it is in the configuration file: hooks: { \"\(escaped(name))\": { program: \"/…\" } }"
+            "the manifest's group '\(escaped(group))' names the hook '\(escaped(name))', which is not defined here;"
+                + " define it in the configuration file: hooks: { \"\(escaped(name))\": { program: \"/…\" } }"
         }
     }
 
@@ -54,7 +54,7 @@ struct NamedHooks {
 
     /// What is unknown, for people: a line a name.
     var notes: [String] {
-        let rest = "the manifest names \(more) more hooks that are not known here"
+        let rest = "the manifest names \(more) more hooks that are not defined here"
         return unknown.map(\.note) + (more > 0 ? [rest] : [])
     }
 

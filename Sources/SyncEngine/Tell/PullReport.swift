@@ -61,10 +61,10 @@ package struct PullReport: Sendable {
         case .incomplete where files.failed == 0 && folders.failed > 0:
             (folders.failed == 1 ? "1 directory" : "\(folders.failed) directories") + " could not be made"
         case .incomplete, .ioError, .refused, .unavailable:
-            (files.failed == 1 ? "1 file" : "\(files.failed) files") + " could not be brought"
+            (files.failed == 1 ? "1 file" : "\(files.failed) files") + " could not be fetched"
                 + (reason.map { ": \($0)" } ?? "")
         case .hookFailed: "the files are in place, and a hook failed"
-        default: "it has ended with exit status \(status.rawValue)"
+        default: "it ended with exit status \(status.rawValue)"
         }
     }
 

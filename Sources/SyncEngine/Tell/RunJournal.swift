@@ -81,7 +81,8 @@ struct RunJournal: Sendable {
             installed = known
             note = "the manifest has revision \(revision), older than \(known), which was installed"
         case .repeated:
-            note = "the manifest has revision \(revision), as the one installed before, and is another one"
+            note =
+                "the manifest has the same revision as the installed one, \(revision), but is a different one"
         }
         tell(.manifestRevision, note: note) { [installed] in
             $0.field("reason", finding.word)
@@ -189,7 +190,7 @@ struct RunJournal: Sendable {
 
     func started(_ hook: Hook) {
         let note = hook.otherManifest.map {
-            "hook \(escaped(hook.shown)): its run's manifest is not kept any more; it gets the files as manifest \($0) names them"
+            "hook \(escaped(hook.shown)): its run's manifest is no longer kept; it gets the files of manifest \($0)"
         }
         tell(.hookStarted, note: note) { hook.write(to: &$0) }
     }

@@ -103,8 +103,8 @@ package struct TaskListing: Sendable {
         } catch {
             throw EngineError(
                 .noInput,
-                "the manifest of run \(run.identifier) is not kept any more, so its files have no names here; "
-                    + "'syncagent events' has what became of them"
+                "the manifest of run \(run.identifier) is no longer kept, so the names of its files are unknown; "
+                    + "'syncagent events' shows what happened to them"
             )
         }
     }

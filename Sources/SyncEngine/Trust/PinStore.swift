@@ -112,8 +112,8 @@ package struct PinStore: Sendable {
         }
         throw EngineError(
             .refused,
-            "\(escaped(path)) is damaged, or a newer syncagent wrote it (\(reason)); nothing of its project is "
-                + "believed. Use the newer one, or remove the file and pin the project anew with --trust"
+            "\(escaped(path)) is damaged, or a newer syncagent wrote it (\(reason)); its project is not "
+                + "trusted. Use the newer one, or remove the file and pin the project again with --trust"
         )
     }
 

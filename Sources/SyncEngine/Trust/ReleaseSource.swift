@@ -54,8 +54,8 @@ struct ReleaseSource {
         }
         guard !choice.requiresSignature else {
             throw refused(
-                "\(found.shown): nobody who signs \(escaped(found.project)) is pinned, and the configuration refuses what "
-                    + "is not signed; pin it with --trust"
+                "\(found.shown): \(escaped(found.project)) is not pinned, and the configuration refuses unsigned "
+                    + "releases; pin it with --trust"
             )
         }
         return found
@@ -71,7 +71,7 @@ struct ReleaseSource {
     ) throws(EngineError) -> FoundManifest {
         if !isSigned, try pins.pin(project) != nil {
             throw refused(
-                "this run of \(escaped(project)) was asked for before the project was pinned, and nobody has signed it; "
+                "this run of \(escaped(project)) was requested before the project was pinned, and its release is not signed; "
                     + "pull it again"
             )
         }
@@ -127,7 +127,8 @@ struct ReleaseSource {
             switch self {
             case .refused(let refusal, let url): ReleaseSource.refused(url, refusal)
             case .engine(let error), .settled(let error): error
-            case .overtaken: EngineError(.busy, "other pulls of the project go on all the time; pull again")
+            case .overtaken:
+                EngineError(.busy, "other pulls of the project keep changing the pin; pull again")
             }
         }
     }
@@ -180,7 +181,7 @@ struct ReleaseSource {
                         other = other ?? error.told
                     } else {
                         refusal = refusal ?? error.told
-                        source.transport.blame(url: place, reason: "its signatures are not to be believed")
+                        source.transport.blame(url: place, reason: "its signatures are not valid")
                     }
                     // Whoever could not be reached may be there the next time; this machine may have been offline.
                     if places.count > 1, ![.clock, .unreachable].contains(cause.cause) {
@@ -197,7 +198,7 @@ struct ReleaseSource {
             }
             if source.stop.isStopped || SuspendingClock.now >= last { break }
         }
-        throw refusal ?? other ?? refused("\(redacted(url: location)): nothing signed is there")
+        throw refusal ?? other ?? refused("\(redacted(url: location)): there is no signed release")
     }
 
     /// Where to ask: the place that was named and its mirrors, those last that were refused a short time ago.

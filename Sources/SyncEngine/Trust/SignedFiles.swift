@@ -46,7 +46,7 @@ struct SignedFiles {
         until end: SuspendingClock.Instant?
     ) -> ReleaseSource.Failure {
         if error.code == .cancelled, let end, SuspendingClock.now >= end {
-            return .refused(TrustRefusal(.slow, "it takes too long to come"), url: url)
+            return .refused(TrustRefusal(.slow, "it takes too long to arrive"), url: url)
         }
         return .refused(TrustRefusal(.unreachable, "cannot fetch it: \(error.detail)"), url: url)
     }
@@ -102,11 +102,11 @@ struct SignedFiles {
                 throw .engine(EngineError(.interrupted, "stopped while fetching the manifest"))
             }
             if let status = error.code.status, [403, 404, 410].contains(status) {
-                throw .refused(TrustRefusal(.mixed, "the manifest that was signed is not there"), url: url)
+                throw .refused(TrustRefusal(.mixed, "the signed manifest is not there"), url: url)
             }
             if bound < most, sink.overflowed || error.code == .tooLarge {
                 throw .refused(
-                    TrustRefusal(.mixed, "it is longer than the manifest that was signed"),
+                    TrustRefusal(.mixed, "it is longer than the signed manifest"),
                     url: url
                 )
             }
@@ -116,7 +116,7 @@ struct SignedFiles {
         let body = sink.bytes
         let limit = size.map { Int($0) } ?? most
         guard (try? body.withUnsafeBytes { try sha256(try decodeZstd($0, limit: limit)) }) == digest else {
-            throw .refused(TrustRefusal(.mixed, "it is not the manifest that was signed"), url: url)
+            throw .refused(TrustRefusal(.mixed, "it is not the signed manifest"), url: url)
         }
         let referrer =
             place.hasPrefix("file:") ? nil : TransferRequest.Referrer(url: place, isPublic: isPublic)

@@ -31,7 +31,7 @@ extension SyncEvent {
     static func stale(_ grace: TrustPin.Grace, _ pin: TrustPin, at time: Int64) -> SyncEvent {
         let until = timestamp(milliseconds: grace.until)
         let note =
-            "\(pin.project): what says that this is the newest counted until \(until); --stale lets it pass"
+            "\(pin.project): the statement that this is the newest expired at \(until); --stale accepts it"
         return SyncEvent(.trustStale, time: time, note: note) {
             $0.field("project", pin.project)
             $0.field("until", until)

@@ -48,8 +48,8 @@ struct TrustAnchoring {
         let new = try pin(anchor, origin, location)
         guard let kept = try pins.pin(new.project) else {
             let note =
-                "\(new.project) is pinned at first sight to SHA256:\(new.root.statement.digest); "
-                + "compare it with what its publisher says"
+                "\(new.project) is pinned on first use to SHA256:\(new.root.statement.digest); "
+                + "compare it with the publisher's"
             if !isReadOnly {
                 environment.events.tell(
                     .pinned(new, note: anchor == .first ? note : nil, at: environment.now())
@@ -85,7 +85,7 @@ struct TrustAnchoring {
         case .first:
             let (bytes, shown) = try root(1, location, until: end)
             guard let bytes else {
-                throw refused("\(shown) is not there: what is published there is not signed")
+                throw refused("\(shown) is not there: the set published there is not signed")
             }
             return try make(bytes, shown)
         case .fingerprint(let digest):
@@ -94,7 +94,7 @@ struct TrustAnchoring {
                 guard let bytes else {
                     throw refused(
                         number == 1
-                            ? "\(shown) is not there: what is published there is not signed"
+                            ? "\(shown) is not there: the set published there is not signed"
                             : "none of the \(number - 1) roots there is SHA256:\(digest)"
                     )
                 }

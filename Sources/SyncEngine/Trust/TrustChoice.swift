@@ -62,13 +62,13 @@ package struct WantedRelease: Sendable, Equatable {
         if let revision, !wasRemoved {
             return EngineError(
                 .noInput,
-                "\(place): revision \(revision) is not kept there; whoever publishes keeps each one from the first "
+                "\(place): revision \(revision) is not available there; revisions are kept from the first "
                     + "'publish --sign' or 'publish --channel' on"
             )
         }
         let there =
             switch names {
-            case nil: "what channels there are, it does not say"
+            case nil: "it does not list its channels"
             case []: "there is no channel but the default one"
             case .some(let names): "there are \(names.joined(separator: ", ")), and the default one"
             }
@@ -76,7 +76,7 @@ package struct WantedRelease: Sendable, Equatable {
         return EngineError(
             .noInput,
             wasRemoved
-                ? "\(place): whoever publishes has removed the channel \(channel); \(there). --channel follows another one"
+                ? "\(place): the publisher has removed the channel \(channel); \(there). use --channel to follow another one"
                 : "\(place): there is no channel \(channel); \(there)"
         )
     }

@@ -75,7 +75,7 @@ extension ManifestDecoder {
         guard dictionary == nil, let needsDictionary else { return }
         place = needsDictionary
         throw ManifestFault(
-            "the blob is “\(Codec.zstdDictionary.name)”, and there is no “dictionary”",
+            "the blob is “\(Codec.zstdDictionary.name)”, but there is no “dictionary”",
             "name it, and write “\(Self.formatName)3” in “format”"
         )
     }

@@ -59,7 +59,7 @@ extension ManifestDecoder {
         let text = try reader.string()
         if let time = FileTraits.time(text) { return time }
         throw ManifestFault(
-            "\(quoted(text)) is no time that is carried",
+            "\(quoted(text)) is not a time that can be kept",
             "write UTC from 1678 to 2261, such as 2026-11-20T02:00:00Z, with at most nine digits of a fraction"
         )
     }

@@ -26,7 +26,7 @@ extension ManifestDecoder {
                 place.enter(isList ? "urls" : "url")
                 guard urls == nil else {
                     throw ManifestFault(
-                        "the pack says twice where it is",
+                        "the pack's location is given twice",
                         "write one of “url” and “urls”, once"
                     )
                 }

@@ -130,7 +130,7 @@ struct ManifestDecoder {
         case 0x3C:
             throw ManifestFault(
                 "this is a web page, not JSON",
-                "check the URL, and whether it asks for a login"
+                "check the URL, and whether it requires a login"
             )
         default: break
         }
@@ -185,7 +185,8 @@ struct ManifestDecoder {
         let text = try reader.string()
         guard let digest = SHA256Digest(hex: text) else {
             let what =
-                text.count == 64 ? "has a character that is no hexadecimal digit" : "has \(text.count) bytes"
+                text.count == 64
+                ? "has a character that is not a hexadecimal digit" : "has \(text.count) bytes"
             throw ManifestFault("the SHA-256 \(what)", "write 64 hexadecimal digits")
         }
         return digest

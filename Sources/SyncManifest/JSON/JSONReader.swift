@@ -164,7 +164,7 @@ package struct JSONReader {
             case 0x74, 0x66: "true or false"
             case 0x6E: "null"
             case 0x2D, .some(0x30...0x39): "a number"
-            default: "no JSON value"
+            default: "something that is not JSON"
             }
         return ManifestFault("expected \(what), found \(found)", "write \(what) here")
     }

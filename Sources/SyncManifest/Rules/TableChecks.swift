@@ -31,7 +31,7 @@ enum TableChecks {
             throw ManifestError(
                 path: entry.path(number: index) + ".link",
                 reason:
-                    "the target goes up from \(quoted(directory)), which is no directory of this manifest",
+                    "the target goes up from \(quoted(directory)), which is not a directory of this manifest",
                 remedy: "write “..” only at the front"
             )
         }

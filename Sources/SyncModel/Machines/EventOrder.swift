@@ -93,8 +93,8 @@ package struct EventOrder: Sendable {
             return isRunning ? nil : "no attempt has started"
         case .pullFinished:
             defer { run.isFinished = true }
-            return run.isFinished ? "it has come before" : nil
-        case _ where run.isFinished: return "pull.finished has come"
+            return run.isFinished ? "it has occurred before" : nil
+        case _ where run.isFinished: return "pull.finished has occurred"
         case .groupCompleted:
             return run.groups.insert(event.group ?? "").inserted
                 ? nil : "group \(event.group ?? "") is complete"

@@ -26,7 +26,7 @@ package struct PluginCondition: Condition {
         case "ok": return .ok
         case "blocked": return .blocked(reason: why, until: answer["until"]?.integer)
         case "unknown": return .unknown(reason: why)
-        default: throw client.failure(.badAnswer, "its 'state' is none of ok, blocked, unknown")
+        default: throw client.failure(.badAnswer, "its 'state' is not one of ok, blocked, unknown")
         }
     }
 }
@@ -58,7 +58,7 @@ package struct PluginCredentials: CredentialProvider {
         func text(_ key: String) throws(PluginError) -> String? {
             guard let text = value[key]?.string else { return nil }
             guard WireText.isOneLine(text), text.utf8.count <= Self.longest else {
-                throw bad("its '\(key)' is no text of one line")
+                throw bad("its '\(key)' is not a single line of text")
             }
             return text
         }
@@ -90,7 +90,7 @@ package struct PluginCredentials: CredentialProvider {
     }
 
     private func bad(_ reason: String) -> PluginError {
-        client.failure(.badAnswer, "its answer is no credential: \(reason)")
+        client.failure(.badAnswer, "its answer is not a credential: \(reason)")
     }
 }
 
@@ -254,7 +254,7 @@ package struct PluginVerifier: FileVerifier {
         case "accepted": return .accepted
         case "refused":
             return .refused(reason: reason(value["reason"]) ?? "the plugin \(client.name) says so")
-        default: throw client.failure(.badAnswer, "a verdict that is none of accepted, refused")
+        default: throw client.failure(.badAnswer, "a verdict that is not one of accepted, refused")
         }
     }
 }

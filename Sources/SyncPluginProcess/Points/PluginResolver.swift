@@ -76,7 +76,7 @@ package struct PluginResolver: RequestResolver {
         case "replace": return replacement(value)
         default:
             client.warn(
-                "a disposition that is none of continue, replace, cancel; the request goes on as it is"
+                "a disposition that is not one of continue, replace, cancel; the request goes out unchanged"
             )
             return .proceed
         }
@@ -85,13 +85,13 @@ package struct PluginResolver: RequestResolver {
     private func replacement(_ value: JSONValue) -> RequestDisposition {
         warnOfExtras(value, known: ["disposition", "reason", "request"])
         guard let url = value["request"]?["url"]?.string, WireText.isWebURL(url) else {
-            client.warn("a replacement without an absolute http or https URL; the request goes on as it is")
+            client.warn("a replacement without an absolute http or https URL; the request goes out unchanged")
             return .proceed
         }
         switch WireText.headers(value["request"]?["headers"]) {
         case .success(let headers): return .replace(url: url, headers: headers)
         case .failure(let refusal):
-            client.warn("a replacement is not used: \(refusal.reason); the request goes on as it is")
+            client.warn("a replacement is not used: \(refusal.reason); the request goes out unchanged")
             return .proceed
         }
     }

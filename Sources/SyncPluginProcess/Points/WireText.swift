@@ -24,18 +24,18 @@ enum WireText {
     static func headers(_ value: JSONValue?) -> Result<[HeaderField], Refusal> {
         guard let value, !value.isNull else { return .success([]) }
         guard let members = value.object, members.count <= 64 else {
-            return .failure(Refusal("headers is no object"))
+            return .failure(Refusal("headers is not an object"))
         }
         var fields: [HeaderField] = []
         for (name, value) in members.sorted(by: { $0.key < $1.key }) {
             guard isToken(name) else {
-                return .failure(Refusal("a header's name is no token (RFC 9110 5.6.2)"))
+                return .failure(Refusal("a header's name is not a token (RFC 9110 5.6.2)"))
             }
             guard !framing.contains(name.lowercased()) else {
-                return .failure(Refusal("the header \(name) is not a plugin's to set"))
+                return .failure(Refusal("the header \(name) may not be set by a plugin"))
             }
             guard let text = value.string, isOneLine(text), text.utf8.count <= 16 << 10 else {
-                return .failure(Refusal("the header \(name) is no text of one line"))
+                return .failure(Refusal("the header \(name) is not a single line of text"))
             }
             fields.append(HeaderField(name, text))
         }

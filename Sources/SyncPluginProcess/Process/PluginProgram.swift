@@ -138,8 +138,9 @@ final class PluginChild {
     func reap() -> String {
         program.signalGroup(SIGKILL)
         return switch program.reap() {
-        case .exited(let status): status == 0 ? "it ended by itself" : "it ended with status \(status)"
-        case .signalled(let number): "signal \(number) ended it (\(String(cString: strsignal(number))))"
+        case .exited(let status): status == 0 ? "it exited by itself" : "it exited with status \(status)"
+        case .signalled(let number):
+            "it was killed by signal \(number) (\(String(cString: strsignal(number))))"
         case .unknown, nil: "it ended"
         }
     }

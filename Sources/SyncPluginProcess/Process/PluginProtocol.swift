@@ -30,7 +30,9 @@ package enum PluginProtocol {
         let served = points.compactMap(\.string).compactMap(PluginPoint.init(rawValue:))
         if let point, !served.contains(point) {
             let known = served.map(\.rawValue).joined(separator: ", ")
-            return fault("it is no \(point.rawValue); it is: \(known.isEmpty ? "nothing" : known)")
+            return fault(
+                "it does not serve \(point.rawValue); it serves: \(known.isEmpty ? "nothing" : known)"
+            )
         }
         let concurrency = answer["concurrency"]?.integer ?? 8
         return .success(

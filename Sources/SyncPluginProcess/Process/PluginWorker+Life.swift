@@ -100,7 +100,7 @@ extension PluginWorker {
         }
         if let since = unansweredSince, since + limits.grace <= now {
             hungSince = since
-            makeEnd("it answers nothing any more")
+            makeEnd("it no longer answers")
         } else if requests.abandoned.count > 256 {
             makeEnd("it did not answer 256 requests that were cancelled")
         }
@@ -138,11 +138,11 @@ extension PluginWorker {
             child.closeInput()
             enter(.ending(.inputClosed), for: limits.shutdown)
         case .inputClosed:
-            tell(.warning, "it did not end by itself when it was asked to shut down")
+            tell(.warning, "it did not exit when it was asked to shut down")
             child.program.signalGroup(SIGTERM)
             enter(.ending(.terminated), for: limits.shutdown)
         case .terminated:
-            tell(.warning, "it did not end with SIGTERM either, and was killed")
+            tell(.warning, "it did not exit on SIGTERM either, and was killed")
             child.program.signalGroup(SIGKILL)
             enter(.ending(.killed), for: nil)
         case .killed: phaseDue = nil
@@ -177,7 +177,7 @@ extension PluginWorker {
         }
         for request in lost { request.completion(.failure(unavailable("\(reason), before it answered"))) }
         if restart.isGivenUp, !isClosing {
-            giveUp("it is not started again; the last time: \(reason)")
+            giveUp("it is not started again; last failure: \(reason)")
         }
     }
 

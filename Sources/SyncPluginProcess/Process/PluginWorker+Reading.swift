@@ -32,10 +32,10 @@ extension PluginWorker {
             garbage += 1
             if garbage <= 3 {
                 let text = escaped(String(decoding: line.prefix(120), as: UTF8.self))
-                tell(.warning, "it wrote a line that is no JSON-RPC message: \(text)")
+                tell(.warning, "it wrote a line that is not a JSON-RPC message: \(text)")
             }
             if garbage > limits.garbageLines {
-                makeEnd("it wrote more than \(limits.garbageLines) lines that are no message")
+                makeEnd("it wrote more than \(limits.garbageLines) lines that are not messages")
             } else {
                 useUnasked(line.count)
             }
@@ -45,7 +45,7 @@ extension PluginWorker {
         case .answer(let number, let answer): answered(number, answer, size: line.count)
         case .notification(let method, let parameters): notified(method, parameters, size: line.count)
         case .request(let method):
-            tell(.warning, "it asked for '\(escaped(String(method.prefix(60))))'; a plugin asks nothing")
+            tell(.warning, "it asked for '\(escaped(String(method.prefix(60))))'; a plugin sends no requests")
             useUnasked(line.count)
         }
     }

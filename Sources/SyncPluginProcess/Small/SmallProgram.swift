@@ -66,7 +66,7 @@ package struct SmallProgram: Sendable {
         case trouble(String)
     }
 
-    private static let stopped = "a stop was asked for before it had answered"
+    private static let stopped = "it was stopped before it answered"
     /// The first **bytes** of output that are kept.
     private static let kept = 4_096
     /// How often to ask whether to stop.
@@ -80,7 +80,7 @@ package struct SmallProgram: Sendable {
     func ask(reading input: Int32? = nil, variables: [String]) -> Answer {
         guard !isStopped() else { return .trouble(Self.stopped) }
         guard let output = Pipe(), let errors = Pipe() else {
-            return .trouble("no pipe is to be had: \(errorText(sa_errno()))")
+            return .trouble("cannot create a pipe: \(errorText(sa_errno()))")
         }
         var start = ProgramStart(arguments, variables: environment + variables)
         start.input = input
@@ -139,9 +139,9 @@ package struct SmallProgram: Sendable {
         case .exited(1): return .no(output.firstLine ?? errors.firstLine)
         case .exited(let status):
             let words = errors.firstLine ?? output.firstLine
-            return .trouble("it ended with status \(status)" + (words.map { ": \($0)" } ?? ""))
-        case .signalled(let number): return .trouble("signal \(number) ended it")
-        case .unknown, nil: return .trouble("nobody knows how it ended")
+            return .trouble("it exited with status \(status)" + (words.map { ": \($0)" } ?? ""))
+        case .signalled(let number): return .trouble("it was killed by signal \(number)")
+        case .unknown, nil: return .trouble("its exit status is not known")
         }
     }
 

@@ -40,7 +40,7 @@ extension TransferPump {
         if let size = head.objectSize, let end = attempt.end { attempt.end = min(end, size) }
         guard wanted >= head.bodyOffset || head.status == 304 else {
             // The sink has forgotten what it had.
-            return fail(transfer, attempt, .unreachable, "begun again from an earlier byte", requests: 1)
+            return fail(transfer, attempt, .unreachable, "restarted from an earlier byte", requests: 1)
         }
         if let end = attempt.end, wanted >= end { attempt.isBodyOver = true }
     }
@@ -120,7 +120,7 @@ extension TransferPump {
             attempt.isPaused = true
             return true
         case .stop:
-            finish(transfer, .stoppedBySink, "the receiver wanted no more")
+            finish(transfer, .stoppedBySink, "the receiver ended the transfer")
             return false
         }
     }

@@ -95,7 +95,7 @@ struct BaseSet {
         dictionary = try? BaseParts.read("the dictionary", blob, digest, pack, manifest: path, output)
         if dictionary == nil {
             warnings.append(
-                "the dictionary of the base is not here, or damaged (pack \(pack.sha256.hex)); what is new is stored "
+                "the dictionary of the base is missing or damaged (pack \(pack.sha256.hex)); what is new is stored "
                     + "without one"
             )
         }

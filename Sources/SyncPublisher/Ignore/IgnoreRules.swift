@@ -20,8 +20,8 @@ struct IgnoreRules {
             } catch {
                 throw PublishError(
                     error.isMissing ? .notFound : .cannotRead,
-                    "the file of patterns \(shown(path)): \(error.reason)",
-                    remedy: "name a text file with one pattern a line"
+                    "the pattern file \(shown(path)): \(error.reason)",
+                    remedy: "name a text file with one pattern per line"
                 )
             }
             named.append(try Self.parse(bytes, [], shown(path)))
@@ -42,7 +42,7 @@ struct IgnoreRules {
         do throws(FileError) {
             bytes = try readFile(file, limit: IgnoreFile.maximumSize, shown: name)
         } catch {
-            throw PublishError(.cannotRead, "\(name): \(error.reason)", remedy: "correct it, or take it away")
+            throw PublishError(.cannotRead, "\(name): \(error.reason)", remedy: "correct it, or remove it")
         }
         levels.append(try Self.parse(bytes, path, name))
     }
@@ -69,7 +69,7 @@ struct IgnoreRules {
             throw PublishError(
                 .refusedEntries,
                 "\(name):\(error.number): the pattern is longer than 8,192 bytes",
-                remedy: "shorten it; no path is so long"
+                remedy: "shorten it; no path is that long"
             )
         }
     }

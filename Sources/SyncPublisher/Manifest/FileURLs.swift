@@ -16,7 +16,7 @@ struct FileURLs: Sendable, Equatable {
             guard let reason = ManifestRules.objection(url: prefix + encoded) else { continue }
             throw PublishError(
                 .refusedEntries,
-                "\(shown(Array(path))) cannot be had by a URL: \(reason)",
+                "\(shown(Array(path))) cannot be reached by a URL: \(reason)",
                 remedy: "shorten its name, or publish without URLs of files"
             )
         }
@@ -37,7 +37,7 @@ struct FileURLs: Sendable, Equatable {
         if url.contains("?") {
             throw refusal(
                 "a query cannot be followed by the path of a file",
-                "leave it out; rewriting rules of who pulls can add one (--rewrite)"
+                "leave it out; machines that pull can add one with --rewrite"
             )
         }
         let prefix = url.hasSuffix("/") ? url : url + "/"
@@ -46,7 +46,10 @@ struct FileURLs: Sendable, Equatable {
         }
         let isAbsolute = ["//", "http://", "https://"].contains { prefix.lowercased().hasPrefix($0) }
         guard mayBeRelative || isAbsolute else {
-            throw refusal("a mirror is elsewhere, and this has no host", "write one such as \(example)")
+            throw refusal(
+                "a mirror is on another server, and this URL has no host",
+                "write one such as \(example)"
+            )
         }
         return prefix
     }

@@ -79,7 +79,7 @@ extension PublishRun {
             throw PublishError(
                 .usage,
                 "revision \(revision) is not above \(last), which is kept for channels",
-                remedy: "say --revision \(last &+ 1), or leave --no-base out"
+                remedy: "use --revision \(last &+ 1), or leave out --no-base"
             )
         }
         try write(files, revision: revision, created: options.created)

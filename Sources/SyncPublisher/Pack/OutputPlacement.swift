@@ -20,7 +20,7 @@ enum OutputPlacement: Equatable {
             throw PublishError(
                 .usage,
                 "the output \(shown(output)) is inside the source \(shown(source.path))",
-                remedy: "name an output directory outside of it"
+                remedy: "name an output directory outside it"
             )
         }
         if let packs = openDirectory(output + "/packs"), let status = status(packs.raw),

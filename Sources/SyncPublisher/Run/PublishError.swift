@@ -120,7 +120,7 @@ extension PublishError {
     static var noThreads: PublishError {
         PublishError(
             .internalError,
-            "the system gives no more threads",
+            "the system allows no more threads",
             remedy: "raise the limit, or use fewer jobs"
         )
     }

@@ -75,7 +75,7 @@ package struct Channels {
             throw PublishError(
                 .usage,
                 "\(channel ?? ChannelName.ofDefault) has pointed at revision \(last), which is newer than \(revision)",
-                remedy: "machines do not go back: publish the older files again, they get a new revision"
+                remedy: "machines do not go back: publish the older files again as a new revision"
             )
         }
         try begin()

@@ -42,7 +42,7 @@ package struct KeyDirectory {
             {
                 throw Self.unusable(
                     "\(path)/\(number).root",
-                    "the keys of the root before it have not signed it"
+                    "the keys of the previous root have not signed it"
                 )
             }
             roots.append(root)
@@ -78,7 +78,7 @@ package struct KeyDirectory {
             else {
                 throw Self.unusable(
                     "\(path)/\(number).root",
-                    "the keys of the root before it have not signed it; somebody else has put it there"
+                    "the keys of the previous root have not signed it; somebody else put it there"
                 )
             }
             roots.append(root)
@@ -314,7 +314,7 @@ package struct KeyDirectory {
             statement[role].keys.append(new)
             guard statement[role].threshold <= statement[role].keys.count else {
                 throw TrustFault(
-                    "\(role.rawValue) wants \(statement[role].threshold) keys; name the one that goes: --replace"
+                    "\(role.rawValue) wants \(statement[role].threshold) keys; name the one to replace: --replace"
                 )
             }
             (statement.number, statement.signed, statement.until) = (number, now, until)
@@ -368,7 +368,7 @@ package struct KeyDirectory {
             guard let key = known.first(where: { $0.fingerprint == fingerprint }) else {
                 throw Self.unusable(
                     path,
-                    "\(shown(fingerprint)) is no \(role.rawValue) key of root \(newest.content.number); there are "
+                    "\(shown(fingerprint)) is not a \(role.rawValue) key of root \(newest.content.number); there are "
                         + known.map(\.fingerprint).joined(separator: ", ")
                 )
             }
@@ -382,7 +382,7 @@ package struct KeyDirectory {
         guard role == .root ? known.count == 1 : here.isEmpty else {
             throw Self.unusable(
                 path,
-                "root \(newest.content.number) has several \(role.rawValue) keys; say which one goes, --replace "
+                "root \(newest.content.number) has several \(role.rawValue) keys; name the one to replace, --replace "
                     + known.map(\.fingerprint).joined(separator: " or ")
             )
         }

@@ -47,7 +47,7 @@ package struct PendingRoot {
         guard path.hasSuffix(".root" + Self.ending) else {
             throw PublishError(
                 .usage,
-                "\(shown(path)) is no root that waits for signatures",
+                "\(shown(path)) is not a root that waits for signatures",
                 remedy: "name a file such as 2.root\(Self.ending)"
             )
         }
@@ -77,8 +77,8 @@ package struct PendingRoot {
         guard let place = places.first(where: { access($0, F_OK) == 0 }) else {
             throw PublishError(
                 .notFound,
-                "\(name) is not beside \(shown(path))",
-                remedy: "copy it there: its keys have to sign what comes after it"
+                "\(name) is not next to \(shown(path))",
+                remedy: "copy it there: its keys must sign the next root"
             )
         }
         let before = try KeyDirectory.root(place)
@@ -155,7 +155,7 @@ package struct PendingRoot {
         if let key = keys.first, counting.isEmpty {
             throw KeyDirectory.unusable(
                 place ?? "",
-                "its key \(key.publicKey.fingerprint) is no root key of \(content.project): those of "
+                "its key \(key.publicKey.fingerprint) is not a root key of \(content.project): those of "
                     + "\(before.map { "root \($0.content.number) and " } ?? "")root \(content.number) are "
                     + rootKeys.map(\.fingerprint).joined(separator: ", ")
             )
@@ -166,7 +166,7 @@ package struct PendingRoot {
             let made = try Signing.signatures(of: statement.json, .root, by: program)
             for one in made where !isRootKey(one.key) {
                 throw TrustFault(
-                    "\(shown(program.path)) has signed with \(one.key.fingerprint), which is no root key"
+                    "\(shown(program.path)) has signed with \(one.key.fingerprint), which is not a root key"
                 )
             }
             let new = made.filter { $0.isOf(statement.json) && !hasSigned($0.key) }
@@ -189,7 +189,7 @@ package struct PendingRoot {
     package func write() throws(PublishError) -> String {
         let target = isComplete ? String(path.dropLast(Self.ending.count)) : path
         if isComplete, access(target, F_OK) == 0 {
-            throw KeyDirectory.unusable(target, "it is there already")
+            throw KeyDirectory.unusable(target, "it already exists")
         }
         do throws(FileError) {
             try replaceFile(target, with: statement.bytes, mode: 0o644)
@@ -212,11 +212,11 @@ package struct PendingRoot {
         for role in Role.allCases {
             let (was, becomes) = (old[role], content[role])
             lines += was.keys.filter { !becomes.keys.contains($0) }
-                .map { "\(role.rawValue): \($0.fingerprint) counts no more" }
+                .map { "\(role.rawValue): \($0.fingerprint) is no longer valid" }
             lines += becomes.keys.filter { !was.keys.contains($0) }
                 .map { "\(role.rawValue): \($0.fingerprint) is new" }
             if was.threshold != becomes.threshold {
-                lines.append("\(role.rawValue): \(becomes.threshold) have to sign, not \(was.threshold)")
+                lines.append("\(role.rawValue): \(becomes.threshold) must sign, instead of \(was.threshold)")
             }
         }
         if old.mirrors != content.mirrors {

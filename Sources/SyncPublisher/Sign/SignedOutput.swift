@@ -163,7 +163,7 @@ struct SignedOutput {
             .cannotSign,
             "\(shown(output.path)): \(reason)",
             remedy:
-                "publish the files again with --sign where release.key is; what lies there is not signed unseen"
+                "publish the files again with --sign where release.key is; an unverified release is not signed"
         )
     }
 
@@ -190,7 +190,7 @@ struct SignedOutput {
         guard serial <= UInt64(Int64.max) else {
             throw PublishError(
                 .cannotSign,
-                "the last serial that a fresh key has signed is the highest there is: somebody else has that key",
+                "the last serial that a fresh key has signed is the highest possible one: somebody else has that key",
                 remedy: "change it with 'syncagent keys rotate --role fresh'"
             )
         }

@@ -79,7 +79,7 @@ package struct Signing: Sendable {
             let count = statement.signers(role, of: counting).count
             guard count >= counting.threshold else {
                 throw TrustFault(
-                    "\(count) of the \(counting.threshold) \(role.rawValue) keys that root \(root.number) asks for have signed"
+                    "\(count) of the \(counting.threshold) \(role.rawValue) keys that root \(root.number) requires have signed"
                 )
             }
             return statement
@@ -109,16 +109,16 @@ package struct Signing: Sendable {
         let name = shown(program.path)
         switch end {
         case .exited(0): break
-        case .exited(let status): throw TrustFault("\(name) ended with status \(status)")
-        case .signalled(let number): throw TrustFault("\(name) was ended by signal \(number)")
-        case .timedOut: throw TrustFault("\(name) did not end within \(patience.components.seconds) s")
+        case .exited(let status): throw TrustFault("\(name) exited with status \(status)")
+        case .signalled(let number): throw TrustFault("\(name) was killed by signal \(number)")
+        case .timedOut: throw TrustFault("\(name) did not exit within \(patience.components.seconds) s")
         case .notRun(let reason): throw TrustFault("cannot run \(name): \(reason)")
         }
         do throws(TrustFault) {
             let text = output.hasSuffix("\n") ? output : output + "\n"
             return try SignedStatement(Array((text + "\n").utf8), limit: role.limit).signatures
         } catch {
-            throw TrustFault("what \(name) wrote is no signature of ssh-keygen: \(error.reason)")
+            throw TrustFault("the output of \(name) is not an ssh-keygen signature: \(error.reason)")
         }
     }
 }

@@ -47,7 +47,7 @@ package struct SigningMemory: Sendable {
         }
     }
 
-    private static let remedy = "name the directory with the roots with --sign, and it is written anew"
+    private static let remedy = "name the directory with the roots with --sign, and it is written again"
 
     /// Remembers roots, oldest first. Where that cannot be, the next publish is at first sight again, and says so.
     func keep(_ roots: [TrustPin.Root], now: Int64) {

@@ -254,7 +254,7 @@ struct TreeWalk: ~Copyable {
         case .refused(let reason): return reason
         case .allowed(let directories):
             guard let first = directories.first(where: { !tree.hasDirectory($0) }) else { return nil }
-            return "the link goes up again from \(shown(first)), which is no directory of the set"
+            return "the link goes up again from \(shown(first)), which is not a directory of the set"
         }
     }
 }

@@ -63,13 +63,13 @@ package enum CredentialsFile {
             guard section != nil else { throw refusal(number, "a value before the first [origin]") }
             let name = trimmed(line[..<equals])
             let value = String(trimmed(line[line.index(after: equals)...]))
-            guard names.contains(String(name)) else { throw refusal(number, "the name \(name) is unknown") }
+            guard names.contains(String(name)) else { throw refusal(number, "unknown name \(name)") }
             guard !value.isEmpty else { throw refusal(number, "\(name) has no value") }
             guard !value.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
                 throw refusal(number, "\(name) has control characters")
             }
             guard section?.fields.updateValue(value, forKey: String(name)) == nil else {
-                throw refusal(number, "\(name) comes twice")
+                throw refusal(number, "\(name) appears twice")
             }
         }
         try add(section, to: &credentials)
@@ -88,7 +88,7 @@ package enum CredentialsFile {
         to credentials: inout Credentials
     ) throws(Refusal) {
         guard let (origin, line, fields) = section else { return }
-        guard credentials[origin] == nil else { throw refusal(line, "\(origin) comes twice") }
+        guard credentials[origin] == nil else { throw refusal(line, "\(origin) appears twice") }
         var rest = fields
         func take(_ name: String) throws(Refusal) -> String {
             guard let value = rest.removeValue(forKey: name) else {
@@ -115,7 +115,7 @@ package enum CredentialsFile {
             credentials[origin] = kind
             return
         }
-        throw refusal(line, "\(origin): \(extra) does not go with its type")
+        throw refusal(line, "\(origin): \(extra) does not belong to its type")
     }
 
     private static let names: Set = [

@@ -126,7 +126,7 @@ package struct RedirectChain: Equatable, Sendable {
         }
         let next = rewritten ?? target
         guard seen.insert(next.text).inserted else {
-            return .refuse(Fault(.redirect, "redirects in a circle, to \(redacted(next)) again"))
+            return .refuse(Fault(.redirect, "a redirect loop, back to \(redacted(next))"))
         }
         current = next
         isByRule = rewritten != nil

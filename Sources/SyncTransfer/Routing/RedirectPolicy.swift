@@ -49,7 +49,7 @@ extension RedirectPolicy {
     ///   - isFromPublic: Whether that was a public address.
     func refusal(of target: Origin, namedBy referrer: Origin, isFromPublic: Bool) -> Fault? {
         if referrer.scheme == "https", target.scheme == "http", !downgrade.covers(target.host) {
-            return Fault(.policy, "the manifest came by https and names http://\(target.host)")
+            return Fault(.policy, "the manifest was fetched over https and names http://\(target.host)")
         }
         guard isFromPublic, refusesByName(target) else { return nil }
         return Fault(.policy, "the manifest of a public server names the private address \(target.host)")

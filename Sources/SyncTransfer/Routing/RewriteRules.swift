@@ -30,7 +30,7 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 2, let from = parts.first, let to = parts.last, !from.isEmpty, !to.isEmpty else {
             throw SyntaxError(
-                description: "a rule is PREFIX REPLACEMENT or ~EXPRESSION REPLACEMENT, with one blank"
+                description: "a rule is PREFIX REPLACEMENT or ~EXPRESSION REPLACEMENT, with one space"
             )
         }
         if from.hasPrefix("~") {

@@ -41,7 +41,10 @@ package final class RoutedTransport: Transport {
         guard let target = (try? CurlURL(url))?.origin else {
             let scheme = urlScheme(of: url) ?? ""
             guard urlScheme(of: referrer.url) != scheme, !routes[route].scope.names(url) else { return nil }
-            return Fault(.policy, "the manifest did not come by \(scheme): and names \(redacted(url: url))")
+            return Fault(
+                .policy,
+                "the manifest was not fetched over \(scheme): and names \(redacted(url: url))"
+            )
         }
         guard !routes[route].scope.names(target) else { return nil }
         let source = Origin(naming: referrer)

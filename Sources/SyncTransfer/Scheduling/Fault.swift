@@ -73,30 +73,30 @@ package struct Fault: Error, Equatable, Sendable {
             "it refuses access: are credentials missing (--credentials), or has a link expired?"
         case .status(404), .status(410):
             "it is not there: was all of the set uploaded, and is this the newest manifest?"
-        case .status(429), .status(500...): "the server is overloaded or out of order; pull again later"
+        case .status(429), .status(500...): "the server is overloaded or broken; pull again later"
         case .proxyAuthentication: "give the proxy a user, or a section in the credentials file"
         case .captivePortal: "open any page of that host in a browser, log in, and pull again"
         case .unwantedForm where detail.hasPrefix("Content-Encoding"):
-            "have the server send these files as they are, without compression"
+            "make the server send these files uncompressed"
         case .otherSize, .tooLarge:
-            "it has another version, or a part of one: was the upload complete, does a cache hold an old copy?"
+            "it has a different or incomplete version: was the upload complete, or does a cache hold an old copy?"
         case .tls
         where detail.contains("issuer") || detail.contains("self-signed")
             || detail.contains("self signed"):
             "if the authority is your own, name it with --cacert"
         case .tls where detail.contains("wrong version number") || detail.contains("packet length too long"):
-            "does that port speak plain HTTP? Then the URL begins with http://, or it wants another port"
+            "is that a plain HTTP port? Then the URL must begin with http://, or needs another port"
         case .malformed where detail.contains("HTTP/0.9"):
-            "is that a port for TLS? Then the URL begins with https://"
+            "is that a TLS port? Then the URL must begin with https://"
         case .tls where detail.contains("certificate file") || detail.contains("verify locations"):
-            "no authorities can be read there: install the package ca-certificates, or name a PEM file with --cacert"
+            "no CA certificates can be read there: install the package ca-certificates, or name a PEM file with --cacert"
         case .tls where detail.contains("not yet valid"): "is this machine's clock right?"
         case .tls where detail.contains("expired"):
             "its owner has to renew it; is this machine's clock right?"
         case .policy where detail.contains(" https "):
-            "if that is meant, --allow-redirect-downgrade HOST"
+            "if that is intended, --allow-redirect-downgrade HOST"
         case .policy where detail.contains("private address"):
-            "if that is meant, --allow-private-redirect HOST"
+            "if that is intended, --allow-private-redirect HOST"
         default: nil
         }
     }

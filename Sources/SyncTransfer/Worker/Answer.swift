@@ -47,7 +47,7 @@ func judge(_ answer: ResponseHeaders, to question: Question, now: Int64) -> Verd
     case 416:
         return .fault(Fault(.wrongRange, "416, \(answer.contentRange ?? "no Content-Range")"))
     case 0..<400:
-        return .fault(Fault(.unwantedForm, "status \(answer.status), where 200 or 206 was due"))
+        return .fault(Fault(.unwantedForm, "status \(answer.status) instead of 200 or 206"))
     default:
         let wait = answer.retryAfter.flatMap { retryAfter($0, now: now) }
         return .fault(Fault(.status(answer.status), "status \(answer.status)", retryAfter: wait))
@@ -59,7 +59,7 @@ private func judgeWhole(_ answer: ResponseHeaders, length: UInt64?, to question:
     // Pages that are made for each request seldom tell their length; files do.
     let fits = question.objectSize == nil || length == question.objectSize
     if isPage, question.isElsewhere || !fits, question.objectSize == nil || length != question.objectSize {
-        return .fault(Fault(.captivePortal, "a web page in place of the file; is there a network log-in?"))
+        return .fault(Fault(.captivePortal, "a web page in place of the file; is there a network login?"))
     }
     if let fault = codingFault(answer) { return .fault(fault) }
     if let length, let size = question.objectSize, length != size {
@@ -107,5 +107,5 @@ private func judgePart(_ answer: ResponseHeaders, length: UInt64?, to question: 
 
 private func codingFault(_ answer: ResponseHeaders) -> Fault? {
     guard let coding = answer.contentEncoding, coding.lowercased() != "identity" else { return nil }
-    return Fault(.unwantedForm, "Content-Encoding: \(coding.prefix(80)), which was not asked for")
+    return Fault(.unwantedForm, "Content-Encoding: \(coding.prefix(80)), which was not requested")
 }

@@ -187,7 +187,7 @@ final class CurlWorker {
             rate < limit, all < limit || rate * 16 < all / Double(wire.running.count)
         else { return nil }
         let (least, time) = (ByteCount(configuration.speedLimit), configuration.speedTime)
-        return Fault(.slow, "less than \(least) a second for \(time)")
+        return Fault(.slow, "less than \(least) per second for \(time)")
     }
 
     /// Gives every host with traffic its measurement.

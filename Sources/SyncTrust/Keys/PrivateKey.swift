@@ -60,13 +60,13 @@ package struct PrivateKey: Sendable {
             let rounds = try options.uint32()
             guard (1...Self.mostRounds).contains(rounds), (1...1024).contains(salt.count) else {
                 throw TrustFault(
-                    "its passphrase asks for \(rounds) rounds; 1 to \(Self.mostRounds) are accepted"
+                    "its key derivation uses \(rounds) rounds; 1 to \(Self.mostRounds) are accepted"
                 )
             }
             secret = try Self.encrypted(secret, passphrase, salt: salt, rounds: rounds)
         default:
             throw TrustFault(
-                "it is encrypted in a way that is not known here; write it anew: ssh-keygen -p -Z aes256-ctr -f FILE"
+                "it is encrypted in an unsupported way; convert it: ssh-keygen -p -Z aes256-ctr -f FILE"
             )
         }
         try self.init(secret: secret, of: publicKey, hasPassphrase: cipher != "none")
@@ -88,7 +88,7 @@ package struct PrivateKey: Sendable {
         try self.init(seed: Array(pair.prefix(32)), comment: comment)
         guard self.publicKey == publicKey, publicBytes == publicKey.bytes,
             pair.suffix(32) == publicKey.bytes[...]
-        else { throw TrustFault("it is damaged: the public key in it is another one's") }
+        else { throw TrustFault("it is damaged: the public key in it does not match") }
         var padding: UInt8 = 1
         while !reader.isAtEnd {
             guard try reader.bytes(1) == [padding], padding < 16 else { throw TrustFault("it is damaged") }

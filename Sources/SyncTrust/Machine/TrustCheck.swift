@@ -102,7 +102,7 @@ package struct TrustCheck: Sendable {
             else {
                 throw TrustRefusal(
                     .pin,
-                    "this machine follows \(TrustPin.mostChannels) channels of \(pin.project) already; pin it anew"
+                    "this machine follows \(TrustPin.mostChannels) channels of \(pin.project) already; pin it again"
                 )
             }
             pin[channel] = TrustPin.Track(
@@ -139,11 +139,11 @@ package struct TrustCheck: Sendable {
             throw TrustRefusal(
                 .clock,
                 "this machine's clock says \(timestamp(milliseconds: now)), but a signature of "
-                    + "\(timestamp(milliseconds: pin.seen)) was seen already; set the clock"
+                    + "\(timestamp(milliseconds: pin.seen)) was already seen; set the clock"
             )
         }
         guard let bytes else {
-            throw TrustRefusal(.unsigned, "there is no \(freshName): what is published there is not signed")
+            throw TrustRefusal(.unsigned, "there is no \(freshName): the set published there is not signed")
         }
         let (statement, content) = try read(freshName, bytes, .fresh) { json throws(TrustFault) in
             try FreshStatement(json: json)
@@ -191,7 +191,7 @@ package struct TrustCheck: Sendable {
             try RootStatement(json: json)
         }
         guard pin.roots.contains(statement.digest), content.number == number else {
-            throw TrustRefusal(.signature, "\(name) is none of the roots that were believed here")
+            throw TrustRefusal(.signature, "\(name) is not one of the roots that were trusted here")
         }
         former = content
         try judge()
@@ -225,7 +225,7 @@ package struct TrustCheck: Sendable {
                 .mixed,
                 steps < Self.mostRoots
                     ? "\(freshName) knows root \(fresh.root), but trust/\(root.number + 1).root is not there"
-                    : "the keys have changed more than \(Self.mostRoots) times; pull again to go on from root \(root.number)"
+                    : "the keys have changed more than \(Self.mostRoots) times; pull again to continue from root \(root.number)"
             )
         }
         try requireSigned(statement, freshName, .fresh, by: root.fresh)
@@ -260,7 +260,7 @@ package struct TrustCheck: Sendable {
             (pin[channel].serial, pin[channel].fresh) = (fresh.serial, statement)
             pin.seen = max(pin.seen, fresh.signed)
         }
-        return TrustRefusal(.removed, "\(freshName) says that there is no such channel any more")
+        return TrustRefusal(.removed, "\(freshName) says that the channel no longer exists")
     }
 
     private func requireSerial(_ fresh: FreshStatement) throws(TrustRefusal) {
@@ -353,8 +353,8 @@ package struct TrustCheck: Sendable {
         guard overflow || now <= end else {
             throw TrustRefusal(
                 .stale,
-                "\(name) counted until \(timestamp(milliseconds: until)), and nobody has signed anew since; "
-                    + "whoever publishes runs 'syncagent \(command)'. To go on for now: --stale 7d"
+                "\(name) expired at \(timestamp(milliseconds: until)) and has not been signed again; "
+                    + "its publisher has to run 'syncagent \(command)'. To accept it for now: --stale 7d"
             )
         }
         grace = TrustPin.Grace(used: now, until: until)

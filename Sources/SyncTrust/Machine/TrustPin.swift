@@ -124,7 +124,7 @@ package struct TrustPin: Sendable, Equatable {
             }
             root = Root(statement: statement, content: content)
         } catch {
-            throw TrustRefusal(.malformed, "no root that can be believed: \(error.reason)")
+            throw TrustRefusal(.malformed, "not a root that can be trusted: \(error.reason)")
         }
         roots = [root.statement.digest]
         self.origin = origin

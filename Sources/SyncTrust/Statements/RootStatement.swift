@@ -104,11 +104,11 @@ package struct RootStatement: Sendable, Equatable {
             return true
         }
         guard Set(keys.keys).count == keys.keys.count else {
-            throw TrustFault("a key of “\(role.rawValue)” is there twice")
+            throw TrustFault("a key of “\(role.rawValue)” appears twice")
         }
         guard keys.threshold <= keys.keys.count else {
             throw TrustFault(
-                "“\(role.rawValue)” wants \(keys.threshold) signatures of \(keys.keys.count) keys: nobody could sign"
+                "“\(role.rawValue)” requires \(keys.threshold) signatures of \(keys.keys.count) keys: nobody could sign"
             )
         }
         return keys
@@ -118,7 +118,7 @@ package struct RootStatement: Sendable, Equatable {
     package static func mirror(_ text: String) throws(TrustFault) -> String {
         let isWeb = text.hasPrefix("https://") || text.hasPrefix("http://")
         guard isWeb, text.hasSuffix("/"), ManifestRules.objection(url: text) == nil else {
-            throw TrustFault("\(quoted(text)) is no mirror: write an http(s) URL that ends with “/”")
+            throw TrustFault("\(quoted(text)) is not a mirror: write an http(s) URL that ends with “/”")
         }
         return text
     }

@@ -35,7 +35,7 @@ struct StatementReader {
         seen = []
         try call { reader throws(ManifestFault) in try reader.beginObject() }
         while let key = try key() {
-            guard seen.insert(key).inserted else { throw TrustFault("the key \(quoted(key)) is there twice") }
+            guard seen.insert(key).inserted else { throw TrustFault("the key \(quoted(key)) appears twice") }
             if try member(key, &self) { continue }
             guard key.hasPrefix("x-") else {
                 throw TrustFault("the key \(quoted(key)) is not known; a newer syncagent may know it")
@@ -97,7 +97,7 @@ struct StatementReader {
     mutating func time() throws(TrustFault) -> Int64 {
         let text = try string()
         guard let time = parseTimestamp(utc: text) else {
-            throw TrustFault("\(quoted(text)) is no time such as 2026-11-20T02:00:00Z")
+            throw TrustFault("\(quoted(text)) is not a time such as 2026-11-20T02:00:00Z")
         }
         return time
     }
@@ -119,7 +119,7 @@ struct StatementReader {
     mutating func digest() throws(TrustFault) -> SHA256Digest {
         let text = try string()
         guard let digest = SHA256Digest(hex: text) else {
-            throw TrustFault("\(quoted(text)) is no SHA-256 of 64 hexadecimal digits")
+            throw TrustFault("\(quoted(text)) is not a SHA-256 of 64 hexadecimal digits")
         }
         return digest
     }
