@@ -21,28 +21,28 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILES = [
     ("~/.config/syncagent/config.json", "The configuration file; Documentation/Configuration.md has its keys."),
-    ("~/.config/syncagent/plugins/syncagent-plugin-*", "Plugins; they are used when the configuration names them."),
-    ("~/.config/syncagent/schedules/", "Schedules, one file each."),
+    ("~/.config/syncagent/plugins/syncagent-plugin-*", "Plugins; used only if the configuration selects them."),
+    ("~/.config/syncagent/schedules/", "Schedules, one file per schedule."),
     ("~/.local/state/syncagent/", "Sessions, runs, hooks and events, and manifests as they were received."),
-    ("$XDG_RUNTIME_DIR/syncagent/agent.sock", "The agent's socket; in the state directory where there is no XDG_RUNTIME_DIR."),
-    ("DESTINATION/.syncagent/", "An index of what has been verified, and files on their way."),
+    ("$XDG_RUNTIME_DIR/syncagent/agent.sock", "The agent's socket; in the state directory if there is no XDG_RUNTIME_DIR."),
+    ("DESTINATION/.syncagent/", "An index of verified files, and files in transit."),
 ]
 ENVIRONMENT = [
-    ("HOME, XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR", "Where configuration, state and socket are."),
-    ("http_proxy, https_proxy, all_proxy, no_proxy", "Proxies, as curl(1) reads them. http_proxy counts in lower case only."),
+    ("HOME, XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR", "Directories of the configuration, the state and the socket."),
+    ("http_proxy, https_proxy, all_proxy, no_proxy", "Proxies, as in curl(1). http_proxy is read in lower case only."),
     ("SSL_CERT_FILE", "CA certificates to trust instead of the system's, PEM."),
-    ("TERM", "Progress is drawn on a terminal that can move its cursor; dumb is none."),
-    ("SOURCE_DATE_EPOCH", "The time that publish writes into a manifest, so that equal input gives equal output."),
+    ("TERM", "Progress is drawn only on terminals that can move the cursor, not if this is dumb."),
+    ("SOURCE_DATE_EPOCH", "The time stamp that publish writes into a manifest, for reproducible output."),
 ]
 EXAMPLES = [
-    ("Publish a directory, and serve it for a trial:",
+    ("Publish a directory and serve it for testing:",
      ["syncagent publish tower --to site", "syncagent serve site"]),
-    ("Bring it here, and call a program when everything is in place:",
+    ("Pull it, and run a program when everything is in place:",
      ["syncagent pull http://127.0.0.1:8080/manifest.json \\", "    --into /srv/tower --hook ./reindex"]),
-    ("The same every night at two o'clock, for four hours at most:",
+    ("The same every night at 02:00, for at most four hours:",
      ["syncagent schedule add https://cdn.example.com/tower/manifest.json \\",
       "    --into /srv/tower --nightly 02:00 --window 4h"]),
-    ("See what came, and what to do about what did not:",
+    ("See what arrived, and what to do about failures:",
      ["syncagent report"]),
 ]
 
