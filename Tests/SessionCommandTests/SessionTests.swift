@@ -110,7 +110,9 @@ struct SessionTests {
             atPath: set.scratch.path + "/tower",
             withIntermediateDirectories: true
         )
-        #expect(try set.tool.run(["doctor", "--strict"]).output.contains("is not the directory of the last pull"))
+        #expect(
+            try set.tool.run(["doctor", "--strict"]).output.contains("is not the directory of the last pull")
+        )
     }
 
     @Test("gc beside a pull takes nothing that it has on its way [F124]")
