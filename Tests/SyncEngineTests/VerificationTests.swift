@@ -127,7 +127,7 @@ struct VerificationTests {
         #expect(outcome.status == .incomplete)
         let failed = outcome.events.filter { $0["event"] as? String == "task.failed" }
         #expect(failed.map { $0["path"] as? String } == [path])
-        #expect((failed.first?["reason"] as? String)?.contains("verifier check") == true)
+        #expect((failed.first?["reason"] as? String)?.contains("verifier look") == true)
         #expect(!FileManager.default.fileExists(atPath: scene.destination + "/" + path))
         #expect(try pull(ScriptedVerifier { _ in .accepted }).status == .done)
         #expect(tree.problems(in: scene.destination) == [])
