@@ -20,14 +20,40 @@ struct MirrorTrustTests {
             try set.copy("site", to: "before")
             try set.publish("two")
         }
-        for name in try FileManager.default.contentsOfDirectory(atPath: set.scratch.path + "/site") {
-            try FileManager.default.copyItem(
-                atPath: "\(set.scratch.path)/site/\(name)",
-                toPath: "\(scratch.path)/mirror/\(name)"
-            )
-        }
+        try copy(set, to: scratch)
         if updated { #expect(try set.pull().status == 0) }
         return (set, scratch, base, mirror)
+    }
+
+    /// Brings what is published to the mirror.
+    private static func copy(_ set: SignedSet, to scratch: Scratch) throws {
+        let files = FileManager.default
+        for name in try files.contentsOfDirectory(atPath: set.scratch.path + "/site") {
+            let target = "\(scratch.path)/mirror/\(name)"
+            if files.fileExists(atPath: target) { try files.removeItem(atPath: target) }
+            try files.copyItem(atPath: "\(set.scratch.path)/site/\(name)", toPath: target)
+        }
+    }
+
+    @Test("Files that the place which was believed lacks, or has changed, come from a mirror")
+    func files() throws {
+        let (set, scratch, _, mirror) = try Self.mirrored()
+        defer { withExtendedLifetime((scratch, mirror)) {} }
+        for text in ["packs are gone", "packs have changed"] {
+            try set.publish(text)
+            try Self.copy(set, to: scratch)
+            let packs = try set.scratch.contents(of: "site/packs")
+            for pack in packs {
+                try set.remove("site/packs/\(pack)")
+                guard text.hasSuffix("changed") else { continue }
+                try set.scratch.write(Data(repeating: 0x41, count: 4096), to: "site/packs/\(pack)")
+            }
+            let outcome = try set.pull()
+            #expect(outcome.status == 0, "\(outcome.error)")
+            #expect(try SignedSet.causes(outcome) == [], "what it has signed is right")
+            #expect(try set.text("tower/a.txt") == text)
+            #expect(try set.tool.run(["cat", set.url, "a.txt"]).output == text)
+        }
     }
 
     @Test("A mirror helps where the first place is stale, and both are named")

@@ -69,14 +69,29 @@ struct ReleaseSource {
         isPublic: Bool?,
         isSigned: Bool
     ) throws(EngineError) -> FoundManifest {
-        if !isSigned, try pins.pin(project) != nil {
+        let pin = try pins.pin(project)
+        if !isSigned, pin != nil {
             throw refused(
                 "this run of \(escaped(project)) was requested before the project was pinned, and its release is not signed; "
                     + "pull it again"
             )
         }
-        guard isSigned, source.cache?.body(digest) == nil else {
-            return try source.recorded(
+        var found: FoundManifest
+        if isSigned, source.cache?.body(digest) == nil {
+            do throws(Failure) {
+                found = try files.manifest(
+                    digest,
+                    size: nil,
+                    at: manifestURL(location),
+                    location,
+                    reload: false
+                )
+                .found
+            } catch {
+                throw error.told
+            }
+        } else {
+            found = try source.recorded(
                 digest,
                 project: project,
                 location: location,
@@ -84,12 +99,8 @@ struct ReleaseSource {
                 isPublic: isPublic
             )
         }
-        do throws(Failure) {
-            return try files.manifest(digest, size: nil, at: manifestURL(location), location, reload: false)
-                .found
-        } catch {
-            throw error.told
-        }
+        if isSigned, let pin { found.add(pin.root.content.mirrors) }
+        return found
     }
 
     // MARK: Places
@@ -383,6 +394,7 @@ struct ReleaseSource {
         if let grace = check.grace { environment.events.tell(.stale(grace, pin, at: environment.now())) }
         var signed = found
         signed.release = TrustedRelease(check)
+        signed.add(check.root.mirrors)
         return signed
     }
 
