@@ -76,7 +76,7 @@ struct MirrorTrustTests {
         .enabled(if: FakeTime.library != nil)
     )
     func penalty() throws {
-        let (set, scratch, _, mirror) = try Self.mirrored()
+        let (set, scratch, base, mirror) = try Self.mirrored()
         defer { withExtendedLifetime((scratch, mirror)) {} }
         try set.remove("site/trust")
         try set.copy("before/trust", to: "site/trust")
@@ -94,6 +94,10 @@ struct MirrorTrustTests {
         let both = try set.pull()
         #expect(both.status == 77, "\(both.error)")
         #expect(try SignedSet.causes(both) == ["unsigned", "older"])
+        // A person reads of both, too.
+        let told = try set.tool.run(["pull", set.url, "--into", "tower"]).error
+        let fresh = set.url.replacingOccurrences(of: "manifest.json", with: "trust/fresh")
+        #expect(told.contains("\(base)trust/fresh: ") && told.contains("\(fresh): "), "\(told)")
         try set.remove("site/trust")
         for place in [scratch.path + "/mirror/trust", set.scratch.path + "/site/trust"] {
             try files.copyItem(atPath: scratch.path + "/away", toPath: place)

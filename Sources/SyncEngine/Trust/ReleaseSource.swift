@@ -173,7 +173,7 @@ struct ReleaseSource {
                     if case .overtaken = error, attempts < Self.attempts {
                         attempts += 1
                         if let kept = try pins.pin(believed.pin.project) {
-                            believed = BelievedPin(pin: kept, kept: kept)
+                            (believed.pin, believed.kept) = (kept, kept)
                         }
                         continue
                     }
@@ -188,6 +188,8 @@ struct ReleaseSource {
                         asked.reload = true
                         continue
                     }
+                    // Of several places, one is what the pull ends with.
+                    let isAnother = (cause.cause.isSilence ? refusal ?? other : refusal) != nil
                     if cause.cause.isSilence {
                         other = other ?? error.told
                     } else {
@@ -201,7 +203,7 @@ struct ReleaseSource {
                     if places.count > 1 || cause.cause != .unreachable {
                         let next = SuspendingClock.now < last ? places[(number + 1)...].first : nil
                         environment.events.tell(
-                            .refused(url, cause, asking: next, at: environment.now())
+                            .refused(url, cause, asking: next, isAnother: isAnother, at: environment.now())
                         )
                     }
                 }
@@ -346,6 +348,17 @@ struct ReleaseSource {
         _ believed: inout BelievedPin
     ) throws(Failure) -> FoundManifest {
         let place = asked.place
+        if !looksBack, let anchor = believed.anchor, !check.pin.roots.contains(anchor.statement.digest) {
+            let (number, project) = (check.pin.root.content.number, check.pin.project)
+            throw .refused(
+                TrustRefusal(
+                    .older,
+                    "the newest root of \(project) there is \(number), and root \(anchor.content.number), which --trust "
+                        + "names, does not follow it; if that one is right, run: syncagent trust forget \(project)"
+                ),
+                url: place
+            )
+        }
         let found: FoundManifest
         let project = check.pin.project
         let name = "signed \(project)" + (wanted.name.map { " \($0)" } ?? "")
