@@ -1,6 +1,6 @@
 #!/bin/sh
-# Kills a signed pull, and a signed publish, with SIGKILL at one system call after the other, and looks at what machines then
-# believe.
+# Kills a signed pull, a signed publish and a change of keys with SIGKILL at one system call after the other, and looks at what
+# machines then believe.
 #
 #   Tests/signing-kill.sh [MOST]     at most so many kills for each kind of call (default 40)
 #
@@ -13,6 +13,8 @@
 # kill: the pin can be read; its root, serial and revision are not below those before, unless a root took the floor away;
 # none is above what is published; a revision is believed only with its manifest on the disk; the next pull ends well, and
 # an older site is refused.
+#
+# The change of keys is of each role. After each kill what is there can be published, the key be changed, and it be published again.
 #
 # Environment: see walks/common.
 # Exit status: 0 all held, 1 something did not, 77 there is no strace here.
@@ -146,3 +148,31 @@ for keys in $variants; do
 done
 [ "$kills" -ge "$enough" ] || failed "only $kills kills of a publish: too few to mean anything"
 echo "Signed publishes: $kills kills, and nobody got anything but one release whole."
+
+cd "$work"
+"$SYNCAGENT" keys new ring --project r 2>/dev/null
+"$SYNCAGENT" publish set --to rung --sign ring -q
+cp -a ring old-ring
+cp -a rung old-rung
+kills=0
+for role in release fresh root; do
+    for call in rename renameat renameat2 link linkat fsync write; do
+        number=0
+        while [ "$number" -lt "$most" ]; do
+            number=$((number + 1))
+            rm -rf ring rung
+            cp -a old-ring ring
+            cp -a old-rung rung
+            killed=0
+            sh -c 'exec strace -f -qq -o /dev/null -e "trace=$1" -e "inject=$1:signal=KILL:when=$2" "$3" keys rotate ring --role "$4"' \
+                kill "$call" "$number" "$SYNCAGENT" "$role" >/dev/null 2>&1 || killed=$?
+            [ "$killed" -ne 0 ] || break
+            kills=$((kills + 1))
+            "$SYNCAGENT" publish set --to rung --sign ring -q || failed "with the keys that are there nothing can be published ($role)"
+            "$SYNCAGENT" keys rotate ring --role "$role" 2>/dev/null || failed "the key cannot be changed any more ($role)"
+            "$SYNCAGENT" publish set --to rung --sign ring -q || failed "after the next change nothing can be published ($role)"
+        done
+    done
+done
+[ "$kills" -ge 9 ] || failed "only $kills kills of a change of keys: too few to mean anything"
+echo "Changes of keys: $kills kills, and all went on with what was there."

@@ -20,14 +20,40 @@ struct MirrorTrustTests {
             try set.copy("site", to: "before")
             try set.publish("two")
         }
-        for name in try FileManager.default.contentsOfDirectory(atPath: set.scratch.path + "/site") {
-            try FileManager.default.copyItem(
-                atPath: "\(set.scratch.path)/site/\(name)",
-                toPath: "\(scratch.path)/mirror/\(name)"
-            )
-        }
+        try copy(set, to: scratch)
         if updated { #expect(try set.pull().status == 0) }
         return (set, scratch, base, mirror)
+    }
+
+    /// Brings what is published to the mirror.
+    private static func copy(_ set: SignedSet, to scratch: Scratch) throws {
+        let files = FileManager.default
+        for name in try files.contentsOfDirectory(atPath: set.scratch.path + "/site") {
+            let target = "\(scratch.path)/mirror/\(name)"
+            if files.fileExists(atPath: target) { try files.removeItem(atPath: target) }
+            try files.copyItem(atPath: "\(set.scratch.path)/site/\(name)", toPath: target)
+        }
+    }
+
+    @Test("Files that the place which was believed lacks, or has changed, come from a mirror")
+    func files() throws {
+        let (set, scratch, _, mirror) = try Self.mirrored()
+        defer { withExtendedLifetime((scratch, mirror)) {} }
+        for text in ["packs are gone", "packs have changed"] {
+            try set.publish(text)
+            try Self.copy(set, to: scratch)
+            let packs = try set.scratch.contents(of: "site/packs")
+            for pack in packs {
+                try set.remove("site/packs/\(pack)")
+                guard text.hasSuffix("changed") else { continue }
+                try set.scratch.write(Data(repeating: 0x41, count: 4096), to: "site/packs/\(pack)")
+            }
+            let outcome = try set.pull()
+            #expect(outcome.status == 0, "\(outcome.error)")
+            #expect(try SignedSet.causes(outcome) == [], "what it has signed is right")
+            #expect(try set.text("tower/a.txt") == text)
+            #expect(try set.tool.run(["cat", set.url, "a.txt"]).output == text)
+        }
     }
 
     @Test("A mirror helps where the first place is stale, and both are named")
@@ -50,7 +76,7 @@ struct MirrorTrustTests {
         .enabled(if: FakeTime.library != nil)
     )
     func penalty() throws {
-        let (set, scratch, _, mirror) = try Self.mirrored()
+        let (set, scratch, base, mirror) = try Self.mirrored()
         defer { withExtendedLifetime((scratch, mirror)) {} }
         try set.remove("site/trust")
         try set.copy("before/trust", to: "site/trust")
@@ -68,6 +94,10 @@ struct MirrorTrustTests {
         let both = try set.pull()
         #expect(both.status == 77, "\(both.error)")
         #expect(try SignedSet.causes(both) == ["unsigned", "older"])
+        // A person reads of both, too.
+        let told = try set.tool.run(["pull", set.url, "--into", "tower"]).error
+        let fresh = set.url.replacingOccurrences(of: "manifest.json", with: "trust/fresh")
+        #expect(told.contains("\(base)trust/fresh: ") && told.contains("\(fresh): "), "\(told)")
         try set.remove("site/trust")
         for place in [scratch.path + "/mirror/trust", set.scratch.path + "/site/trust"] {
             try files.copyItem(atPath: scratch.path + "/away", toPath: place)

@@ -109,6 +109,23 @@ struct PinFileTests {
         #expect([74, 77].contains(try set.tool.run(["trust", "show", "com.example.tower"]).status))
     }
 
+    @Test("Where the pins are behind a link, and the disk with them is away, nothing is believed")
+    func linked() throws {
+        let set = try SignedSet()
+        try set.pin()
+        let (pins, files) = ("\(set.scratch.path)/\(Self.pins)", FileManager.default)
+        try files.moveItem(atPath: pins, toPath: pins + "-disk")
+        try files.createSymbolicLink(atPath: pins, withDestinationPath: pins + "-disk")
+        #expect(try set.pull().status == 0)
+        try files.moveItem(atPath: pins + "-disk", toPath: pins + "-away")
+        try set.remove("site/trust")
+        let outcome = try set.pull()
+        #expect(outcome.status == 74, "\(outcome.error)")
+        #expect(outcome.error.contains(pins), "\(outcome.error)")
+        try files.moveItem(atPath: pins + "-away", toPath: pins + "-disk")
+        #expect(try set.pull().status == 77)
+    }
+
     @Test("A pin that an older program has left, and that is damaged, may be of every place that is new")
     func withoutPlaces() throws {
         let set = try SignedSet()

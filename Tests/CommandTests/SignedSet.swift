@@ -26,7 +26,9 @@ struct SignedSet {
     }
 
     /// Changes a file and publishes it, signed.
-    func publish(_ text: String, _ arguments: String...) throws {
+    func publish(_ text: String, _ arguments: String...) throws { try publish(text, arguments) }
+
+    func publish(_ text: String, _ arguments: [String]) throws {
         try scratch.write(Data(text.utf8), to: "assets/a.txt")
         try Self.publish(tool, arguments)
     }

@@ -358,10 +358,18 @@ struct TrustTests {
         #expect(try pull().status == 77)
     }
 
-    @Test("A manifest in parts is signed as a whole")
-    func parts() throws {
+    @Test(
+        "A manifest in parts, and one with a dictionary, is signed as a whole",
+        arguments: [["--manifest-parts"], ["--dictionary", "always"]]
+    )
+    func whole(_ arguments: [String]) throws {
         let set = try SignedSet()
-        try set.publish("two", "--manifest-parts")
+        // Enough alike to be worth a dictionary.
+        for number in 0..<64 {
+            let text = String(repeating: "a light of \(number) candelas, ", count: 40)
+            try set.scratch.write(Data(text.utf8), to: "assets/lights/\(number).txt")
+        }
+        try set.publish("two", arguments)
         try set.pin()
         #expect(try set.text("tower/a.txt") == "two")
         #expect(try SignedSet.last(try set.pull())["requests"] as? Int == 1)

@@ -126,4 +126,21 @@ expect 0 syncagent resume com.example.tower
 expect 0 syncagent wait com.example.tower
 [ "$(cat tower/a.txt)" = three ] || fail "something else was installed"
 
+step "a background run whose first place is unsigned and lacks the files gets them from a mirror"
+mkdir pair first
+serve pair
+mirror=$url
+serve first
+expect 0 syncagent keys new pair-keys --project com.example.pair --mirror "${mirror%manifest.json}"
+expect 0 syncagent publish assets --to both --sign pair-keys
+cp -R both/. first/ && cp -R both/. pair/
+expect 0 syncagent pull "$url" --into pulled --trust pair-keys/1.root
+echo four >assets/a.txt
+expect 0 syncagent publish assets --to both --sign pair-keys
+cp -R both/. pair/
+rm -r first/trust first/packs
+expect 0 syncagent pull "$url" --into pulled --background
+expect 0 syncagent wait com.example.pair
+[ "$(cat pulled/a.txt)" = four ] || fail "the mirror was not asked for files"
+
 echo "Every attack on a pinned project was refused."

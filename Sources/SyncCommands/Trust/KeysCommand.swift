@@ -117,7 +117,8 @@ struct KeysNewCommand: AsyncParsableCommand {
         output.message("\(escaped(made.path)): keys of \(project), root 1")
         output.message("Sign with:  syncagent publish … --sign \(escaped(made.path))")
         output.message("Trust it with:  syncagent pull … --trust SHA256:\(made.newest.statement.digest)")
-        output.message("Keep root.key offline: it is only needed to change a key.")
+        let names = KeyDirectory.names(.root, in: made.path).joined(separator: ", ")
+        output.message("Keep \(names) offline: only needed to change a key.")
     }
 }
 

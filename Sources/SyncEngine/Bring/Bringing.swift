@@ -43,7 +43,7 @@ struct Bringing {
         (self.progress, self.connections) = (progress, connections)
         rounds = FetchRounds(
             site: site,
-            baseURL: found.baseURL,
+            places: found.bases,
             referrer: found.referrer,
             connections: connections,
             onBytes: { progress.add(bytes: $0) },

@@ -11,7 +11,8 @@ import SyncUnpack
 /// Fetches what is wanted: plans, runs the spans, and asks again elsewhere for what came out wrong.
 struct FetchRounds: Sendable {
     let site: Site
-    let baseURL: String
+    /// What relative URLs resolve against, in this order.
+    let places: [String]
     /// For what the manifest names; `nil` for one of this machine.
     let referrer: TransferRequest.Referrer?
     let connections: Int
@@ -370,12 +371,12 @@ struct FetchRounds: Sendable {
 
     private func urls(of span: Plan.Span, in plan: Plan) -> [String] {
         switch span.source {
-        case .pack(let pack): return manifest.packs[pack].urls.map { resolve($0, against: baseURL) }
+        case .pack(let pack): return resolve(manifest.packs[pack].urls, against: places)
         case .loose(let row):
-            var urls = manifest.files.urls(row).map { resolve($0, against: baseURL) }
+            var urls = resolve(manifest.files.urls(row), against: places)
             // Files with the same content have it at their URLs, too.
             for target in plan.targets[plan.slots[span.slots.lowerBound].targets] where target.row != row {
-                for url in manifest.files.urls(target.row).map({ resolve($0, against: baseURL) })
+                for url in resolve(manifest.files.urls(target.row), against: places)
                 where urls.count < Self.mostURLs && !urls.contains(url) { urls.append(url) }
             }
             return urls

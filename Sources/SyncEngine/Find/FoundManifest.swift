@@ -7,8 +7,8 @@ import SyncTrust
 struct FoundManifest: Sendable {
     let digest: SHA256Digest
     let project: String
-    /// What relative URLs resolve against.
-    let baseURL: String
+    /// What relative URLs resolve against: its own URL, then those that it has at the mirrors of a signed set.
+    var bases: [String]
     /// For people: a path, or a redacted URL.
     let shown: String
     /// What is recorded of where it came from: an absolute path, or a URL without userinfo, query and fragment.
@@ -32,7 +32,7 @@ struct FoundManifest: Sendable {
     ) {
         self.digest = digest
         self.project = project
-        self.baseURL = baseURL
+        bases = [baseURL]
         self.shown = shown
         self.location = location
         self.referrer = referrer
@@ -46,13 +46,21 @@ struct FoundManifest: Sendable {
     /// Where the dictionary of this manifest comes from; `nil` when it has none.
     func dictionary(of manifest: Manifest) -> ManifestDictionary? {
         guard let named = manifest.dictionary else { return nil }
-        let parts = ManifestParts(source: source, baseURL: baseURL, referrer: referrer, shown: shown)
+        let parts = ManifestParts(source: source, bases: bases, referrer: referrer, shown: shown)
         return ManifestDictionary { parts.dictionary(named, of: manifest) }
     }
 
     /// Whether the dictionary of this manifest has been kept.
     func isDictionaryHere(of manifest: Manifest) -> Bool {
         manifest.dictionary.map { source.parts?.has($0.digest) == true } ?? true
+    }
+
+    /// Adds places with the same files, which are asked for what this one does not give. A copy on a disk stays with itself.
+    ///
+    /// - Parameter mirrors: URLs that end with `/`.
+    mutating func add(_ mirrors: [String]) {
+        guard let own = bases.first, !own.hasPrefix("file:") else { return }
+        bases += mirrors.map { $0 + "manifest.json" }.filter { !bases.contains($0) }
     }
 
     /// The checked manifest.

@@ -9,7 +9,7 @@ import SyncSystem
 struct ManifestParts: Sendable {
     let source: ManifestSource
     /// What relative URLs resolve against.
-    let baseURL: String
+    let bases: [String]
     /// For what the manifest names; `nil` for one of this machine.
     let referrer: TransferRequest.Referrer?
     /// The manifest, for people.
@@ -86,7 +86,7 @@ struct ManifestParts: Sendable {
         PartFetch.Wanted(
             index: index,
             blob: blob,
-            urls: pack.urls.map { resolve($0, against: baseURL) },
+            urls: resolve(pack.urls, against: bases),
             packSize: pack.size,
             referrer: referrer
         )

@@ -403,7 +403,7 @@ struct ManifestSource: Sendable {
     ) throws(EngineError) -> Manifest {
         do {
             var (digest, assembly) = try begin(body, isCompressed: isCompressed)
-            let parts = ManifestParts(source: self, baseURL: baseURL, referrer: referrer, shown: shown)
+            let parts = ManifestParts(source: self, bases: [baseURL], referrer: referrer, shown: shown)
             try parts.add(to: &assembly, root: digest)
             return try assembly.finish()
         } catch let error as EngineError {

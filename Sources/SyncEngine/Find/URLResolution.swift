@@ -30,6 +30,18 @@ func resolve(_ reference: String, against base: String) -> String {
     return plain[...lastSlash] + reference
 }
 
+/// Resolves references against one base after the other, each URL once.
+func resolve(_ references: [String], against bases: [String]) -> [String] {
+    var urls: [String] = []
+    for base in bases {
+        for reference in references {
+            let url = resolve(reference, against: base)
+            if !urls.contains(url) { urls.append(url) }
+        }
+    }
+    return urls
+}
+
 /// A URL without userinfo, query and fragment: what may be recorded. Relative URLs resolve against it as against
 /// the whole one.
 func withoutSecrets(_ url: String) -> String {

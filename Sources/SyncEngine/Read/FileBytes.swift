@@ -66,7 +66,7 @@ extension ManifestInHand {
                 let pack = manifest.packs[Int(blob.pack)]
                 pieces.append(
                     Piece(
-                        urls: pack.urls.map { resolve($0, against: found.baseURL) },
+                        urls: resolve(pack.urls, against: found.bases),
                         range: blob.range,
                         objectSize: pack.size,
                         blobs: [blob]
@@ -89,7 +89,7 @@ extension ManifestInHand {
             }
             ways.append(Way(pieces: pieces, reload: true))
         }
-        let urls = files.urls(row).map { resolve($0, against: found.baseURL) }
+        let urls = resolve(files.urls(row), against: found.bases)
         for url in urls {
             let whole = 0..<files.size(row)
             let piece = Piece(urls: [url], range: whole, objectSize: whole.upperBound, blobs: [])

@@ -89,7 +89,9 @@ package struct PinStore: Sendable {
     private func names() throws(EngineError) -> [String] {
         if let names = directoryEntries(directory) { return names.sorted() }
         let code = sa_errno()
-        guard code == ENOENT else {
+        // A link that leads nowhere: the disk with the pins is away. That is not a machine which has pinned nothing.
+        let found = try? status(AT_FDCWD, directory).get()
+        guard code == ENOENT, found?.kind != .link else {
             throw EngineError(.ioError, "cannot read the pins in \(escaped(directory)): \(errorText(code))")
         }
         return []

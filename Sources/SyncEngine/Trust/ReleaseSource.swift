@@ -69,14 +69,29 @@ struct ReleaseSource {
         isPublic: Bool?,
         isSigned: Bool
     ) throws(EngineError) -> FoundManifest {
-        if !isSigned, try pins.pin(project) != nil {
+        let pin = try pins.pin(project)
+        if !isSigned, pin != nil {
             throw refused(
                 "this run of \(escaped(project)) was requested before the project was pinned, and its release is not signed; "
                     + "pull it again"
             )
         }
-        guard isSigned, source.cache?.body(digest) == nil else {
-            return try source.recorded(
+        var found: FoundManifest
+        if isSigned, source.cache?.body(digest) == nil {
+            do throws(Failure) {
+                found = try files.manifest(
+                    digest,
+                    size: nil,
+                    at: manifestURL(location),
+                    location,
+                    reload: false
+                )
+                .found
+            } catch {
+                throw error.told
+            }
+        } else {
+            found = try source.recorded(
                 digest,
                 project: project,
                 location: location,
@@ -84,12 +99,8 @@ struct ReleaseSource {
                 isPublic: isPublic
             )
         }
-        do throws(Failure) {
-            return try files.manifest(digest, size: nil, at: manifestURL(location), location, reload: false)
-                .found
-        } catch {
-            throw error.told
-        }
+        if isSigned, let pin { found.add(pin.root.content.mirrors) }
+        return found
     }
 
     // MARK: Places
@@ -162,7 +173,7 @@ struct ReleaseSource {
                     if case .overtaken = error, attempts < Self.attempts {
                         attempts += 1
                         if let kept = try pins.pin(believed.pin.project) {
-                            believed = BelievedPin(pin: kept, kept: kept)
+                            (believed.pin, believed.kept) = (kept, kept)
                         }
                         continue
                     }
@@ -177,6 +188,8 @@ struct ReleaseSource {
                         asked.reload = true
                         continue
                     }
+                    // Of several places, one is what the pull ends with.
+                    let isAnother = (cause.cause.isSilence ? refusal ?? other : refusal) != nil
                     if cause.cause.isSilence {
                         other = other ?? error.told
                     } else {
@@ -190,7 +203,7 @@ struct ReleaseSource {
                     if places.count > 1 || cause.cause != .unreachable {
                         let next = SuspendingClock.now < last ? places[(number + 1)...].first : nil
                         environment.events.tell(
-                            .refused(url, cause, asking: next, at: environment.now())
+                            .refused(url, cause, asking: next, isAnother: isAnother, at: environment.now())
                         )
                     }
                 }
@@ -335,6 +348,17 @@ struct ReleaseSource {
         _ believed: inout BelievedPin
     ) throws(Failure) -> FoundManifest {
         let place = asked.place
+        if !looksBack, let anchor = believed.anchor, !check.pin.roots.contains(anchor.statement.digest) {
+            let (number, project) = (check.pin.root.content.number, check.pin.project)
+            throw .refused(
+                TrustRefusal(
+                    .older,
+                    "the newest root of \(project) there is \(number), and root \(anchor.content.number), which --trust "
+                        + "names, does not follow it; if that one is right, run: syncagent trust forget \(project)"
+                ),
+                url: place
+            )
+        }
         let found: FoundManifest
         let project = check.pin.project
         let name = "signed \(project)" + (wanted.name.map { " \($0)" } ?? "")
@@ -383,6 +407,7 @@ struct ReleaseSource {
         if let grace = check.grace { environment.events.tell(.stale(grace, pin, at: environment.now())) }
         var signed = found
         signed.release = TrustedRelease(check)
+        signed.add(check.root.mirrors)
         return signed
     }
 

@@ -14,13 +14,20 @@ extension SyncEvent {
 
     /// A place is of no use.
     ///
-    /// - Parameter next: The place that is asked now; `nil` for none.
-    static func refused(_ url: String, _ refusal: TrustRefusal, asking next: String?, at time: Int64)
-        -> SyncEvent
-    {
+    /// - Parameters:
+    ///   - next: The place that is asked now; `nil` for none.
+    ///   - isAnother: Whether it is not what the pull ends with.
+    static func refused(
+        _ url: String,
+        _ refusal: TrustRefusal,
+        asking next: String?,
+        isAnother: Bool,
+        at time: Int64
+    ) -> SyncEvent {
         let url = redacted(url: url)
-        let note = next.map { "\(url): \(refusal.message); asking \(redacted(url: $0))" }
-        return SyncEvent(.trustRefused, time: time, note: note) {
+        let asking = next.map { "; asking \(redacted(url: $0))" }
+        let note = asking ?? (isAnother ? "" : nil)
+        return SyncEvent(.trustRefused, time: time, note: note.map { "\(url): \(refusal.message)\($0)" }) {
             $0.field("url", url)
             $0.field("cause", refusal.cause)
             $0.field("reason", refusal.message)

@@ -9,6 +9,8 @@ struct BelievedPin {
     var pin: TrustPin
     /// What is kept; `nil` for a pin that is new.
     var kept: TrustPin?
+    /// A root that somebody has named: the check has to lead to it. `nil` where nobody has.
+    var anchor: TrustPin.Root?
     /// Whether the last statement came from a public address; `nil` when nobody can tell.
     var isPublic: Bool?
 }
@@ -34,7 +36,8 @@ struct TrustAnchoring {
         return try begin(anchor, origin, location)
     }
 
-    /// The pin that an anchor stands for: the one there is, if that began or has come by this root; else a new one.
+    /// The pin that an anchor stands for: the one there is, if that began or has come by this root, or may yet come to it;
+    /// else a new one.
     func begin(
         _ anchor: TrustChoice.Anchor,
         _ origin: TrustPin.Origin,
@@ -55,15 +58,19 @@ struct TrustAnchoring {
                     .pinned(new, note: anchor == .first ? note : nil, at: environment.now())
                 )
             }
-            return BelievedPin(pin: new, kept: nil)
+            return BelievedPin(pin: new, kept: nil, anchor: anchor == .first ? nil : new.root)
         }
-        guard anchor == .first || kept.roots.contains(new.root.statement.digest) else {
+        guard anchor != .first, !kept.roots.contains(new.root.statement.digest) else {
+            return BelievedPin(pin: kept, kept: kept)
+        }
+        // After a change of keys, the file may be here before this machine has learned of it.
+        guard new.root.content.number > kept.root.content.number else {
             throw refused(
                 "\(new.project) is pinned to another root, SHA256:\(kept.root.statement.digest); if this one is right, run: "
                     + "syncagent trust forget \(new.project)"
             )
         }
-        return BelievedPin(pin: kept, kept: kept)
+        return BelievedPin(pin: kept, kept: kept, anchor: new.root)
     }
 
     private func pin(

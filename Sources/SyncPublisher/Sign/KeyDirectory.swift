@@ -325,25 +325,21 @@ package struct KeyDirectory {
                     "a root key has to sign a change of keys; put it into \(shown(path)), as root.key"
                 )
             }
-            var kept: String?
-            if let made {
-                let usual = "\(path)/\(role.rawValue).key"
-                if pending.isComplete, let name = file ?? (access(usual, F_OK) == 0 ? nil : usual) {
-                    try Self.write(made, to: name + ".new", passphrase)
-                    if file != nil {
-                        let free = freeName(name)
-                        try Self.move(name, to: free)
-                        kept = free
-                    }
-                    try Self.move(name + ".new", to: name)
-                } else {
-                    try Self.write(made, to: "\(path)/\(role.rawValue)-\(number).key", passphrase)
-                }
-            }
+            let beside = besideName(role, number)
+            if let made { try Self.write(made, to: beside, passphrase) }
+            // From here on the new key counts, under the name that it has; a rotate that is killed leaves nothing to mend.
             guard case .signed(var keys) = try Self.outcome(pending, passphrase) else {
                 return .pending(pending)
             }
-            keys.kept = kept
+            let usual = "\(path)/\(role.rawValue).key"
+            if made != nil, let name = file ?? (access(usual, F_OK) == 0 ? nil : usual) {
+                if file != nil {
+                    let free = freeName(name)
+                    try Self.move(name, to: free)
+                    keys.kept = free
+                }
+                try Self.move(beside, to: name)
+            }
             return .signed(keys)
         } catch let error as TrustFault {
             throw Self.unusable(path, error.reason)
@@ -387,6 +383,14 @@ package struct KeyDirectory {
             )
         }
         return (known, nil)
+    }
+
+    /// A name for a new key beside the others of its role, which none of them has.
+    private func besideName(_ role: Role, _ number: UInt64) -> String {
+        func name(_ number: UInt64) -> String { "\(path)/\(role.rawValue)-\(number).key" }
+        var free = number
+        while access(name(free), F_OK) == 0 { free &+= 1 }
+        return name(free)
     }
 
     private func freeName(_ name: String) -> String {

@@ -1,0 +1,31 @@
+import Foundation
+import Testing
+
+/// Keys that change: none that still counts is lost on the way. `Tests/signing-kill.sh` kills a rotate at each step.
+@Suite("Keys that change", .timeLimit(.minutes(5)))
+struct KeyChangeTests {
+    @Test("A new root key that waits for signatures takes the file of no other key")
+    func waiting() throws {
+        let scratch = try Scratch()
+        let tool = Tool(scratch)
+        func keys(_ arguments: String...) throws -> String {
+            let outcome = try tool.run(["keys"] + arguments)
+            try #require(outcome.status == 0, "\(outcome.error)")
+            return outcome.error
+        }
+        func file(_ name: String) throws -> Data {
+            try Data(contentsOf: scratch.url.appendingPathComponent(name))
+        }
+        let made = try keys("new", "keys", "--project", "p", "--root-keys", "2", "--root-threshold", "2")
+        #expect(made.contains("Keep root-2.key, root.key offline"))
+        try FileManager.default.moveItem(
+            atPath: scratch.path + "/keys/root.key",
+            toPath: scratch.path + "/drawer.key"
+        )
+        let before = try file("keys/root-2.key")
+        _ = try keys("rotate", "keys", "--role", "root")
+        #expect(try file("keys/root-2.key") == before)
+        #expect(try file("keys/root-3.key") != before)
+        #expect(try keys("sign", "keys/2.root.pending", "--with", "drawer.key").contains("2.root counts"))
+    }
+}
