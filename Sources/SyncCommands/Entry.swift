@@ -119,7 +119,7 @@ struct SyncagentCommand: AsyncParsableCommand {
             ResumeCommand.self, CancelCommand.self, PrioritizeCommand.self, RemoveCommand.self,
             HooksCommand.self, PluginsCommand.self, ScheduleCommand.self, AgentCommand.self,
             DoctorCommand.self,
-            GCCommand.self,
+            GCCommand.self, CompletionCommand.self,
         ]
     )
 
