@@ -15,8 +15,7 @@ trap 'rm -rf "$made"' EXIT
 
 python3 -B "$(dirname "$0")/man.py" "$program" >"$made/syncagent.1"
 for shell in bash zsh fish; do
-    # They are read by a shell that runs already.
-    "$program" --generate-completion-script "$shell" | sed '1{/^#!/d}' >"$made/$shell"
+    "$program" completion "$shell" >"$made/$shell"
 done
 install -D -m 755 "$program" "$to/bin/syncagent"
 install -D -m 644 "$made/syncagent.1" "$to/share/man/man1/syncagent.1"

@@ -12,6 +12,7 @@ import SyncSystem
 ///
 /// Not an asynchronous `main`: that starts libdispatch's threads, and the agent does without (``TaskThreads``).
 package func runSyncagent() -> Never {
+    Output.holdStandardDescriptors()
     StopSignals.ignoreBrokenPipes()
     boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)
     do {
@@ -64,7 +65,12 @@ private func keptArguments() -> [String]? {
 ///
 /// Not exit(3): what it calls on the way, such as `OPENSSL_cleanup` of OPENSSL_init_crypto(3), takes apart what threads of
 /// ours may still be using, one that hashes or one that waits for a name server past a deadline.
-private func leave(_ status: Int32) -> Never { _exit(status) }
+private func leave(_ status: Int32) -> Never {
+    // A truncated listing must not exit with 0, nor with diff's 1.
+    guard Output.lost != 0, status <= 1 else { _exit(status) }
+    Output().error("cannot write to standard output: \(errorText(Output.lost))")
+    _exit(ExitStatus.ioError.rawValue)
+}
 
 private func leave(because error: any Error) -> Never {
     switch error {
@@ -119,7 +125,7 @@ struct SyncagentCommand: AsyncParsableCommand {
             ResumeCommand.self, CancelCommand.self, PrioritizeCommand.self, RemoveCommand.self,
             HooksCommand.self, PluginsCommand.self, ScheduleCommand.self, AgentCommand.self,
             DoctorCommand.self,
-            GCCommand.self,
+            GCCommand.self, CompletionCommand.self,
         ]
     )
 

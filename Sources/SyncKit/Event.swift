@@ -11,6 +11,8 @@ extension Sync {
         case planned(Planned)
         /// Progress, a few times a second.
         case progress(Progress)
+        /// Large files in progress, at most twice a second and at most 200 of them. Small files arrive whole.
+        case files([FileProgress])
         /// The transfers, at most twice a second: each with its file or pack, its **bytes** and its URL.
         case requests(RequestList)
         /// A file or link is in place.
@@ -79,6 +81,22 @@ extension Sync {
         public let bytesTotal: UInt64
         /// Body **bytes** received from the network.
         public let received: UInt64
+    }
+
+    /// ``Event/files(_:)``
+    public struct FileProgress: Sendable, Hashable, Decodable {
+        /// Relative to the destination.
+        public let path: String
+        /// **Bytes** that are here; the number drops if some turn out wrong.
+        public let bytesDone: UInt64
+        /// The file's size in **bytes**.
+        public let bytesTotal: UInt64
+
+        private enum CodingKeys: String, CodingKey {
+            case path
+            case bytesDone = "bytes_done"
+            case bytesTotal = "bytes_total"
+        }
     }
 
     /// ``Event/installed(_:)``

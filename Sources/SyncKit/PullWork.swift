@@ -35,6 +35,7 @@ final class PullWork: Sendable {
         /// Of these only the last counts.
         var progress: Sync.Progress?
         var requests: RequestList?
+        var files: [Sync.FileProgress]?
         var end: Result<Void, any Error>?
         var waiter: CheckedContinuation<Void, Never>?
         /// Of the engine that works now.
@@ -48,6 +49,10 @@ final class PullWork: Sendable {
             if let latest = requests {
                 requests = nil
                 return .told(.requests(latest))
+            }
+            if let latest = files {
+                files = nil
+                return .told(.files(latest))
             }
             defer { progress = nil }
             return progress.map { .told(.progress($0)) }
@@ -123,7 +128,8 @@ final class PullWork: Sendable {
         await withCheckedContinuation { continuation in
             let isThere = state.change { state in
                 let isThere =
-                    state.waiting > 0 || state.progress != nil || state.requests != nil || state.end != nil
+                    state.waiting > 0 || state.progress != nil || state.requests != nil || state.files != nil
+                    || state.end != nil
                 if !isThere { state.waiter = continuation }
                 return isThere
             }
@@ -202,10 +208,18 @@ final class PullWork: Sendable {
         }
     }
 
+    private struct Files: Decodable { let parts: [Sync.FileProgress] }
+
     /// - Parameter json: As ``/SyncEngine/LiveRun`` keeps it.
     private func tell(requests json: [UInt8]) {
-        guard let list = try? JSONDecoder().decode(RequestList.self, from: Data(json)) else { return }
-        tell { $0.requests = list }
+        let (decoder, data) = (JSONDecoder(), Data(json))
+        guard let list = try? decoder.decode(RequestList.self, from: data),
+            let files = try? decoder.decode(Files.self, from: data).parts
+        else { return }
+        tell { state in
+            state.requests = list
+            if !files.isEmpty { state.files = files }
+        }
     }
 
     private func tell(_ change: (inout State) -> Void) {

@@ -57,7 +57,7 @@ extension FailureCause {
             "Check this machine's clock, and name your own authority with --cacert. An expired certificate has to be renewed by its owner."
         case .loginPage: "Open any page of that host in a browser, log in, and pull again."
         case .refusedRedirect:
-            "If that redirect is intended, allow it for this host: --allow-redirect-downgrade or --allow-private-redirect."
+            "If intended, allow the host (--allow-redirect-downgrade, --allow-private-redirect), or list the place under the plugin's 'for'."
         case .wrongBytes:
             "The server, or a cache in front of it, has a different version: purge the cache or upload the set again, then pull."
         case .diskFull:
@@ -70,7 +70,7 @@ extension FailureCause {
             "Ask the publisher why the server offers an older set. If that is intended, pull once with --allow-older."
         case .badManifest: "Check the URL of the manifest, or publish it again; what is in place stays."
         case .rejected:
-            "A verifier refused these files; check them at their source. They were not installed."
+            "None was installed. Check refused files at their source; if they could not be checked, fix the verifier and pull again."
         case .cancelled: "A plugin has cancelled the requests for these files; see its settings."
         case .late: "The time was too short: give it a longer window, a higher rate, or start earlier."
         case .lostWorker:

@@ -43,6 +43,83 @@ struct ReadingCommandTests {
         #expect(try set.tool.run(["diff", "none", set.url]).status == 66)
     }
 
+    @Test("diff says what of a file changed where nothing is to be fetched for it")
+    func aspects() throws {
+        let set = try PublishedSet()
+        try FileManager.default.copyItem(
+            at: set.scratch.url.appendingPathComponent("site"),
+            to: set.scratch.url.appendingPathComponent("old")
+        )
+        let file = set.scratch.url.appendingPathComponent("assets/a.txt")
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: file.path)
+        try set.scratch.write(Data("one".utf8), to: "assets/sheets/b.txt")
+        try set.publish()
+        let other = try set.tool.run(["diff", "old", "site"])
+        #expect(
+            other.output == "changed  a.txt  (mode)\nchanged  sheets/b.txt  (content)\n",
+            "\(other.output)"
+        )
+        let first = try #require(try set.tool.run(["diff", "old", "site", "--json"]).objects().first)
+        #expect(first["what"] as? [String] == ["mode"] && first["fetch"] as? Int == 0)
+    }
+
+    @Test(
+        "What a full disk cuts short on standard output ends with 74",
+        arguments: ["ls site", "ls site --json", "diff none.json site", "completion bash", "--help"]
+    )
+    func full(words: String) throws {
+        let set = try PublishedSet()
+        try set.scratch.write(
+            Data(#"{"format":"syncagent-manifest/1","project":"none","files":[]}"#.utf8),
+            to: "none.json"
+        )
+        let process = set.tool.process(words.split(separator: " ").map(String.init))
+        process.standardOutput = FileHandle(forWritingAtPath: "/dev/full")
+        let errors = Pipe()
+        process.standardError = errors
+        try process.run()
+        let said = String(decoding: try errors.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 74, "\(said)")
+        #expect(said.hasSuffix("cannot write to standard output: No space left on device\n"), "\(said)")
+    }
+
+    @Test("Closed standard descriptors are nobody else's: what is said goes nowhere, and the work is done")
+    func closed() throws {
+        let set = try PublishedSet()
+        let process = set.tool.process([])
+        let said = try set.scratch.file()
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        process.standardError = try FileHandle(forWritingTo: said)
+        let steps = ["publish assets --to again --json", "pull again --into copy --json", "ls again"]
+        process.arguments = [
+            "-ec",
+            steps.map { "\"$0\" \($0) <&- >&- || exit; \"$0\" \($0) <&- >&- 2>&- || exit" }
+                .joined(separator: "\n"),
+            Tool.url.path,
+        ]
+        try process.run()
+        process.waitUntilExit()
+        let errors = try String(contentsOf: said, encoding: .utf8)
+        #expect(process.terminationStatus == 0, "\(errors)")
+        #expect(!errors.contains("cannot write"), "\(errors)")
+        let copied = try set.scratch.contents(of: "copy").filter { !$0.hasPrefix(".syncagent") }
+        #expect(copied == ["a.txt", "sheets", "sheets/b.txt"])
+    }
+
+    @Test("A listing whose reader has had enough is no failure")
+    func left() throws {
+        let set = try PublishedSet()
+        let process = set.tool.process(["ls", "site"])
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        try output.fileHandleForReading.close()
+        try process.run()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0)
+    }
+
     @Test("cat writes one file, byte for byte; a path that is not there is 66 with the nearest")
     func one() throws {
         let set = try PublishedSet()

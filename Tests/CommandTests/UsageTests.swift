@@ -9,6 +9,8 @@ struct UsageTests {
             ([], "USAGE"),
             (["nonsense"], "'nonsense' is not a command. 'syncagent --help' lists all commands."),
             (["plul", "m.json"], "Did you mean 'syncagent pull'?"),
+            (["completion"], "<shell>"),
+            (["completion", "tcsh"], "tcsh"),
             (["publsh", "."], "Did you mean 'syncagent publish'?"),
             (["schedule", "ad"], "Did you mean 'syncagent schedule add'?"),
             (["help", "nosuch"], "'nosuch' is not a command"),
@@ -44,6 +46,22 @@ struct UsageTests {
         #expect(outcome.output == "")
         #expect(outcome.error.contains(words), "\(outcome.error)")
         #expect(try scratch.contents(of: ".").allSatisfy { $0.hasPrefix(".captured-") })
+    }
+
+    @Test(
+        "completion prints what the shell needs, for bash, zsh and fish",
+        arguments: ["bash", "zsh", "fish"]
+    )
+    func completion(shell: String) throws {
+        let outcome = try Tool(try Scratch()).run(["completion", shell])
+        #expect(outcome.status == 0 && outcome.error == "")
+        // zsh reads the first line of such a file; a shell that sources it needs none.
+        let head = ["bash": "", "zsh": "#compdef syncagent\n", "fish": "function "][shell] ?? "?"
+        #expect(
+            outcome.output.hasPrefix(head) && !outcome.output.hasPrefix("#!"),
+            "\(outcome.output.prefix(80))"
+        )
+        #expect(outcome.output.contains("publish") && outcome.output.contains("exclude-from"))
     }
 
     @Test("--version prints the version alone")

@@ -104,6 +104,8 @@ struct PatternTests {
         let outcome = try scene.pull { $0.include = include }
         #expect(outcome.error?.status == .usage && outcome.error?.message.contains(include[0]) == true)
         #expect(!FileManager.default.fileExists(atPath: scene.destination))
-        #expect(try scene.pull { $0.exclude = ["**"] }.error?.status == .usage)
+        let excluded = try scene.pull { $0.exclude = ["**"] }.error
+        #expect(excluded?.status == .usage)
+        #expect(excluded?.message.contains("no file of the manifest is left without **") == true)
     }
 }

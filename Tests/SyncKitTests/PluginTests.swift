@@ -174,4 +174,36 @@ struct PluginTests {
         #expect(seen.allSatisfy { $0.tasks == 1 && $0.current.hasPrefix("http://127.0.0.1:") }, "\(seen)")
         #expect(seen.contains { $0.state == .receiving && $0.rate > 0 }, "\(seen)")
     }
+
+    @Test(
+        "How far a large file is, is told while it comes: from a place of its own, or in pieces",
+        arguments: [true, false]
+    )
+    func files(isLoose: Bool) async throws {
+        var tree = AssetTree()
+        tree.addFile("large.bin", size: 400_000, seed: 3)
+        tree.addFile("small.txt", size: 900, seed: 4)
+        let scene = try KitScene(tree)
+        var builder = ManifestBuilder(tree)
+        if isLoose { builder.looseAbove = 1_000 } else { builder.chunkSize = 20_000 }
+        let set = try builder.build()
+        for (path, object) in set.objects(under: "/slow") {
+            let answer = FaultAnswer.object(object)
+            scene.server.script(
+                path,
+                path.hasSuffix("manifest.json") ? answer : answer.dripping(20_000, every: .milliseconds(150))
+            )
+        }
+        var seen: [Sync.FileProgress] = []
+        let pull = Sync.pull(
+            scene.server.url("/slow/manifest.json"),
+            into: scene.destination,
+            options: scene.options
+        )
+        for try await event in pull { if case .files(let files) = event { seen += files } }
+        let done = seen.map(\.bytesDone)
+        #expect(done == done.sorted() && Set(done).count > 2, "\(done)")
+        #expect(seen.allSatisfy { $0.path == "large.bin" && $0.bytesTotal == 400_000 }, "\(seen)")
+        #expect(tree.problems(in: scene.destination) == [])
+    }
 }

@@ -23,10 +23,17 @@ func pullTower(_ manifest: String, into destination: String, state: String) asyn
 
 func pullWithLines(_ pull: Sync.Pull, show: (String) -> Void) async throws {
     for try await event in pull {
-        guard case .requests(let list) = event else { continue }
-        for request in list.requests {
-            let what = request.path ?? "\(request.object ?? "") with \(request.tasks) files"
-            show("\(what): \(request.received) bytes, \(request.rate) a second, \(request.state.rawValue)")
+        switch event {
+        case .requests(let list):
+            for request in list.requests {
+                let what = request.path ?? "\(request.object ?? "") with \(request.tasks) files"
+                show(
+                    "\(what): \(request.received) bytes, \(request.rate) a second, \(request.state.rawValue)"
+                )
+            }
+        case .files(let files):
+            for file in files { show("\(file.path): \(file.bytesDone) of \(file.bytesTotal) bytes") }
+        default: break
         }
     }
 }

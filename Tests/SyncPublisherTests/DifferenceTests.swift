@@ -32,12 +32,12 @@ struct DifferenceTests {
         let difference = ManifestDifference(from: before, to: try set.manifest())
         #expect(
             difference.changes == [
-                Change(kind: .changed, path: "a", size: 3),
-                Change(kind: .changed, path: "b/c", size: 7, fetch: 7),
+                Change(kind: .changed, path: "a", size: 3, aspects: [.mode]),
+                Change(kind: .changed, path: "b/c", size: 7, fetch: 7, aspects: [.content]),
                 Change(kind: .renamed, path: "b/moved", from: "b/d", size: 5),
                 Change(kind: .added, path: "copy", size: 4),
                 Change(kind: .removed, path: "gone", size: 4),
-                Change(kind: .changed, path: "link", size: 0),
+                Change(kind: .changed, path: "link", size: 0, aspects: [.target]),
                 Change(kind: .added, path: "new", size: 9, fetch: 9),
                 Change(kind: .added, path: "new too", size: 9),
             ]

@@ -11,9 +11,9 @@ struct DiffCommand: AsyncParsableCommand {
         commandName: "diff",
         abstract: "Show how two manifests differ, and what an update fetches.",
         discussion: """
-            Prints one line for each file that was added, changed, renamed or removed, then the totals and how many \
-            bytes a machine with OLD fetches to get NEW. Fetches only the manifests. --channel and --revision apply to \
-            NEW. If the project is pinned, NEW must be a release that is valid now; OLD may be any release signed with \
+            Prints one line for each file that was added, changed, renamed or removed, with the bytes to fetch for it \
+            and whether mode, time, target or kind changed; then the totals and how many bytes a machine with OLD \
+            fetches to get NEW. Fetches only the manifests. --channel and --revision apply to NEW. If the project is pinned, NEW must be a release that is valid now; OLD may be any release signed with \
             keys that were valid at the time.
 
             Exit status: 0 the files are the same, 1 they differ, any other status is an error.
@@ -92,13 +92,18 @@ struct DiffCommand: AsyncParsableCommand {
         line.field("from", optional: change.from)
         line.field("size", change.size)
         line.field("fetch", change.fetch)
+        guard change.kind == .changed else { return }
+        line.key("what")
+        line.array { array in change.aspects.forEach { array.value($0.rawValue) } }
     }
 
     static func line(_ change: ManifestDifference.Change) -> String {
         var line = change.kind.rawValue.padding(toLength: 9, withPad: " ", startingAt: 0)
         if let from = change.from { line += "\(escaped(from)) -> " }
         line += escaped(change.path)
-        return change.fetch > 0 ? line + "  (\(ByteCount(change.fetch)))" : line
+        let bytes = change.fetch > 0 ? ["\(ByteCount(change.fetch))"] : []
+        let words = bytes + change.aspects.filter { $0 != .content || bytes.isEmpty }.map(\.rawValue)
+        return words.isEmpty ? line : line + "  (\(words.joined(separator: ", ")))"
     }
 
     static func summary(_ difference: ManifestDifference) -> String {

@@ -1,6 +1,9 @@
+import CPosix
 import Foundation
 package import SyncModel
 import SyncSystem
+
+import struct Synchronization.Atomic
 
 /// The one way to standard output and standard error.
 ///
@@ -12,6 +15,18 @@ package final class Output: Sendable {
         /// Lines of progress that a terminal shows; the cursor stands at the end of the last.
         var progressLines = 0
         var isOutputBroken = false
+    }
+
+    /// The errno of the last failed write to standard output, such as a full disk's; 0 if none failed.
+    static var lost: Int32 { lostCode.load(ordering: .relaxed) }
+    private static let lostCode = Atomic<Int32>(0)
+
+    /// Opens /dev/null for each standard descriptor that the caller has closed. Otherwise the next file to be opened would get
+    /// its number, and our messages. open(2) takes the lowest number.
+    static func holdStandardDescriptors() {
+        for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) == -1 {
+            _ = open("/dev/null", O_RDWR)
+        }
     }
 
     private let state = Mutex(State())
@@ -105,6 +120,10 @@ package final class Output: Sendable {
         eraseProgress(&state)
         // A reader that has left (EPIPE) ends the listing, never the work.
         state.isOutputBroken = !writeAll(state.events, to: standardOutput)
+        if state.isOutputBroken {
+            let code = sa_errno()
+            if code != EPIPE { Self.lostCode.store(code, ordering: .relaxed) }
+        }
         state.events.removeAll(keepingCapacity: true)
     }
 

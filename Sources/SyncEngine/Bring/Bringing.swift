@@ -57,6 +57,7 @@ struct Bringing {
     /// - Throws: ``EngineError`` when nothing could be fetched; what came before that is in place.
     func run(first paths: [String], planned: (Plan) -> Void) throws(EngineError) -> Outcome {
         var outcome = Outcome()
+        site.environment.live.watch(site.parts)
         do {
             let copies = LocalCopies(site).run(wanted: wanted)
             origins.set(copies.rows, .reused)

@@ -20,10 +20,12 @@ extension RunRecipe {
             throw EngineError(.interrupted, "stopped while looking for the files that match")
         }
         guard !wanted.isEmpty || rows.isEmpty || !selectedDirectories(of: manifest, with: []).isEmpty else {
-            let patterns = (include + exclude.map { "not \($0)" }).map { escaped($0) }
+            func list(_ patterns: [String]) -> String { patterns.map { escaped($0) }.joined(separator: ", ") }
+            let matching = include.isEmpty ? "is left" : "matches \(list(include))"
+            let without = exclude.isEmpty ? "" : " without \(list(exclude))"
             throw EngineError(
                 .usage,
-                "no file of the manifest matches \(patterns.joined(separator: ", ")); 'syncagent ls' lists them"
+                "no file of the manifest \(matching)\(without); 'syncagent ls' lists them"
             )
         }
         return wanted

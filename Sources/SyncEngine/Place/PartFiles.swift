@@ -136,6 +136,13 @@ final class PartFiles: Sendable {
         open.withLock { $0[row] }?.isDone(blob: blob) ?? false
     }
 
+    /// The progress of each file in the making, in **bytes**, in manifest order.
+    func standings() -> [(path: String, done: UInt64, total: UInt64)] {
+        open.withLock { $0 }.sorted { $0.key < $1.key }.map { row, part in
+            (manifest.files.path(row), max(part.doneBytes, part.hashedBytes), part.size)
+        }
+    }
+
     private func make(_ row: Int, whole: Bool) throws(FileError) -> PartFile {
         let file = staging.newFile(lane: lane, digest: manifest.files.digest(row), isPart: true)
         guard let descriptor = staging.create(file, executable: manifest.files.kind(row) == .executable)

@@ -11,6 +11,7 @@ package final class LiveRun: Sendable {
         var place: Place?
         var progress: PullProgress?
         var tasks: TaskRecord?
+        var parts: PartFiles?
         var totalBytes: UInt64 = 0
         var isEnding = false
         var thread: WorkerThread?
@@ -34,6 +35,8 @@ package final class LiveRun: Sendable {
     private static let interval = 500
     /// Transfers that are written; the rest is counted.
     static let mostTransfers = 200
+    /// Large files in the record.
+    static let mostFiles = 200
 
     package init() {}
 
@@ -72,6 +75,9 @@ package final class LiveRun: Sendable {
         }
         return tasks
     }
+
+    /// Reports the progress of these large files from now on.
+    func watch(_ parts: PartFiles) { state.withLock { $0.parts = parts } }
 
     /// The tasks of the run; `nil` before it has looked at what is here.
     var tasks: TaskRecord? { state.withLock(\.tasks) }
@@ -171,6 +177,16 @@ package final class LiveRun: Sendable {
                 }
             }
             line.field("more", more)
+            line.key("parts")
+            line.array { array in
+                for part in (state.parts?.standings() ?? []).prefix(Self.mostFiles) {
+                    array.object {
+                        $0.field("path", part.path)
+                        $0.field("bytes_done", part.done)
+                        $0.field("bytes_total", part.total)
+                    }
+                }
+            }
         }.bytes
     }
 }

@@ -15,6 +15,9 @@ package struct ManifestDifference: Sendable, Equatable {
     package struct Change: Sendable, Equatable {
         package enum Kind: String, Sendable, CaseIterable { case added, changed, renamed, removed }
 
+        /// What differs between two entries.
+        package enum Aspect: String, Sendable, CaseIterable { case kind, content, target, mode, time }
+
         package let kind: Kind
         package let path: String
         /// Where it was, of what is renamed.
@@ -23,9 +26,19 @@ package struct ManifestDifference: Sendable, Equatable {
         package var size: UInt64
         /// **Bytes** of ``ManifestDifference/fetchBytes``.
         package var fetch: UInt64
+        /// What changed, in the order of the cases; empty unless `kind` is `changed`.
+        package var aspects: [Aspect]
 
-        package init(kind: Kind, path: String, from: String? = nil, size: UInt64, fetch: UInt64 = 0) {
+        package init(
+            kind: Kind,
+            path: String,
+            from: String? = nil,
+            size: UInt64,
+            fetch: UInt64 = 0,
+            aspects: [Aspect] = []
+        ) {
             (self.kind, self.path, self.from, self.size, self.fetch) = (kind, path, from, size, fetch)
+            self.aspects = aspects
         }
     }
 
@@ -53,11 +66,13 @@ package struct ManifestDifference: Sendable, Equatable {
                 changes[changes.count - 1].fetch = holdings.fetch(b, of: new)
                 b += 1
             } else {
-                if Self.isSame(former, a, files, b) {
+                let aspects = Self.aspects(former, a, files, b)
+                if aspects.isEmpty {
                     unchanged += 1
                 } else {
                     changes.append(Change(kind: .changed, path: files.path(b), size: files.size(b)))
                     changes[changes.count - 1].fetch = holdings.fetch(b, of: new)
+                    changes[changes.count - 1].aspects = aspects
                 }
                 (a, b) = (a + 1, b + 1)
             }
@@ -82,18 +97,27 @@ package struct ManifestDifference: Sendable, Equatable {
         }
     }
 
-    private static func isSame(_ old: FileTable, _ a: Int, _ new: FileTable, _ b: Int) -> Bool {
-        guard old.kind(a) == new.kind(b), old.traits(a) == new.traits(b) else { return false }
-        return old.kind(a) == .link
-            ? old.linkTarget(a) == new.linkTarget(b) : old.digest(a) == new.digest(b)
+    private static func aspects(_ old: FileTable, _ a: Int, _ new: FileTable, _ b: Int) -> [Change.Aspect] {
+        let (before, after) = (old.traits(a), new.traits(b))
+        let (wasLink, isLink) = (old.kind(a) == .link, new.kind(b) == .link)
+        return Change.Aspect.allCases.filter { aspect in
+            switch aspect {
+            case .kind: wasLink != isLink
+            case .content: !wasLink && !isLink && old.digest(a) != new.digest(b)
+            case .target: wasLink && isLink && old.linkTarget(a) != new.linkTarget(b)
+            case .mode:
+                before.mode != after.mode || !wasLink && !isLink && old.kind(a) != new.kind(b)
+            case .time: before.modified != after.modified
+            }
+        }
     }
 
     /// Directories that come and go, with a `/` at the end, and those with another mode. Their times follow from what
     /// changes in them.
     private mutating func compareDirectories(_ old: FileTable, _ new: FileTable) {
         var (a, b) = (0, 0)
-        func add(_ kind: Change.Kind, _ table: FileTable, _ row: Int) {
-            changes.append(Change(kind: kind, path: table.path(row) + "/", size: 0))
+        func add(_ kind: Change.Kind, _ table: FileTable, _ row: Int, _ aspects: [Change.Aspect] = []) {
+            changes.append(Change(kind: kind, path: table.path(row) + "/", size: 0, aspects: aspects))
         }
         while a < old.count || b < new.count {
             let order = Self.order(old, a, new, b)
@@ -102,7 +126,7 @@ package struct ManifestDifference: Sendable, Equatable {
             } else if order > 0 {
                 add(.added, new, b)
             } else if old.traits(a).mode != new.traits(b).mode {
-                add(.changed, new, b)
+                add(.changed, new, b, [.mode])
             }
             (a, b) = (order <= 0 ? a + 1 : a, order >= 0 ? b + 1 : b)
         }
