@@ -93,16 +93,31 @@ let package = Package(
         library("SyncCurl", ["SyncModel", "CCurl"]),
         tests("SyncCurlTests", ["SyncCurl", "SyncTestKit"]),
         library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "CPosix"]),
-        library("SyncSettings", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncControl", "SyncCurl", "SyncTransfer"]),
-        tests("SyncSettingsTests", ["SyncSettings", "SyncCurl", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+        library(
+            "SyncSettings",
+            ["SyncModel", "SyncSystem", "SyncPlugins", "SyncControl", "SyncCurl", "SyncTransfer"]
+        ),
+        tests(
+            "SyncSettingsTests",
+            ["SyncSettings", "SyncCurl", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]
+        ),
         library("SyncFiles", ["SyncModel", "SyncSystem", "SyncDigest", "CPosix"]),
-        tests("SyncFilesTests", [
-            "SyncFiles", "SyncSystem", "SyncDigest", "SyncModel", "SyncUnpack", "SyncTestKit",
-        ]),
-        library("SyncUnpack", [
-            "SyncModel", "SyncSystem", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression",
-        ]),
-        tests("SyncUnpackTests", ["SyncUnpack", "SyncSystem", "SyncPlanner", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+        tests(
+            "SyncFilesTests",
+            [
+                "SyncFiles", "SyncSystem", "SyncDigest", "SyncModel", "SyncUnpack", "SyncTestKit",
+            ]
+        ),
+        library(
+            "SyncUnpack",
+            [
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression",
+            ]
+        ),
+        tests(
+            "SyncUnpackTests",
+            ["SyncUnpack", "SyncSystem", "SyncPlanner", "SyncPlugins", "SyncModel", "SyncTestKit"]
+        ),
         library("SyncStore", ["SyncModel", "SyncSystem", "CPosix", "CSQLite", database]),
         // What sessions did, for people, programs and Prometheus.
         library("SyncReport", ["SyncModel", "SyncStore"]),
@@ -112,28 +127,49 @@ let package = Package(
         library("SyncPluginProcess", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncHooks", "CPosix"]),
         // What every plugin must do, for people who write one and for tests.
         library("SyncPluginChecks", ["SyncSystem", "SyncPlugins", "SyncPluginProcess", "SyncModel"]),
-        tests("SyncPluginProcessTests", [
-            "SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncTestKit",
-        ]),
-        tests("PluginContractTests", [
-            "SyncPluginChecks", "SyncTransfer", "SyncConditions", "SyncHooks", "SyncPlugins", "SyncModel", "SyncTestKit",
-        ]),
-        library("SyncPublisher", [
-            "SyncModel", "SyncSystem", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "SyncTrust", "CPosix",
-        ]),
-        tests("SyncPublisherTests", [
-            "SyncPublisher", "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncTestKit",
-        ]),
+        tests(
+            "SyncPluginProcessTests",
+            [
+                "SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncTestKit",
+            ]
+        ),
+        tests(
+            "PluginContractTests",
+            [
+                "SyncPluginChecks", "SyncTransfer", "SyncConditions", "SyncHooks", "SyncPlugins", "SyncModel",
+                "SyncTestKit",
+            ]
+        ),
+        library(
+            "SyncPublisher",
+            [
+                "SyncModel", "SyncSystem", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles",
+                "SyncTrust", "CPosix",
+            ]
+        ),
+        tests(
+            "SyncPublisherTests",
+            [
+                "SyncPublisher", "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncTestKit",
+            ]
+        ),
 
         // The order of the steps.
-        library("SyncEngine", [
-            "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
-            "SyncUnpack", "SyncSystem", "SyncFiles", "SyncStore", "SyncTrust", "SyncReport", "CPosix",
-        ]),
-        tests("SyncEngineTests", [
-            "SyncEngine", "SyncSystem", "SyncPlugins", "SyncModel", "SyncManifest", "SyncDigest", "SyncUnpack", "SyncFiles",
-            "SyncStore", "SyncTestKit", database,
-        ]),
+        library(
+            "SyncEngine",
+            [
+                "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
+                "SyncUnpack", "SyncSystem", "SyncFiles", "SyncStore", "SyncTrust", "SyncReport", "CPosix",
+            ]
+        ),
+        tests(
+            "SyncEngineTests",
+            [
+                "SyncEngine", "SyncSystem", "SyncPlugins", "SyncModel", "SyncManifest", "SyncDigest",
+                "SyncUnpack", "SyncFiles",
+                "SyncStore", "SyncTestKit", database,
+            ]
+        ),
 
         // What people and programs reach.
         // HTTP/1.1 on a port or a Unix socket: who may connect, for how long, and what goes out.
@@ -148,20 +184,34 @@ let package = Package(
         tests("SyncScheduleTests", ["SyncSchedule", "SyncModel"]),
         // Whether a run may go on now: what the machine says of power, network, load, people, space and time.
         library("SyncConditions", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncSchedule", "CPosix"]),
-        tests("SyncConditionsTests", [
-            "SyncConditions", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit",
-        ]),
+        tests(
+            "SyncConditionsTests",
+            [
+                "SyncConditions", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit",
+            ]
+        ),
         // The process that works on runs nobody waits for.
-        library("SyncDaemon", [
-            "SyncModel", "SyncSystem", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore",
-            "SyncReport", "SyncSchedule",
-        ]),
-        tests("SyncDaemonTests", [
-            "SyncDaemon", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks", "SyncTransfer",
-            "SyncPlugins", "SyncReport",
-            "SyncModel", "SyncSchedule", "SyncTestKit", database,
-        ]),
-        library("SyncControlServer", ["SyncControl", "SyncHTTPServer", "SyncModel", "SyncSystem", "CPosix", logging]),
+        library(
+            "SyncDaemon",
+            [
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine",
+                "SyncStore",
+                "SyncReport", "SyncSchedule",
+            ]
+        ),
+        tests(
+            "SyncDaemonTests",
+            [
+                "SyncDaemon", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks",
+                "SyncTransfer",
+                "SyncPlugins", "SyncReport",
+                "SyncModel", "SyncSchedule", "SyncTestKit", database,
+            ]
+        ),
+        library(
+            "SyncControlServer",
+            ["SyncControl", "SyncHTTPServer", "SyncModel", "SyncSystem", "CPosix", logging]
+        ),
         // An agent in memory and a server in front of it, for the tests of both ends; never shipped.
         .target(
             name: "SyncControlFixture",
@@ -169,17 +219,28 @@ let package = Package(
             path: "Tests/SyncControlFixture",
             swiftSettings: strict
         ),
-        tests("SyncControlServerTests", ["SyncControlServer", "SyncControl", "SyncControlFixture", "SyncModel"]),
+        tests(
+            "SyncControlServerTests",
+            ["SyncControlServer", "SyncControl", "SyncControlFixture", "SyncModel"]
+        ),
         // An engine with everything around it, for commands, for the agent and for programs that embed it.
-        library("SyncAssembly", [
-            "SyncModel", "SyncSystem", "SyncPlugins", "SyncEngine", "SyncCurl", "SyncTransfer", "SyncHooks", "SyncStore",
-            "SyncCompression",
-        ]),
+        library(
+            "SyncAssembly",
+            [
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncEngine", "SyncCurl", "SyncTransfer",
+                "SyncHooks", "SyncStore",
+                "SyncCompression",
+            ]
+        ),
         // Pulls in a program of one's own.
-        library("SyncKit", [
-            "SyncAssembly", "SyncAgent", "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncEngine",
-            "SyncCurl", "SyncTransfer", "SyncConditions", "SyncControl", "SyncStore",
-        ]),
+        library(
+            "SyncKit",
+            [
+                "SyncAssembly", "SyncAgent", "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest",
+                "SyncEngine",
+                "SyncCurl", "SyncTransfer", "SyncConditions", "SyncControl", "SyncStore",
+            ]
+        ),
         tests("SyncKitTests", ["SyncKit", "SyncTestKit", "SyncControl", "SyncModel", "SyncPlugins"]),
         // The examples of SyncKit, so that what they show compiles.
         .executableTarget(
@@ -195,18 +256,30 @@ let package = Package(
             swiftSettings: strict
         ),
         library("SyncAgent", ["SyncControl", "SyncCurl", "SyncModel", "SyncSystem", "CPosix", "CCurl"]),
-        tests("SyncAgentTests", ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]),
-        library("SyncCommands", [
-            "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncAssembly", "SyncEngine", "SyncTransfer", "SyncSettings",
-            "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", "SyncTrust",
-            "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles", "SyncDigest", "CPosix",
-            "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport", "SyncCurl",
-            argumentParser, logging,
-        ]),
-        tests("SyncCommandsTests", [
-            "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher", "SyncSettings",
-            "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", argumentParser,
-        ]),
+        tests(
+            "SyncAgentTests",
+            ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]
+        ),
+        library(
+            "SyncCommands",
+            [
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncAssembly", "SyncEngine",
+                "SyncTransfer", "SyncSettings",
+                "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", "SyncTrust",
+                "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles",
+                "SyncDigest", "CPosix",
+                "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport", "SyncCurl",
+                argumentParser, logging,
+            ]
+        ),
+        tests(
+            "SyncCommandsTests",
+            [
+                "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher",
+                "SyncSettings",
+                "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", argumentParser,
+            ]
+        ),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         tests("CommandTests", ["syncagent", "SyncTestKit", "SyncSystem"]),
         // A target of its own, so that its processes and those of CommandTests do not starve each other.
@@ -214,11 +287,16 @@ let package = Package(
         tests("SoundnessTests", []),
 
         // The inner pieces one by one: times, and counts with limits; never shipped. See Tests/run.sh.
-        .target(name: "SyncBenchmarkAllocations", path: "Tests/SyncBenchmarks/Allocations", publicHeadersPath: "include"),
+        .target(
+            name: "SyncBenchmarkAllocations",
+            path: "Tests/SyncBenchmarks/Allocations",
+            publicHeadersPath: "include"
+        ),
         .executableTarget(
             name: "syncagent-benchmarks",
             dependencies: [
-                "SyncBenchmarkAllocations", "SyncCompression", "SyncDigest", "SyncEngine", "SyncFiles", "SyncManifest",
+                "SyncBenchmarkAllocations", "SyncCompression", "SyncDigest", "SyncEngine", "SyncFiles",
+                "SyncManifest",
                 "SyncModel", "SyncPlanner", "SyncPlugins", "SyncSystem", "SyncUnpack", "CPosix",
             ],
             path: "Tests/SyncBenchmarks/Program",
@@ -227,10 +305,14 @@ let package = Package(
 
         // For tests here and of plugins elsewhere.
         library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL"]),
-        tests("FaultMatrixTests", [
-            "syncagent", "SyncTestKit", "SyncPlugins", "SyncCurl", "SyncTransfer", "SyncEngine", "SyncStore", "SyncModel",
-        ]),
-        tests("SyncTestKitTests", ["SyncTestKit", "SyncPlugins"]),
+        tests(
+            "FaultMatrixTests",
+            [
+                "syncagent", "SyncTestKit", "SyncPlugins", "SyncCurl", "SyncTransfer", "SyncEngine",
+                "SyncStore", "SyncModel",
+            ]
+        ),
+        tests("SyncTestKitTests", ["SyncModel", "SyncTestKit", "SyncPlugins"]),
         tests("SyncTransferTests", ["SyncTransfer", "SyncCurl", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         // Lives in a store until SyncStoreTests kills it; never shipped.
         .executableTarget(

@@ -184,10 +184,15 @@ package struct CommandFailure: Error, Sendable, Equatable {
     package let status: ExitStatus
     /// For people: what happened, to what, what to do. Empty when everything has been said already.
     package let message: String
+    /// What matters for what to do.
+    let cause: FailureCause
 
     /// Makes a failure; foreign text in `message` must have gone through `escaped(_:)` or `redacted(url:)`.
-    package init(_ status: ExitStatus, _ message: String = "") {
+    ///
+    /// - Parameter cause: `nil` where the exit status says it.
+    package init(_ status: ExitStatus, _ message: String = "", cause: FailureCause? = nil) {
         self.status = status
         self.message = message
+        self.cause = cause ?? FailureCause(status)
     }
 }

@@ -49,13 +49,8 @@ struct PlanCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
-        let environment = EnvironmentPaths.ofProcess
-        let said = try transfer.settings(environment.pathBase)
-        let settings = try transfer.runSettings(said, environment)
-        var recipe = try target.recipe(settings)
+        var (recipe, tuning) = try transfer.engine(trusting: trust) { try target.recipe($0) }
         recipe.allowOlder = allowOlder
-        try trust.apply(to: &recipe, environment)
-        let tuning = try EngineTuning(settings, recipe, stateDirectory: try environment.stateDirectory())
         try await EngineCall(reporting, on: output, tuning: tuning, detail: verbose.detail)
             .plan(recipe, explains: explain)
     }

@@ -29,12 +29,7 @@ struct VerifyCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
-        let environment = EnvironmentPaths.ofProcess
-        let said = try transfer.settings(environment.pathBase)
-        let settings = try transfer.runSettings(said, environment)
-        var recipe = try target.recipe(settings)
-        try trust.apply(to: &recipe, environment)
-        let tuning = try EngineTuning(settings, recipe, stateDirectory: try environment.stateDirectory())
+        let (recipe, tuning) = try transfer.engine(trusting: trust) { try target.recipe($0) }
         try await EngineCall(reporting, on: output, tuning: tuning).verify(recipe)
     }
 }

@@ -38,6 +38,8 @@ package struct ErrorAnswer: Sendable, Codable {
         package var code: String
         package var message: String
         package var exitStatus: Int32
+        /// `nil` where the exit status says it, and from an older agent.
+        package var cause: FailureCause?
     }
 
     package var error: Content
@@ -46,7 +48,8 @@ package struct ErrorAnswer: Sendable, Codable {
         self.error = Content(
             code: error.code.rawValue,
             message: error.message,
-            exitStatus: error.exitStatus.rawValue
+            exitStatus: error.exitStatus.rawValue,
+            cause: error.cause == FailureCause(error.exitStatus) ? nil : error.cause
         )
     }
 
@@ -55,7 +58,8 @@ package struct ErrorAnswer: Sendable, Codable {
         ControlError(
             ControlError.Code(rawValue: error.code) ?? .internal,
             escaped(error.message),
-            exitStatus: ExitStatus(rawValue: error.exitStatus) ?? .internalError
+            exitStatus: ExitStatus(rawValue: error.exitStatus) ?? .internalError,
+            cause: error.cause
         )
     }
 }
@@ -87,12 +91,17 @@ public struct ControlError: Error, Sendable, Equatable, CustomStringConvertible 
     public let message: String
     /// What a command that cannot go on exits with.
     public let exitStatus: ExitStatus
+    /// What matters for what to do.
+    public let cause: FailureCause
 
     /// Makes an error; foreign text in `message` must have gone through `escaped(_:)` or `redacted(url:)`.
-    public init(_ code: Code, _ message: String, exitStatus: ExitStatus) {
+    ///
+    /// - Parameter cause: `nil` where the exit status says it.
+    public init(_ code: Code, _ message: String, exitStatus: ExitStatus, cause: FailureCause? = nil) {
         self.code = code
         self.message = message
         self.exitStatus = exitStatus
+        self.cause = cause ?? FailureCause(exitStatus)
     }
 
     /// The message.

@@ -229,7 +229,10 @@ extension Agent {
             do throws(ThreadError) {
                 self.ended(job, try await onThread("run") { work.run() })
             } catch {
-                self.ended(job, .notYet(reason: .error, error: "\(error)"))
+                self.ended(
+                    job,
+                    .notYet(reason: .error, error: ControlError(.failed, "\(error)", exitStatus: .ioError))
+                )
             }
         }
         guard run?.recipe.conditions.isEmpty == false else { return }
@@ -278,7 +281,7 @@ extension Agent {
     }
 
     /// A run that could not be begun: again later, each time after a longer wait, until its deadline (S51, S53).
-    private func hold(_ run: String, _ session: String, _ reason: RestReason, _ error: String?) {
+    private func hold(_ run: String, _ session: String, _ reason: RestReason, _ error: ControlError?) {
         let count = (setbacks[run] ?? 0) + 1
         setbacks[run] = count
         let seconds: Int64 = reason == .sessionBusy ? 1 : min(1 << Int64(min(count, 12)), 3_600)
@@ -286,8 +289,14 @@ extension Agent {
         do throws(StoreError) {
             let stored = try store.run(run)
             guard stored.state == .waiting else { return }
-            if try isGivenUp(stored, last: error, now: now) { return }
-            try store.hold(run: run, reason: reason, error: error, due: now + seconds * 1_000)
+            if try isGivenUp(stored, last: error?.message, now: now) { return }
+            try store.hold(
+                run: run,
+                reason: reason,
+                error: error?.message,
+                cause: error?.cause,
+                due: now + seconds * 1_000
+            )
             if let error { environment.log("\(escaped(session)): \(error); retrying in \(seconds) s") }
         } catch {
             environment.log("\(error)")
@@ -326,6 +335,7 @@ extension Agent {
             result: .failed,
             counts: run.counts,
             error: "the deadline has passed" + (last.map { "; last: \($0)" } ?? ""),
+            cause: .late,
             exitStatus: ExitStatus.unavailable.rawValue,
             now: now
         )

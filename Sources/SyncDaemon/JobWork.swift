@@ -12,8 +12,8 @@ struct JobWork: Sendable {
     enum End: Sendable {
         /// On record, one way or another.
         case done
-        /// It could not be begun; the reason is a word for `status`, the error a line for people.
-        case notYet(reason: RestReason, error: String?)
+        /// It could not be begun; the reason is a word for `status`.
+        case notYet(reason: RestReason, error: ControlError?)
         /// A condition does not hold; what has come stays.
         case blocked(GateReport)
     }
@@ -56,7 +56,7 @@ struct JobWork: Sendable {
             if job.hasCalledHooks { return .done }
             return try work(identifier)
         } catch {
-            return .notYet(reason: .error, error: error.message)
+            return .notYet(reason: .error, error: error)
         }
     }
 
@@ -175,7 +175,7 @@ struct JobWork: Sendable {
         do throws(StoreError) {
             guard try store.run(run).state == .waiting else { return .done }
             guard isHopeless, !job.stop.isStopped else {
-                return job.stop.isStopped ? .done : .notYet(reason: reason, error: error.message)
+                return job.stop.isStopped ? .done : .notYet(reason: reason, error: ControlError(error))
             }
             let taken = try store.take(run: run, now: environment.now())
             try store.finish(
@@ -183,12 +183,13 @@ struct JobWork: Sendable {
                 result: .failed,
                 counts: taken.counts,
                 error: error.message,
+                cause: error.cause,
                 exitStatus: error.status.rawValue,
                 now: environment.now()
             )
             return .done
         } catch {
-            return .notYet(reason: .state, error: error.message)
+            return .notYet(reason: .state, error: ControlError(error))
         }
     }
 
@@ -228,7 +229,7 @@ extension ControlError {
             case .internalError: .internal
             default: .failed
             }
-        self.init(code, error.message, exitStatus: error.status)
+        self.init(code, error.message, exitStatus: error.status, cause: error.cause)
     }
 }
 

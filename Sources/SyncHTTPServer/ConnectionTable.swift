@@ -13,7 +13,7 @@ final class Connection: Sendable {
     let client: String
     let peerUser: UInt32?
     private struct Current {
-        var exchange: Exchange?
+        var exchange: ServerExchange?
         var isCutOff = false
     }
     private let current = Mutex(Current())
@@ -25,7 +25,7 @@ final class Connection: Sendable {
     }
 
     /// The request that is read or answered.
-    var exchange: Exchange? {
+    var exchange: ServerExchange? {
         get { current.withLock(\.exchange) }
         set {
             let isCutOff = current.withLock { current in

@@ -69,7 +69,7 @@ final class Service: Sendable {
     /// Hands the answer over; `.NO` closes the connection.
     fileprivate func send(
         _ response: HTTPResponse,
-        _ exchange: Exchange,
+        _ exchange: ServerExchange,
         _ connection: Connection,
         _ raw: OpaquePointer
     ) -> MHD_Result {
@@ -158,7 +158,7 @@ private let changed: MHD_NotifyConnectionCallback = { context, raw, place, event
 /// The first line of a request is there.
 private let begun: sa_http_begun = { _, target, raw in
     let text = target.map { String(cString: $0) } ?? ""
-    connection(of: raw)?.exchange = Exchange(target: text)
+    connection(of: raw)?.exchange = ServerExchange(target: text)
     return nil
 }
 

@@ -8,7 +8,7 @@ public enum Codec: UInt8, Sendable, CaseIterable {
     case zstdDictionary = 2
 
     /// The name in a manifest.
-    public var name: String {
+    package var word: StaticString {
         switch self {
         case .identity: "none"
         case .zstd: "zstd"
@@ -16,9 +16,24 @@ public enum Codec: UInt8, Sendable, CaseIterable {
         }
     }
 
+    /// The same as text.
+    public var name: String { "\(word)" }
+
+    /// All of them, the most frequent first.
+    package static let byUse = [zstd, identity, zstdDictionary]
+
     /// The codec a manifest names, or `nil`.
     public init?(name: String) {
         guard let codec = Self.allCases.first(where: { $0.name == name }) else { return nil }
         self = codec
     }
+
+    /// Whether stored bytes are a zstd frame.
+    package var isCompressed: Bool { self != .identity }
+
+    /// Whether it takes the manifest's dictionary to decode.
+    package var needsDictionary: Bool { self == .zstdDictionary }
+
+    /// How a frame is stored that was made with the manifest's dictionary or without.
+    package static func frame(withDictionary: Bool) -> Codec { withDictionary ? zstdDictionary : zstd }
 }

@@ -1,6 +1,6 @@
 /// What went wrong, as far as it matters for what to do: told with each failure, read by reports. The raw value is that of
 /// events and reports.
-public enum FailureCause: String, Sendable, CaseIterable, Decodable {
+public enum FailureCause: String, Sendable, CaseIterable, Codable {
     /// A server has no such object.
     case notThere = "not_there"
     /// A server or proxy asks for other credentials.
@@ -13,6 +13,8 @@ public enum FailureCause: String, Sendable, CaseIterable, Decodable {
     case trust
     /// A web page came in place of the object.
     case loginPage = "login_page"
+    /// Whoever publishes is not believed: a signature is missing or wrong, or says something else.
+    case signature
     /// A redirect breaks a rule, or a policy forbids where it leads.
     case refusedRedirect = "refused_redirect"
     /// Other bytes than the manifest names, or an answer that contradicts itself.
@@ -55,6 +57,20 @@ public enum FailureCause: String, Sendable, CaseIterable, Decodable {
     /// Reads a cause as events have it.
     public init(from decoder: any Decoder) throws {
         self = FailureCause(rawValue: try decoder.singleValueContainer().decode(String.self)) ?? .other
+    }
+
+    /// What an exit status says of it, where nothing says more.
+    package init(_ status: ExitStatus) {
+        self =
+            switch status {
+            case .unavailable: .unreachable
+            case .dataInvalid, .noInput: .badManifest
+            case .cannotCreate: .noPermission
+            case .ioError: .diskTrouble
+            case .busy: .busy
+            case .configuration: .configuration
+            default: .other
+            }
     }
 
     /// Whether this machine's disk, or what is on it, is at fault, and no server.

@@ -18,6 +18,9 @@ public struct RunRecipe: Sendable, Equatable, Codable {
         public init() { self = .interactive }
     }
 
+    /// The group that every run has: all files. No manifest may declare it.
+    public static let groupOfAll = "all"
+
     /// An absolute path, or an http(s) URL.
     @Omittable public var manifest = ""
     /// Where files go; `nil` for `./<project>`. Absolute, where somebody else works on it.
@@ -111,7 +114,7 @@ public struct RunHook: Sendable, Hashable, Codable {
 
     /// Makes a hook; by default it runs however the group ends.
     public init(
-        group: String = "all",
+        group: String = RunRecipe.groupOfAll,
         arguments: [String],
         timeout: Int = 600,
         results: some Sequence<RunResult> = RunResult.allCases,
@@ -129,7 +132,7 @@ public struct RunHook: Sendable, Hashable, Codable {
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
-            group: try values.decodeIfPresent(String.self, forKey: .group) ?? "all",
+            group: try values.decodeIfPresent(String.self, forKey: .group) ?? RunRecipe.groupOfAll,
             arguments: try values.decode([String].self, forKey: .arguments),
             timeout: try values.decodeIfPresent(Int.self, forKey: .timeout) ?? 600,
             results: try values.decodeIfPresent([RunResult].self, forKey: .results) ?? RunResult.allCases,

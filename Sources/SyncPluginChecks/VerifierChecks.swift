@@ -53,7 +53,7 @@ package func check(
         "A file that it refuses for its contents is not accepted if it cannot be read",
         "An accepted file is installed: if a file cannot be opened, answer refused with the reason."
     ) {
-        for file in files where (try? ask([file]).get().first?.kind) == "refused" {
+        for file in files where (try? ask([file]).get().first?.isRefusal) == true {
             var gone = file
             gone.stagedPath += ".gone"
             if case .success([.accepted]) = ask([gone]) {
@@ -81,5 +81,6 @@ private func fault(of result: Result<[FileVerdict], PluginError>, count: Int) ->
 }
 
 extension FileVerdict {
-    fileprivate var kind: String { self == .accepted ? "accepted" : "refused" }
+    fileprivate var isRefusal: Bool { self != .accepted }
+    fileprivate var kind: String { isRefusal ? "refused" : "accepted" }
 }

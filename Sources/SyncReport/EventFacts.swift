@@ -68,7 +68,8 @@ struct EventFacts {
         case .transferWaiting: delayed(.connectivity, fields, time)
         case .scheduleFailed:
             let detail = fields.text("reason") ?? fields.text("detail") ?? "the schedule could not start it"
-            others.append(Problem(kind: FailureCause(of: detail), detail: detail, time: time))
+            let kind = cause(fields) ?? FailureCause(ofOldWords: detail)
+            others.append(Problem(kind: kind, detail: detail, time: time))
         default: break
         }
     }
@@ -107,11 +108,16 @@ struct EventFacts {
         }
     }
 
+    /// `nil` where an older program wrote it; what a newer one calls a cause is another.
+    private func cause(_ fields: JSONValue) -> FailureCause? {
+        fields.text("cause").map { FailureCause(rawValue: $0) ?? .other }
+    }
+
     private mutating func failed(_ fields: JSONValue, _ time: Int64) {
         failures.take(
             path: fields.text("path"),
             reason: fields.text("reason") ?? "no reason is given",
-            cause: fields.text("cause").flatMap(FailureCause.init(rawValue:)),
+            cause: cause(fields),
             run: fields.text("run") ?? "",
             time: time
         )
@@ -130,8 +136,8 @@ struct EventFacts {
     }
 
     private mutating func redirected(_ fields: JSONValue) {
-        guard let from = fields.text("from").flatMap(Origin.of),
-            let to = fields.text("to").flatMap(Origin.of),
+        guard let from = fields.text("from").flatMap(URLOrigin.of),
+            let to = fields.text("to").flatMap(URLOrigin.of),
             from != to, origins.count < Self.limit
         else { return }
         var origin = origins[to] ?? OriginAmount(origin: to)
@@ -142,7 +148,7 @@ struct EventFacts {
     // MARK: Waiting
 
     private mutating func delayed(_ cause: RestReason, _ fields: JSONValue, _ time: Int64) {
-        let origin = fields.text("url").flatMap(Origin.of) ?? ""
+        let origin = fields.text("url").flatMap(URLOrigin.of) ?? ""
         let reason = fields.text("reason") ?? ""
         let elapsed = Int64(fields.int("wait_ms"))
         let key = "\(cause.rawValue) \(origin)"
@@ -232,7 +238,7 @@ extension JSONValue {
 }
 
 /// Scheme, host and port of URLs.
-enum Origin {
+enum URLOrigin {
     /// `https://host:port` of a text that begins with a URL; `nil` for all others.
     static func of(_ text: String) -> String? {
         for scheme in ["https://", "http://"] where text.lowercased().hasPrefix(scheme) {

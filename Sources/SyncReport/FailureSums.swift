@@ -56,7 +56,7 @@ package struct FailureSums: Sendable {
         time: Int64
     ) {
         let (place, words) = Self.split(reason)
-        let kind = cause ?? FailureCause(of: reason)
+        let kind = cause ?? FailureCause(ofOldWords: reason)
         // Where everything else is one, the path is no other reason.
         let plain = path.map { Self.words(words, without: $0) } ?? words
         let final = "\(kind.rawValue)\n\(place)\n\(Self.kind(of: plain))"
@@ -87,7 +87,7 @@ package struct FailureSums: Sendable {
 
     /// `https://host/a/b.png: status 404; …` is `https://host` and `status 404`. What to do comes from the kind.
     static func split(_ reason: String) -> (place: String, words: String) {
-        guard let origin = Origin.of(reason), reason.hasPrefix(origin),
+        guard let origin = URLOrigin.of(reason), reason.hasPrefix(origin),
             let end = reason.firstIndex(of: " ")
         else {
             let words = reason.split(separator: ";", maxSplits: 1).first.map(String.init) ?? reason

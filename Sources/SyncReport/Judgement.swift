@@ -43,17 +43,17 @@ struct Judgement {
             return report.problems.contains { $0.kind == .notRun }
                 ? "did not run; \(wasOn)" : "nothing has run in this time; \(wasOn)"
         }
-        let missing = ended.filesFailed
+        let missing = ended.counts.files.failed
         switch ended.result {
         case .ok: return came + (why.map { "; \($0)" } ?? "")
         case .partial:
-            let share = "\(Figures.grouped(missing)) of \(Figures.count(ended.filesTotal, "file"))"
+            let share = "\(Figures.grouped(missing)) of \(Figures.count(ended.counts.files.total, "file"))"
             let reason = why.map { " (\($0))" } ?? ""
             let lack = "\(share) \(missing == 1 ? "is" : "are") missing\(reason)"
             return report.amounts.placed > 0 ? "\(lack); \(came)" : lack
         case .failed, nil:
             let reason = why.map { ": \($0)" } ?? ""
-            return missing > 0 && missing == ended.filesTotal
+            return missing > 0 && missing == ended.counts.files.total
                 ? "none of \(Figures.count(missing, "file")) could be brought\(reason)" : "it failed\(reason)"
         }
     }
@@ -106,6 +106,7 @@ extension FailureCause {
         case .unreachable: "the server could not be reached"
         case .trust: "the server could not be trusted"
         case .loginPage: "a login page came instead of files"
+        case .signature: "its signature was not accepted"
         case .refusedRedirect: "a redirect was refused"
         case .wrongBytes: "wrong bytes arrived"
         case .diskFull: "the disk is full"

@@ -1,4 +1,5 @@
 package import SyncModel
+package import SyncStore
 
 /// What sessions did since some time: everything a person or a program is told in the morning.
 ///
@@ -81,7 +82,7 @@ package struct SessionReport: Sendable, Equatable {
     /// Where files were put in place: first parts of paths, most bytes first.
     package var directories: [DirectoryAmount] = []
     /// Groups of the latest run, `all` left out.
-    package var groups: [GroupEnd] = []
+    package var groups: [StoredGroup] = []
     package var problems: [Problem] = []
     package var waits: [Wait] = []
     package var hooks: [HookEnd] = []
@@ -101,8 +102,8 @@ package struct SessionReport: Sendable, Equatable {
 
     /// Files of the last manifest that were right before anything was done in the time of the report.
     package var filesHere: Int {
-        guard let last = runs.last(where: { $0.result != nil }) else { return 0 }
-        return max(0, min(last.filesUnchanged, last.filesTotal - amounts.placed - last.filesFailed))
+        guard let counts = runs.last(where: { $0.result != nil })?.counts.files else { return 0 }
+        return max(0, min(counts.unchanged, counts.total - amounts.placed - counts.failed))
     }
 }
 
@@ -137,40 +138,22 @@ package struct Amounts: Sendable, Equatable {
     }
 }
 
-/// One run, as it is on record at the time of the report.
+/// One run: as it is on record, and what was done for it within the time of the report.
+@dynamicMemberLookup
 package struct RunReport: Sendable, Equatable {
-    package var run: String
-    /// Who asked: `interactive`, `hook` or `schedule`.
-    package var origin: String
-    /// Path or URL, without secrets.
-    package var manifest: String
-    /// 64 digits.
-    package var manifestDigest: String
-    package var state: RunState
-    package var reason: RestReason?
-    /// Once it is finished.
-    package var result: RunResult?
-    package var error: String?
-    /// What a command that waited for it exits with, once it is finished.
-    package var exitStatus: Int32?
-    package var created: Int64
-    package var started: Int64?
-    package var finished: Int64?
-    /// Files that the manifest names, and those that were right already.
-    package var filesTotal: Int
-    package var filesUnchanged: Int
-    /// **Bytes** of all files that the manifest names.
-    package var bytesTotal: UInt64
-    /// What whoever asked handed on, else what the manifest does; JSON text.
-    package var userData: String?
-    /// **Bytes** that whoever asked expects.
-    package var expectedBytes: UInt64?
-    /// Files that could not be brought by the end of its last work.
-    package var filesFailed: Int
-    /// What it did within the time of the report.
+    let stored: StoredRun
     package var amounts = Amounts()
-    /// When work on it ended, within the time: several when it was stopped between.
+    /// When work on it ended: several when it was stopped between.
     package var work: [WorkPiece] = []
+
+    package subscript<Value>(dynamicMember field: KeyPath<StoredRun, Value>) -> Value {
+        stored[keyPath: field]
+    }
+
+    /// Path or URL of its manifest, without secrets.
+    var shownManifest: String {
+        stored.location.contains("://") ? redacted(url: stored.location) : stored.location
+    }
 }
 
 /// What one process did for a run, from taking it up to its end or a stop.
@@ -180,11 +163,6 @@ package struct WorkPiece: Sendable, Equatable {
     /// Why it stopped before the run's end.
     package var stop: RestReason?
 
-    package init(ended: Int64, amounts: Amounts) {
-        self.ended = ended
-        self.amounts = amounts
-    }
-
     package var began: Int64 { ended - amounts.elapsed }
 }
 
@@ -192,22 +170,13 @@ package struct WorkPiece: Sendable, Equatable {
 package struct OriginAmount: Sendable, Equatable {
     /// `https://host:port`, no port when it is the scheme's own.
     package var origin: String
-    package var requests: UInt64
+    package var requests: UInt64 = 0
     /// **Bytes** of bodies.
-    package var bytes: UInt64
-    package var transfers: Int
-    package var failed: Int
+    package var bytes: UInt64 = 0
+    package var transfers = 0
+    package var failed = 0
     /// The servers that led there, by redirects, rules or as its mirror.
     package var via: [String] = []
-
-    package init(origin: String, requests: UInt64 = 0, bytes: UInt64 = 0, transfers: Int = 0, failed: Int = 0)
-    {
-        self.origin = origin
-        self.requests = requests
-        self.bytes = bytes
-        self.transfers = transfers
-        self.failed = failed
-    }
 }
 
 /// Files put in place below one directory.
@@ -217,21 +186,6 @@ package struct DirectoryAmount: Sendable, Equatable {
     package var files: Int
     /// **Bytes** of the files, unpacked.
     package var bytes: UInt64
-
-    package init(path: String?, files: Int, bytes: UInt64) {
-        self.path = path
-        self.files = files
-        self.bytes = bytes
-    }
-}
-
-/// How a group ended.
-package struct GroupEnd: Sendable, Equatable {
-    package var name: String
-    /// `nil` while it is open.
-    package var result: RunResult?
-    /// Files that changed.
-    package var changed: Int
 }
 
 /// Time in which a run could not go on.

@@ -56,6 +56,8 @@ extension FailureCause {
         case .trust:
             "Check this machine's clock, and name your own authority with --cacert. An expired certificate has to be renewed by its owner."
         case .loginPage: "Open any page of that host in a browser, log in, and pull again."
+        case .signature:
+            "Ask the publisher; 'syncagent trust show' shows the keys that this machine trusts. Nothing was changed."
         case .refusedRedirect:
             "If intended, allow the host (--allow-redirect-downgrade, --allow-private-redirect), or list the place under the plugin's 'for'."
         case .wrongBytes:
@@ -86,73 +88,4 @@ extension FailureCause {
         case .other: "'syncagent events' has every step; 'syncagent doctor' looks for what is wrong here."
         }
     }
-
-    /// The cause that a message tells of: the first line of the table that has one of its words. For what was recorded
-    /// before events had causes, and for runs that ended before their first file.
-    package init(of message: String) {
-        let text = message.lowercased()
-        let row = Self.table.first { row in row.words.contains { text.contains($0) } }
-        self = row?.kind ?? .other
-    }
-
-    /// As ``init(of:)``; where the words say nothing, the exit status may.
-    package init(of message: String, exitStatus: Int32?) {
-        self.init(of: message)
-        guard self == .other, let status = exitStatus.flatMap(ExitStatus.init(rawValue:)) else { return }
-        switch status {
-        case .unavailable: self = .unreachable
-        case .dataInvalid, .noInput: self = .badManifest
-        case .cannotCreate: self = .noPermission
-        case .ioError: self = .diskTrouble
-        case .refused: self = .refusedRedirect
-        case .busy: self = .busy
-        case .configuration: self = .configuration
-        default: break
-        }
-    }
-
-    /// In the words of transports, of the engine, of the system (strerror(3)) and of libcurl (curl_easy_strerror(3)).
-    private static let table: [(kind: FailureCause, words: [String])] = [
-        (.loginPage, ["network log-in", "network login", "a web page in place"]),
-        (.pruneRefused, ["--prune would remove"]),
-        (.olderRevision, ["is older than revision"]),
-        (.diskFull, ["no space left", "are free; nothing was fetched", "disk quota"]),
-        (.noPermission, ["permission denied", "read-only file system", "operation not permitted"]),
-        (.diskTrouble, ["input/output error", "structure needs cleaning"]),
-        (.rejected, ["verifier"]),
-        (
-            .badManifest,
-            ["another manifest by now", "no manifest there", "manifest's numbers", "in the manifest"]
-        ),
-        (.notThere, ["status 404", "status 410"]),
-        (.access, ["status 401", "status 403", "(407)", "response 407", "asks for credentials"]),
-        (.serverTrouble, ["status 429", "status 5", "status 408", "status 425"]),
-        (.refusedRedirect, ["redirect", "private address"]),
-        (
-            .wrongBytes,
-            [
-                "sha-256", "bytes, where the object has", "more than the object's", "ended early",
-                "end too early",
-                "other bytes", "more bytes", "206", "416", "content-encoding", "content-length",
-                "ignores ranges",
-                "multipart", "wrong bytes",
-            ]
-        ),
-        (.late, ["deadline"]),
-        (.trust, ["certificate", "ssl", "tls"]),
-        (
-            .unreachable,
-            [
-                "resolve", "connect", "timed out", "timeout", "unreachable", "no route", "connection",
-                "reset",
-                "recv failure", "no byte",
-            ]
-        ),
-        (
-            .inTheWay,
-            ["is a directory", "not a directory", "file exists", "in the way", "symbolic link", "too long"]
-        ),
-        (.busy, ["another syncagent", "is busy"]),
-        (.configuration, ["config", "unknown key", "credentials file"]),
-    ]
 }

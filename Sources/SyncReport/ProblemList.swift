@@ -65,17 +65,19 @@ struct ProblemList {
         switch (run.state, run.reason) {
         case (.paused, .quarantined): return made(.lostWorker, "its process was lost repeatedly")
         case (.paused, .userStop): return made(.stoppedByPerson, "somebody has paused it")
+        // What blocks it is told with its waits.
+        case (.waiting, .condition): return nil
         default: break
         }
         guard let error = run.error, run.state == .finished || run.state == .waiting else { return nil }
         // The sum of single failures is told already.
         guard !others.contains(where: { error.contains($0.detail) }) else { return nil }
-        return made(FailureCause(of: error, exitStatus: run.exitStatus), error)
+        return made(run.cause ?? FailureCause(ofOldWords: error, exitStatus: run.exitStatus), error)
     }
 
     private func problem(of hook: HookEnd, in report: SessionReport) -> Problem? {
         guard hook.state == .failed else { return nil }
-        let name = hook.group == "all" ? "" : " of group \(hook.group)"
+        let name = hook.group == RunRecipe.groupOfAll ? "" : " of group \(hook.group)"
         let detail = "hook \(hook.number)\(name), \(hook.program): \(hook.ended ?? "failed")"
         var problem = Problem(kind: .hookFailed, detail: detail, time: hook.finished ?? now)
         // The same program has done its work for the same group later.

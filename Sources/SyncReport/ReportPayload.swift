@@ -1,4 +1,5 @@
 package import SyncModel
+import SyncStore
 
 /// A report as one JSON object: what `report --json` prints and what a webhook is sent.
 ///
@@ -102,10 +103,10 @@ package enum ReportPayload {
     }
 
     private static func write(_ run: RunReport, to line: inout JSONLine) {
-        line.field("run", run.run)
+        line.field("run", run.identifier)
         line.field("origin", run.origin)
-        line.field("manifest", run.manifest)
-        line.field("manifest_sha256", run.manifestDigest)
+        line.field("manifest", run.shownManifest)
+        line.field("manifest_sha256", run.manifest.hex)
         line.field("state", run.state)
         line.field("reason", optional: run.reason)
         line.field("result", optional: run.result)
@@ -114,11 +115,11 @@ package enum ReportPayload {
         line.time("created", run.created)
         line.time("started", run.started)
         line.time("finished", run.finished)
-        line.field("files_total", run.filesTotal)
-        line.field("files_unchanged", run.filesUnchanged)
-        line.field("bytes_total", run.bytesTotal)
-        line.field("expected_bytes", optional: run.expectedBytes)
-        line.json("user_data", run.userData)
+        line.field("files_total", run.counts.files.total)
+        line.field("files_unchanged", run.counts.files.unchanged)
+        line.field("bytes_total", run.counts.bytes.total)
+        line.field("expected_bytes", optional: run.recipe.expectedBytes)
+        line.json("user_data", run.facts.userData)
         write(run.amounts, to: &line)
         line.list("work", run.work) { piece, line in
             line.time("ended", piece.ended)

@@ -1,4 +1,4 @@
-import SyncModel
+package import SyncModel
 package import SyncStore
 
 /// Reads what sessions did from the store; needs no agent and changes nothing.
@@ -24,6 +24,8 @@ package struct ReportReader: Sendable {
         package var schedule: Schedule
         /// Why it could not start the last time; `nil` when it could, or has not been to.
         package var failure: String?
+        /// What that was; `nil` where an older program wrote it.
+        package var cause: FailureCause?
         /// When that was, **milliseconds** since 1970.
         package var failed: Int64?
 
@@ -32,12 +34,14 @@ package struct ReportReader: Sendable {
             destination: String,
             schedule: Schedule,
             failure: String? = nil,
+            cause: FailureCause? = nil,
             failed: Int64? = nil
         ) {
             self.name = name
             self.destination = destination
             self.schedule = schedule
             self.failure = failure
+            self.cause = cause
             self.failed = failed
         }
     }
@@ -113,7 +117,7 @@ package struct ReportReader: Sendable {
         report.headline = report.problems.isEmpty ? "its schedule is new" : "its schedule has never run"
         if let failure = unmet.failure {
             let problem = Problem(
-                kind: FailureCause(of: failure),
+                kind: unmet.cause ?? FailureCause(ofOldWords: failure),
                 detail: failure,
                 time: unmet.failed ?? clock.now
             )
@@ -209,7 +213,7 @@ package struct ReportReader: Sendable {
             let isOfTheTime =
                 !work.isEmpty || run.state.isOpen || run.created >= since || (run.finished ?? 0) >= since
             guard isOfTheTime else { continue }
-            var entry = RunReport(run)
+            var entry = RunReport(stored: run)
             entry.work = work
             for piece in work { entry.amounts += piece.amounts }
             report.amounts += entry.amounts
@@ -223,12 +227,10 @@ package struct ReportReader: Sendable {
         to report: inout SessionReport
     ) throws(StoreError) {
         guard let last else { return }
-        if report.runs.contains(where: { $0.run == last.identifier }) {
-            report.groups = try store.groups(of: last.identifier).filter { $0.name != "all" }.map {
-                GroupEnd(name: $0.name, result: $0.result, changed: $0.changed)
-            }
+        if report.runs.contains(where: { $0.identifier == last.identifier }) {
+            report.groups = try store.groups(of: last.identifier).filter { $0.name != RunRecipe.groupOfAll }
         }
-        let runs = Set(report.runs.map(\.run))
+        let runs = Set(report.runs.map(\.identifier))
         let waiting: Set<HookRunState> = [.pending, .running]
         for hook in try store.hooks(session: report.session, limit: 200).reversed() {
             let isOwed = waiting.contains(hook.state)
@@ -261,30 +263,6 @@ enum WorkPieces {
     }
 }
 
-extension RunReport {
-    /// A run as the store has it.
-    init(_ run: StoredRun) {
-        self.run = run.identifier
-        origin = run.origin
-        manifest = run.location.contains("://") ? redacted(url: run.location) : run.location
-        manifestDigest = run.manifest.hex
-        state = run.state
-        reason = run.reason
-        result = run.result
-        error = run.error
-        exitStatus = run.exitStatus
-        created = run.created
-        started = run.started
-        finished = run.finished
-        filesTotal = run.counts.files.total
-        filesUnchanged = run.counts.files.unchanged
-        bytesTotal = run.counts.bytes.total
-        filesFailed = run.counts.files.failed
-        userData = run.facts.userData
-        expectedBytes = run.recipe.expectedBytes
-    }
-}
-
 extension HookEnd {
     /// A hook as the store has it, without what secrets may be in.
     init(_ hook: StoredHook) {
@@ -293,7 +271,8 @@ extension HookEnd {
         group = hook.group
         let first = hook.arguments.first ?? ""
         // The path of a webhook is often its secret.
-        program = Origin.of(first).map { "\($0)/…" } ?? (first.contains("://") ? redacted(url: first) : first)
+        program =
+            URLOrigin.of(first).map { "\($0)/…" } ?? (first.contains("://") ? redacted(url: first) : first)
         state = hook.state
         ended = hook.ended
         attempt = hook.attempt

@@ -1,4 +1,5 @@
 import SyncModel
+import SyncStore
 
 /// A report for a terminal: what needs somebody first, a few lines a session, foreign text escaped.
 package struct ReportText: Sendable {
@@ -162,13 +163,13 @@ package struct ReportText: Sendable {
                 ? "\(ByteCount(session.amounts.reusedBytes)) from what was here" : nil
         }
         if session.amounts.placed == 0, last.result == .ok {
-            let all = Figures.count(last.filesTotal, "file")
-            return "all of \(all) (\(ByteCount(last.bytesTotal))) match the manifest"
+            let all = Figures.count(last.counts.files.total, "file")
+            return "all of \(all) (\(ByteCount(last.counts.bytes.total))) match the manifest"
         }
         var parts: [String] = []
         if session.filesHere > 0 {
             parts.append(
-                "\(Figures.grouped(session.filesHere)) of \(Figures.count(last.filesTotal, "file")) were correct"
+                "\(Figures.grouped(session.filesHere)) of \(Figures.count(last.counts.files.total, "file")) were correct"
             )
         }
         if session.amounts.reusedBytes > 0 {
@@ -205,7 +206,7 @@ package struct ReportText: Sendable {
     private func hooks(_ session: SessionReport) -> [String] {
         var lines: [String] = []
         for hook in session.hooks.suffix(Self.listed) {
-            let group = hook.group == "all" ? "" : " (group \(escaped(hook.group)))"
+            let group = hook.group == RunRecipe.groupOfAll ? "" : " (group \(escaped(hook.group)))"
             let elapsed = hook.elapsed.map { " in \(Figures.period($0))" } ?? ""
             let attempt = hook.attempt > 1 ? ", attempt \(hook.attempt)" : ""
             let state = hook.ended.map(escaped) ?? (hook.state == .running ? "running" : "still owed")

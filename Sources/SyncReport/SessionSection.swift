@@ -1,4 +1,5 @@
 import SyncModel
+import SyncStore
 
 /// One session of a page.
 struct SessionSection {
@@ -78,8 +79,8 @@ struct SessionSection {
         let amounts = session.amounts
         let last = session.runs.last { $0.result != nil }
         let here: String =
-            if let last, last.filesTotal > 0 {
-                "of \(Figures.count(last.filesTotal, "file"))"
+            if let last, last.counts.files.total > 0 {
+                "of \(Figures.count(last.counts.files.total, "file"))"
                     + (session.filesHere > 0 ? "; \(Figures.grouped(session.filesHere)) were correct" : "")
             } else {
                 "so far"
@@ -201,7 +202,8 @@ struct SessionSection {
                 hook.ended.map { "\($0)" } ?? (hook.state == .running ? "running" : "still owed")
             let attempt: HTML = hook.attempt > 1 ? ", attempt \(hook.attempt)" : ""
             let group: HTML =
-                hook.group == "all" ? "" : "<br><span class=\"soft small\">group \(hook.group)</span>"
+                hook.group == RunRecipe.groupOfAll
+                ? "" : "<br><span class=\"soft small\">group \(hook.group)</span>"
             let elapsed: HTML = hook.elapsed.map { "\(Figures.period($0))" } ?? ""
             return ["<code>\(hook.program)</code>\(group)", "\(state)\(attempt)", elapsed]
         }

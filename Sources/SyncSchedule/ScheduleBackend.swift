@@ -84,6 +84,9 @@ package enum BackendKind: String, Sendable, CaseIterable, Codable {
     /// Whether it starts schedules for the machine, not for the user.
     package var isForMachine: Bool { self == .systemdSystem || self == .cronSystem }
 
+    /// Whether it starts schedules by a time zone of their own.
+    package var knowsZones: Bool { self != .cron && self != .cronSystem }
+
     /// For people: `systemd (user)`.
     package var words: String {
         switch self {

@@ -43,13 +43,13 @@ enum StoredJSON {
 }
 
 /// Bytes of a column. GRDB speaks Foundation's `Data`; this is the one place where we do.
-struct Blob: Codable, Hashable, Sendable, DatabaseValueConvertible {
+struct BlobColumn: Codable, Hashable, Sendable, DatabaseValueConvertible {
     let bytes: [UInt8]
 
     init(_ bytes: [UInt8]) { self.bytes = bytes }
 
-    static func fromDatabaseValue(_ value: DatabaseValue) -> Blob? {
-        Data.fromDatabaseValue(value).map { Blob(Array($0)) }
+    static func fromDatabaseValue(_ value: DatabaseValue) -> BlobColumn? {
+        Data.fromDatabaseValue(value).map { BlobColumn(Array($0)) }
     }
 
     var databaseValue: DatabaseValue { Data(bytes).databaseValue }
@@ -78,13 +78,13 @@ struct TextList: Codable, Hashable, Sendable, DatabaseValueConvertible {
 
 extension SHA256Digest {
     /// The 32 bytes of a column.
-    init?(_ blob: Blob) {
+    init?(_ blob: BlobColumn) {
         let read = blob.bytes.withUnsafeBytes { SHA256Digest(bytes: $0) }
         guard let read else { return nil }
         self = read
     }
 
-    var blob: Blob { Blob((0..<Self.byteCount).map { self[byte: $0] }) }
+    var blob: BlobColumn { BlobColumn((0..<Self.byteCount).map { self[byte: $0] }) }
 }
 
 extension SQL {

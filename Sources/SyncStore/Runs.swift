@@ -13,7 +13,7 @@ package struct RunStart: Sendable, Equatable {
     /// What is known of the manifest.
     package var facts = ManifestFacts()
     /// Every group that will complete, `all` among them.
-    package var groups: [String] = ["all"]
+    package var groups: [String] = [RunRecipe.groupOfAll]
     /// To be finished by then, **milliseconds** since 1970 (S56).
     package var deadline: Int64?
 
@@ -102,7 +102,9 @@ extension SyncStore {
     private static func asksForTheSame(_ run: StoredRun, _ start: RunStart, _ db: Database) throws -> Bool {
         guard run.manifest == start.manifest, run.recipe.groups == start.recipe.groups,
             run.record.options == KeptRecipe(start),
-            try GroupRecord.all(of: run.number, db).contains(where: { $0.name == "all" && $0.state == .open })
+            try GroupRecord.all(of: run.number, db).contains(where: {
+                $0.name == RunRecipe.groupOfAll && $0.state == .open
+            })
         else { return false }
         return try StoredHook.all(where: "hooks.run = \(run.number)").fetchAll(db).map(\.hook)
             == start.recipe.hooks
@@ -178,6 +180,7 @@ extension SyncStore {
     ///   - run: The run; nothing happens unless it waits.
     ///   - reason: `connectivity`, `not_before`, `session_busy` …
     ///   - error: What went wrong, for people.
+    ///   - cause: The same for reports.
     ///   - due: **Milliseconds** since 1970; `nil` for at once.
     ///   - since: Since when it waits for that, kept while the reason stays; **milliseconds** since 1970.
     /// - Throws: ``StoreError``.
@@ -185,6 +188,7 @@ extension SyncStore {
         run: String,
         reason: RestReason?,
         error: String? = nil,
+        cause: FailureCause? = nil,
         due: Int64?,
         since: Int64? = nil
     ) throws(StoreError) {
@@ -193,7 +197,8 @@ extension SyncStore {
             var found = try StoredRun.all(where: waiting).fetchOne(db)
             try found?.record.updateChanges(db) { run in
                 if run.reason != reason { (run.reason, run.waitingSince) = (reason, since) }
-                (run.error, run.due) = (error ?? run.error, due)
+                if let error { (run.error, run.cause) = (error, cause) }
+                run.due = due
             }
         }
     }
@@ -221,6 +226,7 @@ extension SyncStore {
     ///   - result: What it came to.
     ///   - counts: Its numbers.
     ///   - error: What went wrong, for people.
+    ///   - cause: The same for reports.
     ///   - exitStatus: For whoever waits for it.
     ///   - events: The events that tell it, its last ones: they are recorded with it or not at all.
     ///   - now: **Milliseconds** since 1970.
@@ -231,6 +237,7 @@ extension SyncStore {
         result: RunResult,
         counts: RunCounts,
         error: String? = nil,
+        cause: FailureCause? = nil,
         exitStatus: Int32? = nil,
         events: [[UInt8]] = [],
         now: Int64,
@@ -242,7 +249,7 @@ extension SyncStore {
             try found.record.updateChanges(db) { run in
                 isNew = try run.move(.finished)
                 guard isNew else { return }
-                (run.result, run.error, run.exitStatus) = (result, error, exitStatus)
+                (run.result, run.error, run.cause, run.exitStatus) = (result, error, cause, exitStatus)
                 (run.finished, run.counts) = (now, counts)
             }
             guard isNew else { return }
@@ -289,7 +296,9 @@ extension SyncStore {
             if input == .cancelled || input == .superseded { try found.close(now: now, db) }
             if input == .cancelled {
                 // Those of a run that is superseded are still owed; of one that a person gives up none is.
-                let owed = StoredHook.all(where: "hooks.run = \(found.number) AND hooks.state = 'pending'")
+                let owed = StoredHook.all(
+                    where: "hooks.run = \(found.number) AND hooks.state = \(HookRunState.pending.rawValue)"
+                )
                 for var hook in try owed.fetchAll(db) { try hook.move(.dropped, db) }
             }
             return true

@@ -13,7 +13,7 @@ enum Schema {
 
     static var version: Int { steps.count }
 
-    static let steps = [version1, version2, version3, version4]
+    static let steps = [version1, version2, version3, version4, version5]
 
     private static let version1 = """
         CREATE TABLE sessions (
@@ -178,6 +178,9 @@ enum Schema {
                 sum(result IS 'ok'), sum(result IS 'partial'), sum(result IS 'failed')
             FROM runs GROUP BY session;
         """
+
+    /// What went wrong, for reports, beside the words for people.
+    private static let version5 = "ALTER TABLE runs ADD COLUMN cause TEXT;"
 
     /// Brings the store to this program's version, all steps or none.
     ///

@@ -34,9 +34,9 @@ private struct EventRecord: StoreRecord {
     var time: Int64
     /// 0 for plain text, else the length of what compression made smaller.
     var encoding: Int
-    var payload: Blob
+    var payload: BlobColumn
 
-    init(session: Int64, first: Int64, count: Int, time: Int64, encoding: Int, payload: Blob) {
+    init(session: Int64, first: Int64, count: Int, time: Int64, encoding: Int, payload: BlobColumn) {
         (self.session, self.first, self.count, self.time) = (session, first, count, time)
         (self.encoding, self.payload) = (encoding, payload)
     }
@@ -107,7 +107,7 @@ extension SyncStore {
             count: lines.count,
             time: time,
             encoding: small == nil ? 0 : plain.count,
-            payload: Blob(small ?? plain)
+            payload: BlobColumn(small ?? plain)
         )
         try row.insert(db)
         try db.execute(

@@ -147,8 +147,10 @@ extension SyncStore {
             }
             if let counts { try found.record.updateChanges(db) { $0.counts = counts } }
             try self.append(events, to: session, time: now, db)
-            return try StoredHook.all(where: "hooks.run = \(found.number) AND hooks.state = 'pending'")
-                .fetchAll(db)
+            return try StoredHook.all(
+                where: "hooks.run = \(found.number) AND hooks.state = \(HookRunState.pending.rawValue)"
+            )
+            .fetchAll(db)
         }
     }
 }

@@ -118,7 +118,9 @@ extension StoredHook: FetchableRecord {
     ///
     /// - Returns: Those hooks.
     static func giveBack(of session: StoredSession, _ db: Database) throws -> [StoredHook] {
-        var hooks = try all(where: "sessions.id = \(session.record.id) AND hooks.state = 'running'").fetchAll(
+        var hooks = try all(
+            where: "sessions.id = \(session.record.id) AND hooks.state = \(HookRunState.running.rawValue)"
+        ).fetchAll(
             db
         )
         for index in hooks.indices { try hooks[index].move(.interrupted, db) }

@@ -8,7 +8,7 @@ package struct RunRecord: Codable, Sendable, Equatable {
     private(set) var session: Int64
     /// The epoch of its session in which it was last started.
     package var epoch: Int64
-    private(set) var manifest: Blob
+    private(set) var manifest: BlobColumn
     private(set) var location: String
     private(set) var selection: TextList
     private(set) var options: KeptRecipe
@@ -38,6 +38,8 @@ package struct RunRecord: Codable, Sendable, Equatable {
     private(set) var settings: String?
     /// What went wrong last, for people.
     package var error: String?
+    /// What that was, for reports; `nil` where an older program wrote it.
+    package var cause: FailureCause?
     /// Not to be tried again earlier.
     package var due: Int64?
     /// Since when it is paused.
@@ -195,7 +197,7 @@ extension StoredRun: FetchableRecord {
         try record.updateChanges(db) { run in
             _ = try run.move(.started)
             run.started = run.started ?? now
-            (run.due, run.error, run.waitingSince) = (nil, nil, nil)
+            (run.due, run.error, run.cause, run.waitingSince) = (nil, nil, nil, nil)
             run.epoch = session.epoch
         }
     }

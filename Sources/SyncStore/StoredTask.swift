@@ -35,7 +35,7 @@ private struct TaskRecord: StoreRecord {
 
     var run: Int64
     var path: String
-    var digest: Blob
+    var digest: BlobColumn
     var state: TaskState
     var reason: String?
     var error: String?

@@ -59,7 +59,8 @@ extension SyncStore {
             WHERE runs.session = \(session.record.id) AND runs.number < \(run) AND hooks.group_name = \(hook.group)
                 AND hooks.arguments = \(hook.record.arguments.databaseValue) AND hooks.batch IS NOT NULL
             """
-        let isAccepted: SQL = "(hooks.state = 'done' OR hooks.ended = \(StoredHook.nothingChanged))"
+        let isAccepted: SQL =
+            "(hooks.state = \(HookRunState.done.rawValue) OR hooks.ended = \(StoredHook.nothingChanged))"
         func number(_ query: SQL) throws -> Int64? {
             try SQLRequest<Int64?>(literal: query).fetchOne(db) ?? nil
         }
@@ -70,7 +71,7 @@ extension SyncStore {
             """
             SELECT max(runs.number) FROM runs JOIN groups ON groups.run = runs.number
             WHERE runs.session = \(session.record.id) AND runs.number < \(first) AND groups.name = \(hook.group)
-                AND groups.state = 'completed' AND groups.result IN \(hook.results.map(\.rawValue))
+                AND groups.state = \(GroupState.completed.rawValue) AND groups.result IN \(hook.results.map(\.rawValue))
             """
         ) ?? 0
     }

@@ -37,7 +37,7 @@ extension SyncStore {
         try write(.synced) { db in
             var session = try StoredSession.named(identifier, db)
             let running = StoredRun.all(
-                where: "sessions.identifier = \(identifier) AND runs.state = 'running'"
+                where: "sessions.identifier = \(identifier) AND runs.state = \(RunState.running.rawValue)"
             )
             var runs: [String] = []
             for var run in try running.fetchAll(db) where try run.lose(now: now, db) {
@@ -115,7 +115,8 @@ extension SyncStore {
     /// - Throws: ``StoreError``.
     package func findings() throws(StoreError) -> [String] {
         try read { db in
-            var found = try String.fetchAll(db, sql: "PRAGMA quick_check(20)").filter { $0 != "ok" }
+            var found = try String.fetchAll(db, sql: "PRAGMA quick_check(20)")
+            if found == ["ok"] { found = [] }
             found += try Row.fetchAll(db, sql: "PRAGMA foreign_key_check").map { row in
                 "a row of \(row["table"] as String) refers to a row of \(row["parent"] as String) that is not there"
             }
@@ -134,13 +135,16 @@ extension SyncStore {
         ),
         (
             "two runs of one session running",
-            "SELECT min(id) FROM runs WHERE state = 'running' GROUP BY session HAVING count(*) > 1"
+            """
+            SELECT min(id) FROM runs WHERE state = \(RunState.running.rawValue)
+            GROUP BY session HAVING count(*) > 1
+            """
         ),
         (
             "run running in an epoch that is over",
             """
             SELECT runs.id FROM runs JOIN sessions ON sessions.id = runs.session
-            WHERE runs.state = 'running' AND runs.epoch <> sessions.epoch
+            WHERE runs.state = \(RunState.running.rawValue) AND runs.epoch <> sessions.epoch
             """
         ),
         (
@@ -152,7 +156,7 @@ extension SyncStore {
         ),
         (
             "finished run without a result",
-            "SELECT id FROM runs WHERE state = 'finished' AND (result IS NULL OR finished IS NULL)"
+            "SELECT id FROM runs WHERE state = \(RunState.finished.rawValue) AND (result IS NULL OR finished IS NULL)"
         ),
         (
             "hook in no known state",
@@ -162,19 +166,20 @@ extension SyncStore {
             "hook owed before its group is complete",
             """
             SELECT hooks.id FROM hooks JOIN groups ON groups.run = hooks.run AND groups.name = hooks.group_name
-            WHERE hooks.state IN ('pending', 'running', 'done', 'failed') AND groups.state <> 'completed'
+            WHERE \(SQL.isAny("hooks.state", of: [HookRunState.pending, .running, .done, .failed]))
+                AND groups.state <> \(GroupState.completed.rawValue)
             """
         ),
         (
             "hook waiting for a group that is over",
             """
             SELECT hooks.id FROM hooks JOIN groups ON groups.run = hooks.run AND groups.name = hooks.group_name
-            WHERE hooks.state = 'waiting' AND groups.state <> 'open'
+            WHERE hooks.state = \(HookRunState.waiting.rawValue) AND groups.state <> \(GroupState.open.rawValue)
             """
         ),
         (
             "task in a state that cannot rest",
-            "SELECT path FROM tasks WHERE state NOT IN ('waiting', 'paused', 'failed', 'cancelled')"
+            "SELECT path FROM tasks WHERE NOT \(SQL.isAny("state", of: [TaskState.waiting, .paused, .failed, .cancelled]))"
         ),
         (
             "events with a gap",
@@ -237,7 +242,7 @@ extension SyncStore {
     /// - Throws: ``StoreError``.
     package func neededManifests() throws(StoreError) -> Set<SHA256Digest> {
         try read { db in
-            let manifests = try SQLRequest<Blob>(
+            let manifests = try SQLRequest<BlobColumn>(
                 """
                 SELECT manifest FROM runs WHERE \(StoredRun.isOpen)
                     OR number IN (SELECT max(number) FROM runs GROUP BY session)

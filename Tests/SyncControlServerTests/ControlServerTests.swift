@@ -187,6 +187,18 @@ struct ControlServerTests {
         )
     }
 
+    @Test("The cause of an error crosses the wire; the exit status implies it where nothing says more")
+    func causes() throws {
+        for (error, cause) in [
+            (ControlError(.failed, "x", exitStatus: .refused, cause: .signature), FailureCause.signature),
+            (ControlError(.failed, "x", exitStatus: .ioError, cause: .diskFull), .diskFull),
+            (ControlError(.busy, "x", exitStatus: .busy), .busy),
+        ] {
+            let bytes = try ControlJSON.encode(ErrorAnswer(error))
+            #expect(try ControlJSON.decode(ErrorAnswer.self, from: bytes).value.cause == cause)
+        }
+    }
+
     @Test("What is not there is 404, a wrong method 405 with what is allowed", needsCurl)
     func notThere() async throws {
         try await withServer(of: FakeAgent()) { socket in

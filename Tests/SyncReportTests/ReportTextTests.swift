@@ -214,7 +214,7 @@ struct ReportTextTests {
 @Suite("What a failure is and what to do about it", .timeLimit(.minutes(10)))
 struct FailureCauseTests {
     @Test(
-        "Messages of transports, the engine and the system have their kinds",
+        "Words that older programs kept have their kinds; digits of names are no status",
         arguments: [
             (
                 "https://a.example/x: status 404; it is not there: was all of the set uploaded?",
@@ -241,11 +241,49 @@ struct FailureCauseTests {
             ("cannot rename maps: Is a directory", .inTheWay),
             ("/srv/x: another syncagent is at work there (process 7); wait for it", .busy),
             ("png-check, a verifier, refuses it: bad magic", .rejected),
+            ("https://a.example/packs/407416e5206f.pack: something new", .other),
+            ("pack 5f0c407416e5206f5f0c407416e5206f: Connection reset by peer", .unreachable),
             ("something new", .other),
         ]
     )
     func kinds(message: String, kind: FailureCause) {
-        #expect(FailureCause(of: message) == kind)
+        #expect(FailureCause(ofOldWords: message) == kind)
+    }
+
+    @Test(
+        "What a run is on record to have failed for counts, whatever its words say",
+        arguments: FailureCause.allCases
+    )
+    func causes(cause: FailureCause) throws {
+        let store = try SyncStore.inMemory()
+        let tower = StoreStory("tower", in: store)
+        try tower.begin("1", at: november(21, 1))
+        try tower.finish(
+            StoreStory.Work(),
+            "1",
+            at: november(21, 2),
+            total: 1,
+            result: .failed,
+            error: "no space left: status 404, response 407",
+            cause: cause
+        )
+        let session = try #require(try store.report(at: morning).sessions.first)
+        #expect(session.problems.map(\.kind) == [cause])
+    }
+
+    @Test("A run that waits for a condition has no problem, whatever words the condition has for it")
+    func conditions() throws {
+        let store = try SyncStore.inMemory()
+        let tower = StoreStory("tower", in: store)
+        try tower.begin("1", at: november(21, 1), isHeld: false)
+        try store.hold(
+            run: "1",
+            reason: .condition("metered"),
+            error: "the connection is metered",
+            due: november(21, 9)
+        )
+        let session = try #require(try store.report(at: morning).sessions.first)
+        #expect(session.problems == [] && session.verdict == .working)
     }
 
     @Test("The same reason for files with short names is one cause")
@@ -265,13 +303,13 @@ struct FailureCauseTests {
 
     @Test("Where the words say nothing, the exit status may")
     func statuses() {
-        #expect(FailureCause(of: "odd", exitStatus: 69) == .unreachable)
-        #expect(FailureCause(of: "odd", exitStatus: 65) == .badManifest)
+        #expect(FailureCause(ofOldWords: "odd", exitStatus: 69) == .unreachable)
+        #expect(FailureCause(ofOldWords: "odd", exitStatus: 65) == .badManifest)
         #expect(
-            FailureCause(of: "odd", exitStatus: 1) == .other
-                && FailureCause(of: "odd", exitStatus: nil) == .other
+            FailureCause(ofOldWords: "odd", exitStatus: 1) == .other
+                && FailureCause(ofOldWords: "odd", exitStatus: nil) == .other
         )
-        #expect(FailureCause(of: "No space left on device", exitStatus: 74) == .diskFull)
+        #expect(FailureCause(ofOldWords: "No space left on device", exitStatus: 74) == .diskFull)
     }
 
     @Test("Every kind has advice that is a sentence", arguments: FailureCause.allCases)

@@ -145,6 +145,7 @@ struct StoreStory {
         bytesTotal: UInt64 = 0,
         result: RunResult = .ok,
         error: String? = nil,
+        cause: FailureCause? = nil,
         exitStatus: Int32? = nil
     ) throws {
         try summary(work, run, at: time)
@@ -163,6 +164,7 @@ struct StoreStory {
             result: result,
             counts: counts,
             error: error,
+            cause: cause,
             exitStatus: exitStatus,
             now: time
         )

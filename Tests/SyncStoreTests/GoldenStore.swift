@@ -11,6 +11,31 @@ enum GoldenStore {
         try states(store)
         try hooks(store)
         try totals(store)
+        try causes(store)
+    }
+
+    /// Some of the things that can go wrong.
+    static let causes: [FailureCause] = [.notThere, .signature, .diskFull, .other]
+
+    /// One run for each of them, and one that waits and is tried again.
+    private static func causes(_ store: SyncStore) throws {
+        for cause in causes {
+            var start = run("run-cause-\(cause.rawValue)", session("s-cause-\(cause.rawValue)"))
+            start.recipe.origin = .schedule
+            try store.begin(start, now: time)
+            try store.finish(
+                run: start.run,
+                result: .failed,
+                counts: RunCounts(),
+                error: "pack 407: no words",
+                cause: cause,
+                exitStatus: 69,
+                now: time + 7
+            )
+        }
+        let start = run("run-held", session("s-held"))
+        try store.begin(start, now: time, isHeld: false)
+        try store.hold(run: start.run, reason: .resources, error: "no room", cause: .diskFull, due: time + 9)
     }
 
     private static func totals(_ store: SyncStore) throws {

@@ -25,7 +25,7 @@ struct GoldenTests {
 
     @Test(
         "An old store is read, ends with today's tables, and goes on [S71 G19]",
-        arguments: ["version1", "version2", "version3", "version4"]
+        arguments: ["version1", "version2", "version3", "version4", "version5"]
     )
     func reads(name: String) throws {
         let state = try copy(name)
@@ -103,6 +103,17 @@ struct GoldenTests {
         }
     }
 
+    @Test("What version 5 added is read: what went wrong, and nothing for runs of older versions [S71 G19]")
+    func version5() throws {
+        let store = try copy("version5").open()
+        for cause in GoldenStore.causes {
+            #expect(try store.run("run-cause-\(cause.rawValue)").cause == cause)
+        }
+        #expect(try store.run("run-held").cause == .diskFull)
+        let old = try copy("version4").open().run("run-finished")
+        #expect(old.error == "404" && old.cause == nil)
+    }
+
     @Test("A run that was asked for with every option before there were recipes is read whole [S71 G19]")
     func options() throws {
         let store = try copy("version4-options").open()
@@ -148,7 +159,7 @@ struct GoldenTests {
 
     @Test("Today's program writes, row for row, what the golden store of its version holds [S71]")
     func writes() throws {
-        let golden = try copy("version4")
+        let golden = try copy("version5")
         let state = StateDirectory()
         try GoldenStore.fill(state.open())
         if let path = ProcessInfo.processInfo.environment["SYNCAGENT_GOLDEN"] {

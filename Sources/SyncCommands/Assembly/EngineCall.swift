@@ -228,7 +228,7 @@ struct EngineCall: Sendable {
 
     private static func failure(_ error: any Error, after reason: StopReason?) -> any Error {
         guard let error = (error as? EngineError)?.after(reason) else { return error }
-        return CommandFailure(error.status, error.message)
+        return CommandFailure(error.status, error.message, cause: error.cause)
     }
 
     /// Runs `work` with progress and with SIGINT and SIGTERM as a request to stop.

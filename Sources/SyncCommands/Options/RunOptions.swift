@@ -85,7 +85,12 @@ struct RunOptions: ParsableArguments {
     }
 
     private func runHooks(_ environment: EnvironmentPaths) throws -> [RunHook] {
-        func hook(_ program: String, _ option: String, group: String = "all", batch: Int? = nil) throws
+        func hook(
+            _ program: String,
+            _ option: String,
+            group: String = RunRecipe.groupOfAll,
+            batch: Int? = nil
+        ) throws
             -> RunHook
         {
             RunHook(
@@ -105,12 +110,13 @@ struct RunOptions: ParsableArguments {
                     throw ValidationError("--group-hook takes NAME=PROGRAM, not '\(escaped(text))'.")
                 }
                 let group = String(parts[0])
-                if !(target.include + target.exclude).isEmpty, group != "all" {
+                if !(target.include + target.exclude).isEmpty, group != RunRecipe.groupOfAll {
                     throw ValidationError(
                         "--group-hook needs a complete group, and with --include or --exclude none is complete. Use --hook."
                     )
                 }
-                guard target.groups.isEmpty || target.groups.contains(group) || group == "all" else {
+                guard target.groups.isEmpty || target.groups.contains(group) || group == RunRecipe.groupOfAll
+                else {
                     throw ValidationError(
                         "--group-hook names '\(escaped(group))', a group that no --group selects."
                     )

@@ -192,6 +192,18 @@ struct TransferOptions: ParsableArguments {
         _ = try settings(PathBase(directory: "/", home: nil))
     }
 
+    /// What a command needs that changes nothing: what is asked for, and what the engine is made with.
+    func engine(
+        trusting trust: TrustOptions,
+        _ asked: (RunSettings) throws -> RunRecipe
+    ) throws -> (recipe: RunRecipe, tuning: EngineTuning) {
+        let environment = EnvironmentPaths.ofProcess
+        let settings = try runSettings(try settings(environment.pathBase), environment)
+        var recipe = try asked(settings)
+        try trust.apply(to: &recipe, environment)
+        return (recipe, try EngineTuning(settings, recipe, stateDirectory: try environment.stateDirectory()))
+    }
+
     /// What the command line says, with paths made absolute.
     ///
     /// - Throws: `ValidationError` that names the option and never a value that may be a secret.

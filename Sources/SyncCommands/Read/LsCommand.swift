@@ -165,14 +165,12 @@ struct ReadingOptions: ParsableArguments {
         _ output: Output,
         _ work: @escaping @Sendable (PullEngine) throws -> R
     ) async throws -> R {
-        let environment = EnvironmentPaths.ofProcess
-        let said = try transfer.settings(environment.pathBase)
-        let settings = try transfer.runSettings(said, environment)
-        for location in locations { try settings.requireTransport(for: location) }
-        var recipe = RunRecipe(manifest: locations.last ?? "")
-        recipe.connections = settings.transfer.plannedConnections
-        try trust.apply(to: &recipe, environment)
-        let tuning = try EngineTuning(settings, recipe, stateDirectory: try environment.stateDirectory())
+        let (_, tuning) = try transfer.engine(trusting: trust) { settings in
+            for location in locations { try settings.requireTransport(for: location) }
+            var recipe = RunRecipe(manifest: locations.last ?? "")
+            recipe.connections = settings.transfer.plannedConnections
+            return recipe
+        }
         return try await EngineCall(reporting, on: output, tuning: tuning).reading(work)
     }
 }

@@ -29,6 +29,7 @@ struct ReportSchedules: Sendable {
                         destination: record.definition.request.destination ?? "",
                         schedule: ReportReader.Schedule(next: next, lastDue: lastDue),
                         failure: record.memory.failure,
+                        cause: record.memory.cause,
                         failed: record.memory.failed?.milliseconds
                     )
                 )

@@ -113,6 +113,8 @@ struct ScheduleMemory: Codable, Sendable, Equatable {
     /// Why it could not start the last time, and when, as long as it has no session to say so; `nil` when it could.
     var failure: String?
     var failed: WallTime?
+    /// What that was, for reports; `nil` where an older program wrote it.
+    var cause: FailureCause?
 
     /// The last occurrence that was dealt with.
     var handled: Slot? {

@@ -37,7 +37,7 @@ struct SchedulePlan: Sendable {
 extension BackendChoice.Wish {
     /// Whether what starts a schedule now is what is wished, so that nobody has to be asked what else there is.
     func accepts(_ kind: BackendKind, isForMachine: Bool, hasZone: Bool) -> Bool {
-        if hasZone, kind == .cron || kind == .cronSystem { return false }
+        if hasZone, !kind.knowsZones { return false }
         if isForMachine, !kind.isForMachine { return false }
         switch self {
         case .auto: return true

@@ -216,7 +216,7 @@ extension ScheduleRecords {
     /// Keeps for the report that a schedule could not start: with its session, or with itself where it has none yet.
     ///
     /// - Parameter store: The user's; `nil` where there is none.
-    func note(_ name: String, _ reason: String, _ status: ExitStatus, in store: SyncStore?) {
+    func note(_ name: String, _ failure: CommandFailure, in store: SyncStore?) {
         let now = EngineAssembly.milliseconds()
         // What cannot be kept has been said to whoever waits, or to the log.
         guard var record = try? get(name) else { return }
@@ -226,12 +226,13 @@ extension ScheduleRecords {
             let event = SyncEvent(.scheduleFailed, time: now) {
                 $0.field("session", session)
                 $0.field("schedule", name)
-                $0.field("reason", reason)
-                $0.field("status", status.rawValue)
+                $0.field("reason", failure.message)
+                $0.field("cause", failure.cause)
+                $0.field("status", failure.status.rawValue)
             }
             _ = try? store.append([event.json.bytes], to: session, time: now)
         } else {
-            record.memory.failure = reason
+            (record.memory.failure, record.memory.cause) = (failure.message, failure.cause)
             record.memory.failed = WallTime(milliseconds: now)
             try? put(record.memory, for: name)
         }
@@ -289,7 +290,7 @@ extension AgentSchedules {
                     return false
                 }
             },
-            failed: { name, error in records.note(name, error.message, error.exitStatus, in: store) }
+            failed: { name, error in records.note(name, CommandFailure(error), in: store) }
         )
     }
 }

@@ -85,7 +85,7 @@ struct ScheduleRun: Sendable {
         do {
             reply = try await enqueue(request, until: end)
         } catch let error as CommandFailure {
-            records.note(name, error.message, error.status, in: try state.existingStore())
+            records.note(name, error, in: try state.existingStore())
             throw error
         }
         if let occurrence { record.memory.handled = occurrence.slot }

@@ -154,7 +154,8 @@ struct HooksReceiptCommand: AsyncParsableCommand {
                 "A file hook runs again after a crash and leaves no receipt."
             )
         }
-        let group = group ?? (environment.hookRun() == run ? environment.hookGroup() : nil) ?? "all"
+        let group =
+            group ?? (environment.hookRun() == run ? environment.hookGroup() : nil) ?? RunRecipe.groupOfAll
         let receipt = HookReceipt(run: run, group: group)
         let isGood: Bool
         do throws(FileError) {

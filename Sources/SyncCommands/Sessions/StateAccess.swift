@@ -92,5 +92,5 @@ func asking<R>(_ body: () throws(StoreError) -> R) throws(CommandFailure) -> R {
 
 extension CommandFailure {
     /// What the agent, or the way to it, says.
-    init(_ error: ControlError) { self.init(error.exitStatus, error.message) }
+    init(_ error: ControlError) { self.init(error.exitStatus, error.message, cause: error.cause) }
 }

@@ -37,8 +37,8 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
         windows: WindowBudget
     ) throws(CompressionError) {
         decoder = try ZstdDecompressor()
-        try decoder.begin(with: codec == .zstdDictionary ? dictionary : nil)
-        isCompressed = codec != .identity
+        try decoder.begin(with: codec.needsDictionary ? dictionary : nil)
+        isCompressed = codec.isCompressed
         self.rawLength = rawLength
         self.windows = windows
         output = .allocate(byteCount: 1 << 18, alignment: 64)

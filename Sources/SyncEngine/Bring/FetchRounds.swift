@@ -227,7 +227,7 @@ struct FetchRounds: Sendable {
 
     /// The dictionary when a plan needs it.
     private func dictionary(for plan: Plan) -> Result<DecodingDictionary?, ManifestDictionary.Failure> {
-        guard let dictionary, plan.slots.contains(where: { $0.codec == .zstdDictionary }) else {
+        guard let dictionary, plan.slots.contains(where: \.codec.needsDictionary) else {
             return .success(nil)
         }
         return dictionary.get().map { $0 }

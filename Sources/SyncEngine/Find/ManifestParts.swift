@@ -228,7 +228,7 @@ struct ManifestParts: Sendable {
         if source.stop.isStopped { return EngineError(.interrupted, "stopped while fetching the manifest") }
         let status: ExitStatus =
             [.refusedByPolicy, .redirectRefused].contains(error.code) ? .refused : .unavailable
-        return EngineError(status, "cannot fetch \(what) of the manifest: \(error)")
+        return EngineError(status, "cannot fetch \(what) of the manifest: \(error)", cause: error.cause)
     }
 }
 

@@ -160,7 +160,8 @@ struct ManifestSource: Sendable {
         guard found.digest == digest else {
             throw EngineError(
                 .unavailable,
-                "\(redacted(url: location)): there is another manifest by now; pull it again"
+                "\(redacted(url: location)): there is another manifest by now; pull it again",
+                cause: .badManifest
             )
         }
         return found
@@ -191,7 +192,8 @@ struct ManifestSource: Sendable {
                 }
             throw EngineError(
                 status,
-                "cannot read the manifest \(escaped(path)): \(error.reason)\(Self.hint(given, error))"
+                "cannot read the manifest \(escaped(path)): \(error.reason)\(Self.hint(given, error))",
+                cause: status == .noInput ? .badManifest : error.cause
             )
         }
         let manifest = try decode(
@@ -341,7 +343,8 @@ struct ManifestSource: Sendable {
             guard fresh.digest == entry.digest else {
                 throw EngineError(
                     .unavailable,
-                    "\(redacted(url: url)): the manifest changed meanwhile; pull again"
+                    "\(redacted(url: url)): the manifest changed meanwhile; pull again",
+                    cause: .badManifest
                 )
             }
             return try fresh.decode()
@@ -447,7 +450,7 @@ struct ManifestSource: Sendable {
             case .refusedByPolicy, .redirectRefused: .refused
             default: .unavailable
             }
-        var refusal = EngineError(status, "cannot fetch the manifest: \(error)")
+        var refusal = EngineError(status, "cannot fetch the manifest: \(error)", cause: error.cause)
         refusal.isForbidden = error.code.status == 403
         return refusal
     }

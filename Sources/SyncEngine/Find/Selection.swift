@@ -42,7 +42,7 @@ extension RunRecipe {
     ///
     /// - Throws: ``EngineError`` with status 64.
     func requireGroups(of manifest: Manifest) throws(EngineError) {
-        let awaited = hooks.map(\.group).filter { $0 != Manifest.groupOfAll }
+        let awaited = hooks.map(\.group).filter { $0 != RunRecipe.groupOfAll }
         if hasPatterns, let group = awaited.first {
             throw EngineError(
                 .usage,
@@ -60,7 +60,7 @@ extension RunRecipe {
     /// What is kept of a selection with an index that was completed for it: the first 8 bytes of the SHA-256 of the sorted
     /// names of groups, and of patterns where there are some; 0 for all files.
     var selectionMark: UInt64 {
-        var texts = groups.contains(Manifest.groupOfAll) ? [] : Set(groups).sorted()
+        var texts = groups.contains(RunRecipe.groupOfAll) ? [] : Set(groups).sorted()
         if hasPatterns {
             // No name has a blank.
             texts += Set(include).sorted().map { " + \($0)" } + Set(exclude).sorted().map { " - \($0)" }

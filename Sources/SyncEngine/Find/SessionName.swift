@@ -1,3 +1,4 @@
+import CPosix
 import SyncFiles
 package import SyncModel
 import SyncStore
@@ -51,7 +52,7 @@ extension PullEngine {
     func lease(_ recipe: inout RunRecipe, project: String) throws(EngineError) -> SessionLease {
         var name = try sessionName(recipe, project: project)
         while true {
-            let lease = try RunRecord.lease(name, environment)
+            let lease = try RecordedRun.lease(name, environment)
             let again = try sessionName(recipe, project: project)
             if again == name {
                 recipe.session = name
@@ -67,5 +68,18 @@ extension PullEngine {
         asked recipe: RunRecipe
     ) throws(EngineError) -> String {
         try sessionName(recipe, project: prepared.found.project)
+    }
+}
+
+/// A path made absolute against the working directory, with `.` components removed and `..` left alone.
+func absolute(_ path: String) -> String {
+    let full = path.hasPrefix("/") ? path : workingDirectory() + "/" + path
+    return "/" + full.split(separator: "/").filter { $0 != "." }.joined(separator: "/")
+}
+
+/// getcwd(3); `.` when it has gone.
+func workingDirectory() -> String {
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) { buffer in
+        getcwd(buffer.baseAddress, buffer.count).map { String(cString: $0) } ?? "."
     }
 }

@@ -97,7 +97,7 @@ extension PullRun {
         do throws(FileError) {
             if let folded = try fold.run(log) { return folded }
         } catch {
-            throw EngineError(.ioError, "\(error)")
+            throw EngineError(.ioError, "\(error)", cause: error.cause)
         }
         throw EngineError(.interrupted, "stopped while checking what an earlier run left")
     }

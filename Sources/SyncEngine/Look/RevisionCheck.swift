@@ -45,7 +45,8 @@ struct RevisionCheck {
                 throw EngineError(
                     .refused,
                     "the manifest of \(escaped(manifest.project)) \(own) is older than revision \(known), which is "
-                        + "installed; nothing was changed. If it is meant, add --allow-older"
+                        + "installed; nothing was changed. If it is meant, add --allow-older",
+                    cause: .olderRevision
                 )
             }
             return .older(than: known)

@@ -151,7 +151,8 @@ extension PullRun {
         return EngineError(
             .refused,
             "\(escaped(destination)): the link \(escaped(path)) is not in this manifest and would lead out of the "
-                + "tree through a link that is; remove it and pull again"
+                + "tree through a link that is; remove it and pull again",
+            cause: .inTheWay
         )
     }
 }

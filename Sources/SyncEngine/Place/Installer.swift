@@ -87,10 +87,10 @@ final class Installer: BlobConsumer {
     func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout Worker) {
         let wanted = plan.slots[slot]
         if let delta = wanted.delta { return apply(delta, stored, slot, &worker) }
-        if wanted.codec == .identity { return install(stored, slot, &worker) }
+        if !wanted.codec.isCompressed { return install(stored, slot, &worker) }
         let raw = worker.scratch(Int(wanted.rawLength))
         do {
-            let dictionary = wanted.codec == .zstdDictionary ? dictionary : nil
+            let dictionary = wanted.codec.needsDictionary ? dictionary : nil
             try worker.decompressor.decode(stored, with: dictionary, into: raw)
         } catch {
             return blame(slot, "\(error)")

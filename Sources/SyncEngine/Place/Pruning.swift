@@ -119,7 +119,10 @@ struct Pruning: Sendable {
         let place = escaped(destination.path)
         let reason = "--prune would remove \(count) of \(ours) installed files from \(place), \(why)"
         let question = "nothing was changed. Is it the right manifest? If so, \(remedy)"
-        return Refusal(reason: reason, error: EngineError(.refused, "\(reason); \(question)"))
+        return Refusal(
+            reason: reason,
+            error: EngineError(.refused, "\(reason); \(question)", cause: .pruneRefused)
+        )
     }
 
     /// That a pull does not prune.
@@ -142,7 +145,11 @@ extension BackupDirectory {
             return try open(path: path, beside: destination)
         } catch {
             let isUnfit = error.code == EINVAL || error.code == EXDEV
-            throw EngineError(isUnfit ? .usage : .cannotCreate, "\(error); nothing was changed")
+            throw EngineError(
+                isUnfit ? .usage : .cannotCreate,
+                "\(error); nothing was changed",
+                cause: error.cause
+            )
         }
     }
 }

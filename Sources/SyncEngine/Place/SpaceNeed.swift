@@ -23,13 +23,15 @@ struct SpaceNeed: Sendable, Equatable {
         if free.bytes <= bytes {
             return EngineError(
                 .ioError,
-                "\(escaped(path)): needs \(ByteCount(bytes)), \(ByteCount(free.bytes)) are free; nothing was fetched"
+                "\(escaped(path)): needs \(ByteCount(bytes)), \(ByteCount(free.bytes)) are free; nothing was fetched",
+                cause: .diskFull
             )
         }
         if let inodes = free.inodes, inodes < UInt64(files) {
             return EngineError(
                 .ioError,
-                "\(escaped(path)): needs \(files) inodes, \(inodes) are free; nothing was fetched"
+                "\(escaped(path)): needs \(files) inodes, \(inodes) are free; nothing was fetched",
+                cause: .diskFull
             )
         }
         return nil

@@ -102,7 +102,7 @@ extension ManifestInHand {
         let isLocal = piece.urls.first?.hasPrefix("file:") == true
         let urls = piece.urls.filter { $0.hasPrefix("file:") == isLocal }
         var dictionary: DecodingDictionary?
-        if piece.blobs.contains(where: { $0.codec == .zstdDictionary }) {
+        if piece.blobs.contains(where: \.codec.needsDictionary) {
             switch found.dictionary(of: manifest)?.get() {
             case .success(let known): dictionary = known
             case .failure(let error): throw EngineError(.unavailable, "\(path): \(error.reason)")

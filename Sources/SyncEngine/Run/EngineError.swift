@@ -5,17 +5,21 @@ package struct EngineError: Error, Sendable, Equatable {
     package var status: ExitStatus
     /// What happened, to what, what to do; foreign text in it has been escaped.
     package var message: String
+    /// What matters for what to do.
+    package var cause: FailureCause
     /// Whether a server has answered that it gives that to nobody: 403.
     var isForbidden = false
 
-    package init(_ status: ExitStatus, _ message: String) {
+    /// - Parameter cause: `nil` where ``status`` says it.
+    package init(_ status: ExitStatus, _ message: String, cause: FailureCause? = nil) {
         self.status = status
         self.message = message
+        self.cause = cause ?? FailureCause(status)
     }
 
     /// The time that a person gave it is up; `where` says how far it came.
     package static func late(_ where: String, _ status: ExitStatus = .unavailable) -> EngineError {
-        EngineError(status, "the deadline has passed; \(`where`)")
+        EngineError(status, "the deadline has passed; \(`where`)", cause: .late)
     }
 
     /// The same error, where somebody asked to stop because the time is up.

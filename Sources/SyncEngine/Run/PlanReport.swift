@@ -110,7 +110,7 @@ extension PlanReport {
         }
         self.reusedBytes = reusedBytes
         deltaBytes = plan.deltaBytes
-        let needsDictionary = !isDictionaryHere && plan.slots.contains { $0.codec == .zstdDictionary }
+        let needsDictionary = !isDictionaryHere && plan.slots.contains(where: \.codec.needsDictionary)
         dictionaryBytes = needsDictionary ? manifest.dictionary?.blob.storedLength ?? 0 : 0
         packBytes = plan.packBytes
         looseBytes = plan.looseBytes

@@ -14,7 +14,7 @@ import SyncSystem
 /// 5. Plan, check the disk, fetch, unpack, verify, commit (``FetchRounds``).
 /// 6. Write the index, record that the groups are complete, run the hooks (``GroupCompletion``, ``OwedHooks``).
 ///
-/// From step 3 on the run is in the store (``RunRecord``), whoever works on it: a command, or the agent.
+/// From step 3 on the run is in the store (``RecordedRun``), whoever works on it: a command, or the agent.
 ///
 /// Every method blocks the calling thread.
 package struct PullEngine: Sendable {
@@ -168,7 +168,9 @@ package struct PullEngine: Sendable {
         }
     }
 
-    static func cannotUse(_ error: FileError) -> EngineError { EngineError(.cannotCreate, "\(error)") }
+    static func cannotUse(_ error: FileError) -> EngineError {
+        EngineError(.cannotCreate, "\(error)", cause: error.isMissing ? .noPermission : error.cause)
+    }
 }
 
 extension RunRecipe {

@@ -246,7 +246,7 @@ struct PullRun {
     private mutating func fetch(
         _ survey: inout Survey,
         _ files: inout RunFiles,
-        _ tasks: TaskRecord
+        _ tasks: TaskTracker
     ) throws(EngineError) {
         let wanted = survey.inventory.wanted
         let manifest = files.manifest.sharingBlobs(among: wanted)
@@ -372,7 +372,7 @@ struct PullRun {
             IndexLog.remove(destination)
         } catch {
             // Files are in place and verified; the next run hashes them again. Disk full is the likely cause.
-            throw EngineError(.ioError, "\(error)")
+            throw EngineError(.ioError, "\(error)", cause: error.cause)
         }
     }
 }

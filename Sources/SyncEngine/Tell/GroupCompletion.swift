@@ -19,7 +19,7 @@ struct GroupCompletion {
     /// - Returns: Whether every hook did its work.
     /// - Throws: ``EngineError`` when the store cannot take it; then the hooks are called by the next pull.
     func run(_ report: PullReport) throws(EngineError) -> Bool {
-        var ends = [End(name: Manifest.groupOfAll, result: report.result, changed: report.changed)]
+        var ends = [End(name: RunRecipe.groupOfAll, result: report.result, changed: report.changed)]
         let selected = Set(Self.names(manifest.groups.map(\.name), recipe))
         for group in manifest.groups where selected.contains(group.name) {
             // Nothing of it is kept: there can be thousands of groups, and as many rows in each.
@@ -69,7 +69,7 @@ struct GroupCompletion {
     /// The groups that complete in a run with these options, `all` first.
     static func names(_ groups: [String], _ recipe: RunRecipe) -> [String] {
         let selected = Set(recipe.groups)
-        let all = Manifest.groupOfAll
+        let all = RunRecipe.groupOfAll
         // Who takes parts of groups has none of them whole.
         if recipe.hasPatterns { return [all] }
         return [all] + groups.filter { $0 != all && (selected.isEmpty || selected.contains($0)) }

@@ -10,7 +10,7 @@ package final class LiveRun: Sendable {
     private struct State: Sendable {
         var place: Place?
         var progress: PullProgress?
-        var tasks: TaskRecord?
+        var tasks: TaskTracker?
         var parts: PartFiles?
         var totalBytes: UInt64 = 0
         var isEnding = false
@@ -66,9 +66,9 @@ package final class LiveRun: Sendable {
     /// The tasks of the run, from here on.
     ///
     /// - Parameter bytes: Of all of its files.
-    func begin(_ states: RowStates, bytes: UInt64) -> TaskRecord {
+    func begin(_ states: RowStates, bytes: UInt64) -> TaskTracker {
         let place = state.withLock(\.place)
-        let tasks = TaskRecord(states, files: place?.files, run: place?.run ?? "")
+        let tasks = TaskTracker(states, files: place?.files, run: place?.run ?? "")
         state.withLock { state in
             state.tasks = tasks
             state.totalBytes = bytes
@@ -80,7 +80,7 @@ package final class LiveRun: Sendable {
     func watch(_ parts: PartFiles) { state.withLock { $0.parts = parts } }
 
     /// The tasks of the run; `nil` before it has looked at what is here.
-    var tasks: TaskRecord? { state.withLock(\.tasks) }
+    var tasks: TaskTracker? { state.withLock(\.tasks) }
 
     // MARK: The thread
 

@@ -215,7 +215,7 @@ struct RunJournal: Sendable {
     }
 
     /// What this process did for the run, whether it ends with it or is stopped: what the morning report adds up.
-    func summary(_ report: PullReport, _ steps: TaskRecord.Steps?, stopped: StopReason?) {
+    func summary(_ report: PullReport, _ steps: TaskTracker.Steps?, stopped: StopReason?) {
         let (origins, otherBytes) = environment.ledger.entries
         tell(.runSummary) { line in
             line.field("elapsed_ms", report.elapsedMilliseconds)

@@ -115,7 +115,8 @@ package struct PinStore: Sendable {
         throw EngineError(
             .refused,
             "\(escaped(path)) is damaged, or a newer syncagent wrote it (\(reason)); its project is not "
-                + "trusted. Use the newer one, or remove the file and pin the project again with --trust"
+                + "trusted. Use the newer one, or remove the file and pin the project again with --trust",
+            cause: .signature
         )
     }
 

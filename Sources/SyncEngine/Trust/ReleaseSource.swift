@@ -147,11 +147,14 @@ struct ReleaseSource {
     private static func refused(_ url: String, _ refusal: TrustRefusal) -> EngineError {
         EngineError(
             refusal.cause.isSilence ? .unavailable : .refused,
-            "\(redacted(url: url)): \(refusal.message); nothing was changed"
+            "\(redacted(url: url)): \(refusal.message); nothing was changed",
+            cause: refusal.cause.isSilence ? .unreachable : .signature
         )
     }
 
-    private func refused(_ message: String) -> EngineError { EngineError(.refused, message) }
+    private func refused(_ message: String) -> EngineError {
+        EngineError(.refused, message, cause: .signature)
+    }
 
     /// Asks one place after the other until one is believed.
     private func signed(_ location: String, _ believed: BelievedPin) throws(EngineError) -> FoundManifest {

@@ -33,7 +33,7 @@ struct SignedFiles {
             // What a bucket does not have it may also forbid.
             if let status = error.code.status, [403, 404, 410].contains(status) { return nil }
             if error.code == .refusedByPolicy || error.code == .redirectRefused {
-                throw .engine(EngineError(.refused, "cannot fetch a signature: \(error)"))
+                throw .engine(EngineError(.refused, "cannot fetch a signature: \(error)", cause: error.cause))
             }
             throw Self.silence(error, url, until: end)
         }

@@ -125,5 +125,7 @@ struct TrustAnchoring {
         }
     }
 
-    private func refused(_ message: String) -> EngineError { EngineError(.refused, message) }
+    private func refused(_ message: String) -> EngineError {
+        EngineError(.refused, message, cause: .signature)
+    }
 }

@@ -40,9 +40,6 @@ package struct Manifest: Sendable {
     /// What blobs of the codec ``Codec/zstdDictionary`` are decoded with; `nil` below version 3.
     package let dictionary: SharedDictionary?
 
-    /// The group that every run has: all files. No manifest may declare it.
-    package static let groupOfAll = "all"
-
     package init(
         project: String,
         revision: UInt64,

@@ -181,7 +181,7 @@ private struct Holdings {
             let delta = deltas.first { $0.blob == UInt32(index) && content.contains($0.baseFile) }
             sum =
                 sum.addingReportingOverflow(min(delta?.storedLength ?? .max, blob.storedLength)).partialValue
-            if delta == nil, blob.codec == .zstdDictionary { needsDictionary = true }
+            if delta == nil, blob.codec.needsDictionary { needsDictionary = true }
         }
         content.insert(files.digest(row))
         return sum

@@ -257,14 +257,12 @@ package struct ManifestWriter: Sendable {
         put(blob.offset)
         put(",")
         put(blob.storedLength)
-        if digest != nil || blob.codec != .identity {
+        if digest != nil || blob.codec.isCompressed {
             put(",")
             put(blob.rawLength)
-            switch blob.codec {
-            case .identity: put(",\"none\"")
-            case .zstd: put(",\"zstd\"")
-            case .zstdDictionary: put(",\"zstd-dictionary\"")
-            }
+            put(",\"")
+            put(blob.codec.word)
+            put("\"")
         }
         if let digest {
             put(",")

@@ -88,9 +88,13 @@ struct BlobEncoder: ~Copyable {
                 let length = try encodeWithDictionary(raw, most: plain.map { $0 - max($0 / 32, 8) } ?? limit)
             {
                 target.copyMemory(from: UnsafeRawBufferPointer(rebasing: other[..<length]))
-                return Encoded(length: length, codec: .zstdDictionary, saved: (plain ?? raw.count) - length)
+                return Encoded(
+                    length: length,
+                    codec: .frame(withDictionary: true),
+                    saved: (plain ?? raw.count) - length
+                )
             }
-            return plain.map { Encoded(length: $0, codec: .zstd) }
+            return plain.map { Encoded(length: $0, codec: .frame(withDictionary: false)) }
         } catch {
             throw .refusedCall(error)
         }

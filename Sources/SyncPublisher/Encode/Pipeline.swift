@@ -7,9 +7,9 @@ import SyncSystem
 final class Pipeline: Sendable {
     private enum Slot {
         case empty
-        case waiting(Job)
+        case waiting(EncodeJob)
         case running
-        case done(JobResult)
+        case done(EncodeResult)
     }
 
     private struct State {
@@ -37,7 +37,7 @@ final class Pipeline: Sendable {
     /// Adds a job; waits while the window is full.
     ///
     /// - Returns: `false` when the run has failed and there is no more to do.
-    func submit(_ job: Job) -> Bool {
+    func submit(_ job: EncodeJob) -> Bool {
         let isOpen = state.wait(for: Self.room) { state -> Bool? in
             guard state.failure == nil else { return false }
             guard state.submitted - state.collected < window else { return nil }
@@ -53,8 +53,8 @@ final class Pipeline: Sendable {
     func close() { state.change { $0.closed = true } }
 
     /// The next job for a worker, with its number; waits for one. `nil` at the end.
-    func take() -> (number: Int, job: Job)? {
-        state.wait(for: Self.work) { state -> (number: Int, job: Job)?? in
+    func take() -> (number: Int, job: EncodeJob)? {
+        state.wait(for: Self.work) { state -> (number: Int, job: EncodeJob)?? in
             if state.failure == nil, state.taken == state.submitted, !state.closed { return nil }
             let number = state.taken
             guard state.failure == nil, number < state.submitted,
@@ -67,7 +67,7 @@ final class Pipeline: Sendable {
     }
 
     /// Hands in a job's result.
-    func finish(_ number: Int, _ result: JobResult) {
+    func finish(_ number: Int, _ result: EncodeResult) {
         let isNext = state.withLock { state in
             state.slots[number % window] = .done(result)
             return number == state.collected
@@ -82,8 +82,8 @@ final class Pipeline: Sendable {
     func fail(_ error: PublishError) { state.change { $0.failure = $0.failure ?? error } }
 
     /// The next result in order; waits for it. `nil` after the last.
-    func collect() throws(PublishError) -> JobResult? {
-        let result = state.wait(for: Self.ready) { state -> Result<JobResult?, PublishError>? in
+    func collect() throws(PublishError) -> EncodeResult? {
+        let result = state.wait(for: Self.ready) { state -> Result<EncodeResult?, PublishError>? in
             if let failure = state.failure { return .failure(failure) }
             if case .done(let result) = state.slots[state.collected % window] {
                 state.slots[state.collected % window] = .empty

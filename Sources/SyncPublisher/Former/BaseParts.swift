@@ -27,7 +27,7 @@ enum BaseParts {
             )
         }
         var raw = stored
-        if blob.codec == .zstd {
+        if blob.codec.isCompressed {
             let decoded = stored.withUnsafeBytes { frame -> [UInt8]? in
                 // What cannot be decoded has no text, which its digest does not fit.
                 try? decodeZstd(frame, limit: Int(clamping: blob.rawLength))

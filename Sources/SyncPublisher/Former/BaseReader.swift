@@ -80,12 +80,12 @@ final class BaseReader {
         guard let stored = stored(blob) else { return nil }
         var raw = stored
         do {
-            if blob.codec != .identity {
-                guard blob.codec == .zstd || dictionary != nil else { return nil }
+            if blob.codec.isCompressed {
+                guard !blob.codec.needsDictionary || dictionary != nil else { return nil }
                 raw = [UInt8](repeating: 0, count: Int(blob.rawLength))
                 try stored.withUnsafeBytes { stored in
                     try raw.withUnsafeMutableBytes { raw in
-                        let dictionary = blob.codec == .zstdDictionary ? dictionary : nil
+                        let dictionary = blob.codec.needsDictionary ? dictionary : nil
                         try decompressor.decode(stored, with: dictionary, into: raw)
                     }
                 }

@@ -108,7 +108,7 @@ struct BaseSet {
     func register(in catalogue: Catalogue) throws(PublishError) {
         for row in manifest.files.indices {
             for blob in manifest.files.blobs(row) where usable[Int(blob.pack)] {
-                guard blob.codec != .zstdDictionary || isDictionaryUsable,
+                guard !blob.codec.needsDictionary || isDictionaryUsable,
                     let stored = UInt32(exactly: blob.storedLength),
                     let raw = UInt32(exactly: blob.rawLength)
                 else { continue }

@@ -188,3 +188,58 @@ struct DeltaMaker {
         }
     }
 }
+
+/// The base's deltas, when every file is as the base has it: publishing again what is published changes nothing.
+///
+/// Otherwise deltas are made anew, from the base to this revision; older ones would let the manifest grow.
+struct DeltaCarrying {
+    /// By index in the tree, their packs counted as in the base.
+    private(set) var deltas: [Int: [Delta]] = [:]
+
+    init(_ tree: SourceTree, _ ledger: Ledger, _ places: [Catalogue.Place], _ base: BaseSet?) {
+        guard let base, base.manifest.files.count == tree.count else { return }
+        let files = base.manifest.files
+        var found: [Int: [Delta]] = [:]
+        // Both stand in path order.
+        for index in tree.entries.indices {
+            let isSame = tree.withPath(index) { path in files.withPath(index) { $0.elementsEqual(path) } }
+            guard isSame, (files.kind(index) == .link) == (tree.entries[index].kind == .link) else { return }
+            guard files.kind(index) != .link else { continue }
+            let blobs = ledger.blobs(index)
+            let digest =
+                ledger.digests[index] ?? blobs.first.map { places[Int($0)].digest }
+                ?? ManifestEntries.digestOfNothing
+            guard digest == files.digest(index) else { return }
+            let kept = files.deltas(index).filter { base.usable[Int($0.pack)] && Int($0.blob) < blobs.count }
+            if !kept.isEmpty { found[index] = Array(kept) }
+        }
+        deltas = found
+    }
+}
+
+/// How the deltas of files with a guessed former name have done, so that names that say nothing cost little.
+///
+/// A set whose files are all new, and called much like those that are gone, would else be compressed twice.
+struct RenameTrials {
+    /// Files after which no more are tried, when none of them had a delta that pays; and blobs, within a file.
+    private static let most = (files: 64, blobs: 16)
+
+    private var vain = (files: 0, blobs: 0)
+    private var file: Int?
+
+    /// Whether it is worth making; always, where the former name is no guess.
+    func isWorthMaking(_ task: DeltaPlan.Task) -> Bool {
+        guard task.former.isGuess else { return true }
+        return task.file == file ? vain.blobs < Self.most.blobs : vain.files < Self.most.files
+    }
+
+    /// Takes what became of one.
+    mutating func note(_ task: DeltaPlan.Task, pays: Bool) {
+        guard task.former.isGuess else { return }
+        if task.file != file {
+            file = task.file
+            vain = (vain.files + 1, 0)
+        }
+        if pays { vain = (0, 0) } else { vain.blobs += 1 }
+    }
+}

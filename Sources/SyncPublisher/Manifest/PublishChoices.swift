@@ -122,3 +122,64 @@ struct PublishChoices: Sendable, Equatable {
         return FileURLs(prefixes: [ownPlace] + mirrors.map { $0 + ownPlace })
     }
 }
+
+/// Which name the project gets.
+enum ProjectName {
+    /// The one asked for, the base's, or the directory's own with what no identifier can hold replaced by `-`.
+    static func choose(_ options: PublishOptions, base: Manifest?) throws(PublishError) -> String {
+        if let wanted = options.project {
+            if let reason = ManifestRules.objection(identifier: wanted, what: "project") {
+                throw PublishError(.usage, reason, remedy: "choose a name such as com.example.tower")
+            }
+            if options.base == .inOutput, let base, base.project != wanted {
+                throw PublishError(
+                    .usage,
+                    "\(shown(options.output)) holds the project \(shown(base.project)), not \(shown(wanted))",
+                    remedy: "name another output directory"
+                )
+            }
+            return wanted
+        }
+        if let base { return base.project }
+        let name = options.directory.split(separator: "/").last { $0 != "." && $0 != ".." } ?? ""
+        let plain = name.utf8.prefix(100).map { byte -> UInt8 in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: byte
+            default: 0x2D
+            }
+        }
+        let text = String(decoding: plain.drop { $0 == 0x2E || $0 == 0x2D }, as: UTF8.self)
+        guard ManifestRules.objection(identifier: text, what: "project") == nil else {
+            throw PublishError(
+                .usage,
+                "\(shown(options.directory)) gives no name for the project",
+                remedy: "name it, such as com.example.tower"
+            )
+        }
+        return text
+    }
+}
+
+/// What is doubtful about groups: a hook that never runs is noticed too late.
+enum GroupWarnings {
+    /// One line for each group that selects nothing, and one for groups that the base had and nobody declared.
+    static func make(_ groups: [Manifest.Group], base: [Manifest.Group], _ tree: SourceTree) -> [String] {
+        var lines: [String] = []
+        for group in groups where !selectsAnything(group, tree) {
+            lines.append("group \(shown(group.name)) has no files")
+        }
+        let lost = base.map(\.name).filter { name in !groups.contains { $0.name == name } }
+        if !lost.isEmpty {
+            lines.append(
+                "the base declares groups that this manifest does not: \(shown(lost.joined(separator: ", ")))"
+            )
+        }
+        return lines
+    }
+
+    private static func selectsAnything(_ group: Manifest.Group, _ tree: SourceTree) -> Bool {
+        group.include.map { Glob($0) }.contains { glob in
+            tree.entries.indices.contains { tree.withPath($0, glob.matches) }
+        }
+    }
+}

@@ -57,7 +57,7 @@ struct Collector {
         )
     }
 
-    mutating func take(_ result: JobResult) throws(PublishError) {
+    mutating func take(_ result: EncodeResult) throws(PublishError) {
         switch result {
         case .files(let first, let blobs, let buffer):
             var file = first

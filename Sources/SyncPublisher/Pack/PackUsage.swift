@@ -39,7 +39,7 @@ struct PackUsage {
         var hasDictionary = false
         for (number, isUsed) in ledger.usedBlobs(count: places.count).enumerated() where isUsed {
             let place = places[number]
-            hasDictionary = hasDictionary || place.codec == .zstdDictionary
+            hasDictionary = hasDictionary || place.codec.needsDictionary
             unique += UInt64(place.rawLength)
             stored += UInt64(place.storedLength)
             if Int(place.pack) < live.count { live[Int(place.pack)] += UInt64(place.storedLength) }

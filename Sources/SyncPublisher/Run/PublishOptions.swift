@@ -253,7 +253,7 @@ package struct PublishOptions: Sendable {
         var names: Set<String> = []
         for group in groups ?? [] {
             var reason = ManifestRules.objection(identifier: group.name, what: "group name")
-            if group.name == Manifest.groupOfAll {
+            if group.name == RunRecipe.groupOfAll {
                 reason = "the group name “all” is taken: every run has it"
             }
             if !names.insert(group.name).inserted {

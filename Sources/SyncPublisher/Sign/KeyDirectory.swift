@@ -120,20 +120,24 @@ package struct KeyDirectory {
 
     /// Reads one root, and checks that its own keys have signed it.
     package static func root(_ path: String) throws(PublishError) -> TrustPin.Root {
-        let bytes: [UInt8]
+        let bytes = try bytes(ofRoot: path)
+        do throws(TrustRefusal) {
+            return try TrustPin(root: bytes, origin: .file, now: 0).root
+        } catch {
+            throw unusable(path, error.message)
+        }
+    }
+
+    /// A root as it is, not yet checked.
+    static func bytes(ofRoot path: String) throws(PublishError) -> [UInt8] {
         do throws(FileError) {
-            bytes = try readFile(path, trust: .input, limit: Role.root.limit)
+            return try readFile(path, trust: .input, limit: Role.root.limit)
         } catch {
             throw PublishError(
                 error.isMissing ? .notFound : .cannotRead,
                 "\(error)",
                 remedy: "check the path"
             )
-        }
-        do throws(TrustRefusal) {
-            return try TrustPin(root: bytes, origin: .file, now: 0).root
-        } catch {
-            throw unusable(path, error.message)
         }
     }
 

@@ -51,16 +51,7 @@ package struct PendingRoot {
                 remedy: "name a file such as 2.root\(Self.ending)"
             )
         }
-        let bytes: [UInt8]
-        do throws(FileError) {
-            bytes = try readFile(path, trust: .input, limit: Role.root.limit)
-        } catch {
-            throw PublishError(
-                error.isMissing ? .notFound : .cannotRead,
-                "\(error)",
-                remedy: "check the path"
-            )
-        }
+        let bytes = try KeyDirectory.bytes(ofRoot: path)
         do throws(TrustFault) {
             statement = try SignedStatement(bytes, limit: Role.root.limit, mayBeUnsigned: true)
             content = try RootStatement(json: statement.json)

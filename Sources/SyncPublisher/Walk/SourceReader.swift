@@ -9,7 +9,7 @@ import SyncSystem
 ///
 /// Large files are read here, hashed whole and cut; chunks share the buffer they were read into.
 struct SourceReader: ~Copyable {
-    private let source: Worker.Source
+    private let source: EncodeWorker.Source
     private let cutter: ChunkCutter
     private var hasher: SHA256Hasher
     /// Length of the first chunk of nothing but zeros; 0 until there was one.
@@ -20,14 +20,14 @@ struct SourceReader: ~Copyable {
     /// **Bytes** read at once from a large file, at least.
     static let segmentSize = 2 << 20
 
-    private init(_ source: Worker.Source, _ hasher: consuming SHA256Hasher) {
+    private init(_ source: EncodeWorker.Source, _ hasher: consuming SHA256Hasher) {
         self.source = source
         self.hasher = hasher
         cutter = ChunkCutter(source.options.chunks)
     }
 
     /// The body of the reader's thread.
-    static func run(_ source: Worker.Source) {
+    static func run(_ source: EncodeWorker.Source) {
         do {
             var reader = SourceReader(source, try SHA256Hasher())
             _ = try reader.readAll()

@@ -61,7 +61,7 @@ public struct ManifestBuilder: Sendable {
             if isLoose || hasFallbackURLs { loose["files/\(path)"] = bytes }
             if isLoose { continue }
             for chunk in chunks(of: bytes) {
-                let stored = codec == .identity ? Array(chunk) : try compressed(chunk)
+                let stored = codec.isCompressed ? try compressed(chunk) : Array(chunk)
                 if packs.last.map({ $0.count + stored.count > packSize }) ?? true { packs.append([]) }
                 let pack = packs.count - 1
                 blobs[path, default: []].append(
@@ -284,7 +284,7 @@ public struct ManifestBuilder: Sendable {
     }
 
     private func compressor(isDelta: Bool) throws -> ZstdCompressor {
-        guard codec == .zstdDictionary, !isDelta else { return try ZstdCompressor(level: 3) }
+        guard codec.needsDictionary, !isDelta else { return try ZstdCompressor(level: 3) }
         return try ZstdCompressor(
             with: try dictionary.withUnsafeBytes { try EncodingDictionary($0, level: 3) }
         )

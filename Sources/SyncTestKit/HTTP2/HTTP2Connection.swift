@@ -3,7 +3,7 @@
 /// Enough of RFC 9113 for requests without bodies: flow control, one header block at a time, no push,
 /// no priorities. Lives on the connection's own thread.
 final class HTTP2Connection {
-    let wire: any Wire
+    let wire: any FaultWire
     let core: ServerCore
     private let id: Int
     private var pending: [UInt8]
@@ -16,7 +16,7 @@ final class HTTP2Connection {
     private var isEnding = false
     private var lastStream: UInt32 = 0
 
-    init(wire: any Wire, id: Int, core: ServerCore, pending: [UInt8]) {
+    init(wire: any FaultWire, id: Int, core: ServerCore, pending: [UInt8]) {
         self.wire = wire
         self.id = id
         self.core = core

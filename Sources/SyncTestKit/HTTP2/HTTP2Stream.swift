@@ -43,7 +43,7 @@ final class HTTP2Stream {
         if let delay = answer.delay { quietUntil = .now + delay }
     }
 
-    private var wire: any Wire { connection.wire }
+    private var wire: any FaultWire { connection.wire }
     private var core: ServerCore { connection.core }
 
     /// Sends the next frame, if it is time for it.

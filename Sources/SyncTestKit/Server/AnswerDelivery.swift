@@ -7,12 +7,13 @@ struct AnswerDelivery {
     private let plan: AnswerPlan
     private let request: ServedRequest
     private let entry: Int
-    private let wire: any Wire
+    private let wire: any FaultWire
     private let core: ServerCore
     /// **Bytes** of the body that are out.
     private var position = 0
 
-    init(_ answer: FaultAnswer, to request: ServedRequest, entry: Int, wire: any Wire, core: ServerCore) {
+    init(_ answer: FaultAnswer, to request: ServedRequest, entry: Int, wire: any FaultWire, core: ServerCore)
+    {
         self.answer = answer
         self.plan = AnswerPlan(answer, to: request)
         self.request = request

@@ -2,12 +2,12 @@
 ///
 /// Lives on the connection's own thread.
 final class FaultConnection {
-    private let wire: any Wire
+    private let wire: any FaultWire
     private let id: Int
     private let core: ServerCore
     private var pending: [UInt8] = []
 
-    init(wire: any Wire, id: Int, core: ServerCore) {
+    init(wire: any FaultWire, id: Int, core: ServerCore) {
         self.wire = wire
         self.id = id
         self.core = core
@@ -80,7 +80,7 @@ final class FaultConnection {
 }
 
 /// Where a connection's bytes go: a bare socket, or TLS over one.
-protocol Wire {
+protocol FaultWire {
     /// The socket below.
     var socket: Socket { get }
     /// Reads what is there; 0 at the end, `nil` on an error.
@@ -93,12 +93,12 @@ protocol Wire {
     func endCleanly()
 }
 
-extension Socket: Wire {
+extension Socket: FaultWire {
     var socket: Socket { self }
     func endCleanly() {}
 }
 
-extension Wire {
+extension FaultWire {
     /// Writes all bytes; `false` when the peer is gone.
     func writeAll(_ bytes: some Collection<UInt8>) -> Bool {
         let done = bytes.withContiguousStorageIfAvailable { writeAll(UnsafeRawBufferPointer($0)) }

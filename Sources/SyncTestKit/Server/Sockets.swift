@@ -215,7 +215,7 @@ private func withLoopback(_ port: UInt16, _ body: (UnsafePointer<sockaddr>, sock
 /// Whether this process may do anything; some servers then want to be told whose rights to keep.
 var isSuperuser: Bool { geteuid() == 0 }
 
-/// `socket(2)`, out of reach of ``Wire/socket``.
+/// `socket(2)`, out of reach of ``FaultWire/socket``.
 private func openSocket(_ domain: Int32, _ kind: Int32, _ protocolNumber: Int32) -> Int32 {
     socket(domain, kind, protocolNumber)
 }

@@ -66,7 +66,7 @@ final class TLSContext: @unchecked Sendable {  // Safe: set up once, then read.
 }
 
 /// One TLS connection. Stays on its connection's thread.
-final class TLSWire: Wire {
+final class TLSWire: FaultWire {
     let socket: Socket
     private let ssl: OpaquePointer
 

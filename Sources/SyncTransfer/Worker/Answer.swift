@@ -18,7 +18,7 @@ struct Question: Equatable {
 }
 
 /// What the head of an answer means.
-enum Verdict: Equatable {
+enum AnswerVerdict: Equatable {
     /// A body that begins at `offset` of the object; `end` and `total` where told.
     case body(offset: UInt64, end: UInt64?, total: UInt64?)
     case notModified
@@ -28,7 +28,7 @@ enum Verdict: Equatable {
 }
 
 /// Judges the head of an answer before any byte of its body is believed (R3 … R9).
-func judge(_ answer: ResponseHeaders, to question: Question, now: Int64) -> Verdict {
+func judge(_ answer: ResponseHeaders, to question: Question, now: Int64) -> AnswerVerdict {
     if let text = answer.contradiction { return .fault(Fault(.malformed, text)) }
     var length: UInt64?
     if let text = answer.contentLength {
@@ -54,7 +54,7 @@ func judge(_ answer: ResponseHeaders, to question: Question, now: Int64) -> Verd
     }
 }
 
-private func judgeWhole(_ answer: ResponseHeaders, length: UInt64?, to question: Question) -> Verdict {
+private func judgeWhole(_ answer: ResponseHeaders, length: UInt64?, to question: Question) -> AnswerVerdict {
     let isPage = answer.mediaType == "text/html" && !question.mayBeWebPage
     // Pages that are made for each request seldom tell their length; files do.
     let fits = question.objectSize == nil || length == question.objectSize
@@ -72,7 +72,7 @@ private func judgeWhole(_ answer: ResponseHeaders, length: UInt64?, to question:
     return .body(offset: 0, end: length, total: length)
 }
 
-private func judgePart(_ answer: ResponseHeaders, length: UInt64?, to question: Question) -> Verdict {
+private func judgePart(_ answer: ResponseHeaders, length: UInt64?, to question: Question) -> AnswerVerdict {
     guard let first = question.first else {
         return .fault(Fault(.wrongRange, "206 to a request without a range"))
     }

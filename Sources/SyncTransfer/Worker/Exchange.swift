@@ -40,7 +40,7 @@ final class Exchange {
     var pieces: [Piece]
 
     private(set) var phase = Phase.head
-    private(set) var verdict: Verdict?
+    private(set) var verdict: AnswerVerdict?
     var fault: Fault?
     /// Offset in the object of the next body **byte**.
     private(set) var offset: UInt64 = 0

@@ -6,7 +6,7 @@ import SyncSystem
 ///
 /// A task that the table has no step for stays as it is, and is counted: that is a mistake of this program. `run.summary` has
 /// the number, and tests demand that it is 0.
-final class TaskRecord: Sendable {
+final class TaskTracker: Sendable {
     typealias Mark = TaskFile.Mark
 
     private struct State: Sendable {

@@ -5,7 +5,7 @@ import SyncPlugins
 import SyncStore
 
 /// One run in the store: begun, or taken up where another process left it; in the end finished, or given back.
-struct RunRecord {
+struct RecordedRun {
     let environment: EngineEnvironment
     let session: String
     let run: String
@@ -103,16 +103,17 @@ struct RunRecord {
 
     /// The run has come to its end: on record together with its last event, so that no crash can leave one without
     /// the other.
-    func finish(_ report: PullReport, error: String? = nil) throws(EngineError) {
+    func finish(_ report: PullReport, error: EngineError? = nil) throws(EngineError) {
         environment.live.close()
         let journal = RunJournal(environment: environment, session: session, run: run)
         do throws(StoreError) {
-            try journal.finished(report, error: error) { lines throws(StoreError) in
+            try journal.finished(report, error: error?.message) { lines throws(StoreError) in
                 try store.finish(
                     run: run,
                     result: report.result,
                     counts: report.counts,
-                    error: error,
+                    error: error?.message,
+                    cause: error?.cause,
                     exitStatus: report.status.rawValue,
                     events: lines,
                     now: environment.now()

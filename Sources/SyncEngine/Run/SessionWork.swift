@@ -69,7 +69,7 @@ extension PullEngine {
     /// The open run that asks for the very same, if there is one.
     package func openRun(like prepared: PreparedRun) throws(EngineError) -> StoredRun? {
         try recording { () throws(StoreError) in
-            try environment.store.openRun(like: RunRecord.start(prepared, nil, environment))
+            try environment.store.openRun(like: RecordedRun.start(prepared, nil, environment))
         }
     }
 
@@ -80,8 +80,8 @@ extension PullEngine {
     package func enqueue(_ prepared: PreparedRun) throws(EngineError) -> BegunRun {
         let path = Self.destinationPath(prepared.recipe, project: prepared.found.project)
         let destination = try Self.open(path, create: true)
-        let lease = try RunRecord.lease(prepared.session, environment)
-        let begun = try RunRecord.begin(prepared, in: destination, isHeld: false, environment)
+        let lease = try RecordedRun.lease(prepared.session, environment)
+        let begun = try RecordedRun.begin(prepared, in: destination, isHeld: false, environment)
         _ = consume lease
         return begun
     }
@@ -278,8 +278,8 @@ extension PullEngine {
         if try store.run(run.identifier).state == .waiting {
             _ = try store.take(run: run.identifier, now: environment.now())
         }
-        let all = try store.groups(of: run.identifier).first { $0.name == "all" }
-        let record = RunRecord(environment: environment, session: run.session, run: run.identifier)
+        let all = try store.groups(of: run.identifier).first { $0.name == RunRecipe.groupOfAll }
+        let record = RecordedRun(environment: environment, session: run.session, run: run.identifier)
         var report = PullReport(run.counts)
         report.session = run.session
         report.run = run.identifier

@@ -3,8 +3,8 @@ import SyncModel
 import SyncSystem
 
 /// One thread that reads large files, those that hash and encode, and whoever takes what they make, in path order.
-struct Reading {
-    let source: Worker.Source
+struct SourceReading {
+    let source: EncodeWorker.Source
 
     init(
         _ root: SharedRoot,
@@ -15,13 +15,13 @@ struct Reading {
         for purpose: Collector.Purpose
     ) {
         let largest = max(1 << 20, options.chunkThreshold, options.chunks.maximum)
-        source = Worker.Source(
+        source = EncodeWorker.Source(
             root: root,
             tree: tree,
             catalogue: catalogue,
             pipeline: Pipeline(window: 4 + 4 * options.jobs),
-            results: BufferPool(size: largest),
-            segments: BufferPool(size: max(SourceReader.segmentSize, 2 * options.chunks.maximum)),
+            results: JobBuffers(size: largest),
+            segments: JobBuffers(size: max(SourceReader.segmentSize, 2 * options.chunks.maximum)),
             options: options,
             dictionary: dictionary,
             purpose: purpose
@@ -42,7 +42,7 @@ struct Reading {
         do throws(ThreadError) {
             threads.append(try WorkerThread(name: "read") { SourceReader.run(source) })
             for number in 0..<source.options.jobs {
-                threads.append(try WorkerThread(name: "encode-\(number)") { Worker.run(source) })
+                threads.append(try WorkerThread(name: "encode-\(number)") { EncodeWorker.run(source) })
             }
         } catch {
             // With one to read and one to encode it goes on, only slower (F095).

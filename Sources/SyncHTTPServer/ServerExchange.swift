@@ -5,7 +5,7 @@ import SyncSystem
 /// One request and its answer, as far as they have come.
 ///
 /// Threads of libmicrohttpd read and write; a task may think of the answer meanwhile, and the connection sleeps.
-final class Exchange: Sendable {
+final class ServerExchange: Sendable {
     private enum Step {
         case head
         case body
@@ -26,7 +26,7 @@ final class Exchange: Sendable {
         /// Whether the server stops and waits for nobody.
         var isCutOff = false
         var stream: BodyStream?
-        /// The file that is sent, and where its last **byte** must be. libmicrohttpd closes it after ``Exchange/end``.
+        /// The file that is sent, and where its last **byte** must be. libmicrohttpd closes it after ``ServerExchange/end``.
         var file: (descriptor: Int32, end: UInt64)?
         var whenSent: (@Sendable (UInt64, Bool) -> Void)?
         /// **Bytes** that the body of the answer has, where that is known.

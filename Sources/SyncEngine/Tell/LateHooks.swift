@@ -76,7 +76,7 @@ extension PullEngine {
     ) throws(EngineError) -> [Int] {
         let stop = environment.stop
         var rows = try run.recipe.selectedRows(of: manifest, stop)
-        if hook.group != Manifest.groupOfAll {
+        if hook.group != RunRecipe.groupOfAll {
             let ofGroup = Set(try manifest.selectedRows(of: [hook.group], stop))
             rows.removeAll { !ofGroup.contains($0) }
         }

@@ -3,7 +3,7 @@ import SyncSystem
 /// Buffers of one size, used again and again; counts how much was alive at once.
 ///
 /// The number of buffers is bounded by the ``Pipeline``'s window, not here: whoever takes one never waits.
-final class BufferPool: Sendable {
+final class JobBuffers: Sendable {
     /// **Bytes** of each buffer.
     let size: Int
     private let state = Mutex(State())
@@ -46,14 +46,14 @@ final class BufferPool: Sendable {
     var highWater: Int { state.withLock { $0.made } * size }
 }
 
-/// A buffer on loan from a ``BufferPool``.
+/// A buffer on loan from a ``JobBuffers``.
 ///
 /// Safe to hand over: it is filled by one thread before the pipeline's lock passes it on, and only read after.
 final class PooledBuffer: @unchecked Sendable {  // Safe: filled before a lock hands it over, then only read.
     private let start: UnsafeMutableRawPointer
-    private let pool: BufferPool
+    private let pool: JobBuffers
 
-    fileprivate init(start: UnsafeMutableRawPointer, pool: BufferPool) {
+    fileprivate init(start: UnsafeMutableRawPointer, pool: JobBuffers) {
         self.start = start
         self.pool = pool
     }

@@ -1,4 +1,5 @@
 import SyncModel
+import SyncTestKit
 import Testing
 
 private typealias Event = EventOrder.Event

@@ -8,7 +8,7 @@ import SyncStore
 // A run's record: entered in the store before anything is fetched, ended there before anybody is told.
 extension PullRun {
     /// Begins the run, or takes it up; from here on everything is on record.
-    mutating func enter(_ groups: [String]) throws(EngineError) -> RunRecord {
+    mutating func enter(_ groups: [String]) throws(EngineError) -> RecordedRun {
         report.manifest = found.tally.value
         let former = try followed()
         let run: String
@@ -21,12 +21,12 @@ extension PullRun {
             }
         } else {
             let prepared = PreparedRun(recipe: recipe, found: found, facts: facts, groups: groups)
-            let begun = try RunRecord.begin(prepared, in: destination, isHeld: true, environment)
+            let begun = try RecordedRun.begin(prepared, in: destination, isHeld: true, environment)
             run = begun.run.identifier
             isTakenUp = begun.isContinued
         }
         if isTakenUp { try? environment.store.forgetTasks(of: run) }  // They are tried again.
-        let record = RunRecord(environment: environment, session: session, run: run)
+        let record = RecordedRun(environment: environment, session: session, run: run)
         report.run = run
         journal = RunJournal(environment: environment, session: session, run: run)
         record.open()
@@ -54,7 +54,7 @@ extension PullRun {
     }
 
     /// A run that ended before its groups were complete: the error is on record, and its hooks are not owed.
-    mutating func failed(_ error: EngineError, _ record: RunRecord) -> EngineError {
+    mutating func failed(_ error: EngineError, _ record: RecordedRun) -> EngineError {
         let error = error.after(environment.stop.reason)
         count()
         let isHere = report.files.installed + report.files.reused + report.files.unchanged > 0
@@ -67,7 +67,7 @@ extension PullRun {
                 try record.rest(reason, report)
             } else {
                 summarize(stopped: nil)
-                try record.finish(report, error: error.message)
+                try record.finish(report, error: error)
             }
         } catch {
             // What went wrong first is what counts.
@@ -79,7 +79,7 @@ extension PullRun {
     mutating func finish(
         _ completion: StatIndex.Completion?,
         _ groups: [String],
-        _ record: RunRecord
+        _ record: RecordedRun
     ) throws(EngineError) -> PullReport {
         report.files.total = Int(clamping: completion?.files ?? 0)
         report.files.unchanged = report.files.total
@@ -105,7 +105,7 @@ extension PullRun {
     mutating func conclude(
         _ manifest: Manifest,
         _ states: RowStates,
-        _ record: RunRecord
+        _ record: RecordedRun
     ) throws(EngineError) -> PullReport {
         count(states)
         report.reason = report.reason ?? states.commonReason(of: manifest)
@@ -192,7 +192,7 @@ extension PullRun {
         report.elapsedMilliseconds = environment.now() - started
     }
 
-    mutating func finished(_ record: RunRecord) throws(EngineError) -> PullReport {
+    mutating func finished(_ record: RecordedRun) throws(EngineError) -> PullReport {
         count()
         summarize(stopped: nil)
         try record.finish(report)

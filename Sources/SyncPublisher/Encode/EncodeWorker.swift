@@ -4,7 +4,7 @@ import SyncModel
 import SyncSystem
 
 /// Does jobs until there are none: reads small files, hashes, compresses.
-struct Worker: ~Copyable {
+struct EncodeWorker: ~Copyable {
     private let source: Source
     private var encoder: BlobEncoder
     /// One small file at a time.
@@ -17,8 +17,8 @@ struct Worker: ~Copyable {
         let catalogue: Catalogue
         let pipeline: Pipeline
         /// Buffers for what workers make, and for what the reader has read.
-        let results: BufferPool
-        let segments: BufferPool
+        let results: JobBuffers
+        let segments: JobBuffers
         let options: PublishOptions
         let dictionary: SetDictionary?
         let purpose: Collector.Purpose
@@ -35,7 +35,7 @@ struct Worker: ~Copyable {
     /// The body of a worker's thread.
     static func run(_ source: Source) {
         do throws(PublishError) {
-            var worker = Worker(source, try Self.encoder(source))
+            var worker = EncodeWorker(source, try Self.encoder(source))
             while let (number, job) = source.pipeline.take() {
                 source.pipeline.finish(number, try worker.work(number, job))
             }
@@ -48,7 +48,7 @@ struct Worker: ~Copyable {
         try BlobEncoder.make(level: source.options.level, dictionary: source.dictionary?.encoding)
     }
 
-    private mutating func work(_ number: Int, _ job: Job) throws(PublishError) -> JobResult {
+    private mutating func work(_ number: Int, _ job: EncodeJob) throws(PublishError) -> EncodeResult {
         switch job {
         case .files(let files): try encode(files, number)
         case .chunk(let file, let segment, let range): try encode(segment, range, number, file)
@@ -56,7 +56,7 @@ struct Worker: ~Copyable {
         }
     }
 
-    private mutating func encode(_ files: Range<Int>, _ number: Int) throws(PublishError) -> JobResult {
+    private mutating func encode(_ files: Range<Int>, _ number: Int) throws(PublishError) -> EncodeResult {
         let buffer = source.results.take()
         let target = buffer.bytes
         var used = 0
@@ -94,7 +94,7 @@ struct Worker: ~Copyable {
         _ range: Range<Int>,
         _ number: Int,
         _ file: Int
-    ) throws(PublishError) -> JobResult {
+    ) throws(PublishError) -> EncodeResult {
         let bytes = segment[range]
         let digest = try encoder.digest(bytes)
         var blob = EncodedBlob(digest: digest, rawLength: range.count, codec: .identity, stored: 0..<0)

@@ -4,7 +4,7 @@ extension Manifest {
     /// The rows that belong to any of the named groups.
     ///
     /// A row belongs to a group when its own `group` names it, or when one of the group's patterns matches its
-    /// path. Every row belongs to ``groupOfAll``.
+    /// path. Every row belongs to ``RunRecipe/groupOfAll``.
     ///
     /// - Parameter names: Groups; none means all files.
     /// - Returns: The rows of all of them together.
@@ -36,9 +36,9 @@ extension Manifest {
         let known = Dictionary(groups.map { ($0.name, $0) }) { first, _ in first }
         var found: [Group] = []
         for name in names {
-            if name == Self.groupOfAll { return nil }
+            if name == RunRecipe.groupOfAll { return nil }
             guard let group = known[name] else {
-                throw UnknownGroup(name: name, known: [Self.groupOfAll] + groups.map(\.name))
+                throw UnknownGroup(name: name, known: [RunRecipe.groupOfAll] + groups.map(\.name))
             }
             found.append(group)
         }

@@ -1,7 +1,7 @@
 import SyncModel
 
 /// A piece of work for one worker, about 1 MiB.
-enum Job: Sendable {
+enum EncodeJob: Sendable {
     /// Small files, next to each other in the source tree; the worker reads them.
     case files(Range<Int>)
     /// One chunk of a large file, read already.
@@ -10,8 +10,8 @@ enum Job: Sendable {
     case endOfFile(file: Int, SHA256Digest)
 }
 
-/// What a worker made of a ``Job``.
-enum JobResult: Sendable {
+/// What a worker made of an ``EncodeJob``.
+enum EncodeResult: Sendable {
     /// One blob a file; the stored bytes lie in the buffer.
     case files(first: Int, [EncodedBlob], PooledBuffer)
     case chunk(file: Int, EncodedBlob, PooledBuffer)

@@ -183,7 +183,7 @@ extension Agent: AgentControl {
             isOver: { [board] in board.isOver }
         )
         if follow { board.follow(session) }
-        let reading = Reading(lines: lines, since: since) { [board] in
+        let reading = EventReading(lines: lines, since: since) { [board] in
             if follow { board.unfollow(session) }
         }
         return AsyncThrowingStream { try await reading.next() }
@@ -309,7 +309,7 @@ extension Agent: AgentControl {
 }
 
 /// One reader of events: asked for one line at a time.
-private actor Reading {
+private actor EventReading {
     private let lines: EventLines
     private var cursor: EventLines.Cursor
     private let end: @Sendable () -> Void

@@ -1,0 +1,78 @@
+import SyncPlugins
+import SyncSystem
+
+extension Transport {
+    /// Runs one transfer to its end; blocks the calling thread. A stop request cancels it.
+    ///
+    /// - Parameter end: When it is cancelled, too; `nil` for as long as the transport takes.
+    func run(
+        _ request: TransferRequest,
+        sink: any TransferSink,
+        stop: StopRequest,
+        until end: SuspendingClock.Instant? = nil
+    ) -> Result<TransferReport, TransferError> {
+        let outcome = Monitor<Result<TransferReport, TransferError>?>(nil)
+        stop.onStop { cancel(request.id) }
+        start(request, sink: sink) { result in outcome.change { $0 = result } }
+        if let end {
+            // Looked at as often as a person would notice.
+            let isOver = outcome.wait(every: 200) { result -> Bool? in
+                result != nil ? false : SuspendingClock.now >= end ? true : nil
+            }
+            if isOver { cancel(request.id) }
+        }
+        return outcome.wait { $0 }
+    }
+}
+
+/// Numbers for transfers, unique in this process.
+enum TransferNumbers {
+    private static let last = Mutex<UInt64>(0)
+
+    @Sendable
+    static func next() -> TransferID { TransferID(rawValue: next(1).lowerBound) }
+
+    /// So many in a row.
+    static func next(_ count: Int) -> Range<UInt64> {
+        last.withLock { last in
+            let first = last &+ 1
+            last = last &+ UInt64(max(0, count))
+            return first..<first &+ UInt64(max(0, count))
+        }
+    }
+}
+
+/// Collects a small body in memory, up to a limit (S15): manifests, never assets.
+final class MemorySink: TransferSink {
+    private struct State {
+        var bytes: [UInt8] = []
+        var overflowed = false
+    }
+    private let state = Mutex(State())
+    private let limit: Int
+
+    /// - Parameter limit: Most **bytes**.
+    init(limit: Int) { self.limit = limit }
+
+    /// What has come so far.
+    var bytes: [UInt8] { state.withLock(\.bytes) }
+
+    /// Whether the body was longer than the limit.
+    var overflowed: Bool { state.withLock(\.overflowed) }
+
+    func begin(_ response: ResponseHead) -> UInt64 {
+        state.withLock { $0.bytes = [] }
+        return 0
+    }
+
+    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
+        state.withLock { state in
+            guard state.bytes.count + bytes.count <= limit else {
+                state.overflowed = true
+                return .stop
+            }
+            state.bytes.append(contentsOf: bytes)
+            return .taken
+        }
+    }
+}
