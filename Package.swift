@@ -284,7 +284,7 @@ let package = Package(
         tests("CommandTests", ["syncagent", "SyncTestKit", "SyncSystem"]),
         // A target of its own, so that its processes and those of CommandTests do not starve each other.
         tests("SessionCommandTests", ["syncagent", "SyncTestKit"]),
-        tests("SoundnessTests", []),
+        tests("SoundnessTests", ["SyncModel"]),
 
         // The inner pieces one by one: times, and counts with limits; never shipped. See Tests/run.sh.
         .target(

@@ -151,7 +151,7 @@ extension SyncStore {
             "finished run with an open group",
             """
             SELECT runs.id FROM runs JOIN groups ON groups.run = runs.number
-            WHERE groups.state = 'open' AND NOT \(StoredRun.isOpen)
+            WHERE groups.state = \(GroupState.open.rawValue) AND NOT \(StoredRun.isOpen)
             """
         ),
         (

@@ -30,7 +30,7 @@ struct ManifestDecoder {
     var partStarts: [Int] = []
     var dictionary: Manifest.SharedDictionary?
     /// Where a blob that needs a dictionary was read first.
-    var needsDictionary: Place?
+    var needsDictionary: (place: Place, codec: Codec)?
     /// **Bytes** of memory of what is not in ``files``, about.
     var otherBytes = 0
 
