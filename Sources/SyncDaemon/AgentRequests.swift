@@ -44,7 +44,7 @@ extension Agent: AgentControl {
     package func session(_ identifier: String) throws(ControlError) -> SessionStatus {
         var status = try reader.session(identifier)
         addLive(&status)
-        // A pull in the foreground was killed since the agent looked last: that is a minute ago at most.
+        // A foreground pull was killed since the last look, which may be a minute ago.
         if status.holder == nil, status.state == .running { wake() }
         return status
     }

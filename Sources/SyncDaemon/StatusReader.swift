@@ -292,7 +292,7 @@ struct LiveRecord: Decodable {
         return Array(lines.prefix(10))
     }
 
-    /// Until when at least nothing moves, where nothing does; and since when.
+    /// Since when no transfer makes progress, and the earliest end of that if it is known; `nil` while one does.
     var standstill: (since: WallTime, until: WallTime?)? {
         let standing = requests.filter(\.stands)
         guard let since = standing.map(\.since).max(),
@@ -303,6 +303,6 @@ struct LiveRecord: Decodable {
 }
 
 extension RequestStatus {
-    /// Whether it waits, or its server has fallen silent.
+    /// Whether it waits, or its server has stopped sending.
     fileprivate var stands: Bool { state == .waiting || state == .stalled }
 }

@@ -247,7 +247,7 @@ public struct TransferTotals: Sendable, Equatable {
     public var requests: UInt64 = 0
     /// Body **bytes** received, wasted ones included.
     public var bytesReceived: UInt64 = 0
-    /// **Bytes** of these that no sink was given: redirects, error pages, log-in pages.
+    /// **Bytes** of these that reached no sink: redirects, error pages, login pages.
     public var bytesDiscarded: UInt64 = 0
 
     /// Nothing yet.

@@ -56,7 +56,7 @@ package struct FailureSums: Sendable {
         time: Int64
     ) {
         let (place, words) = Self.split(reason)
-        // Nothing is learnt from the name of a file, such as `206` or `redirects.txt`.
+        // A file's name, such as `206` or `redirects.txt`, says nothing about the cause.
         let told = place.isEmpty ? reason[...] : reason.drop { $0 != " " }
         let kind = cause ?? FailureCause(ofOldWords: String(told))
         // Where everything else is one, the path is no other reason.

@@ -74,7 +74,7 @@ struct RunCare: Sendable {
         do {
             let agent = try await AgentReach(state: state).client()
             isAgentMissed = false
-            // One that runs already is shown what was left behind.
+            // An agent that was already running looks only once a minute by itself.
             _ = try? await agent.session(status.session)
         } catch {
             // It is tried again; once is enough to say so.

@@ -44,7 +44,7 @@ final class ProgressCount: Sendable {
             if progress.phase == .fetching { live.note(progress) }
             tell(progress)
         }
-        // A log-in page that comes again and again is no progress.
+        // A login page that is served again and again is no progress.
         received = { [transport = environment.transport] in
             let totals = transport.totals
             return totals.bytesReceived - min(totals.bytesDiscarded, totals.bytesReceived)

@@ -97,7 +97,7 @@ struct StandingReport {
         if let time = host.notBefore, time > now {
             standing.state = .waiting
             standing.wait = time - now
-            // A pause that a server asks for is no silence: that begins at its end.
+            // During a pause that the server asked for, the silence begins only at its end.
             if let since = host.silence.since, since < now { standing.age = now - since }
             standing.reason = host.lastFault?.detail ?? "the server asks for a pause"
         } else if host.credential.isAsked {
