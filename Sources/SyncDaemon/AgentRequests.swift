@@ -44,6 +44,8 @@ extension Agent: AgentControl {
     package func session(_ identifier: String) throws(ControlError) -> SessionStatus {
         var status = try reader.session(identifier)
         addLive(&status)
+        // A foreground pull was killed since the last look, which may be a minute ago.
+        if status.holder == nil, status.state == .running { wake() }
         return status
     }
 

@@ -284,18 +284,25 @@ struct LiveRecord: Decodable {
     /// What it waits for, for people: one line for each place, at most ten.
     var waits: [String] {
         var lines: [String] = []
-        for request in requests where request.state == .waiting {
-            let line = "waiting for \(request.source): \(request.reason ?? "its turn")"
+        for request in requests where request.stands {
+            let reason = request.reason ?? (request.state == .stalled ? "no data arrives" : "its turn")
+            let line = "waiting for \(request.source): \(reason)"
             if !lines.contains(line) { lines.append(line) }
         }
         return Array(lines.prefix(10))
     }
 
-    /// Until when at least nothing moves, where all of it waits; and since when.
+    /// Since when no transfer makes progress, and the earliest end of that if it is known; `nil` while one does.
     var standstill: (since: WallTime, until: WallTime?)? {
-        guard let since = requests.map(\.since).max(), requests.allSatisfy({ $0.state == .waiting }) else {
-            return nil
-        }
-        return (since, requests.compactMap(\.until).min())
+        let standing = requests.filter(\.stands)
+        guard let since = standing.map(\.since).max(),
+            requests.allSatisfy({ $0.stands || $0.state == .queued })
+        else { return nil }
+        return (since, standing.compactMap(\.until).min())
     }
+}
+
+extension RequestStatus {
+    /// Whether it waits, or its server has stopped sending.
+    fileprivate var stands: Bool { state == .waiting || state == .stalled }
 }

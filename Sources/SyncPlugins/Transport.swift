@@ -247,6 +247,8 @@ public struct TransferTotals: Sendable, Equatable {
     public var requests: UInt64 = 0
     /// Body **bytes** received, wasted ones included.
     public var bytesReceived: UInt64 = 0
+    /// **Bytes** of these that reached no sink: redirects, error pages, login pages.
+    public var bytesDiscarded: UInt64 = 0
 
     /// Nothing yet.
     public init() {}

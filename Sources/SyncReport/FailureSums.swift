@@ -56,7 +56,9 @@ package struct FailureSums: Sendable {
         time: Int64
     ) {
         let (place, words) = Self.split(reason)
-        let kind = cause ?? FailureCause(ofOldWords: reason)
+        // A file's name, such as `206` or `redirects.txt`, says nothing about the cause.
+        let told = place.isEmpty ? reason[...] : reason.drop { $0 != " " }
+        let kind = cause ?? FailureCause(ofOldWords: String(told))
         // Where everything else is one, the path is no other reason.
         let plain = path.map { Self.words(words, without: $0) } ?? words
         let final = "\(kind.rawValue)\n\(place)\n\(Self.kind(of: plain))"

@@ -3,7 +3,7 @@ import SyncTestKit
 import Testing
 
 /// Two files with URLs of their own, and somebody else who looks on while they are fetched.
-private final class Wire {
+final class Wire {
     let scratch: Scratch
     let tool: Tool
     let origin: FaultServer
@@ -108,6 +108,7 @@ struct OnTheWireTests {
         let hops = try #require(request["hops"] as? [[String: String]])
         #expect(hops.map { $0["reason"] } == ["redirect 302"])
         #expect(hops.first?["from"] == wire.origin.url("/big.bin"))
+        #expect(hops.last?["to"] == request["current"] as? String, "without query, as every URL here")
 
         let tasks = try wire.look("--tasks") { $0.states["small.bin"] == "installed" }
         #expect(tasks.states["big.bin"] == "running")

@@ -76,6 +76,35 @@ struct LookingOnTests {
         try await expectRest(of: background, because: "stopped by you")
     }
 
+    @Test(
+        "A pull that was killed is taken up by the agent that runs already, as soon as somebody waits for it [S23 F085]"
+    )
+    func takenUp() async throws {
+        let background = try BackgroundSet()
+        let (tool, published) = (background.tool, background.published)
+        #expect(try background.pull().status == 0)
+        #expect(try tool.run(["wait"]).status == 0)
+        try published.script(
+            "hook.sh",
+            "echo $SYNCAGENT_ATTEMPT >> ../calls; [ $SYNCAGENT_ATTEMPT = 2 ] || sleep 45"
+        )
+        let pull = tool.process([
+            "pull", published.url, "--into", "other", "--session", "other", "--hook", "./hook.sh", "--quiet",
+        ])
+        try pull.run()
+        while (try? published.text("calls")) != "1\n", pull.isRunning {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        // The agent has nothing to do, and looks around once a minute.
+        kill(pull.processIdentifier, SIGKILL)
+        pull.waitUntilExit()
+        let start = ContinuousClock.now
+        let wait = try tool.run(["wait", "other", "--timeout", "90s"])
+        #expect(wait.status == 0, "\(wait.error) \(background.log)")
+        #expect(ContinuousClock.now - start < .seconds(30), "it was not left to the agent's next look")
+        #expect(try published.text("calls") == "1\n2\n")
+    }
+
     @Test("A run whose process is lost again and again is put aside, and whoever waits is told so [F087]")
     func putAside() async throws {
         let background = try BackgroundSet(["a.bin": Data(patternedBytes(size: 400_000, seed: 7))])

@@ -213,6 +213,32 @@ struct ScheduleTests {
         #expect(events.contains("\"event\":\"schedule.failed\"") && events.contains("\"schedule\":\"other\""))
     }
 
+    @Test("A schedule that cannot reach its manifest is in the report while it goes on trying [S51 S132]")
+    func unreachable() async throws {
+        let set = try ScheduledSet()
+        let dead = [
+            "schedule", "add", "http://127.0.0.1:1/manifest.json", "--into", "tower", "--name", "night",
+        ]
+        let added = try set.tool.run(dead + ["--nightly", "02:00", "--backend", "agent", "--interactive"])
+        #expect(added.status == 0, "\(added.error)")
+        let process = set.tool.process(["schedule", "run", "night"])
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        defer { process.terminate() }
+        let deadline = ContinuousClock.now + .seconds(90)
+        var report = ""
+        while !report.contains("LOOK"), process.isRunning, ContinuousClock.now < deadline {
+            try await Task.sleep(for: .milliseconds(500))
+            report = try set.tool.run(["report"]).output
+        }
+        #expect(
+            process.isRunning && report.contains("LOOK   night: its schedule could not start"),
+            "\(report)"
+        )
+        #expect(report.contains("cannot fetch the manifest"), "\(report)")
+    }
+
     @Test("Whatever a pull can be asked for, a night can: what it hands on reaches its hooks")
     func handedOn() throws {
         let set = try ScheduledSet()

@@ -70,7 +70,7 @@ struct SessionTextTests {
             ),
             (
                 session(.waiting, reason: .error, until: 40, error: "cannot reach example.org"),
-                "tries again until 2026-11-20 12:00:40 (in 40 s) (cannot reach example.org)"
+                "waits after an error until 2026-11-20 12:00:40 (in 40 s) (cannot reach example.org)"
             ),
             (session(.waiting), "waits for its turn"),
             (
@@ -92,6 +92,32 @@ struct SessionTextTests {
     )
     func reasons(session: SessionStatus, words: String?) {
         #expect(Self.text().why(session) == words)
+    }
+
+    @Test(
+        "A run whose transfers all wait says for what and until when; how much is expected is shown [S27 S47]"
+    )
+    func waits() throws {
+        var session = Self.session(.running, reason: .connectivity, until: 27, holder: 42)
+        session.run?.waits = [
+            "waiting for https://a.example: status 503", "waiting for https://b.example: its turn",
+        ]
+        session.run?.expectedBytes = 20_000_000_000
+        let why = "waiting for https://a.example: status 503 until 2026-11-20 12:00:27 (in 27 s)"
+        #expect(Self.text().why(session) == why)
+        let lines = Self.text().details(session)
+        #expect(lines.contains("state         running: " + why), "\(lines)")
+        #expect(lines.contains("also          waiting for https://b.example: its turn"), "\(lines)")
+        #expect(lines.contains("expected      18.6 GiB"), "\(lines)")
+
+        // The process that goes on has 40 of the 60 files to bring, and has brought 10 of them.
+        session.run?.files.total = 60
+        session.run?.files.installed = 10
+        session.run?.files.unchanged = 20
+        session.run?.bytes.total = 6 << 20
+        session.run?.progress = .init(filesDone: 10, filesTotal: 40, bytesDone: 1 << 20, bytesTotal: 4 << 20)
+        let row = Self.text().table([session])[1]
+        #expect(row.contains("30/60  3.00 MiB/6.00 MiB"), "\(row)")
     }
 
     @Test("Without an agent, what waits says that it does not move")

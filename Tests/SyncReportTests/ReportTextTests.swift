@@ -301,6 +301,19 @@ struct FailureCauseTests {
         #expect(sums.problems.first?.examples == ["a", "b", "sheets/a"])
     }
 
+    @Test(
+        "The number that is a file's name is no status: one cause for all that one dead server did not give"
+    )
+    func numbers() {
+        var sums = FailureSums()
+        for path in ["205", "206", "416", "redirect.txt", "tls/deadline"] {
+            let why =
+                "Failed to connect to a.example port 80: Couldn't connect to server; nothing came for 10 s"
+            sums.take(path: path, reason: "http://a.example/\(path): \(why)", cause: nil, time: 1)
+        }
+        #expect(sums.problems.map(\.kind) == [.unreachable])
+    }
+
     @Test("Where the words say nothing, the exit status may")
     func statuses() {
         #expect(FailureCause(ofOldWords: "odd", exitStatus: 69) == .unreachable)

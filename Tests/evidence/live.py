@@ -275,6 +275,16 @@ def a_log_in_page_is_told_once_and_ends_within_the_patience(day):
 
 
 @claim(short=True)
+def a_log_in_page_is_no_progress(day):
+    day.origin.fresh("login")
+    seen = day.screen("", "--patience", "9s").until()
+    odd = [line for _, line in seen.frames if "ETA" in line or re.search(r"[1-9]\d* %|[1-9][\d.]* [KM]?i?B/\d", line)]
+    told = [line for _, line in seen.frames if "no data for" in line]
+    good = seen.process.returncode in (2, 69) and told and not odd
+    return bool(good), (odd or told or ["nothing told"])[-1].strip()
+
+
+@claim(short=True)
 def files_whose_connections_break_twice_take_ten_seconds_at_most(day):
     day.origin.fresh("breaks")
     done = day.pull("small", "--json")

@@ -151,7 +151,8 @@ struct ScheduleRun: Sendable {
             } catch let error as CommandFailure {
                 let due = Self.clock() + seconds * 1_000
                 guard error.status == .unavailable, let end, due < end else { throw error }
-                output.message("\(name): \(error.message) Retrying in \(seconds) s.")
+                records.note(name, error, in: try state.existingStore())
+                output.message("\(name): \(error.message); retrying in \(seconds) s")
                 try await TaskThreads.sleep(for: .seconds(seconds))
                 seconds = min(seconds * 2, 900)
             }

@@ -1,3 +1,4 @@
+import SyncAgent
 import SyncControl
 import SyncModel
 import SyncSystem
@@ -71,8 +72,10 @@ struct RunCare: Sendable {
         guard Self.isLeftAlone(status), ContinuousClock.now >= next else { return }
         next = .now + Self.interval
         do {
-            _ = try await AgentReach(state: state).client()
+            let agent = try await AgentReach(state: state).client()
             isAgentMissed = false
+            // An agent that was already running looks only once a minute by itself.
+            _ = try? await agent.session(status.session)
         } catch {
             // It is tried again; once is enough to say so.
             if !isAgentMissed, let failure = error as? CommandFailure {

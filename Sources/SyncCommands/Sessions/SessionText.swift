@@ -65,11 +65,13 @@ struct SessionText: Sendable {
             ],
             ["asked for", moment(run.created)],
         ]
+        if let bytes = run.expectedBytes { rows.append(["expected", ByteCount(bytes).description]) }
         if let started = run.started { rows.append(["started", moment(started)]) }
         if let finished = run.finished { rows.append(["finished", moment(finished)]) }
         if run.finished == nil, let deadline = run.deadline { rows.append(["deadline", moment(deadline)]) }
         if let error = run.error { rows.append(["last error", escaped(error)]) }
-        for wait in run.waits.prefix(10) { rows.append(["waits for", escaped(wait)]) }
+        // The first is shown with the state.
+        for wait in run.waits.prefix(10).dropFirst() { rows.append(["also", escaped(wait)]) }
         return rows
     }
 
@@ -88,19 +90,17 @@ struct SessionText: Sendable {
         return run.result.map { "idle (\($0.rawValue))" } ?? "idle (\(run.state.rawValue))"
     }
 
+    /// Of the whole run, also when another process has done a part of it.
     private func files(_ run: RunStatus) -> String {
-        if let progress = run.progress {
-            return "\(Figures.grouped(progress.filesDone))/\(Figures.grouped(progress.filesTotal))"
-        }
         let done = run.files.installed + run.files.unchanged + run.files.reused
         return "\(Figures.grouped(done))/\(Figures.grouped(run.files.total))"
     }
 
     private func bytes(_ run: RunStatus) -> String {
-        if let progress = run.progress {
-            return "\(ByteCount(progress.bytesDone))/\(ByteCount(progress.bytesTotal))"
-        }
-        return ByteCount(run.bytes.total).description
+        guard let progress = run.progress else { return ByteCount(run.bytes.total).description }
+        let total = max(run.bytes.total, progress.bytesTotal)
+        let left = progress.bytesTotal - min(progress.bytesDone, progress.bytesTotal)
+        return "\(ByteCount(total - left))/\(ByteCount(total))"
     }
 
     /// Why it does not move, or what is known about its moving; `nil` when there is nothing to say.
@@ -120,7 +120,7 @@ struct SessionText: Sendable {
             return (reason ?? "waits for its turn") + until + error
         case .running:
             if session.holder == nil { return "its process is gone; the next agent continues it" }
-            return session.run?.waits.first.map { escaped($0) }
+            return session.run?.waits.first.map { escaped($0) + until }
         case .idle:
             guard session.owedHooks > 0 else { return nil }
             return session.owedHooks == 1 ? "a hook is owed" : "\(session.owedHooks) hooks are owed"
@@ -149,7 +149,7 @@ struct SessionText: Sendable {
         case nil: nil
         case .notBefore: "not to start"
         case .agentRestart: "continues when its turn comes"
-        case .error: "tries again"
+        case .error: "waits after an error"
         case .state: "waits for the state"
         case .policy: "waits for its window"
         case let reason?: "waits (\(escaped(reason.rawValue)))"

@@ -107,6 +107,7 @@ final class OriginLedger: Transport {
         var totals = transport.totals
         totals.requests -= min(earlier.requests, totals.requests)
         totals.bytesReceived -= min(earlier.bytesReceived, totals.bytesReceived)
+        totals.bytesDiscarded -= min(earlier.bytesDiscarded, totals.bytesDiscarded)
         return totals
     }
 

@@ -44,7 +44,11 @@ final class ProgressCount: Sendable {
             if progress.phase == .fetching { live.note(progress) }
             tell(progress)
         }
-        received = { [transport = environment.transport] in transport.totals.bytesReceived }
+        // A login page that is served again and again is no progress.
+        received = { [transport = environment.transport] in
+            let totals = transport.totals
+            return totals.bytesReceived - min(totals.bytesDiscarded, totals.bytesReceived)
+        }
         // Without a thread it is told at the end.
         _ = try? WorkerThread(name: "progress") { [self] in
             state.wait(every: Self.interval) { state -> Void? in

@@ -236,8 +236,8 @@ extension TransferStanding {
         line.array { array in
             for hop in hops {
                 array.object {
-                    $0.field("from", hop.from)
-                    $0.field("to", hop.to)
+                    $0.field("from", hop.from.withoutQueryMark)
+                    $0.field("to", hop.to.withoutQueryMark)
                     $0.field("reason", hop.reason)
                 }
             }

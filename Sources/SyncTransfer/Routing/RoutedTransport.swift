@@ -138,6 +138,7 @@ package final class RoutedTransport: Transport {
             let part = route.transport.totals
             sum.requests &+= part.requests
             sum.bytesReceived &+= part.bytesReceived
+            sum.bytesDiscarded &+= part.bytesDiscarded
         }
         return sum
     }

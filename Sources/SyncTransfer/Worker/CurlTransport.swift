@@ -126,13 +126,16 @@ package final class CurlTransport: Transport {
 final class Counters: Sendable {
     private let requests = Atomic<UInt64>(0)
     private let bytes = Atomic<UInt64>(0)
+    private let discarded = Atomic<UInt64>(0)
 
     func addRequest() { requests.wrappingAdd(1, ordering: .relaxed) }
     func addBytes(_ count: Int) { bytes.wrappingAdd(UInt64(count), ordering: .relaxed) }
+    func addDiscarded(_ count: Int) { discarded.wrappingAdd(UInt64(count), ordering: .relaxed) }
 
     var totals: TransferTotals {
         var totals = TransferTotals()
         totals.requests = requests.load(ordering: .relaxed)
+        totals.bytesDiscarded = discarded.load(ordering: .relaxed)
         totals.bytesReceived = bytes.load(ordering: .relaxed)
         return totals
     }

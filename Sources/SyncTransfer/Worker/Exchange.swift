@@ -350,6 +350,7 @@ final class Exchange {
 
     private func discard(_ bytes: Int) -> Bool {
         count(bytes)
+        counters.addDiscarded(bytes)
         discarded += bytes
         if isServed, bodyEnd == nil, let size = plan.question.objectSize, offset == size {
             fault = Fault(.tooLarge, "more than the object's \(size) bytes")

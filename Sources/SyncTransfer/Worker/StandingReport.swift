@@ -97,12 +97,15 @@ struct StandingReport {
         if let time = host.notBefore, time > now {
             standing.state = .waiting
             standing.wait = time - now
-            standing.age = now - (host.silence.since ?? now - standing.age)
+            // During a pause that the server asked for, the silence begins only at its end.
+            if let since = host.silence.since, since < now { standing.age = now - since }
             standing.reason = host.lastFault?.detail ?? "the server asks for a pause"
         } else if host.credential.isAsked {
             standing.reason = "asks for credentials"
         } else if host.running > 0 {
             standing.reason = "behind \(host.running) at \(origin)"
+        } else if !running.isEmpty {
+            standing.reason = "behind \(running.count) at other servers"
         }
     }
 
