@@ -85,7 +85,7 @@ if command -v ssh-keygen >/dev/null; then
     expect 64 syncagent keys new ada --project com.example.crew --root-public ben.pub --root-public cem.pub --root-threshold 4
     expect 0 syncagent keys new ada --project com.example.crew --root-public ben.pub --root-public cem.pub --root-threshold 2
     said "1 of the 2 signatures that root 1 requires are there"
-    said "Still wanted: 1 of $(ssh-keygen -lf ben.pub | cut -d' ' -f2), $(ssh-keygen -lf cem.pub | cut -d' ' -f2)"
+    said "Still needed: 1 of $(ssh-keygen -lf ben.pub | cut -d' ' -f2), $(ssh-keygen -lf cem.pub | cut -d' ' -f2)"
     [ ! -e ada/1.root ] && [ -e ada/1.root.pending ] || fail "a root with one signature of two counts"
     ends 77 "is not a root key" syncagent keys sign ada/1.root.pending --with new-ben/root.key
     expect 0 syncagent keys sign ada/1.root.pending --with ada
@@ -115,7 +115,7 @@ if command -v ssh-keygen >/dev/null; then
     expect 0 syncagent publish assets --to crew --sign ada
     expect 0 crew
     cp ada/2.root.pending cem/
-    ends 66 "1.root is not beside" syncagent keys sign cem/2.root.pending --with cem/root.key
+    ends 66 "1.root is not next to" syncagent keys sign cem/2.root.pending --with cem/root.key
     cp ada/1.root cem/
     expect 0 syncagent keys sign cem/2.root.pending --with cem
     mv cem/2.root ada/ && rm ada/2.root.pending
