@@ -418,7 +418,7 @@ struct AgentTests {
         requests[1].hooks = [.init(group: "none", arguments: ["/bin/true"])]
         requests[2].connections = 65
         requests[3].manifest = bench.manifest.replacingOccurrences(of: "//", with: "//user:secret@")
-        for (request, text) in zip(requests, ["absolute path", "'none'", "1 to 64", "credentials file"]) {
+        for (request, text) in zip(requests, ["absolute path", "“none”", "1 to 64", "credentials file"]) {
             do {
                 _ = try await agent.enqueue(request)
                 Issue.record("\(text): accepted")
