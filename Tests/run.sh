@@ -10,7 +10,10 @@ set -u
 
 cd "$(dirname "$0")/.." || exit 1
 PATH="$PATH:/usr/sbin:/sbin"
-failures=""
+mkdir -p .build
+# The names of what failed, one a line; a file, because parts run beside each other.
+failures=.build/failures.log
+: > "$failures"
 
 start=$(date +%s)
 # With minutes and seconds since the start.
@@ -21,7 +24,7 @@ title() {
 skipped() { printf 'SKIPPED: %s\n' "$1"; }
 # Runs a script of which 77 says that it cannot be run here; the script has said why.
 where_possible() { "$@" || [ $? -eq 77 ]; }
-failed() { failures="$failures $1"; printf 'FAILED: %s\n' "$1"; }
+failed() { echo "$1" >> "$failures"; printf 'FAILED: %s\n' "$1"; }
 
 # A build needs these; without one of them there is no point in going on.
 build_packages="git libcurl4-openssl-dev libssl-dev libzstd-dev libsqlite3-dev libmicrohttpd-dev pkg-config"
@@ -93,7 +96,6 @@ if [ "${1:-}" = "--no-install" ]; then
 else
     title "Packages"
     install_packages
-    mkdir -p .build
     install_moto
 fi
 
@@ -163,53 +165,74 @@ for target in Tests/*Tests; do
     fi
 done
 
-title "Signed releases as Documentation/Signing.md has them (Tests/signing.sh, Tests/signing-kill.sh)"
-[ -x /usr/bin/ssh-keygen ] || skipped "signatures against ssh-keygen: it is not here"
-Tests/signing.sh || failed "signing"
-where_possible Tests/signing-kill.sh 2 || failed "signing-kill"
+signed_releases() {
+    title "Signed releases as Documentation/Signing.md has them (Tests/signing.sh, Tests/signing-kill.sh)"
+    [ -x /usr/bin/ssh-keygen ] || skipped "signatures against ssh-keygen: it is not here"
+    Tests/signing.sh || failed "signing"
+    where_possible Tests/signing-kill.sh 2 || failed "signing-kill"
 
-# Two hundred here; thousands by hand: Tests/tuf.sh 5000.
-title "Repositories that python-tuf makes and judges (Tests/tuf.sh)"
-where_possible Tests/tuf.sh 200 || failed "tuf"
+    # Two hundred here; thousands by hand: Tests/tuf.sh 5000.
+    title "Repositories that python-tuf makes and judges (Tests/tuf.sh)"
+    where_possible Tests/tuf.sh 200 || failed "tuf"
+}
 
-title "What a newcomer would type (Tests/walks)"
-for walk in Tests/walks/*.sh; do "$walk" || failed "$(basename "$walk")"; done
+walks() {
+    title "What a newcomer would type (Tests/walks)"
+    for walk in Tests/walks/*.sh; do "$walk" || failed "$(basename "$walk")"; done
+}
 
-title "A public name for a private address (Tests/rebinding.sh)"
-where_possible Tests/rebinding.sh || failed "rebinding"
+rebinding() {
+    title "A public name for a private address (Tests/rebinding.sh)"
+    where_possible Tests/rebinding.sh || failed "rebinding"
+}
 
 # A real cron and a real systemd, each in namespaces of its own; one to three minutes.
-title "Schedules by cron, systemd and the agent"
-where_possible Tests/schedules.sh || failed "schedules"
+schedules() {
+    title "Schedules by cron, systemd and the agent"
+    where_possible Tests/schedules.sh || failed "schedules"
+}
 
 # A few hundred here, with the debug build; tens of thousands by hand, with the release build: Tests/fuzz.sh 20000.
-title "Mutations of what the program reads (Tests/fuzz.sh)"
-if command -v python3 >/dev/null; then
-    where_possible Tests/fuzz.sh "${FUZZ:-400}" 1 || failed "fuzz"
-else
-    skipped "mutations: no python3"
-fi
+mutations() {
+    title "Mutations of what the program reads (Tests/fuzz.sh)"
+    if command -v python3 >/dev/null; then
+        where_possible Tests/fuzz.sh "${FUZZ:-400}" 1 || failed "fuzz"
+    else
+        skipped "mutations: no python3"
+    fi
+}
+
+# The agent as a process among others. Here a few dozen trials of each, with the debug build; hundreds and thousands by
+# hand: Tests/crash.sh 2000, Tests/status-kills.sh 200, Tests/evidence/syscall-kills.sh.
+kills() {
+    title "Kills, races, restarts"
+    if command -v nginx >/dev/null && command -v python3 >/dev/null; then
+        Tests/crash.sh "${CRASHES:-25}" || failed "crash"
+        Tests/status-kills.sh "${STATUS_KILLS:-10}" || failed "status-kills"
+        Tests/agents.sh || failed "agents"
+        if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
+            Tests/evidence/syscall-kills.sh --sample "${SYSCALLS:-30}" || failed "syscall-kills"
+        else
+            skipped "kills at system calls: strace is missing or may not trace here"
+        fi
+    else
+        skipped "kills, races, restarts: no nginx or no python3"
+    fi
+}
+
+# Two lanes beside each other: one mostly works, the other mostly waits. Nothing in them depends on how fast it goes.
+(signed_releases; mutations; kills) > .build/lane.log 2>&1 &
+lane=$!
+walks
+schedules
+rebinding
+wait "$lane"
+cat .build/lane.log
 
 # Counts of the inner pieces against their limits; without times, which depend on the machine.
 title "Allocations and system calls (syncagent-benchmarks --counts)"
 command -v strace >/dev/null || skipped "counts of system calls: no strace"
 .build/debug/syncagent-benchmarks --counts || failed "benchmark-counts"
-
-# The agent as a process among others. Here a few dozen trials of each, with the debug build; hundreds and thousands by
-# hand: Tests/crash.sh 2000, Tests/status-kills.sh 200, Tests/evidence/syscall-kills.sh.
-title "Kills, races, restarts"
-if command -v nginx >/dev/null && command -v python3 >/dev/null; then
-    Tests/crash.sh "${CRASHES:-25}" || failed "crash"
-    Tests/status-kills.sh "${STATUS_KILLS:-10}" || failed "status-kills"
-    Tests/agents.sh || failed "agents"
-    if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
-        Tests/evidence/syscall-kills.sh --sample "${SYSCALLS:-30}" || failed "syscall-kills"
-    else
-        skipped "kills at system calls: strace is missing or may not trace here"
-    fi
-else
-    skipped "kills, races, restarts: no nginx or no python3"
-fi
 
 # Some four minutes; the whole day by hand: Tests/evidence/live.py PROGRAM.
 title "What a pull says while it happens (Tests/evidence/live.py --short, tasks.py)"
@@ -220,8 +243,8 @@ else
     skipped "what a pull says while it happens: no python3"
 fi
 
-if [ -n "$failures" ]; then
+if [ -s "$failures" ]; then
     cat .build/failed-tests.log >&2
-    printf '\nFAILED:%s\n' "$failures" >&2
+    printf '\nFAILED: %s\n' "$(tr '\n' ' ' < "$failures")" >&2
     exit 1
 fi
