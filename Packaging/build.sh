@@ -13,8 +13,8 @@ mkdir -p "$scratch"
 scratch=$(cd "$scratch" && pwd)
 library=$(dirname "$(dirname "$(readlink -f "$(command -v swift)")")")/lib/swift_static/linux/lib_FoundationICU.a
 set -- build --package-path "$root" --scratch-path "$scratch" -c release --static-swift-stdlib --product syncagent
-# Nothing is loaded into the program, so nothing needs its symbols.
-set -- "$@" -Xlinker --no-export-dynamic
+# Nothing is loaded into the program, so nothing needs its symbols; identical functions are kept once.
+set -- "$@" -Xlinker --no-export-dynamic -Xlinker --gc-sections -Xlinker --icf=safe
 if symbol=$(python3 -B "$root/Packaging/icu-data.py" "$library" "$scratch/icu-data.o"); then
     set -- "$@" -Xlinker "--wrap=$symbol" -Xlinker "$scratch/icu-data.o"
 else
