@@ -95,7 +95,7 @@ struct SessionTextTests {
     }
 
     @Test(
-        "A run whose transfers all wait says for what and until when; how much is expected is shown [S27 S47]"
+        "A run whose transfers all wait says for what and until when; how much is expected is shown [S27]"
     )
     func waits() throws {
         var session = Self.session(.running, reason: .connectivity, until: 27, holder: 42)
