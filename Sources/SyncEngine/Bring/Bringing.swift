@@ -54,9 +54,13 @@ struct Bringing {
     /// - Parameters:
     ///   - first: Paths that somebody waits for: they come before everything else is even planned (S89, S162).
     ///   - planned: Told the plan for what is to be fetched.
+    ///   - outcome: Takes what became of the rows, as far as it is known when this throws.
     /// - Throws: ``EngineError`` when nothing could be fetched; what came before that is in place.
-    func run(first paths: [String], planned: (Plan) -> Void) throws(EngineError) -> Outcome {
-        var outcome = Outcome()
+    func run(
+        first paths: [String],
+        into outcome: inout Outcome,
+        planned: (Plan) -> Void
+    ) throws(EngineError) {
         site.environment.live.watch(site.parts)
         do {
             let copies = LocalCopies(site).run(wanted: wanted)
@@ -77,7 +81,6 @@ struct Bringing {
             throw error as? EngineError ?? EngineError(.internalError, "\(error)")
         }
         finish(&outcome)
-        return outcome
     }
 
     /// Fetches what somebody waits for, in requests of its own.

@@ -277,14 +277,16 @@ struct PullRun {
         )
         let (journal, total) = (journal, report.files.total)
         let unchanged = files.states.count(.unchanged)
-        let outcome = try bringing.run(first: recorded?.firstPaths ?? []) {
+        var outcome = Bringing.Outcome()
+        // What was taken from here counts also when the rest cannot be fetched.
+        defer { report.bytes.reused = outcome.reusedBytes }
+        try bringing.run(first: recorded?.firstPaths ?? [], into: &outcome) {
             journal.planned($0, total: total, unchanged: unchanged)
         }
         survey.inventory.records.take(outcome.records)
         for row in outcome.records.rows {
             files.states[row] = origins[row] == .reused ? .reused : .installed
         }
-        report.bytes.reused = outcome.reusedBytes
         if outcome.isDiskFull { report.reason = FullDisk.reason }
         note(outcome.failures, &files)
     }
