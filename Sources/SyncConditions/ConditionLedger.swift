@@ -15,7 +15,7 @@ package struct ConditionAnswer: Sendable, Equatable {
 }
 
 /// What has become of a run's conditions since the look before.
-package struct GateReport: Sendable, Equatable {
+package struct ConditionReport: Sendable, Equatable {
     /// A condition that has come to block, or no longer does.
     package enum Change: Sendable, Equatable {
         /// It blocks; the reason is for people, `until` in **milliseconds** since 1970.
@@ -48,7 +48,7 @@ package struct GateReport: Sendable, Equatable {
     ///   - now: The present.
     ///   - interval: **Milliseconds** between looks while it is not known when things will change.
     /// - Returns: When all that block have said until when, the last of these times; else `interval` from now.
-    package func nextLook(after now: Int64, every interval: Int64) -> Int64 {
+    package func nextCheck(after now: Int64, every interval: Int64) -> Int64 {
         let times = answers.compactMap { answer -> Int64? in
             guard case .blocked(_, let until) = answer.state else { return nil }
             return until ?? now
@@ -70,8 +70,8 @@ package struct ConditionLedger: Sendable, Equatable {
     package init(blockedSince: [String: Int64] = [:]) { self.blockedSince = blockedSince }
 
     /// Takes the answers of one look, at a time in **milliseconds** since 1970.
-    package mutating func take(_ answers: [ConditionAnswer], at now: Int64) -> GateReport {
-        var report = GateReport()
+    package mutating func take(_ answers: [ConditionAnswer], at now: Int64) -> ConditionReport {
+        var report = ConditionReport()
         for answer in answers {
             let answer = Self.safe(answer)
             report.answers.append(answer)
@@ -88,7 +88,7 @@ package struct ConditionLedger: Sendable, Equatable {
         return report
     }
 
-    private mutating func warn(in report: inout GateReport) {
+    private mutating func warn(in report: inout ConditionReport) {
         for answer in report.answers {
             guard case .unknown(let reason) = answer.state, warned.insert(answer.name).inserted else {
                 continue
@@ -102,7 +102,7 @@ package struct ConditionLedger: Sendable, Equatable {
         _ reason: String,
         _ until: Int64?,
         at now: Int64,
-        in report: inout GateReport
+        in report: inout ConditionReport
     ) {
         if blockedSince[name] == nil {
             report.changes.append(.blocked(condition: name, reason: reason, until: until))

@@ -16,7 +16,7 @@ import SyncSystem
 /// The kernel counts threads that run, want to run or wait for a disk, ours among them. So that a run does not block
 /// itself, and then start again as soon as it has stopped, ours are taken off: each look counts the threads of this
 /// process in the same states and lets the number fade as the kernel does, by e^(-t/60 s). What is left is the work of
-/// others. A run that has begun goes on until that is a quarter above the limit.
+/// others. A run in progress goes on until that is a quarter above the limit.
 package final class LoadCondition: Condition {
     /// Where the numbers come from.
     package struct Places: Sendable {

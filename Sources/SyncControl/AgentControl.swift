@@ -66,6 +66,6 @@ public protocol AgentControl: Sendable {
     /// What Prometheus is told, in its text format 0.0.4.
     func metrics() async throws(ControlError) -> String
 
-    /// Stops the agent; returns when it has begun to.
+    /// Stops the agent; returns once it is stopping.
     func stop(_ mode: AgentStop) async
 }

@@ -166,7 +166,7 @@ public struct HookStatus: Sendable, Equatable, Codable {
     public var batch: Int?
     /// Where it is in its life.
     public var state: HookRunState
-    /// Attempts begun so far.
+    /// Attempts started so far.
     public var attempt: Int
     /// Not to be tried earlier.
     public var due: WallTime?

@@ -86,7 +86,7 @@ package struct HeaderCollector {
     package private(set) var headers = ResponseHeaders()
     private var bytes = 0
     private var lines = 0
-    private var bodyHasBegun = false
+    private var bodyHasStarted = false
     private let maximumBytes: Int
     private let maximumLines: Int
 
@@ -100,7 +100,7 @@ package struct HeaderCollector {
         bytes += line.count
         lines += 1
         guard bytes <= maximumBytes, lines <= maximumLines else { return .tooMuch }
-        guard !bodyHasBegun else { return .more }
+        guard !bodyHasStarted else { return .more }
 
         var text = line[...]
         while let last = text.last, last == 0x0A || last == 0x0D { text = text.dropLast() }
@@ -109,7 +109,7 @@ package struct HeaderCollector {
                 headers = ResponseHeaders()  // A 1xx answer; another one follows.
                 return .more
             }
-            bodyHasBegun = true
+            bodyHasStarted = true
             return .headEnded
         }
         let string = String(decoding: text, as: UTF8.self)

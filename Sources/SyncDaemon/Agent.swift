@@ -16,19 +16,19 @@ package actor Agent {
     /// Sessions that a command is at work on, each with the commands that wait for it.
     var turns: [String: [CheckedContinuation<Void, Never>]] = [:]
     /// Commands to pause or resume that wait to be recorded together, by session.
-    var wishes: [String: [Wish]] = [:]
+    var pauseCommands: [String: [PauseCommand]] = [:]
     /// When a command changed a session's run last, **milliseconds** since 1970.
     var changes: [String: Int64] = [:]
     /// Of the runs under way, by session: what a person asked for weighs four times what a hook or a schedule did.
     private var weights: [String: Double] = [:]
     /// Work under way, by session.
-    var jobs: [String: Job] = [:]
+    var jobs: [String: SessionJob] = [:]
     /// Engines that have found the manifest of a run which may begin at once, by run.
     var spares: [String: EngineHandle] = [:]
     /// What ends the work that commands wait for, such as reading a manifest.
     var answering: [ObjectIdentifier: StopRequest] = [:]
-    /// How often in a row a run could not be begun, by run.
-    var setbacks: [String: Int] = [:]
+    /// Failed attempts in a row to start a run, by run.
+    var failedStarts: [String: Int] = [:]
     var stopMode: AgentStop?
     /// What it knows of its own schedules.
     var mind = ScheduleMind()
@@ -42,7 +42,7 @@ package actor Agent {
     /// When history was pruned last, **milliseconds** since 1970.
     private var pruned: Int64?
 
-    let board = Board()
+    let live = LiveSessions()
 
     /// Longest sleep: wall clocks jump, and other processes leave runs behind (F099).
     private static let longestSleep = Duration.seconds(60)
@@ -77,7 +77,7 @@ package actor Agent {
         // A run that is being asked for at this moment is not waited for: the next agent asks again.
         schedules.cancel()
         bandwidth.cancel()
-        board.close()
+        live.close()
         endSpares()
         for job in jobs.values { await job.untilEnd() }
     }
@@ -133,7 +133,7 @@ package actor Agent {
     private func isIdle() -> Bool {
         guard environment.isOnDemand else { return false }
         // One with schedules of its own stays: there is nobody else to fire them.
-        let isBusy = !jobs.isEmpty || board.hasFollowers || mind.hasSchedules || hasWork()
+        let isBusy = !jobs.isEmpty || live.hasFollowers || mind.hasSchedules || hasWork()
         guard !isBusy else {
             idleSince = nil
             return false
@@ -211,19 +211,19 @@ extension Agent {
             jobs.count < environment.maximumRuns + AgentEnvironment.hookCap
         else { return }
         let engine = run.flatMap { spares.removeValue(forKey: $0.identifier) }
-        let job = Job(session: session, run: run?.identifier, engine: engine)
+        let job = SessionJob(session: session, run: run?.identifier, engine: engine)
         jobs[session] = job
         weights[session] = run?.recipe.origin == .interactive ? 4 : 1
         // Until the next division it has its part of an even one.
         if let total = environment.rateLimit, run != nil {
             job.setShare(max(1, total / UInt64(transferring + 1)))
         }
-        board.set(job, for: session)
+        live.set(job, for: session)
         let work = JobWork(
             environment: environment,
             job: job,
             hooksChanged: { Task { await self.wake() } },
-            isWatched: { [board] in board.isFollowed(session) }
+            isWatched: { [live] in live.isFollowed(session) }
         )
         Task {
             do throws(ThreadError) {
@@ -254,24 +254,24 @@ extension Agent {
         }
     }
 
-    /// Looks every few seconds whether a run may still go on, and stops it at a checkpoint when it may not (S133).
-    private func watch(_ job: Job) async {
+    /// Checks every few seconds whether a run may go on; if not, stops it at a checkpoint (S133).
+    private func watch(_ job: SessionJob) async {
         while !job.isOver, (try? await environment.sleep(environment.lookInterval)) != nil, !job.isOver {
-            guard let gate = job.gate else { continue }
-            gate.holdRate()
-            // Without a thread it is looked at the next time.
-            let mayGoOn = try? await onThread("look") { gate.look() }
+            guard let check = job.conditions else { continue }
+            check.holdRate()
+            // Without a thread, the next time will do.
+            let mayGoOn = try? await onThread("look") { check.evaluate() }
             if mayGoOn == false { return job.stop.stop(.policy) }
         }
     }
 
-    private func ended(_ job: Job, _ end: JobWork.End) {
+    private func ended(_ job: SessionJob, _ end: JobWork.End) {
         jobs[job.session] = nil
         weights[job.session] = nil
-        board.set(nil, for: job.session)
+        live.set(nil, for: job.session)
         if let run = job.run {
             switch end {
-            case .done: setbacks[run] = nil
+            case .done: failedStarts[run] = nil
             case .notYet(let reason, let error): hold(run, job.session, reason, error)
             case .blocked(let report): hold(run, job, report)
             }
@@ -280,10 +280,10 @@ extension Agent {
         wake()
     }
 
-    /// A run that could not be begun: again later, each time after a longer wait, until its deadline (S51, S53).
+    /// A run that could not start: tried again after ever longer waits, until its deadline (S51, S53).
     private func hold(_ run: String, _ session: String, _ reason: RestReason, _ error: ControlError?) {
-        let count = (setbacks[run] ?? 0) + 1
-        setbacks[run] = count
+        let count = (failedStarts[run] ?? 0) + 1
+        failedStarts[run] = count
         let seconds: Int64 = reason == .sessionBusy ? 1 : min(1 << Int64(min(count, 12)), 3_600)
         let now = environment.now()
         do throws(StoreError) {
@@ -304,7 +304,7 @@ extension Agent {
     }
 
     /// A run whose conditions do not hold: looked at again when they may.
-    private func hold(_ run: String, _ job: Job, _ report: GateReport) {
+    private func hold(_ run: String, _ job: SessionJob, _ report: ConditionReport) {
         let now = environment.now()
         let reason = report.condition.map(RestReason.init(rawValue:))
         do throws(StoreError) {
@@ -315,7 +315,7 @@ extension Agent {
                 run: run,
                 reason: reason,
                 error: report.reason,
-                due: job.gate?.nextLook(report) ?? now + environment.blockedInterval,
+                due: job.conditions?.nextCheck(report) ?? now + environment.blockedInterval,
                 since: report.since
             )
             if stored.reason != reason {

@@ -34,16 +34,17 @@ package struct AgentEnvironment: Sendable {
     package var sleep: @Sendable (Duration) async throws -> Void
     /// Makes an engine for one piece of work.
     package var engine: @Sendable (EngineNeeds) -> Result<EngineHandle, ControlError>
-    /// Makes what tells whether a run may go on, with since when conditions block already.
-    package var gate: @Sendable (RunConditions, [String: Int64]) -> Result<ConditionGate, ControlError> = {
-        wanted,
-        since in
-        do throws(PluginError) {
-            return .success(try ConditionGate(wanted, on: MachinePlaces(), blockedSince: since))
-        } catch {
-            return .failure(ControlError(.invalid, "\(error)", exitStatus: .configuration))
+    /// Makes the conditions of a run, given since when some already block.
+    package var conditionCheck:
+        @Sendable (RunConditions, [String: Int64]) -> Result<ConditionCheck, ControlError> = {
+            wanted,
+            since in
+            do throws(PluginError) {
+                return .success(try ConditionCheck(wanted, on: MachinePlaces(), blockedSince: since))
+            } catch {
+                return .failure(ControlError(.invalid, "\(error)", exitStatus: .configuration))
+            }
         }
-    }
     /// The calendar, for rates by time of day.
     package var windowClock: WindowClock = wallClock
     /// Between looks at the conditions of a run that is worked on.

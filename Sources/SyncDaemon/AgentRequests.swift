@@ -175,18 +175,18 @@ extension Agent: AgentControl {
     ) throws(ControlError) -> AsyncThrowingStream<String, any Error> {
         _ = try reader.session(session)
         var ask: (@Sendable () -> RunStatus.Progress?)?
-        if progress { ask = { [board] in board.progress(of: session) } }
+        if progress { ask = { [live] in live.progress(of: session) } }
         let lines = EventLines(
             store: store,
             session: session,
             follows: follow,
             progress: ask,
             sleep: environment.sleep,
-            isOver: { [board] in board.isOver }
+            isOver: { [live] in live.isOver }
         )
-        if follow { board.follow(session) }
-        let reading = EventReading(lines: lines, since: since) { [board] in
-            if follow { board.unfollow(session) }
+        if follow { live.follow(session) }
+        let reading = EventReading(lines: lines, since: since) { [live] in
+            if follow { live.unfollow(session) }
         }
         return AsyncThrowingStream { try await reading.next() }
     }

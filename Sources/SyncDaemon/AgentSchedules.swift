@@ -28,7 +28,7 @@ package struct AgentSchedules: Sendable {
     ///
     /// - Returns: Whether that is on the disk.
     package var remember: @Sendable (_ name: String, Occurrence, EnqueueReply) -> Bool
-    /// Told of each time that a run could not be begun.
+    /// Called each time a run could not be started.
     package var failed: @Sendable (_ name: String, ControlError) -> Void
 
     /// See the properties.
@@ -54,7 +54,7 @@ struct ScheduleMind {
     /// The last occurrence of a schedule that was told as missed.
     var missed: [String: Slot] = [:]
     /// When one that could not be enqueued is tried again, **milliseconds** since 1970, and how often it failed.
-    var setbacks: [String: (slot: Slot, count: Int, due: Int64)] = [:]
+    var failedStarts: [String: (slot: Slot, count: Int, due: Int64)] = [:]
 }
 
 extension Agent {
@@ -91,7 +91,7 @@ extension Agent {
             let outlook = entry.clock.outlook(
                 at: environment.now(),
                 handled: handled,
-                begun: mind.setbacks[name]?.slot
+                started: mind.failedStarts[name]?.slot
             )
             later(outlook.next)
             if let lost = outlook.missed, mind.missed[name] != lost.slot {
@@ -101,8 +101,8 @@ extension Agent {
                 )
             }
             guard let due = outlook.due else { continue }
-            if let setback = mind.setbacks[name], setback.slot == due.slot, setback.due > environment.now() {
-                later(setback.due)
+            if let failed = mind.failedStarts[name], failed.slot == due.slot, failed.due > environment.now() {
+                later(failed.due)
                 continue
             }
             later(await fire(name, due, schedules))
@@ -118,7 +118,7 @@ extension Agent {
             let (request, reason) = try schedules.request(name, occurrence).get()
             let reply = try await enqueue(request)
             if !schedules.remember(name, occurrence, reply) { mind.handled[name] = occurrence.slot }
-            mind.setbacks[name] = nil
+            mind.failedStarts[name] = nil
             let why = reason.map { "; \($0)" } ?? ""
             environment.log(
                 "schedule \(name), \(occurrence.slot): run \(reply.run)"
@@ -127,11 +127,11 @@ extension Agent {
             return nil
         } catch {
             var count = 1
-            if let before = mind.setbacks[name], before.slot == occurrence.slot { count += before.count }
+            if let before = mind.failedStarts[name], before.slot == occurrence.slot { count += before.count }
             // 30 s, 1 min, 2 min … a quarter of an hour, as long as its window lasts.
             let seconds = min(Int64(30) << Int64(min(count - 1, 5)), 900)
             let due = environment.now() + seconds * 1_000
-            mind.setbacks[name] = (occurrence.slot, count, due)
+            mind.failedStarts[name] = (occurrence.slot, count, due)
             schedules.failed(name, error)
             environment.log(
                 "schedule \(name), \(occurrence.slot): \(escaped(error.message)); retrying in \(seconds) s"

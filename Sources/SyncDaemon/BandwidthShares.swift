@@ -9,7 +9,7 @@ enum BandwidthShares {
         var weight: Double
         /// Its own limit, in **bytes** a second; `nil` for none.
         var limit: UInt64?
-        /// What it was given last, in **bytes** a second; `nil` for a run that has just begun.
+        /// What it was given last, in **bytes** a second; `nil` for a run that has just started.
         var share: UInt64?
         /// What it has used of that lately, in **bytes** a second.
         var used: UInt64 = 0

@@ -12,14 +12,14 @@ struct JobWork: Sendable {
     enum End: Sendable {
         /// On record, one way or another.
         case done
-        /// It could not be begun; the reason is a word for `status`.
+        /// It could not start; the reason is a word for `status`.
         case notYet(reason: RestReason, error: ControlError?)
         /// A condition does not hold; what has come stays.
-        case blocked(GateReport)
+        case blocked(ConditionReport)
     }
 
     let environment: AgentEnvironment
-    let job: Job
+    let job: SessionJob
     /// Told when a hook begins and when it ends: others may start, or may not.
     let hooksChanged: @Sendable () -> Void
     /// Whether somebody follows the session.
@@ -45,7 +45,7 @@ struct JobWork: Sendable {
             try asking { () throws(StoreError) in
                 _ = try store.recover(session: job.session, now: environment.now())
             }
-            let block = try look()
+            let block = try checkConditions()
             if let block {
                 try settle()
                 return .blocked(block)
@@ -60,19 +60,19 @@ struct JobWork: Sendable {
         }
     }
 
-    /// Looks whether the run's conditions hold.
+    /// Checks the run's conditions.
     ///
     /// - Returns: What blocks it.
-    private func look() throws(ControlError) -> GateReport? {
+    private func checkConditions() throws(ControlError) -> ConditionReport? {
         guard let identifier = job.run else { return nil }
         let (run, session) = try asking { () throws(StoreError) in
             (try store.run(identifier), try store.session(job.session))
         }
         guard let session, run.state == .waiting else { return nil }
-        let gate = try RunGate(run, destination: session.destination, environment)
-        job.gate = gate
-        guard let gate, !gate.look() else { return nil }
-        return gate.block
+        let check = try RunConditionCheck(run, destination: session.destination, environment)
+        job.conditions = check
+        guard let check, !check.evaluate() else { return nil }
+        return check.block
     }
 
     /// Runs owed hooks and ends what only has to be ended, each run with an engine as its client asked for it.
@@ -134,7 +134,7 @@ struct JobWork: Sendable {
         job.opened(handle, limit: run.recipe.limitRate)
         var limited = handle
         limited.setRateLimit = { [job] in job.setOwnLimit($0) }
-        job.gate?.opened(limited)
+        job.conditions?.opened(limited)
         do throws(EngineError) {
             let report = try handle.engine.work(on: run)
             let end = job.stop.isStopped && report.result != .ok ? "stopped" : report.result.rawValue
@@ -142,7 +142,7 @@ struct JobWork: Sendable {
                 "\(escaped(job.session)): \(end), \(report.files.total) files, "
                     + "\(report.changed) changed, \(ByteCount(report.bytes.received)) in \(report.requests) requests"
             )
-            if job.stop.reason == .policy, let block = job.gate?.block { return .blocked(block) }
+            if job.stop.reason == .policy, let block = job.conditions?.block { return .blocked(block) }
             return .done
         } catch {
             return after(error, identifier)

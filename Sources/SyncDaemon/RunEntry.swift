@@ -97,8 +97,8 @@ extension Agent {
                     )
                 }
             }
-            let begun = try handle.engine.enqueue(limited)
-            return .success(reply(begun.run, isNew: !begun.isContinued, superseded: begun.superseded))
+            let started = try handle.engine.enqueue(limited)
+            return .success(reply(started.run, isNew: !started.isContinued, superseded: started.superseded))
         } catch {
             return .failure(ControlError(error))
         }
@@ -171,6 +171,6 @@ extension Agent {
         guard windows.allSatisfy(\.isValid) else {
             throw invalid("conditions: start_minute is 0 to 1439, length_minutes 1 to 1440")
         }
-        _ = try environment.gate(request.conditions, [:]).get()
+        _ = try environment.conditionCheck(request.conditions, [:]).get()
     }
 }

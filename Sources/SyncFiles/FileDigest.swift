@@ -6,7 +6,7 @@ import SyncSystem
 ///
 /// - Parameters:
 ///   - range: **Bytes** of the file.
-///   - hasher: Begun anew.
+///   - hasher: Is reset first.
 ///   - buffer: What is read goes through it, piece by piece.
 ///   - isStopped: Asked before each piece.
 /// - Returns: `nil` when the part could not be read to its end, it was stopped, or there is no memory to hash with.

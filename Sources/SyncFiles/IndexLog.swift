@@ -16,7 +16,7 @@ package struct IndexLog: ~Copyable {
     private static let name = "index.log"
     private static let magic: [UInt8] = Array("SAIL".utf8)
 
-    /// Opens the log for appending behind what is already there. One that is not ours alone is begun anew.
+    /// Opens the log for appending. A log that others could change is replaced by a new one.
     package init(_ destination: Destination) throws(FileError) {
         let shown = "\(destination.path)/.syncagent/\(Self.name)"
         do throws(FileError) {

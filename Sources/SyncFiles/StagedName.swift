@@ -6,8 +6,8 @@ package struct StagedName: Hashable, Sendable {
     package var digest: SHA256Digest
     package var serial: UInt32
     package var isPart: Bool
-    /// Whether it is a part of a blob rather than of a file; then ``isPart`` is true, too.
-    package var isBegun = false
+    /// Whether it is part of a blob rather than of a file; ``isPart`` is then true as well.
+    package var isPartialBlob = false
 
     package init(digest: SHA256Digest, serial: UInt32 = 0, isPart: Bool = false) {
         self.digest = digest
@@ -18,9 +18,9 @@ package struct StagedName: Hashable, Sendable {
     /// Reads a name back; `nil` when it is not one.
     package init?(parsing name: String) {
         var rest = Substring(name)
-        isBegun = rest.hasSuffix(Self.begun)
-        isPart = isBegun || rest.hasSuffix(Self.part)
-        if isPart { rest = rest.dropLast((isBegun ? Self.begun : Self.part).utf8.count) }
+        isPartialBlob = rest.hasSuffix(Self.partialBlob)
+        isPart = isPartialBlob || rest.hasSuffix(Self.part)
+        if isPart { rest = rest.dropLast((isPartialBlob ? Self.partialBlob : Self.part).utf8.count) }
         let parts = rest.split(separator: ".", omittingEmptySubsequences: false)
         guard let first = parts.first, parts.count <= 2, let digest = SHA256Digest(hex: first.utf8) else {
             return nil
@@ -39,8 +39,8 @@ package struct StagedName: Hashable, Sendable {
     }
 
     private static let part = ".part"
-    private static let begun = ".begun"
-    private var suffix: String { isBegun ? Self.begun : isPart ? Self.part : "" }
+    private static let partialBlob = ".begun"
+    private var suffix: String { isPartialBlob ? Self.partialBlob : isPart ? Self.part : "" }
 
     /// Calls `body` with the name as a C string, built on the stack.
     package func withCString<R: ~Copyable>(_ body: (UnsafePointer<CChar>) -> R) -> R {

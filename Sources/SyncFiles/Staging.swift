@@ -64,9 +64,9 @@ package final class Staging: Sendable {
     }
 
     /// A name for the first bytes of a blob of the pack with this SHA-256.
-    package func newFile(lane: Int, begunOf pack: SHA256Digest) -> File {
+    package func newFile(lane: Int, partialBlobOf pack: SHA256Digest) -> File {
         var file = newFile(lane: lane, digest: pack, isPart: true)
-        file.name.isBegun = true
+        file.name.isPartialBlob = true
         return file
     }
 

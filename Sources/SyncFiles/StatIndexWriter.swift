@@ -53,7 +53,7 @@ package struct StatIndexWriter: ~Copyable {
     /// is later than every record, at most 25 times 2 ms.
     ///
     /// - Parameter durable: Whether to fdatasync(2) before the rename.
-    /// - Throws: ``FileError``: the first thing that went wrong since the index was begun.
+    /// - Throws: ``FileError``: the first thing that went wrong since the index was started.
     package consuming func write(
         owner: String,
         completion: StatIndex.Completion?,

@@ -37,12 +37,12 @@ final class ConnectionWatch: Sendable {
     private static let pause = Duration.milliseconds(100)
 
     init(
-        _ place: HTTPServer.Place,
+        _ address: HTTPServer.Address,
         _ limits: HTTPServer.Limits,
         _ answering: HTTPServer.Answering,
         start: @escaping @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
     ) throws(HTTPServerError) {
-        let socket = try ListeningSocket(place)
+        let socket = try ListeningSocket(address)
         listener = socket.raw
         port = socket.port
         isUnix = socket.port == nil

@@ -5,12 +5,12 @@ import CMicroHTTPD
 ///
 /// 1. One thread of its own accepts connections, keeps each until its first bytes come, and watches every deadline
 ///    (``ConnectionWatch``); then libmicrohttpd's threads have it.
-/// 2. What a client has begun it must end in time, whatever single bytes it sends meanwhile (``ConnectionTable``).
+/// 2. A request that a client has started must be complete in time, even if single bytes keep coming (``ConnectionTable``).
 /// 3. Answers are bytes, a range of a file, which the kernel sends by itself (sendfile(2)), or a stream
 ///    (``BodyStream``). While a task thinks of one, or a stream has nothing to say, the connection sleeps.
 package struct HTTPServer: Sendable {
     /// Where to listen.
-    package enum Place: Sendable {
+    package enum Address: Sendable {
         /// An IP address or a name of this host; port 0 takes any that is free.
         case tcp(address: String, port: Int)
         /// A path with no file; the caller removes the socket.
@@ -66,12 +66,12 @@ package struct HTTPServer: Sendable {
         }
     }
 
-    private let place: Place
+    private let address: Address
     private let limits: Limits
     private let answering: Answering
 
-    package init(at place: Place, _ limits: Limits, _ answering: Answering) {
-        self.place = place
+    package init(at address: Address, _ limits: Limits, _ answering: Answering) {
+        self.address = address
         self.limits = limits
         self.answering = answering
     }
@@ -87,7 +87,7 @@ package struct HTTPServer: Sendable {
         until stop: @escaping @Sendable () async -> Void
     ) async throws(HTTPServerError) {
         let (works, start) = AsyncStream.makeStream(of: Work.self)
-        let watch = try ConnectionWatch(place, limits, answering) { start.yield(.answer($0)) }
+        let watch = try ConnectionWatch(address, limits, answering) { start.yield(.answer($0)) }
         try watch.start()
         await listening(watch.port)
         await withDiscardingTaskGroup { group in
@@ -132,7 +132,7 @@ package struct HTTPServerError: Error, Sendable, Equatable {
     import Darwin
 #endif
 
-private final class Body: Sendable {
+private final class ThreadBody: Sendable {
     let run: @Sendable () -> Void
     init(_ run: @escaping @Sendable () -> Void) { self.run = run }
 }
@@ -141,7 +141,7 @@ private final class Body: Sendable {
 ///
 /// - Returns: Whether it has started.
 package func startThread(_ body: @escaping @Sendable () -> Void) -> Bool {
-    let box = Unmanaged.passRetained(Body(body))
+    let box = Unmanaged.passRetained(ThreadBody(body))
     var attributes = pthread_attr_t()
     pthread_attr_init(&attributes)
     defer { pthread_attr_destroy(&attributes) }
@@ -159,6 +159,6 @@ package func startThread(_ body: @escaping @Sendable () -> Void) -> Bool {
 
 private func run(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     guard let context else { return nil }
-    Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
+    Unmanaged<ThreadBody>.fromOpaque(context).takeRetainedValue().run()
     return nil
 }

@@ -14,9 +14,9 @@ struct ListeningSocket: ~Copyable {
     let port: Int?
 
     /// Binds and listens. bind(2), listen(2).
-    init(_ place: HTTPServer.Place) throws(HTTPServerError) {
-        switch place {
-        case .tcp(let address, let port): self = try Self.tcp(address, port)
+    init(_ address: HTTPServer.Address) throws(HTTPServerError) {
+        switch address {
+        case .tcp(let host, let port): self = try Self.tcp(host, port)
         case .unix(let path): self = try Self.unix(path)
         }
     }

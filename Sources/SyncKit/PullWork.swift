@@ -235,10 +235,10 @@ final class PullWork: Sendable {
 
     private func work() throws {
         let setup = try PullSetup(pull)
-        let gate = ConditionGate(pull.plugins.conditions)
+        let check = ConditionCheck(pull.plugins.conditions)
         var earlier: UInt64 = 0
         while true {
-            try untilClear(gate, setup.destination, received: earlier)
+            try untilClear(check, setup.destination, received: earlier)
             let stop = StopRequest()
             let wasStopped = state.change { state in
                 state.stop = stop
@@ -253,7 +253,7 @@ final class PullWork: Sendable {
             )
             let ended = StopFlag()
             let before = earlier
-            let watch = try watch(gate, setup.destination, stop, ended) { before &+ engine.received }
+            let watch = try watch(check, setup.destination, stop, ended) { before &+ engine.received }
             let result = Result { () throws(EngineError) in try engine.engine.pull(setup.recipe) }
             earlier &+= engine.received
             ended.set()
@@ -279,11 +279,11 @@ final class PullWork: Sendable {
     }
 
     /// Waits until all conditions hold.
-    private func untilClear(_ gate: ConditionGate, _ destination: String, received: UInt64) throws {
+    private func untilClear(_ check: ConditionCheck, _ destination: String, received: UInt64) throws {
         var blocking: String?
-        while !gate.isEmpty {
+        while !check.isEmpty {
             let now = SystemTime.milliseconds()
-            let report = gate.look(
+            let report = check.evaluate(
                 ConditionContext(destination: destination, receivedBytes: received, now: now)
             )
             guard let condition = report.condition, report.isBlocked else { break }
@@ -291,7 +291,7 @@ final class PullWork: Sendable {
                 blocking = condition
                 tell(.told(.blocked(condition: condition, reason: report.reason ?? "")))
             }
-            let due = report.nextLook(after: now, every: Self.blockedLook)
+            let due = report.nextCheck(after: now, every: Self.blockedLook)
             let wait = Duration.milliseconds(min(max(1, due - now), Self.blockedLook))
             // A stop is seen at once.
             let end = ContinuousClock.now + wait
@@ -303,13 +303,13 @@ final class PullWork: Sendable {
 
     /// Looks at the conditions while it works.
     private func watch(
-        _ gate: ConditionGate,
+        _ check: ConditionCheck,
         _ destination: String,
         _ stop: StopRequest,
         _ ended: StopFlag,
         received: @escaping @Sendable () -> UInt64
     ) throws(ThreadError) -> WorkerThread? {
-        guard !gate.isEmpty else { return nil }
+        guard !check.isEmpty else { return nil }
         return try WorkerThread(name: "conditions") {
             var next = ContinuousClock.now + Self.look
             while !ended.isSet, !stop.isStopped {
@@ -318,7 +318,7 @@ final class PullWork: Sendable {
                 next = ContinuousClock.now + Self.look
                 let now = SystemTime.milliseconds()
                 let context = ConditionContext(destination: destination, receivedBytes: received(), now: now)
-                if gate.look(context).isBlocked { stop.stop(.policy) }
+                if check.evaluate(context).isBlocked { stop.stop(.policy) }
             }
         }
     }

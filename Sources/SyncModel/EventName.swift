@@ -32,7 +32,7 @@ package enum EventName: String, Sendable, CaseIterable, Codable {
     // Transfers.
     case transferRetrying = "transfer.retrying"
     case transferWaiting = "transfer.waiting"
-    case sourceSetBack = "source.set_back"
+    case sourcePenalised = "source.set_back"
 
     // Signatures.
     case trustPinned = "trust.pinned"

@@ -79,8 +79,8 @@ package func makePlan(
     delta: (_ row: Int, _ blob: Int) -> Int? = { _, _ in nil }
 ) throws(PlanError) -> Plan {
     var plan = Plan()
-    var pieces: [Piece] = []
-    pieces.reserveCapacity(wanted.count)
+    var wantedBlobs: [WantedBlob] = []
+    wantedBlobs.reserveCapacity(wanted.count)
     for row in wanted where manifest.files.kind(row) != .link {
         plan.files += 1
         let blobs = manifest.files.blobs(row)
@@ -103,21 +103,21 @@ package func makePlan(
                         fileOffset: fileOffset,
                         isWhole: blobs.count == 1
                     )
-                    pieces.append(Piece(blob, delta: short, of: manifest, for: target))
+                    wantedBlobs.append(WantedBlob(blob, delta: short, of: manifest, for: target))
                 }
                 fileOffset = try sum(fileOffset, blob.rawLength, row: row)
             }
         }
     }
-    pieces.sort { $0.precedes($1) }
+    wantedBlobs.sort { $0.precedes($1) }
     plan.loose.sort { (manifest.files.size($0), $1) > (manifest.files.size($1), $0) }
-    cut(pieces, of: manifest, rule: rule, into: &plan)
+    cut(wantedBlobs, of: manifest, rule: rule, into: &plan)
     addLoose(of: manifest, prefix: prefix, to: &plan)
     return plan
 }
 
 /// A wanted blob: where it is, and where it goes. Everything else is looked up, so that a million fit in memory.
-private struct Piece {
+private struct WantedBlob {
     /// Where the blob's or its delta's first stored **byte** is.
     var offset: UInt64
     /// **Bytes** there.
@@ -138,7 +138,7 @@ private struct Piece {
         (pack, offset, storedLength) = (short.pack, short.offset, short.storedLength)
     }
 
-    func precedes(_ other: Piece) -> Bool {
+    func precedes(_ other: WantedBlob) -> Bool {
         (pack, offset, storedLength, target.row, target.fileOffset)
             < (other.pack, other.offset, other.storedLength, other.target.row, other.target.fileOffset)
     }
@@ -160,8 +160,8 @@ private struct Piece {
         )
     }
 
-    /// Whether these are the same stored bytes as another piece's, decoded the same way.
-    func isSameBlob(as other: Piece, of manifest: Manifest) -> Bool {
+    /// Whether these are the same stored bytes as another's, decoded the same way.
+    func isSameBlob(as other: WantedBlob, of manifest: Manifest) -> Bool {
         guard (pack, offset, storedLength) == (other.pack, other.offset, other.storedLength),
             (delta == Plan.noDelta) == (other.delta == Plan.noDelta)
         else { return false }
@@ -176,8 +176,8 @@ extension Optional {
     fileprivate func filter(_ isKept: (Wrapped) -> Bool) -> Wrapped? { flatMap { isKept($0) ? $0 : nil } }
 }
 
-/// One request for each content: rows with the same are served by the first one's. What an interrupted run has begun goes
-/// on by itself.
+/// One request for each content: rows with the same are served by the first one's. A partial download
+/// continues as its own request.
 private func addLoose(of manifest: Manifest, prefix: (_ row: Int) -> UInt64, to plan: inout Plan) {
     var places: [SHA256Digest: Int] = [:]
     var requests: [(row: Int, start: UInt64, twins: [Int])] = []
@@ -211,26 +211,31 @@ private func addLoose(_ rows: [Int], from start: UInt64, of manifest: Manifest, 
     plan.spans.append(Plan.Span(source: .loose(row: row), range: start..<size, slots: slots))
 }
 
-private func cut(_ pieces: [Piece], of manifest: Manifest, rule: CoalescingRule, into plan: inout Plan) {
-    plan.targets.reserveCapacity(pieces.count + plan.loose.count)
-    plan.slots.reserveCapacity(countBlobs(pieces) + plan.loose.count)
+private func cut(
+    _ wantedBlobs: [WantedBlob],
+    of manifest: Manifest,
+    rule: CoalescingRule,
+    into plan: inout Plan
+) {
+    plan.targets.reserveCapacity(wantedBlobs.count + plan.loose.count)
+    plan.slots.reserveCapacity(countBlobs(wantedBlobs) + plan.loose.count)
     var start = 0
-    while start < pieces.count {
-        let pack = pieces[start].pack
+    while start < wantedBlobs.count {
+        let pack = wantedBlobs[start].pack
         let firstSlot = plan.slots.count
         var index = start
-        while index < pieces.count, pieces[index].pack == pack {
-            let piece = pieces[index]
+        while index < wantedBlobs.count, wantedBlobs[index].pack == pack {
+            let wanted = wantedBlobs[index]
             let firstTarget = plan.targets.count
-            var slot = piece.slot(of: manifest, targets: firstTarget..<firstTarget)
+            var slot = wanted.slot(of: manifest, targets: firstTarget..<firstTarget)
             repeat {
-                plan.targets.append(pieces[index].target)
+                plan.targets.append(wantedBlobs[index].target)
                 index += 1
-            } while index < pieces.count && pieces[index].isSameBlob(as: piece, of: manifest)
+            } while index < wantedBlobs.count && wantedBlobs[index].isSameBlob(as: wanted, of: manifest)
             slot.targets = firstTarget..<plan.targets.count
             plan.slots.append(slot)
-            plan.packBytes = plan.packBytes &+ piece.storedLength
-            if slot.delta != nil { plan.deltaBytes = plan.deltaBytes &+ piece.storedLength }
+            plan.packBytes = plan.packBytes &+ wanted.storedLength
+            if slot.delta != nil { plan.deltaBytes = plan.deltaBytes &+ wanted.storedLength }
         }
         for span in coalesce(plan.slots[firstSlot...].map(\.range), rule: rule) {
             let slots = (firstSlot + span.members.lowerBound)..<(firstSlot + span.members.upperBound)
@@ -241,10 +246,11 @@ private func cut(_ pieces: [Piece], of manifest: Manifest, rule: CoalescingRule,
     }
 }
 
-/// About how many blobs that differ there are among pieces in order.
-private func countBlobs(_ pieces: [Piece]) -> Int {
-    pieces.indices.count {
-        $0 == 0 || pieces[$0].offset != pieces[$0 - 1].offset || pieces[$0].pack != pieces[$0 - 1].pack
+/// About how many blobs that differ there are among those in order.
+private func countBlobs(_ wantedBlobs: [WantedBlob]) -> Int {
+    wantedBlobs.indices.count {
+        $0 == 0 || wantedBlobs[$0].offset != wantedBlobs[$0 - 1].offset
+            || wantedBlobs[$0].pack != wantedBlobs[$0 - 1].pack
     }
 }
 
@@ -343,7 +349,7 @@ extension Plan {
 
 extension Plan {
     /// Where a blob is: a pack of the manifest, and the offset of the blob's first stored **byte** there.
-    package struct Place: Sendable, Hashable {
+    package struct PackPosition: Sendable, Hashable {
         package var pack: Int
         package var offset: UInt64
 
@@ -356,16 +362,16 @@ extension Plan {
     /// Fewest **bytes** worth a request of their own, when they are not at the start of a span.
     private static let worthCutting: UInt64 = 32 << 10
 
-    /// Leaves out what is here already of blobs that an interrupted run had begun.
+    /// Leaves out what is here already of blobs that an interrupted run left partial.
     ///
     /// A span that begins with such a blob begins behind those bytes; another is cut in two there.
     ///
     /// - Parameter kept: How many first **bytes** of a slot are here; 0 for none.
     /// - Returns: The places of the blobs whose first bytes will not be asked for.
     package mutating func leaveOut(
-        _ kept: (_ place: Place, _ slot: Slot) -> UInt64
-    ) -> Set<Place> {
-        var used: Set<Place> = []
+        _ kept: (_ place: PackPosition, _ slot: Slot) -> UInt64
+    ) -> Set<PackPosition> {
+        var used: Set<PackPosition> = []
         var cut: [Span] = []
         cut.reserveCapacity(spans.count)
         for span in spans {
@@ -376,7 +382,7 @@ extension Plan {
             var rest = span
             for index in span.slots {
                 let slot = slots[index]
-                let place = Place(pack: pack, offset: slot.range.lowerBound)
+                let place = PackPosition(pack: pack, offset: slot.range.lowerBound)
                 let count = kept(place, slot)
                 guard count > 0, count < slot.range.length else { continue }
                 if index > rest.slots.lowerBound {

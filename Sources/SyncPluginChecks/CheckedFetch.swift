@@ -18,7 +18,7 @@ final class CheckedFetch: TransferSink {
     private struct State {
         var bytes: [UInt8] = []
         var fault: String?
-        var hasBegun = false
+        var hasStarted = false
         var hasPaused = false
         var results: [Result<TransferReport, TransferError>] = []
     }
@@ -111,7 +111,7 @@ final class CheckedFetch: TransferSink {
 
     func begin(_ response: ResponseHead) -> UInt64 {
         state.withLock { state in
-            state.hasBegun = true
+            state.hasStarted = true
             if !state.results.isEmpty { state.fault = "a body began after the end" }
             return start + UInt64(state.bytes.count)
         }
@@ -119,7 +119,7 @@ final class CheckedFetch: TransferSink {
 
     func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
         let outcome: SinkOutcome = state.withLock { state in
-            if !state.hasBegun { state.fault = "bytes came before the answer began" }
+            if !state.hasStarted { state.fault = "bytes came before the answer began" }
             if !state.results.isEmpty { state.fault = "bytes came after the end" }
             if bytes.isEmpty { state.fault = "an empty piece came" }
             guard offset == start + UInt64(state.bytes.count) else {

@@ -218,8 +218,8 @@ public enum TransferEvent: Sendable {
     case mirrored(TransferID, from: String, to: String)
     /// An attempt failed and another will follow.
     case retrying(TransferID, url: String, reason: String, attempt: Int, after: Duration)
-    /// A source failed or lied and was set back.
-    case sourceSetBack(TransferID, url: String, reason: String)
+    /// A source failed or sent wrong bytes; the others are asked first for a while.
+    case sourcePenalised(TransferID, url: String, reason: String)
     /// Nothing reaches the host; waiting for it, and trying it again after some time; `patience` is how long from now,
     /// `nil` without end.
     case waitingForConnectivity(
@@ -277,17 +277,17 @@ public protocol Transport: Sendable {
     /// What has been sent and received so far.
     var totals: TransferTotals { get }
 
-    /// What transfers that have not ended are at: those on the wire first.
+    /// The status of transfers that have not ended, those on the wire first.
     ///
-    /// - Parameter limit: Most of them to tell.
-    /// - Returns: `nil` when the transport does not tell, or not now.
-    func standings(limit: Int) -> (transfers: [TransferStanding], more: Int)?
+    /// - Parameter limit: The most to return.
+    /// - Returns: Statuses and how many transfers are left out; `nil` if the transport cannot tell, or not now.
+    func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)?
 
     /// Ends every transfer, then the transport's threads. Returns when they have ended.
     func shutdown()
 }
 
 extension Transport {
-    /// Tells nothing.
-    public func standings(limit: Int) -> (transfers: [TransferStanding], more: Int)? { nil }
+    /// `nil`: unknown.
+    public func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? { nil }
 }

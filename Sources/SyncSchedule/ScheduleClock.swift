@@ -43,9 +43,9 @@ package struct ScheduleClock: Sendable {
     ///   - now: **Milliseconds** since 1970.
     ///   - handled: The last one that was dealt with; `nil` for a schedule that is new, for which nothing of the past
     ///     is made up.
-    ///   - begun: One that was begun in time and could not be started yet: it is not late.
+    ///   - started: A slot whose run was tried in time but could not be enqueued yet: it is not late.
     /// - Returns: What is due, and when to look again.
-    package func outlook(at now: Int64, handled: Slot?, begun: Slot? = nil) -> Outlook {
+    package func outlook(at now: Int64, handled: Slot?, started: Slot? = nil) -> Outlook {
         let today = day(at: now)
         let latest = latest(at: now)
         let before = latest?.slot ?? .end(of: today.adding(-1))
@@ -53,7 +53,7 @@ package struct ScheduleClock: Sendable {
         if known.day > today.adding(1) { known = before }
         var outlook = Outlook(handled: known, next: next(after: now, past: known)?.fire)
         guard let latest, latest.slot > known else { return outlook }
-        if isOver(latest, at: now, begun: begun) {
+        if isOver(latest, at: now, started: started) {
             // Not dealt with: a clock that was wrong for a moment must not cost an occurrence.
             outlook.missed = latest
         } else {
@@ -64,12 +64,12 @@ package struct ScheduleClock: Sendable {
     }
 
     /// Whether it is too late to start an occurrence.
-    package func isOver(_ occurrence: Occurrence, at now: Int64, begun: Slot? = nil) -> Bool {
+    package func isOver(_ occurrence: Occurrence, at now: Int64, started: Slot? = nil) -> Bool {
         if let end = occurrence.end, now >= end { return true }
-        return !timing.catchesUp && begun != occurrence.slot && now >= occurrence.fire + Self.grace
+        return !timing.catchesUp && started != occurrence.slot && now >= occurrence.fire + Self.grace
     }
 
-    /// The last occurrence that has begun for this machine.
+    /// The last occurrence whose time has come for this machine.
     package func latest(at now: Int64) -> Occurrence? {
         let today = day(at: now)
         for back in 0...Self.horizon {

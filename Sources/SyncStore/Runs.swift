@@ -26,7 +26,7 @@ package struct RunStart: Sendable, Equatable {
 }
 
 /// What beginning a run did.
-package struct BegunRun: Sendable, Equatable {
+package struct StartedRun: Sendable, Equatable {
     package let session: StoredSession
     package let arrival: SessionArrival
     /// Earlier runs of the session that this one replaces. Their hooks whose group is complete are still owed.
@@ -58,7 +58,7 @@ extension SyncStore {
         isHeld: Bool = true,
         continuing: Bool = false,
         durability: Durability = .synced
-    ) throws(StoreError) -> BegunRun {
+    ) throws(StoreError) -> StartedRun {
         try write(durability) { db in
             let (session, arrival) = try StoredSession.enter(start.session, now: now, db)
             var open = try StoredRun.open(of: session, db)
@@ -75,7 +75,7 @@ extension SyncStore {
             } else {
                 try Self.insert(start, session, isHeld, now, db)
             }
-            return BegunRun(
+            return StartedRun(
                 session: session,
                 arrival: arrival,
                 superseded: open.map(\.identifier),

@@ -12,7 +12,7 @@ package struct HookRecord: Codable, Sendable, Equatable {
     /// The results it is wanted for (S39).
     package private(set) var results: [RunResult]
     package private(set) var state = HookRunState.waiting
-    /// Attempts begun so far.
+    /// Attempts started so far.
     package var attempt = 0
     /// Not to be tried earlier, **milliseconds** since 1970.
     package var due: Int64?

@@ -6,15 +6,15 @@ import SyncSystem
 /// span has one part until its end is given to another connection.
 package protocol BlobConsumer: AnyObject, Sendable {
     /// All stored bytes of a slot that fits in memory.
-    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout Worker)
+    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout DecodeWorker)
     /// A larger slot begins.
-    func begin(slot: Int, worker: inout Worker)
+    func begin(slot: Int, worker: inout DecodeWorker)
     /// Its next stored bytes.
-    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout Worker)
+    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout DecodeWorker)
     /// Its end. When a span breaks off in a slot, the end never comes.
-    func end(slot: Int, worker: inout Worker)
+    func end(slot: Int, worker: inout DecodeWorker)
     /// The last byte of a part has been handled, or it broke off. `missing` are its slots not handed over.
-    func ended(span: Int, missing: Range<Int>, worker: inout Worker)
+    func ended(span: Int, missing: Range<Int>, worker: inout DecodeWorker)
     /// Stored bytes of a slot that is not complete, `position` **bytes** behind its first: if the process ends now,
     /// the next one need not fetch them again. `part` is the first slot of the part of the span that brings it.
     func keep(_ stored: UnsafeRawBufferPointer, at position: Int, of slot: Int, part: Int)
@@ -149,7 +149,7 @@ package final class SpanUnpacker: WorkItem {
         if wasIdle { workers.submit(self) }
     }
 
-    package func run(_ worker: inout Worker) {
+    package func run(_ worker: inout DecodeWorker) {
         while true {
             let (buffers, ended, last) = inbox.withLock { inbox in
                 defer { inbox.buffers = [] }
@@ -176,7 +176,7 @@ package final class SpanUnpacker: WorkItem {
         _ bytes: UnsafeRawBufferPointer,
         at offset: UInt64,
         before last: Int,
-        _ worker: inout Worker
+        _ worker: inout DecodeWorker
     ) {
         let end = offset &+ UInt64(bytes.count)
         while position.next < last {
@@ -215,7 +215,7 @@ package final class SpanUnpacker: WorkItem {
         position.carry.append(contentsOf: part)
     }
 
-    /// Has the consumer keep a begun slot, unless there is more to do at once: then it may soon be complete.
+    /// Has the consumer keep a partial slot, unless more bytes are waiting: then it may soon be complete.
     private func keepCarry() {
         guard position.carry.count > position.kept, inbox.withLock({ $0.buffers.isEmpty }) else { return }
         position.carry.withUnsafeBytes { bytes in
@@ -225,7 +225,7 @@ package final class SpanUnpacker: WorkItem {
         position.kept = position.carry.count
     }
 
-    private func stream(_ part: UnsafeRawBufferPointer, isComplete: Bool, _ worker: inout Worker) {
+    private func stream(_ part: UnsafeRawBufferPointer, isComplete: Bool, _ worker: inout DecodeWorker) {
         if !position.streaming {
             position.streaming = true
             consumer.begin(slot: position.next, worker: &worker)

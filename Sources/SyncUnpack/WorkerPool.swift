@@ -2,7 +2,7 @@ package import SyncSystem
 
 /// Work that keeps its own order: run by one worker at a time, asked again when more has come.
 package protocol WorkItem: AnyObject, Sendable {
-    func run(_ worker: inout Worker)
+    func run(_ worker: inout DecodeWorker)
 }
 
 /// A fixed number of threads that run work items. The queue holds each item at most once, see ``Mailbox``.
@@ -16,7 +16,7 @@ package final class WorkerPool: Sendable {
         var ready = 0
         /// Why others do not.
         var failure: (any Error)?
-        var begun = 0
+        var started = 0
 
         /// Whether nothing is queued or running.
         var isIdle: Bool { queue.count == head && running == 0 }
@@ -36,7 +36,9 @@ package final class WorkerPool: Sendable {
     package init(
         count: Int,
         start: WorkerThread.Starter = WorkerThread.system,
-        makeWorker: @escaping @Sendable (_ number: Int) throws -> Worker = { try Worker(number: $0) }
+        makeWorker: @escaping @Sendable (_ number: Int) throws -> DecodeWorker = {
+            try DecodeWorker(number: $0)
+        }
     ) throws {
         self.count = max(1, count)
         var threads: [WorkerThread] = []
@@ -52,7 +54,7 @@ package final class WorkerPool: Sendable {
         }
         self.threads = threads
         let failure = state.wait { [threads] state -> (any Error)?? in
-            guard state.begun == threads.count else { return nil }
+            guard state.started == threads.count else { return nil }
             return .some(state.ready == 0 ? state.failure : nil)
         }
         if let failure { throw failure }
@@ -81,22 +83,22 @@ package final class WorkerPool: Sendable {
     private static func loop(
         _ number: Int,
         _ state: Monitor<State>,
-        _ makeWorker: (_ number: Int) throws -> Worker
+        _ makeWorker: (_ number: Int) throws -> DecodeWorker
     ) {
         do {
             try work(makeWorker(number), state)
         } catch {
             // No memory for a hash context: nothing could be verified, so nothing is taken on.
             state.change { state in
-                state.begun += 1
+                state.started += 1
                 state.failure = error
             }
         }
     }
 
-    private static func work(_ worker: consuming Worker, _ state: Monitor<State>) {
+    private static func work(_ worker: consuming DecodeWorker, _ state: Monitor<State>) {
         state.change { state in
-            state.begun += 1
+            state.started += 1
             state.ready += 1
         }
         while let item = next(state) {

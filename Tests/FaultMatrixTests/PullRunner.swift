@@ -106,7 +106,9 @@ final class PullRunner: Sendable {
     }
 
     private func note(_ event: SyncEvent) {
-        let telling: [EventName] = [.taskFailed, .pruneFailed, .pluginFailed, .sourceSetBack, .trustRefused]
+        let telling: [EventName] = [
+            .taskFailed, .pruneFailed, .pluginFailed, .sourcePenalised, .trustRefused,
+        ]
         guard telling.contains(event.name) else { return }
         log.withLock { $0.append(event.json.text) }
     }

@@ -37,7 +37,7 @@ struct ConditionTests {
 
     private func agent(_ bench: AgentBench, _ conditions: [any Condition]) -> Agent {
         bench.agent {
-            $0.gate = { _, since in .success(ConditionGate(conditions, blockedSince: since)) }
+            $0.conditionCheck = { _, since in .success(ConditionCheck(conditions, blockedSince: since)) }
             $0.lookInterval = .milliseconds(10)
             $0.blockedInterval = 20
         }

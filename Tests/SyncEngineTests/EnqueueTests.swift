@@ -53,13 +53,13 @@ struct EnqueueTests {
         options.hooks = [RunHook(group: "all", arguments: ["/bin/after"])]
         let prepared = try engine.prepare(options)
         let before = try transactions()
-        let begun = try engine.enqueue(prepared)
+        let started = try engine.enqueue(prepared)
         #expect(try transactions() == before + 1)
         #expect(try rows() == [1, 1, 1, 1, 0, 0])
-        #expect(begun.run.state == .waiting && !begun.isContinued)
+        #expect(started.run.state == .waiting && !started.isContinued)
         // Asked again it is the same run.
         let again = try engine.enqueue(try engine.prepare(options))
-        #expect(again.isContinued && again.run.identifier == begun.run.identifier)
+        #expect(again.isContinued && again.run.identifier == started.run.identifier)
         #expect(try rows() == [1, 1, 1, 1, 0, 0])
     }
 
@@ -73,10 +73,10 @@ struct EnqueueTests {
         let set = try scene.publish(tree)
         scene.transport.answer(fromPublic: isPublic)
         let engine = scene.engine()
-        let begun = try engine.enqueue(try engine.prepare(scene.options()))
+        let started = try engine.enqueue(try engine.prepare(scene.options()))
         scene.transport.answer(fromPublic: nil)
         let manifests = scene.transport.asked.count
-        #expect(try engine.work(on: begun.run).status == .done)
+        #expect(try engine.work(on: started.run).status == .done)
         let pack = try #require(set.packs.first)
         let referrer = TransferRequest.Referrer(url: Scene.base + "manifest.json", isPublic: isPublic)
         #expect(scene.transport.referrer(of: Scene.base + pack.name) == referrer)

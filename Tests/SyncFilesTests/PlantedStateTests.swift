@@ -239,7 +239,7 @@ struct PlantedStateTests {
         expectVictimUntouched()
     }
 
-    @Test("A log and a map of chunks are begun anew instead")
+    @Test("A log and a map of chunks are replaced instead")
     func logAndMap() throws {
         try plantHardLink("index.log")
         try plantHardLink("chunks.new")
@@ -257,10 +257,10 @@ struct PlantedStateTests {
     }
 
     @Test("A part that has another name is no left-over", arguments: [true, false])
-    func part(isBegun: Bool) throws {
+    func part(isPartialBlob: Bool) throws {
         let staging = try Staging(fixture.destination, lanes: 1)
         var name = StagedName(digest: try FilesFixture.digest([1]), isPart: true)
-        name.isBegun = isBegun
+        name.isPartialBlob = isPartialBlob
         try plantHardLink("staging/0/" + name.text)
         let isOpen = staging.open(Staging.File(lane: 0, name: name)) != nil
         #expect(!isOpen)

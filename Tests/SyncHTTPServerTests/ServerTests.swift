@@ -310,7 +310,7 @@ struct ServerTests {
     @Test("A port that is taken, a name that is none, a path that is too long are said in the system's words")
     func failures() async throws {
         try await serving(echo) { port in
-            let places: [HTTPServer.Place] = [
+            let places: [HTTPServer.Address] = [
                 .tcp(address: "127.0.0.1", port: port), .tcp(address: "no such host", port: 0),
                 .unix(path: "/tmp/" + String(repeating: "x", count: 200)),
             ]

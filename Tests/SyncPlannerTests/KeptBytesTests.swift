@@ -21,19 +21,19 @@ struct KeptBytesTests {
         return plan
     }
 
-    private static func cut(_ kept: [UInt64: UInt64]) -> (plan: Plan, used: Set<Plan.Place>) {
+    private static func cut(_ kept: [UInt64: UInt64]) -> (plan: Plan, used: Set<Plan.PackPosition>) {
         var plan = plan()
         let used = plan.leaveOut { place, _ in place.pack == 2 ? kept[place.offset] ?? 0 : 0 }
         return (plan, used)
     }
 
-    @Test("A span that begins with a begun blob begins behind what is here, however little [R1]")
+    @Test("A span that begins with a partial blob begins behind what is here, however little [R1]")
     func first() {
         let (plan, used) = Self.cut([50_000: 1])
         #expect(plan.spans.map(\.range) == [50_001..<360_000])
         #expect(plan.spans.map(\.slots) == [0..<3])
         #expect(plan.packBytes == 299_999 && plan.gapBytes == 10_000)
-        #expect(used == [Plan.Place(pack: 2, offset: 50_000)])
+        #expect(used == [Plan.PackPosition(pack: 2, offset: 50_000)])
     }
 
     @Test("In the middle of a span it is worth a request only when it is long")
@@ -44,10 +44,10 @@ struct KeptBytesTests {
         #expect(long.spans.map(\.range) == [50_000..<250_000, 320_000..<360_000])
         #expect(long.spans.map(\.slots) == [0..<2, 2..<3])
         #expect(long.packBytes == 240_000 && long.gapBytes == 0)
-        #expect(used == [Plan.Place(pack: 2, offset: 260_000)])
+        #expect(used == [Plan.PackPosition(pack: 2, offset: 260_000)])
     }
 
-    @Test("Several begun blobs of a span cut it several times")
+    @Test("Several partial blobs of a span cut it several times")
     func several() {
         let (plan, used) = Self.cut([50_000: 40_000, 150_000: 50_000, 260_000: 99_999])
         #expect(plan.spans.map(\.range) == [90_000..<150_000, 200_000..<250_000, 359_999..<360_000])

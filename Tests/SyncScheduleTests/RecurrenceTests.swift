@@ -111,17 +111,17 @@ struct RecurrenceTests {
         let utc = try #require(Zone.named("UTC"))
         var timing = ScheduleTiming(.every(minutes: 60))
         let handled = Slot(day: CivilDay(year: 2026, month: 11, day: 21), minute: 60)
-        func due(_ clock: String, begun: Slot? = nil) -> String? {
+        func due(_ clock: String, started: Slot? = nil) -> String? {
             let schedule = ScheduleClock(timing, zone: utc, delay: 0)
-            return schedule.outlook(at: instant(utc, "2026-11-21", clock), handled: handled, begun: begun)
+            return schedule.outlook(at: instant(utc, "2026-11-21", clock), handled: handled, started: started)
                 .due?.slot
                 .description
         }
         #expect(due("08:30") == "2026-11-21 08:00")
         timing.catchesUp = false
         #expect(due("08:30") == nil && due("08:09") == "2026-11-21 08:00" && due("08:10") == nil)
-        let begun = Slot(day: handled.day, minute: 480)
-        #expect(due("08:30", begun: begun) == "2026-11-21 08:00")
+        let started = Slot(day: handled.day, minute: 480)
+        #expect(due("08:30", started: started) == "2026-11-21 08:00")
     }
 
     @Test(

@@ -9,12 +9,12 @@ struct RecordTests {
     @Test("Every column of a table is a property of its record, and the other way round")
     func columns() throws {
         let store = try SyncStore.inMemory()
-        let begun = try store.begin(towerRun("r1"), now: 1)
+        let started = try store.begin(towerRun("r1"), now: 1)
         let hook = try #require(try store.hooks(run: "r1").first)
         let records = [
-            "sessions": try begun.session.record.databaseDictionary,
-            "runs": try begun.run.record.databaseDictionary,
-            "groups": try GroupRecord(run: begun.run.number, name: "all").databaseDictionary,
+            "sessions": try started.session.record.databaseDictionary,
+            "runs": try started.run.record.databaseDictionary,
+            "groups": try GroupRecord(run: started.run.number, name: "all").databaseDictionary,
             "hooks": try hook.record.databaseDictionary,
         ]
         for (table, values) in records {

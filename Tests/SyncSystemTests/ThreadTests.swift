@@ -6,15 +6,15 @@ import struct Synchronization.Atomic
 
 @Suite("Threads and waiting", .timeLimit(.minutes(10)))
 struct ThreadTests {
-    @Test("Without a thread to be had there is an error, and the work is not begun (F095)")
+    @Test("Without a thread to be had there is an error, and the work does not start (F095)")
     func exhausted() {
-        let isBegun = Atomic(false)
+        let hasStarted = Atomic(false)
         // No address space has room for such a stack.
         #expect(throws: ThreadError.self) {
-            try WorkerThread(name: "none", stackSize: 1 << 50) { isBegun.store(true, ordering: .relaxed) }
+            try WorkerThread(name: "none", stackSize: 1 << 50) { hasStarted.store(true, ordering: .relaxed) }
         }
-        let wasBegun = isBegun.load(ordering: .relaxed)
-        #expect(!wasBegun)
+        let didStart = hasStarted.load(ordering: .relaxed)
+        #expect(!didStart)
         #expect("\(ThreadError(code: EAGAIN))".contains("raise the limit on processes or memory"))
     }
 
@@ -58,15 +58,15 @@ struct ThreadTests {
         await #expect(throws: FileError.self) {
             try await onThread("fail") { _ in throw FileError(step: "a", path: "b", code: 0) }
         }
-        let isBegun = Monitor(false)
+        let hasStarted = Monitor(false)
         let task = Task {
             try await onThread("wait") { flag in
-                isBegun.change { $0 = true }
+                hasStarted.change { $0 = true }
                 while !flag.isSet { usleep(1_000) }
                 return flag.isSet
             }
         }
-        while !isBegun.withLock({ $0 }) { await Task.yield() }
+        while !hasStarted.withLock({ $0 }) { await Task.yield() }
         task.cancel()
         #expect(try await task.value)
     }

@@ -24,7 +24,7 @@ final class EventLog: Sendable {
                 "resolved by \(name) \(hop) \(from) -> \(to)"
             case .mirrored(_, let from, let to): "mirrored \(from) -> \(to)"
             case .retrying(_, _, let reason, let attempt, _): "retrying \(attempt): \(reason)"
-            case .sourceSetBack(_, let url, let reason): "set back \(url): \(reason)"
+            case .sourcePenalised(_, let url, let reason): "penalised \(url): \(reason)"
             case .waitingForConnectivity(_, let url, let reason, _, _): "waiting \(url): \(reason)"
             case .pluginFailed(let point, let error): "plugin failed \(point): \(error)"
             }

@@ -71,7 +71,7 @@ struct FaultScenarioTests {
         bench.server.serve(object, at: "/a")
         let runs = (0..<20).map { _ in bench.start(object, from: [port.url("/a"), bench.server.url("/a")]) }
         for run in runs { #expect(try await bench.finish(run, object).sourceIndex == 1) }
-        #expect(!bench.log.lines(of: "set back").isEmpty)
+        #expect(!bench.log.lines(of: "penalised").isEmpty)
     }
 
     @Test("A name that does not resolve waits like a host that is down [F046]")

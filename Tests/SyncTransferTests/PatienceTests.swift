@@ -219,7 +219,7 @@ struct ManyRetryTests {
         // Half of 1, 2, 4 s: the middle of the jitter.
         let first = fail(1, at: .zero)
         #expect(first == .milliseconds(500) && !backoff.isShut)
-        #expect(fail(1, at: .milliseconds(400)) == first && backoff.setbacks == 1)
+        #expect(fail(1, at: .milliseconds(400)) == first && backoff.failedRounds == 1)
         let second = fail(2, at: first)
         #expect(second == first + .seconds(1) && backoff.isShut)
         #expect(fail(3, at: second) == second + .seconds(2))

@@ -237,8 +237,8 @@ struct ThrottleTests {
     }
 }
 
-@Suite("Sources", .timeLimit(.minutes(10)))
-struct StandingsTests {
+@Suite("Source health", .timeLimit(.minutes(10)))
+struct SourceHealthTests {
     static let first = "https://a.example/x"
     static let second = "https://b.example/x"
 
@@ -264,7 +264,7 @@ struct StandingsTests {
     }
 
     @Test("Who lied is asked last, and in time again [F010 F042]")
-    func setBack() throws {
+    func penalised() throws {
         var health = SourceHealth()
         health.penalise(Self.first, until: .seconds(600), now: .zero)
         #expect(try best(health, now: .seconds(599)) == 1)

@@ -20,34 +20,34 @@ private final class Collector: BlobConsumer {
     }
     let state = Mutex(State())
 
-    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout Worker) {
+    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout DecodeWorker) {
         state.withLock {
             if $0.whole[slot] != nil { $0.mistakes.append("slot \(slot) came twice") }
             $0.whole[slot] = Array(stored)
         }
     }
 
-    func begin(slot: Int, worker: inout Worker) {
+    func begin(slot: Int, worker: inout DecodeWorker) {
         state.withLock {
             if $0.streamed[slot] != nil { $0.mistakes.append("slot \(slot) began twice") }
             $0.streamed[slot] = []
         }
     }
 
-    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout Worker) {
+    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout DecodeWorker) {
         state.withLock {
             if $0.streamed[slot] == nil { $0.mistakes.append("slot \(slot) did not begin") }
             $0.streamed[slot]?.append(contentsOf: stored)
         }
     }
 
-    func end(slot: Int, worker: inout Worker) {
+    func end(slot: Int, worker: inout DecodeWorker) {
         state.withLock {
             if !$0.ended.insert(slot).inserted { $0.mistakes.append("slot \(slot) ended twice") }
         }
     }
 
-    func ended(span: Int, missing: Range<Int>, worker: inout Worker) {
+    func ended(span: Int, missing: Range<Int>, worker: inout DecodeWorker) {
         state.withLock {
             if $0.nextSlot != nil { $0.mistakes.append("the span ended twice") }
             $0.nextSlot = missing.lowerBound
@@ -293,7 +293,7 @@ struct SpanUnpackerTests {
     func closing() throws {
         final class Count: WorkItem {
             let runs = Atomic(0)
-            func run(_ worker: inout Worker) { runs.wrappingAdd(1, ordering: .relaxed) }
+            func run(_ worker: inout DecodeWorker) { runs.wrappingAdd(1, ordering: .relaxed) }
         }
         let workers = try WorkerPool(count: 3)
         let item = Count()

@@ -11,7 +11,7 @@ struct WorkerPoolTests {
 
     private final class Count: WorkItem {
         let runs = Atomic(0)
-        func run(_ worker: inout Worker) { runs.wrappingAdd(1, ordering: .relaxed) }
+        func run(_ worker: inout DecodeWorker) { runs.wrappingAdd(1, ordering: .relaxed) }
     }
 
     /// Starts so many threads, and no more.
@@ -56,7 +56,7 @@ struct WorkerPoolTests {
             count: 3,
             makeWorker: { number in
                 if number != 1 { throw NoMemory() }
-                return try Worker(number: number)
+                return try DecodeWorker(number: number)
             }
         )
         let item = Count()

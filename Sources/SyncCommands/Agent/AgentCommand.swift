@@ -76,7 +76,7 @@ struct AgentStopCommand: AsyncParsableCommand {
             guard error.code == .unreachable else { throw CommandFailure(error) }
             return output.message("No agent is running.")
         }
-        // It has begun to stop; it is over when its lock is free.
+        // It is stopping; it has ended when its lock is free.
         let end = ContinuousClock.now + .seconds(30)
         while AgentLock.isHeld(in: state.place.stateDirectory) {
             guard ContinuousClock.now < end else {

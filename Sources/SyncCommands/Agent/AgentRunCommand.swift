@@ -229,9 +229,9 @@ extension AgentRunCommand {
             },
             notice: { logger.info("\(PluginTeller.line($0))") }
         )
-        environment.gate = { wanted, since in
+        environment.conditionCheck = { wanted, since in
             do throws(ControlError) {
-                return .success(try conditions.gate(wanted, blockedSince: since))
+                return .success(try conditions.check(wanted, blockedSince: since))
             } catch {
                 return .failure(error)
             }

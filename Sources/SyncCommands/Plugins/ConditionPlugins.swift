@@ -32,10 +32,11 @@ final class ConditionPlugins: Sendable {
         self.notice = notice
     }
 
-    /// What tells whether a run may go on.
+    /// The conditions of a run.
     ///
     /// - Throws: ``ControlError`` for a plugin that cannot be had; it lists the built-in ones.
-    func gate(_ wanted: RunConditions, blockedSince: [String: Int64]) throws(ControlError) -> ConditionGate {
+    func check(_ wanted: RunConditions, blockedSince: [String: Int64]) throws(ControlError) -> ConditionCheck
+    {
         do throws(PluginError) {
             var plugins: [any Condition] = []
             for command in wanted.programs {
@@ -48,7 +49,7 @@ final class ConditionPlugins: Sendable {
                 plugins.append(ProgramCondition(program))
             }
             for name in wanted.plugins { plugins.append(try condition(name, wanted)) }
-            return try ConditionGate(
+            return try ConditionCheck(
                 wanted,
                 on: machine,
                 plugins: plugins,

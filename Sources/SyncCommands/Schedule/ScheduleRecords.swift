@@ -176,7 +176,7 @@ extension ScheduleRecords {
             throw error
         }
         var memory = former?.memory ?? ScheduleMemory()
-        // What has begun is of the past: nothing is made up for a schedule that is new, or that was paused.
+        // A window that is already open counts as past: nothing is caught up for a schedule that is new or was paused.
         memory.handled = clock.latest(at: now)?.slot
         if former?.definition.request.session != definition.request.session { memory.session = nil }
         try put(memory, for: name)

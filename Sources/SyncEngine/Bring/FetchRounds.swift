@@ -10,7 +10,7 @@ import SyncUnpack
 
 /// Fetches what is wanted: plans, runs the spans, and asks again elsewhere for what came out wrong.
 struct FetchRounds: Sendable {
-    let site: Site
+    let context: RunContext
     /// What relative URLs resolve against, in this order.
     let places: [String]
     /// For what the manifest names; `nil` for one of this machine.
@@ -27,9 +27,9 @@ struct FetchRounds: Sendable {
 
     /// What a source can be asked again: once at the same place, then at the file's own URLs.
     private static let rounds = 3
-    private var manifest: Manifest { site.manifest }
-    private var environment: EngineEnvironment { site.environment }
-    private var parts: PartFiles { site.parts }
+    private var manifest: Manifest { context.manifest }
+    private var environment: EngineEnvironment { context.environment }
+    private var parts: PartFiles { context.parts }
     /// Buffers of 256 KiB between the network and the workers: the bound on what is received and not written.
     private static let buffers = 40
     /// **Bytes** for the windows of all blobs that are decoded at a time: room for one of the longest there is, less where
@@ -117,7 +117,7 @@ struct FetchRounds: Sendable {
                     + Set(round.targets.map(\.row)).sorted().map { Failure(row: $0, dictionary: failure) }
             }
             let installer = Installer(
-                site,
+                context,
                 round,
                 dictionary: decoding,
                 bases: attempt == 0 ? bases : nil,
@@ -126,7 +126,7 @@ struct FetchRounds: Sendable {
                 onBytes: onBytes
             )
             let result = fetch(round, attempt: attempt, installer, workers: workers, pool: pool)
-            site.begun.endPlan()
+            context.partialBlobs.endPlan()
             let last = attempt + 1 == Self.rounds || isStopped
             // The transport has asked all of a file's own URLs, as often as that helps where nothing comes.
             let asked = (result.isEmpty ? [] : round.looseRows).filter { parts.prefix(row: $0) == 0 }
@@ -165,11 +165,11 @@ struct FetchRounds: Sendable {
             }
         }
         failures += fetch(crowded, windows: windows, workers: workers, pool: pool)
-        if failures.isEmpty, !isStopped { site.begun.remove() }
+        if failures.isEmpty, !isStopped { context.partialBlobs.remove() }
         return failures
     }
 
-    private var isStopped: Bool { site.isStopped || site.disk.isFull }
+    private var isStopped: Bool { context.isStopped || context.disk.isFull }
 
     /// Fetches rows that found no room for their windows: as many at a time as have room together.
     private func fetch(
@@ -199,7 +199,7 @@ struct FetchRounds: Sendable {
                     skipping: { parts.isHere(row: $0, blob: $1) }
                 )
                 let installer = Installer(
-                    site,
+                    context,
                     plan,
                     dictionary: try dictionary(for: plan).get(),
                     windows: windows,
@@ -215,7 +215,7 @@ struct FetchRounds: Sendable {
                         failures.append(failure.shown)
                     }
                 }
-                site.begun.endPlan()
+                context.partialBlobs.endPlan()
             } catch let failure as ManifestDictionary.Failure {
                 failures += rows.map { Failure(row: $0, dictionary: failure) }
             } catch {
@@ -261,7 +261,7 @@ struct FetchRounds: Sendable {
             workers: workers,
             pool: pool,
             environment: environment,
-            disk: site.disk,
+            disk: context.disk,
             objectSize: { objectSize(of: plan.spans[$0].source) },
             subject: { subject(of: $0, in: plan) },
             reload: attempt > 0,

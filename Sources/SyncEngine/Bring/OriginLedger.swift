@@ -111,8 +111,8 @@ final class OriginLedger: Transport {
         return totals
     }
 
-    func standings(limit: Int) -> (transfers: [TransferStanding], more: Int)? {
-        transport.standings(limit: limit)
+    func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
+        transport.transferStatuses(limit: limit)
     }
 
     func shutdown() { transport.shutdown() }

@@ -19,7 +19,7 @@ final class DictionaryAhead: Sendable {
         }
     }
 
-    /// The fetch that was begun for a dictionary, once.
+    /// The one fetch of a dictionary.
     func take(_ digest: SHA256Digest) -> PartFetch? {
         fetch.withLock { known in
             guard known?.digest == digest else { return nil }

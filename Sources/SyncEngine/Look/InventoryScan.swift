@@ -45,7 +45,7 @@ struct InventoryScan: Sendable {
         var known: IndexRecord?
     }
 
-    private struct Look: Sendable {
+    private struct SliceResult: Sendable {
         var unchanged: [(row: Int, position: Int)] = []
         var wanted: [Int] = []
         var unknown: [Unknown] = []
@@ -54,8 +54,8 @@ struct InventoryScan: Sendable {
     }
 
     /// Walks the rows and the index side by side; both stand in ``PathOrder``.
-    private func look(at rows: ArraySlice<Int>) -> Look {
-        var result = Look()
+    private func look(at rows: ArraySlice<Int>) -> SliceResult {
+        var result = SliceResult()
         let check = PlaceCheck(index: index, files: manifest.files)
         let directories = Directories(destination)
         guard let first = rows.first else { return result }

@@ -3,11 +3,11 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 
-/// Takes over parts of large files, and blobs begun, that an interrupted run left in staging.
+/// Takes over the parts of large files and the partial blobs that an interrupted run left in staging.
 struct Leftovers {
-    private let site: Site
+    private let context: RunContext
 
-    init(_ site: Site) { self.site = site }
+    init(_ context: RunContext) { self.context = context }
 
     struct Adopted: Sendable {
         /// Rows whose parts turned out whole; given to the committer.
@@ -22,7 +22,7 @@ struct Leftovers {
 
     func adopt(_ wanted: [Int]) throws(DigestError) -> Adopted {
         var adopted = Adopted()
-        let (manifest, staging, parts) = (site.manifest, site.staging, site.parts)
+        let (manifest, staging, parts) = (context.manifest, context.staging, context.parts)
         var rows: [SHA256Digest: Int] = [:]
         let found = staging.leftovers().filter(\.file.name.isPart)
         guard !found.isEmpty else { return adopted }
@@ -33,9 +33,9 @@ struct Leftovers {
         var hasher = try SHA256Hasher()
         for (file, size) in found {
             // What was not looked at stays, for the next run.
-            if site.isStopped { break }
-            guard !file.name.isBegun else {
-                if !site.begun.adopt(file, size: size) { staging.remove(file) }
+            if context.isStopped { break }
+            guard !file.name.isPartialBlob else {
+                if !context.partialBlobs.adopt(file, size: size) { staging.remove(file) }
                 continue
             }
             guard let row = rows[file.name.digest] else {
@@ -49,14 +49,14 @@ struct Leftovers {
             } else if let (part, outcome) = parts.adopt(file, row: row, hasher: &hasher) {
                 kept = part.doneBytes
                 if case .verified = outcome {
-                    site.committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
+                    context.committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
                     adopted.complete.insert(row)
                 }
             } else {
                 kept = 0
             }
             adopted.bytes = adopted.bytes &+ kept
-            if kept > 0 { rows[file.name.digest] = nil } else if !site.isStopped { staging.remove(file) }
+            if kept > 0 { rows[file.name.digest] = nil } else if !context.isStopped { staging.remove(file) }
         }
         return adopted
     }

@@ -45,7 +45,7 @@ final class Installer: BlobConsumer {
     private let dictionary: DecodingDictionary?
     private let bases: DeltaBases?
     private let copies: ChunkCopies?
-    private let begun: BegunBlobs
+    private let partialBlobs: PartialBlobs
     private let windows: WindowBudget
     private let disk: FullDisk
     private let state = Mutex(State())
@@ -58,7 +58,7 @@ final class Installer: BlobConsumer {
     ///   - windows: Bounds what blobs too large for memory take while they are decoded.
     ///   - onBytes: Told of every verified-to-be raw **byte** count, for progress only.
     init(
-        _ site: Site,
+        _ context: RunContext,
         _ plan: Plan,
         dictionary: DecodingDictionary? = nil,
         bases: DeltaBases? = nil,
@@ -67,8 +67,10 @@ final class Installer: BlobConsumer {
         onBytes: @escaping @Sendable (UInt64) -> Void
     ) {
         self.plan = plan
-        (manifest, staging, committer) = (site.manifest, site.staging, site.committer)
-        (wholes, parts, begun, disk) = (site.wholes, site.parts, site.begun, site.disk)
+        (manifest, staging, committer) = (context.manifest, context.staging, context.committer)
+        (wholes, parts, partialBlobs, disk) = (
+            context.wholes, context.parts, context.partialBlobs, context.disk
+        )
         self.dictionary = dictionary
         self.bases = bases
         self.copies = copies
@@ -84,7 +86,7 @@ final class Installer: BlobConsumer {
 
     // MARK: BlobConsumer
 
-    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout Worker) {
+    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout DecodeWorker) {
         let wanted = plan.slots[slot]
         if let delta = wanted.delta { return apply(delta, stored, slot, &worker) }
         if !wanted.codec.isCompressed { return install(stored, slot, &worker) }
@@ -99,7 +101,12 @@ final class Installer: BlobConsumer {
     }
 
     /// Makes a blob of its delta and what is here; nothing is written before the digest is right.
-    private func apply(_ delta: Int, _ stored: UnsafeRawBufferPointer, _ slot: Int, _ worker: inout Worker) {
+    private func apply(
+        _ delta: Int,
+        _ stored: UnsafeRawBufferPointer,
+        _ slot: Int,
+        _ worker: inout DecodeWorker
+    ) {
         let wanted = plan.slots[slot]
         var reason = "the previous version changed while it was being read"
         if let bases, bases.read(delta, into: worker.base(bases.length(delta))) {
@@ -121,7 +128,7 @@ final class Installer: BlobConsumer {
         }
     }
 
-    private func install(_ raw: UnsafeRawBufferPointer, _ slot: Int, _ worker: inout Worker) {
+    private func install(_ raw: UnsafeRawBufferPointer, _ slot: Int, _ worker: inout DecodeWorker) {
         let wanted = plan.slots[slot]
         let targets = plan.targets[wanted.targets]
         let wantedDigest = plan.digest(of: wanted, in: manifest.files)
@@ -167,7 +174,8 @@ final class Installer: BlobConsumer {
         }
     }
 
-    private func addToPart(_ raw: UnsafeRawBufferPointer, _ target: Plan.Target, _ worker: inout Worker) {
+    private func addToPart(_ raw: UnsafeRawBufferPointer, _ target: Plan.Target, _ worker: inout DecodeWorker)
+    {
         guard let part = part(for: target) else { return }
         let isBlob = target.blob < part.blobCount && UInt64(raw.count) == part.range(blob: target.blob).length
         if let error = isBlob ? part.write(raw, blob: target.blob) : part.write(raw, at: target.fileOffset) {
@@ -176,7 +184,7 @@ final class Installer: BlobConsumer {
         complete(part, target, &worker)
     }
 
-    private func complete(_ part: PartFile, _ target: Plan.Target, _ worker: inout Worker) {
+    private func complete(_ part: PartFile, _ target: Plan.Target, _ worker: inout DecodeWorker) {
         switch parts.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher) {
         case .incomplete: return
         case .verified: committer.add(Committer.Staged(row: target.row, file: part.staged, part.fileStatus))
@@ -211,7 +219,7 @@ final class Installer: BlobConsumer {
 
     // MARK: Slots too large for memory
 
-    func begin(slot: Int, worker: inout Worker) {
+    func begin(slot: Int, worker: inout DecodeWorker) {
         do {
             let stream = try BlobStream(
                 codec: plan.slots[slot].codec,
@@ -225,7 +233,7 @@ final class Installer: BlobConsumer {
         }
     }
 
-    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout Worker) {
+    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout DecodeWorker) {
         guard let stream = state.withLock({ $0.streams[slot] }) else { return }
         let targets = plan.targets[plan.slots[slot].targets]
         let failure = stream.decode(stored) { raw, offset in
@@ -246,7 +254,7 @@ final class Installer: BlobConsumer {
         }
     }
 
-    func end(slot: Int, worker: inout Worker) {
+    func end(slot: Int, worker: inout DecodeWorker) {
         guard let stream = state.withLock({ $0.streams.removeValue(forKey: slot) }) else { return }
         guard stream.isComplete else {
             return blame(slot, "the stored bytes end too early")
@@ -256,7 +264,7 @@ final class Installer: BlobConsumer {
         }
     }
 
-    func ended(span: Int, missing: Range<Int>, worker: inout Worker) {
+    func ended(span: Int, missing: Range<Int>, worker: inout DecodeWorker) {
         state.withLock { $0.missing[span, default: []].append(missing) }
     }
 
@@ -264,16 +272,17 @@ final class Installer: BlobConsumer {
 
     func keep(_ stored: UnsafeRawBufferPointer, at position: Int, of slot: Int, part: Int) {
         guard let place = place(of: slot) else { return }
-        begun.keep(stored, at: position, of: place, length: plan.slots[slot].range.length, part: part)
+        partialBlobs.keep(stored, at: position, of: place, length: plan.slots[slot].range.length, part: part)
     }
 
     func kept(slot: Int, count: Int) -> [UInt8] {
-        place(of: slot).map { begun.bytes(at: $0, count: count) } ?? [UInt8](repeating: 0, count: count)
+        place(of: slot).map { partialBlobs.bytes(at: $0, count: count) }
+            ?? [UInt8](repeating: 0, count: count)
     }
 
-    private func place(of slot: Int) -> Plan.Place? {
+    private func place(of slot: Int) -> Plan.PackPosition? {
         guard let span = span(of: slot), case .pack(let pack) = plan.spans[span].source else { return nil }
-        return Plan.Place(pack: pack, offset: plan.slots[slot].range.lowerBound)
+        return Plan.PackPosition(pack: pack, offset: plan.slots[slot].range.lowerBound)
     }
 
     /// The span that has a slot: spans have their slots in the order of the slots.
@@ -287,7 +296,7 @@ final class Installer: BlobConsumer {
     /// The span whose source answers for a slot; `nil` when an earlier process brought its first bytes: they may
     /// have been changed since, and that is no source's fault.
     private func source(of slot: Int) -> Int? {
-        place(of: slot).map(begun.isMixed) == true ? nil : span(of: slot)
+        place(of: slot).map(partialBlobs.isMixed) == true ? nil : span(of: slot)
     }
 
     private func blame(_ slot: Int, _ reason: String, found: SHA256Digest? = nil) {

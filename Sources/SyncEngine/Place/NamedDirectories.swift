@@ -16,7 +16,7 @@ struct NamedDirectories {
 
     private var table: FileTable { manifest.directories }
 
-    enum Place {
+    enum State {
         case here(FileStatus)
         case missing
         case taken(FileError)
@@ -31,10 +31,10 @@ struct NamedDirectories {
     }
 
     /// What stands in the place of a directory.
-    func look(at row: Int, _ directories: Directories) -> Place {
+    func look(at row: Int, _ directories: Directories) -> State {
         table.withPath(row) { path in
             do throws(FileError) {
-                let found = try directories.withLeaf(of: path) { directory, leaf -> Place in
+                let found = try directories.withLeaf(of: path) { directory, leaf -> State in
                     switch status(directory, leaf) {
                     case .success(nil): .missing
                     case .success(let found?) where found.kind == .directory: .here(found)

@@ -137,7 +137,7 @@ final class PartFiles: Sendable {
     }
 
     /// The progress of each file in the making, in **bytes**, in manifest order.
-    func standings() -> [(path: String, done: UInt64, total: UInt64)] {
+    func progress() -> [(path: String, done: UInt64, total: UInt64)] {
         open.withLock { $0 }.sorted { $0.key < $1.key }.map { row, part in
             (manifest.files.path(row), max(part.doneBytes, part.hashedBytes), part.size)
         }

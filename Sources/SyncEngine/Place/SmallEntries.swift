@@ -6,11 +6,11 @@ import SyncSystem
 
 /// Makes what needs no bytes from anywhere: links and empty files.
 struct SmallEntries: Sendable {
-    private let site: Site
-    private var manifest: Manifest { site.manifest }
-    private var staging: Staging { site.staging }
+    private let context: RunContext
+    private var manifest: Manifest { context.manifest }
+    private var staging: Staging { context.staging }
 
-    init(_ site: Site) { self.site = site }
+    init(_ context: RunContext) { self.context = context }
 
     /// Stages every link and empty file among `rows`, until somebody asks to stop; what is left then is no failure.
     ///
@@ -18,9 +18,9 @@ struct SmallEntries: Sendable {
     func stage(_ rows: [Int]) -> [FetchRounds.Failure] {
         var failures: [FetchRounds.Failure] = []
         for row in rows where manifest.files.kind(row) == .link || manifest.files.size(row) == 0 {
-            if site.isStopped { break }
+            if context.isStopped { break }
             do throws(FileError) {
-                site.committer.add(try stage(row))
+                context.committer.add(try stage(row))
             } catch {
                 failures.append(FetchRounds.Failure(row: row, disk: error))
             }
@@ -30,7 +30,7 @@ struct SmallEntries: Sendable {
 
     private func stage(_ row: Int) throws(FileError) -> Committer.Staged {
         var file = Staging.File(
-            lane: site.laneOfSmallEntries,
+            lane: context.laneOfSmallEntries,
             name: StagedName(
                 digest: manifest.files.digest(row),
                 serial: UInt32(truncatingIfNeeded: row)
@@ -39,7 +39,7 @@ struct SmallEntries: Sendable {
         guard manifest.files.kind(row) == .link, let target = manifest.files.linkTarget(row) else {
             let executable = manifest.files.kind(row) == .executable
             let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-            if let member = try site.wholes.stage(
+            if let member = try context.wholes.stage(
                 row,
                 of: manifest.files,
                 file.name.digest,
@@ -57,7 +57,7 @@ struct SmallEntries: Sendable {
         } catch {
             throw FileError(step: "hash", path: target, code: 0, remark: "\(error)")
         }
-        if let member = try site.wholes.stage(
+        if let member = try context.wholes.stage(
             row,
             of: manifest.files,
             file.name.digest,

@@ -31,11 +31,11 @@ final class ChunkCopies: Sendable {
     }
 
     let sources: ChunkSources
-    private let site: Site
+    private let context: RunContext
     private let manifest: Manifest
     private let parts: PartFiles
     private let units: [Unit]
-    private let turns: Turns
+    private let queue: FilePartQueue
     private let state = Mutex(Outcome())
     /// Whether blocks cannot be shared here.
     private let copiesBytes = Atomic(false)
@@ -45,11 +45,11 @@ final class ChunkCopies: Sendable {
 
     /// - Parameters:
     ///   - rows: What is wanted. Units are cut now, so that what comes by network later does not matter.
-    init(_ site: Site, _ sources: ChunkSources, rows: [Int]) {
-        (self.site, self.sources) = (site, sources)
-        (manifest, parts) = (site.manifest, site.parts)
+    init(_ context: RunContext, _ sources: ChunkSources, rows: [Int]) {
+        (self.context, self.sources) = (context, sources)
+        (manifest, parts) = (context.manifest, context.parts)
         units = sources.files.isEmpty ? [] : Self.units(of: rows, sources, parts)
-        turns = Turns(units.map(\.row))
+        queue = FilePartQueue(units.map(\.row))
     }
 
     private static func units(of rows: [Int], _ sources: ChunkSources, _ parts: PartFiles) -> [Unit] {
@@ -78,17 +78,17 @@ final class ChunkCopies: Sendable {
     ///
     /// - Returns: Rows that could not be written.
     func run(onBytes: @escaping @Sendable (UInt64) -> Void) -> [FetchRounds.Failure] {
-        _ = concurrently(min(site.environment.workers, units.count), name: "chunks") { [self] _ in
+        _ = concurrently(min(context.environment.workers, units.count), name: "chunks") { [self] _ in
             guard let copier = try? ChunkReader() else { return }  // No memory: fetched instead.
-            let directories = Directories(site.destination)
+            let directories = Directories(context.destination)
             var own: Int?
-            while !site.isStopped, let position = turns.next(after: &own) {
+            while !context.isStopped, let position = queue.next(after: &own) {
                 copy(units[position], copier, directories, onBytes)
             }
         }
         // What no thread has taken, for want of memory.
         var own: Int?
-        while !site.isStopped, let position = turns.next(after: &own) {
+        while !context.isStopped, let position = queue.next(after: &own) {
             state.withLock { _ = $0.missing.insert(units[position].row) }
         }
         return state.withLock(\.failures)
@@ -117,7 +117,7 @@ final class ChunkCopies: Sendable {
         while position < unit.blobs.upperBound {
             let run = run(from: position, in: unit, blobs)
             let file = sources.files[Int(run.place.file)]
-            let done: Int? = file.withDescriptor(site.index, site.staging, directories) { raw in
+            let done: Int? = file.withDescriptor(context.index, context.staging, directories) { raw in
                 let shared = share(run, part, raw)
                 return put(run, shared, part, raw, unit.row, copier, onBytes)
             }
@@ -129,7 +129,7 @@ final class ChunkCopies: Sendable {
     /// Chunks that follow one another both here and there.
     private struct Run {
         var blobs: Range<Int>
-        var place: ChunkSources.Place
+        var place: ChunkSources.Location
         /// **Bytes** in the new file.
         var target: Range<UInt64>
     }
@@ -140,7 +140,7 @@ final class ChunkCopies: Sendable {
         for position in unit.blobs.lowerBound..<first { start &+= blob(position).rawLength }
         var run = Run(
             blobs: first..<first,
-            place: ChunkSources.Place(file: 0, offset: 0),
+            place: ChunkSources.Location(file: 0, offset: 0),
             target: start..<start
         )
         for position in first..<unit.blobs.upperBound {
@@ -217,7 +217,7 @@ final class ChunkCopies: Sendable {
     private func finish(_ part: PartFile, _ row: Int, _ blob: Int, _ copier: ChunkReader) {
         switch copier.withHasher({ parts.complete(part, row: row, blob: blob, hasher: &$0) }) {
         case .incomplete: return
-        case .verified: site.committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
+        case .verified: context.committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
         case .failed(let error): fail(row, error)
         case .wrong(_, let blobs, _):
             // Some may be the network's: they are asked for again, too.

@@ -6,7 +6,7 @@ import SyncSystem
 
 /// Fetches what is not here while chunks that are here are copied; what turns out wrong is fetched afterwards.
 struct ChunkReuse {
-    private let site: Site
+    private let context: RunContext
     private let wanted: [Int]
     private let leftovers: [Staging.File]
     private let copies: ChunkCopies
@@ -15,30 +15,30 @@ struct ChunkReuse {
     /// Looks for chunks, and writes down of which chunks the files will be made.
     ///
     /// - Parameter leftovers: Parts of what is not wanted any more.
-    init(_ site: Site, wanted: [Int], leftovers: [Staging.File]) {
-        (self.site, self.wanted, self.leftovers) = (site, wanted, leftovers)
-        let (manifest, index, parts) = (site.manifest, site.index, site.parts)
+    init(_ context: RunContext, wanted: [Int], leftovers: [Staging.File]) {
+        (self.context, self.wanted, self.leftovers) = (context, wanted, leftovers)
+        let (manifest, index, parts) = (context.manifest, context.index, context.parts)
         let sources = ChunkSources.find(
             manifest,
             wanted: wanted,
             isHere: parts.isHere,
             index: index,
-            destination: site.destination,
-            staging: site.staging,
+            destination: context.destination,
+            staging: context.staging,
             parts: leftovers,
-            isStopped: { site.isStopped }
+            isStopped: { context.isStopped }
         )
         bases = DeltaBases(
             manifest,
             wanted: wanted,
             isWanted: { !parts.isHere(row: $0, blob: $1) && !sources.has(row: $0, blob: $1) },
             index: index,
-            destination: site.destination,
-            threads: site.environment.workers,
-            isStopped: { site.isStopped }
+            destination: context.destination,
+            threads: context.environment.workers,
+            isStopped: { context.isStopped }
         )
-        ChunkSources.remember(manifest, index: index, in: site.destination)
-        copies = ChunkCopies(site, sources, rows: wanted)
+        ChunkSources.remember(manifest, index: index, in: context.destination)
+        copies = ChunkCopies(context, sources, rows: wanted)
     }
 
     /// The plan for what is neither in place nor in local files.
@@ -51,7 +51,7 @@ struct ChunkReuse {
         prefix: (_ row: Int) -> UInt64
     ) throws(PlanError) -> Plan {
         try plan(wanted, connections, isResumed, prefix, delta: bases.delta) {
-            site.parts.isHere(row: $0, blob: $1) || isComing($0, $1)
+            context.parts.isHere(row: $0, blob: $1) || isComing($0, $1)
         }
     }
 
@@ -63,7 +63,7 @@ struct ChunkReuse {
         delta: (_ row: Int, _ blob: Int) -> Int? = { _, _ in nil },
         skipping: (_ row: Int, _ blob: Int) -> Bool
     ) throws(PlanError) -> Plan {
-        let manifest = site.manifest
+        let manifest = context.manifest
         var rule = FetchRounds.rule(for: manifest, wanted: rows, connections: connections, skipping: skipping)
         if isResumed { (rule.maximumGap, rule.wastePercent) = (32 << 10, 1) }
         return try makePlan(
@@ -95,23 +95,23 @@ struct ChunkReuse {
         _ origins: RowOrigins,
         beside: @escaping @Sendable () -> [FetchRounds.Failure]
     ) -> (failures: [FetchRounds.Failure], bytes: UInt64) {
-        site.environment.releaseMemory()  // What looking around and planning took.
+        context.environment.releaseMemory()  // What looking around and planning took.
         var first = rounds
         first.bases = bases
         first.copies = copies
         var failures = concurrently(3, name: "fetch") {
-            [site, copies, first] part -> [FetchRounds.Failure] in
+            [context, copies, first] part -> [FetchRounds.Failure] in
             switch part {
             case 0: beside()
-            case 1: site.isStopped ? [] : first.run(plan)
+            case 1: context.isStopped ? [] : first.run(plan)
             default: copies.run(onBytes: first.onBytes)
             }
         }.flatMap { $0 }
         let outcome = copies.outcome
-        if !site.isStopped {
+        if !context.isStopped {
             failures += fetchMissing(outcome.missing, besides: failures, rounds, origins)
         }
-        for file in leftovers { site.staging.remove(file) }
+        for file in leftovers { context.staging.remove(file) }
         return (failures, outcome.bytes)
     }
 
@@ -126,7 +126,13 @@ struct ChunkReuse {
         guard !missing.isEmpty else { return [] }
         origins.set(Set(missing), .network)
         do throws(PlanError) {
-            let plan = try plan(missing, rounds.connections, false, { _ in 0 }, skipping: site.parts.isHere)
+            let plan = try plan(
+                missing,
+                rounds.connections,
+                false,
+                { _ in 0 },
+                skipping: context.parts.isHere
+            )
             return rounds.run(plan)
         } catch {
             return missing.map { FetchRounds.Failure(row: $0, reason: "\(error)", cause: .badManifest) }

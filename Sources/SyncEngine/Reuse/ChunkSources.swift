@@ -14,7 +14,7 @@ import SyncUnpack
 /// way the bytes are hashed again on their way into the new file.
 struct ChunkSources: Sendable {
     /// Where a chunk's bytes begin.
-    struct Place: Sendable, Equatable {
+    struct Location: Sendable, Equatable {
         /// Index into ``ChunkSources/files``.
         var file: UInt32
         /// First **byte** in that file.
@@ -32,14 +32,14 @@ struct ChunkSources: Sendable {
 
     private(set) var files: [ChunkFile] = []
     let manifest: Manifest
-    private var places: [UInt64: Place] = [:]
+    private var places: [UInt64: Location] = [:]
     private static let nowhere = UInt32.max
 
     /// Nothing found.
     init(manifest: Manifest) { self.manifest = manifest }
 
     /// Where the bytes of a wanted chunk may be. Digests are told apart by their first 8 bytes.
-    func place(of digest: SHA256Digest) -> Place? {
+    func place(of digest: SHA256Digest) -> Location? {
         places[digest.firstWord].flatMap { $0.file == Self.nowhere ? nil : $0 }
     }
 
@@ -78,7 +78,7 @@ struct ChunkSources: Sendable {
             guard blobs.count > 1 else { continue }
             for (position, blob) in blobs.enumerated() where !isHere(row, position) {
                 let key = manifest.files.digest(of: blob, in: row).firstWord
-                sources.places[key] = Place(file: nowhere, offset: 0)
+                sources.places[key] = Location(file: nowhere, offset: 0)
             }
         }
         guard !sources.places.isEmpty else { return sources }
@@ -137,7 +137,7 @@ struct ChunkSources: Sendable {
 
     private mutating func take(_ digest: SHA256Digest, from found: ChunkSearch.Opened, at offset: UInt64) {
         if files.last !== found.file { files.append(found.file) }
-        places[digest.firstWord] = Place(file: UInt32(files.count - 1), offset: offset)
+        places[digest.firstWord] = Location(file: UInt32(files.count - 1), offset: offset)
     }
 
     /// Writes down of which chunks files are made: those of this manifest, and those of files the index knows.

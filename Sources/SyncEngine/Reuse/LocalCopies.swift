@@ -9,9 +9,9 @@ import SyncUnpack
 /// Brings wanted content from what this machine has: files under another path, older revisions' files that are
 /// still here, and whole files an interrupted run left in staging. Nothing is trusted: every byte is hashed.
 struct LocalCopies: Sendable {
-    private let site: Site
+    private let context: RunContext
 
-    init(_ site: Site) { self.site = site }
+    init(_ context: RunContext) { self.context = context }
 
     private struct Candidate: Sendable {
         var row: Int
@@ -26,14 +26,14 @@ struct LocalCopies: Sendable {
     func run(wanted: [Int]) -> (rows: Set<Int>, bytes: UInt64) {
         let candidates = candidates(for: wanted)
         guard !candidates.isEmpty else { return ([], 0) }
-        let manifest = site.manifest
+        let manifest = context.manifest
         let next = SharedCounter()
-        let threads = min(site.environment.workers, candidates.count)
+        let threads = min(context.environment.workers, candidates.count)
         let done = concurrently(threads, name: "reuse") { thread -> [Int] in
             var rows: [Int] = []
             // No memory: fetched instead.
-            guard let copier = try? LocalCopier(site, lane: thread) else { return [] }
-            while !site.isStopped {
+            guard let copier = try? LocalCopier(context, lane: thread) else { return [] }
+            while !context.isStopped {
                 let position = next.take()
                 guard position < candidates.count else { break }
                 let candidate = candidates[position]
@@ -43,12 +43,18 @@ struct LocalCopies: Sendable {
                 let staged =
                     switch candidate.source {
                     case .indexed(let entry):
-                        copier.copy(entry, of: site.index, digest: digest, size: size, executable: executable)
+                        copier.copy(
+                            entry,
+                            of: context.index,
+                            digest: digest,
+                            size: size,
+                            executable: executable
+                        )
                     case .staged(let file):
                         copier.check(file, digest: digest, size: size, executable: executable)
                     }
                 guard let staged else { continue }
-                site.committer.add(Committer.Staged(row: candidate.row, file: staged.file, staged.status))
+                context.committer.add(Committer.Staged(row: candidate.row, file: staged.file, staged.status))
                 rows.append(candidate.row)
             }
             return rows
@@ -59,8 +65,8 @@ struct LocalCopies: Sendable {
     }
 
     private func candidates(for wanted: [Int]) -> [Candidate] {
-        let (manifest, index) = (site.manifest, site.index)
-        let leftovers = site.staging.leftovers()
+        let (manifest, index) = (context.manifest, context.index)
+        let leftovers = context.staging.leftovers()
         guard index.count > 0 || !leftovers.isEmpty else { return [] }
         var rowsByDigest: [SHA256Digest: [Int]] = [:]
         for row in wanted where manifest.files.kind(row) != .link && manifest.files.size(row) > 0 {
@@ -73,7 +79,7 @@ struct LocalCopies: Sendable {
                 candidates.append(Candidate(row: row, source: .staged(file)))
                 rowsByDigest[file.name.digest]?.removeLast()
             } else {
-                site.staging.remove(file)
+                context.staging.remove(file)
             }
         }
         for entry in 0..<index.count {
@@ -96,10 +102,10 @@ private final class LocalCopier {
     private var hasher: SHA256Hasher
     private let buffer: UnsafeMutableRawBufferPointer
 
-    init(_ site: Site, lane: Int) throws(DigestError) {
+    init(_ context: RunContext, lane: Int) throws(DigestError) {
         hasher = try SHA256Hasher()
-        directories = Directories(site.destination)
-        (staging, stop) = (site.staging, site.environment.stop)
+        directories = Directories(context.destination)
+        (staging, stop) = (context.staging, context.environment.stop)
         self.lane = lane
         buffer = .allocate(byteCount: 1 << 18, alignment: 64)
     }

@@ -255,7 +255,7 @@ struct PullRun {
             bytes: wanted.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
         )
         let origins = RowOrigins()
-        let site = try Site(
+        let context = try RunContext(
             manifest,
             wanted: wanted,
             destination,
@@ -267,8 +267,8 @@ struct PullRun {
             tasks.installed(rows) { origins[$0] == .reused }
             progress.add(files: rows.count)
         }
-        let bringing = Bringing(
-            site,
+        let step = BringStep(
+            context,
             wanted: wanted,
             from: found,
             origins: origins,
@@ -277,10 +277,10 @@ struct PullRun {
         )
         let (journal, total) = (journal, report.files.total)
         let unchanged = files.states.count(.unchanged)
-        var outcome = Bringing.Outcome()
+        var outcome = BringStep.Outcome()
         // What was taken from here counts also when the rest cannot be fetched.
         defer { report.bytes.reused = outcome.reusedBytes }
-        try bringing.run(first: recorded?.firstPaths ?? [], into: &outcome) {
+        try step.run(first: recorded?.firstPaths ?? [], into: &outcome) {
             journal.planned($0, total: total, unchanged: unchanged)
         }
         survey.inventory.records.take(outcome.records)

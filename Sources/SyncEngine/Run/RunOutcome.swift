@@ -21,9 +21,9 @@ extension PullRun {
             }
         } else {
             let prepared = PreparedRun(recipe: recipe, found: found, facts: facts, groups: groups)
-            let begun = try RecordedRun.begin(prepared, in: destination, isHeld: true, environment)
-            run = begun.run.identifier
-            isTakenUp = begun.isContinued
+            let started = try RecordedRun.begin(prepared, in: destination, isHeld: true, environment)
+            run = started.run.identifier
+            isTakenUp = started.isContinued
         }
         if isTakenUp { try? environment.store.forgetTasks(of: run) }  // They are tried again.
         let record = RecordedRun(environment: environment, session: session, run: run)

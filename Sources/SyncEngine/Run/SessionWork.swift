@@ -77,13 +77,13 @@ extension PullEngine {
     ///
     /// - Returns: The run, or the open one that asks for the same.
     /// - Throws: ``EngineError``; 75 when somebody works on the session.
-    package func enqueue(_ prepared: PreparedRun) throws(EngineError) -> BegunRun {
+    package func enqueue(_ prepared: PreparedRun) throws(EngineError) -> StartedRun {
         let path = Self.destinationPath(prepared.recipe, project: prepared.found.project)
         let destination = try Self.open(path, create: true)
         let lease = try RecordedRun.lease(prepared.session, environment)
-        let begun = try RecordedRun.begin(prepared, in: destination, isHeld: false, environment)
+        let started = try RecordedRun.begin(prepared, in: destination, isHeld: false, environment)
         _ = consume lease
-        return begun
+        return started
     }
 
     /// Removes what a session has installed and nobody has changed since, and what is in its staging (S103).

@@ -6,14 +6,14 @@ import SyncSystem
 /// Tells every event of a run to a listener and records it in the store: one at a time, in one order, whoever
 /// tells it.
 package final class EventRecorder: Sendable {
-    private struct Place: Sendable {
+    private struct Recording: Sendable {
         let session: String
         let run: String
         let log: EventLog
     }
 
     private struct State: Sendable {
-        var place: Place?
+        var recording: Recording?
         var hops = 0
     }
 
@@ -30,14 +30,14 @@ package final class EventRecorder: Sendable {
 
     /// Events belong to this run from here on.
     func open(_ log: EventLog, session: String, run: String) {
-        state.withLock { $0 = State(place: Place(session: session, run: run, log: log)) }
+        state.withLock { $0 = State(recording: Recording(session: session, run: run, log: log)) }
     }
 
     /// Events belong to no run any more; what waits is recorded.
     func close() throws(StoreError) {
         let log = state.withLock { state in
-            defer { state.place = nil }
-            return state.place?.log
+            defer { state.recording = nil }
+            return state.recording?.log
         }
         try log?.flush()
     }
@@ -45,7 +45,7 @@ package final class EventRecorder: Sendable {
     /// Tells an event and records it with the next ones.
     func tell(_ event: SyncEvent) {
         state.withLock { state in
-            state.place?.log.add(event.json.bytes, time: event.time)
+            state.recording?.log.add(event.json.bytes, time: event.time)
             listener(event)
         }
     }
@@ -65,13 +65,13 @@ package final class EventRecorder: Sendable {
     /// Tells what happened on the way of a transfer, as one of the run's events.
     func tell(transfer event: SyncEvent) {
         state.withLock { state in
-            guard let place = state.place else { return listener(event) }
-            let event = event.of(session: place.session, run: place.run)
-            place.log.add(event.json.bytes, time: event.time)
+            guard let recording = state.recording else { return listener(event) }
+            let event = event.of(session: recording.session, run: recording.run)
+            recording.log.add(event.json.bytes, time: event.time)
             if event.name == .taskRedirected, state.hops < Self.hopLimit {
                 state.hops += 1
                 // What cannot be recorded is told at the next flush; a request does not wait for it.
-                try? place.log.flush()
+                try? recording.log.flush()
             }
             listener(event)
         }
@@ -85,7 +85,7 @@ package final class EventRecorder: Sendable {
         // Nobody else's event may come between those that were taken and these.
         let failure = state.withLock { state -> StoreError? in
             do throws(StoreError) {
-                try record((state.place?.log.take() ?? []) + events.map(\.json.bytes))
+                try record((state.recording?.log.take() ?? []) + events.map(\.json.bytes))
                 for event in events { listener(event) }
                 return nil
             } catch {
@@ -96,11 +96,11 @@ package final class EventRecorder: Sendable {
     }
 
     /// Records what waits; what goes wrong is told at the next ``flush()``.
-    func settle() { state.withLock { $0.place?.log }?.settle() }
+    func settle() { state.withLock { $0.recording?.log }?.settle() }
 
     /// Records what waits.
     package func flush() throws(StoreError) {
-        let log = state.withLock { $0.place?.log }
+        let log = state.withLock { $0.recording?.log }
         try log?.flush()
     }
 }

@@ -8,7 +8,7 @@ import SyncSystem
 /// and a process that is killed leaves what it was at.
 package final class LiveRun: Sendable {
     private struct State: Sendable {
-        var place: Place?
+        var recording: Recording?
         var progress: PullProgress?
         var tasks: TaskTracker?
         var parts: PartFiles?
@@ -17,7 +17,7 @@ package final class LiveRun: Sendable {
         var thread: WorkerThread?
     }
 
-    private struct Place: Sendable {
+    private struct Recording: Sendable {
         var run: String
         var files: LiveFiles?
     }
@@ -44,8 +44,8 @@ package final class LiveRun: Sendable {
 
     /// Begins to write for a run. Without a thread nothing is written: that must not fail a pull.
     func open(run: String, session: String, _ environment: EngineEnvironment) {
-        let place = Place(run: run, files: environment.store.liveFiles(of: session))
-        state.withLock { $0 = State(place: place) }
+        let recording = Recording(run: run, files: environment.store.liveFiles(of: session))
+        state.withLock { $0 = State(recording: recording) }
         let thread = try? WorkerThread(name: "record") { [self] in work(environment) }
         state.withLock { $0.thread = thread }
     }
@@ -67,8 +67,8 @@ package final class LiveRun: Sendable {
     ///
     /// - Parameter bytes: Of all of its files.
     func begin(_ states: RowStates, bytes: UInt64) -> TaskTracker {
-        let place = state.withLock(\.place)
-        let tasks = TaskTracker(states, files: place?.files, run: place?.run ?? "")
+        let recording = state.withLock(\.recording)
+        let tasks = TaskTracker(states, files: recording?.files, run: recording?.run ?? "")
         state.withLock { state in
             state.tasks = tasks
             state.totalBytes = bytes
@@ -86,7 +86,7 @@ package final class LiveRun: Sendable {
 
     private func work(_ environment: EngineEnvironment) {
         var samples: [TransferID: Sample] = [:]
-        var last: [TransferStanding] = []
+        var last: [TransferStatus] = []
         var written: [UInt8] = []
         var lookedAt = environment.now()
         while true {
@@ -100,13 +100,13 @@ package final class LiveRun: Sendable {
             environment.keep()
             let now = environment.now()
             // A stopped or finished run has nothing on the wire.
-            let told = isEnding ? ([], 0) : environment.transport.standings(limit: Self.mostTransfers)
+            let told = isEnding ? ([], 0) : environment.transport.transferStatuses(limit: Self.mostTransfers)
             let transfers = told?.transfers ?? last
             samples = Self.rates(transfers, samples, milliseconds: now - lookedAt)
             lookedAt = now
             last = transfers
             let state = state.withLock { $0 }
-            if let files = state.place?.files, state.tasks != nil || !transfers.isEmpty {
+            if let files = state.recording?.files, state.tasks != nil || !transfers.isEmpty {
                 let json = record(transfers, more: told?.more ?? 0, samples, state, environment, now: now)
                 if json != written {
                     // What cannot be written is only not shown.
@@ -120,7 +120,7 @@ package final class LiveRun: Sendable {
     }
 
     private static func rates(
-        _ transfers: [TransferStanding],
+        _ transfers: [TransferStatus],
         _ samples: [TransferID: Sample],
         milliseconds: Int64
     ) -> [TransferID: Sample] {
@@ -140,7 +140,7 @@ package final class LiveRun: Sendable {
     // MARK: The record
 
     private func record(
-        _ transfers: [TransferStanding],
+        _ transfers: [TransferStatus],
         more: Int,
         _ samples: [TransferID: Sample],
         _ state: State,
@@ -149,7 +149,7 @@ package final class LiveRun: Sendable {
     ) -> [UInt8] {
         let (counts, totals) = (state.tasks?.counts() ?? [:], environment.transport.totals)
         return JSONLine.object { line in
-            line.field("run", state.place?.run ?? "")
+            line.field("run", state.recording?.run ?? "")
             line.field("process", environment.process)
             if state.tasks != nil {
                 line.key("files")
@@ -179,7 +179,7 @@ package final class LiveRun: Sendable {
             line.field("more", more)
             line.key("parts")
             line.array { array in
-                for part in (state.parts?.standings() ?? []).prefix(Self.mostFiles) {
+                for part in (state.parts?.progress() ?? []).prefix(Self.mostFiles) {
                     array.object {
                         $0.field("path", part.path)
                         $0.field("bytes_done", part.done)
@@ -201,7 +201,7 @@ extension PullProgress {
     }
 }
 
-extension TransferStanding {
+extension TransferStatus {
     /// The fields of an object of `status --requests`.
     func write(to line: inout JSONLine, _ subject: TransferSubject?, rate: Double, now: Int64) {
         line.field("transfer", id.rawValue)

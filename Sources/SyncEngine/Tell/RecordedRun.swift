@@ -4,7 +4,7 @@ import SyncModel
 import SyncPlugins
 import SyncStore
 
-/// One run in the store: begun, or taken up where another process left it; in the end finished, or given back.
+/// One run in the store: started, or taken over from another process; in the end finished or given back.
 struct RecordedRun {
     let environment: EngineEnvironment
     let session: String
@@ -36,7 +36,7 @@ struct RecordedRun {
         in destination: Destination,
         isHeld: Bool,
         _ environment: EngineEnvironment
-    ) throws(EngineError) -> BegunRun {
+    ) throws(EngineError) -> StartedRun {
         // A command that is repeated after a power cut loses nothing; one that was acknowledged must not be lost.
         let hasHooks = !prepared.recipe.hooks.isEmpty
         var start = start(prepared, destination, environment)

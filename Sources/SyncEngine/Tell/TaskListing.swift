@@ -71,7 +71,7 @@ package struct TaskListing: Sendable {
             (marks, transfers) = (recorded.marks, recorded.transfers)
             return
         }
-        // Nothing was looked at file by file: the run has not begun, or found that nothing had changed.
+        // Nothing was looked at file by file: the run has not started, or found that nothing had changed.
         transfers = []
         var all = [TaskFile.Mark](repeating: .unselected, count: manifest.files.count)
         let rest: TaskFile.Mark = run.state == .finished && run.result == .ok ? .unchanged : .waiting

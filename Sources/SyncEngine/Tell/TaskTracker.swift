@@ -114,7 +114,7 @@ final class TaskTracker: Sendable {
     /// A transfer has ended without rows, which get another one.
     func released(_ rows: [Int]) { step(rows, [.released]) }
 
-    /// Files are in place, durable and verified. What was waiting, or is copied from what is here, has begun by that.
+    /// Files are in place, durable and verified. For files that were waiting, or were copied from local ones, this is also the start.
     func installed(_ rows: [Int], isReused: (Int) -> Bool) {
         let reused = Set(rows.filter(isReused))
         step(rows.filter { !reused.contains($0) }, [.started, .installed])

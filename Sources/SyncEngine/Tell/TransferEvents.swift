@@ -50,8 +50,8 @@ extension SyncEvent {
                 $0.field("attempt", attempt)
                 $0.field("wait_ms", milliseconds)
             }
-        case .sourceSetBack(let transfer, let url, let reason):
-            self.init(.sourceSetBack, time: time, note: "\(url): \(reason); other sources first") {
+        case .sourcePenalised(let transfer, let url, let reason):
+            self.init(.sourcePenalised, time: time, note: "\(url): \(reason); other sources first") {
                 $0.transfer(transfer, subject)
                 $0.field("url", url)
                 $0.field("reason", reason)
@@ -87,7 +87,7 @@ extension TransferEvent {
     var transfer: TransferID? {
         switch self {
         case .asked(let id), .redirected(let id, _, _, _, _), .rewritten(let id, _, _, _, _),
-            .mirrored(let id, _, _), .retrying(let id, _, _, _, _), .sourceSetBack(let id, _, _),
+            .mirrored(let id, _, _), .retrying(let id, _, _, _, _), .sourcePenalised(let id, _, _),
             .waitingForConnectivity(let id, _, _, _, _):
             id
         case .pluginFailed: nil
@@ -100,7 +100,7 @@ extension TransferEvent {
         case .asked: .started
         case .retrying(_, _, _, _, let wait): wait > .zero ? .delayed : nil
         case .waitingForConnectivity: .delayed
-        case .redirected, .rewritten, .mirrored, .sourceSetBack, .pluginFailed: nil
+        case .redirected, .rewritten, .mirrored, .sourcePenalised, .pluginFailed: nil
         }
     }
 }

@@ -46,16 +46,17 @@ struct UntoldFiles {
     private func marks(_ work: UntoldWork) throws(StoreError) -> Set<Int> {
         var marks: Set<Int> = []
         var seen = work.after ?? 0
-        var hasBegun = work.after == nil
+        var hasStarted = work.after == nil
         while true {
             let page = try store.events(of: session, after: seen, limit: 4_096)
             guard let last = page.events.last else { return marks }
             for event in page.events {
                 if event.line.starts(with: Self.completed) {
                     if let through = work.through, event.sequence > through { return marks }
-                    hasBegun = true
+                    hasStarted = true
                 }
-                guard hasBegun, event.line.starts(with: Self.installed), let path = Self.path(event.line[...])
+                guard hasStarted, event.line.starts(with: Self.installed),
+                    let path = Self.path(event.line[...])
                 else { continue }
                 marks.insert(Self.mark(path))
             }

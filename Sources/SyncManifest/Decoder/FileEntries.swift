@@ -264,7 +264,7 @@ extension ManifestDecoder {
             try check(files.count + directories.count, below: limits.entries, "entries")
             try readDirectory()
         }
-        place = Place()
+        place = JSONPosition()
     }
 
     private mutating func readDirectory() throws(ManifestFault) {

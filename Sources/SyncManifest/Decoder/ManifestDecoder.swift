@@ -4,7 +4,7 @@ import SyncModel
 struct ManifestDecoder {
     var reader: JSONReader
     let limits: ManifestLimits
-    var place = Place()
+    var place = JSONPosition()
 
     var project: String?
     var revision: UInt64 = 0
@@ -14,7 +14,7 @@ struct ManifestDecoder {
     var files = FileTable()
     var directories = FileTable()
     /// Where “mode” or “mtime” was read first.
-    var keepsTraits: Place?
+    var keepsTraits: JSONPosition?
     var chunking: ChunkParameters?
     /// `x-user-data` of the top level.
     var userData: String?
@@ -26,11 +26,11 @@ struct ManifestDecoder {
     /// The number in `format`.
     var version = 1
     var parts: [Manifest.Part] = []
-    /// The first row of each part that was begun.
+    /// The first row of each part read so far.
     var partStarts: [Int] = []
     var dictionary: Manifest.SharedDictionary?
     /// Where a blob that needs a dictionary was read first.
-    var needsDictionary: (place: Place, codec: Codec)?
+    var needsDictionary: (place: JSONPosition, codec: Codec)?
     /// **Bytes** of memory of what is not in ``files``, about.
     var otherBytes = 0
 
@@ -54,7 +54,7 @@ struct ManifestDecoder {
         try reader.beginObject()
         while let key = try reader.nextKey() {
             guard let member = TopLevelKeys(key) else {
-                place = Place()
+                place = JSONPosition()
                 try readTopExtension(key, seen: &foreign)
                 continue
             }
@@ -62,7 +62,7 @@ struct ManifestDecoder {
             guard seen.insert(member).inserted else { throw reader.duplicateKey(key) }
             try readMember(member)
         }
-        place = Place()
+        place = JSONPosition()
         try reader.end()
         try checkKeys(seen)
         try checkDictionary()

@@ -258,7 +258,7 @@ extension ManifestDecoder {
     /// It stands in its version only, and lies in its pack.
     mutating func checkDictionary() throws(ManifestFault) {
         guard let dictionary else { return try checkDictionaryIsHere() }
-        place = Place()
+        place = JSONPosition()
         place.enter(section: "dictionary")
         guard version >= 3 else {
             throw ManifestFault(
@@ -267,7 +267,7 @@ extension ManifestDecoder {
             )
         }
         try checkOwnBlob("the dictionary", dictionary.blob)
-        place = Place()
+        place = JSONPosition()
     }
 
     /// Blobs that need one have one.

@@ -115,7 +115,7 @@ extension ManifestDecoder {
             try checkOwnBlob("the part", part.blob)
             if let delta = part.delta, !isUseful(delta, part) { parts[index].delta = nil }
         }
-        place = Place()
+        place = JSONPosition()
         // The root's word for it, which is not believed beyond a million: room grows with what comes.
         let expected = min(entries, 1 << 20)
         files.reserve(count: expected, pathBytes: expected * 40)
@@ -129,7 +129,7 @@ extension ManifestDecoder {
         _ bytes: UnsafeBufferPointer<UInt8>,
         _ numbers: [SHA256Digest: UInt32]
     ) throws(ManifestFault) -> [UInt32] {
-        place = Place()
+        place = JSONPosition()
         place.document = partStarts.count
         reader = JSONReader(bytes, limits: limits)
         partStarts.append(files.count)

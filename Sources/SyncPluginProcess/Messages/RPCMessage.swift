@@ -88,7 +88,7 @@ struct LineFraming: Sendable {
 
     init(limit: Int) { self.limit = limit }
 
-    /// Whether a line has begun that has not ended.
+    /// Whether there is an incomplete line.
     var hasPartialLine: Bool { !partial.isEmpty }
 
     /// Takes bytes and gives each whole line, without its end, to `line`; an empty line is left out. Stops after a line

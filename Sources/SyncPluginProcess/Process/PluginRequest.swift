@@ -97,7 +97,7 @@ struct RequestTable {
     var unsent: [Int64] { pending.filter { !$0.value.isSent }.keys.sorted() }
 
     /// Takes out what was sent: nobody will answer it. What was sent after `hang` waits to be sent again: a plugin that
-    /// hung by then has not begun with it.
+    /// hung by then has not started on it.
     mutating func removeSent(before hang: Duration?) -> [PluginRequest] {
         for (number, entry) in pending {
             if let hang, let sent = entry.sent, sent >= hang { pending[number]?.sent = nil }

@@ -43,7 +43,7 @@ final class BodyPipe {
     }
 
     /// What a read brought.
-    enum Piece {
+    enum ReadResult {
         case bytes(Int)
         /// Nothing there now.
         case nothing
@@ -51,7 +51,7 @@ final class BodyPipe {
         case end
     }
 
-    func read(into buffer: UnsafeMutableRawBufferPointer) -> Piece {
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
         guard reader >= 0 else { return .end }
         let count = CPosix.read(reader, buffer.baseAddress, buffer.count)
         if count > 0 { return .bytes(count) }

@@ -8,7 +8,7 @@ import SyncSystem
 /// answers, which come in path order, reach the output; so it does not depend on how fast a worker is.
 final class Catalogue: Sendable {
     /// A blob in a pack. Packs count from 0 through the base's packs and then the new ones.
-    struct Place: Sendable {
+    struct Entry: Sendable {
         var digest: SHA256Digest
         var pack: UInt32
         var codec: Codec
@@ -18,14 +18,14 @@ final class Catalogue: Sendable {
     }
 
     private struct State: ~Copyable {
-        var places: [Place] = []
+        var places: [Entry] = []
         var index = DigestIndex()
         /// The first job, in order, that carries a blob without a place.
         var claims: [SHA256Digest: UInt64] = [:]
 
         func find(_ digest: SHA256Digest) -> UInt32? { index.find(digest) { places[Int($0)].digest } }
 
-        mutating func append(_ place: Place) -> UInt32? {
+        mutating func append(_ place: Entry) -> UInt32? {
             guard let number = UInt32(exactly: places.count), number < .max else { return nil }
             places.append(place)
             index.insert(number) { places[Int($0)].digest }
@@ -53,7 +53,7 @@ final class Catalogue: Sendable {
     /// Gives a blob its place, unless it has one.
     ///
     /// - Returns: Its number, or `nil` after 2³² blobs.
-    func add(_ place: Place) -> UInt32? {
+    func add(_ place: Entry) -> UInt32? {
         state.withLock { state in state.find(place.digest) ?? state.append(place) }
     }
 
@@ -66,5 +66,5 @@ final class Catalogue: Sendable {
     }
 
     /// Every blob by number. Copies on the next change; for the end of a run.
-    var places: [Place] { state.withLock { $0.places } }
+    var places: [Entry] { state.withLock { $0.places } }
 }

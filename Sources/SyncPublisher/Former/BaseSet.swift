@@ -112,7 +112,7 @@ struct BaseSet {
                     let stored = UInt32(exactly: blob.storedLength),
                     let raw = UInt32(exactly: blob.rawLength)
                 else { continue }
-                let place = Catalogue.Place(
+                let place = Catalogue.Entry(
                     digest: manifest.files.digest(of: blob, in: row),
                     pack: blob.pack,
                     codec: blob.codec,

@@ -41,7 +41,7 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
     func encode(
         _ task: DeltaPlan.Task,
         in file: borrowing Descriptor,
-        _ place: Catalogue.Place,
+        _ place: Catalogue.Entry,
         _ regions: FormerRegions
     ) throws(PublishError) -> Made? {
         var raw = [UInt8](repeating: 0, count: Int(place.rawLength))

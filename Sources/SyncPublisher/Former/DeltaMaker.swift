@@ -11,7 +11,7 @@ import SyncSystem
 struct DeltaMaker {
     private let root: SharedRoot
     private let tree: SourceTree
-    private let places: [Catalogue.Place]
+    private let places: [Catalogue.Entry]
     private let base: BaseSet
     private let options: PublishOptions
     private let output: OutputDirectory
@@ -26,7 +26,7 @@ struct DeltaMaker {
     init(
         _ root: SharedRoot,
         _ tree: SourceTree,
-        _ places: [Catalogue.Place],
+        _ places: [Catalogue.Entry],
         _ base: BaseSet,
         _ options: PublishOptions,
         _ output: OutputDirectory
@@ -196,7 +196,7 @@ struct DeltaCarrying {
     /// By index in the tree, their packs counted as in the base.
     private(set) var deltas: [Int: [Delta]] = [:]
 
-    init(_ tree: SourceTree, _ ledger: Ledger, _ places: [Catalogue.Place], _ base: BaseSet?) {
+    init(_ tree: SourceTree, _ ledger: Ledger, _ places: [Catalogue.Entry], _ base: BaseSet?) {
         guard let base, base.manifest.files.count == tree.count else { return }
         let files = base.manifest.files
         var found: [Int: [Delta]] = [:]

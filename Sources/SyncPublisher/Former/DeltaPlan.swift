@@ -24,7 +24,7 @@ struct DeltaPlan {
     }
 
     private let base: Manifest
-    private let places: [Catalogue.Place]
+    private let places: [Catalogue.Entry]
     private let firstPack: Int
     private(set) var tasks: [Task] = []
 
@@ -36,7 +36,7 @@ struct DeltaPlan {
     /// Stored lengths below this many **bytes** are not worth an entry in the manifest.
     static let shortest = 512
 
-    init(_ tree: SourceTree, _ ledger: Ledger, _ places: [Catalogue.Place], _ base: BaseSet) {
+    init(_ tree: SourceTree, _ ledger: Ledger, _ places: [Catalogue.Entry], _ base: BaseSet) {
         self.base = base.manifest
         self.places = places
         firstPack = base.packs.count

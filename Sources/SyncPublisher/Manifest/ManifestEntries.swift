@@ -5,7 +5,7 @@ import SyncModel
 struct ManifestEntries {
     let tree: SourceTree
     let ledger: Ledger
-    let places: [Catalogue.Place]
+    let places: [Catalogue.Entry]
     /// By index in the tree; packs counted as in the catalogue.
     let deltas: [Int: [Delta]]
     /// Where files can be had as they are.

@@ -97,7 +97,7 @@ struct Collector {
         let place = try writer.append(buffer[blob.stored])
         guard let pack = UInt32(exactly: firstPack + place.pack),
             let number = catalogue.add(
-                Catalogue.Place(
+                Catalogue.Entry(
                     digest: blob.digest,
                     pack: pack,
                     codec: blob.codec,
@@ -114,7 +114,7 @@ struct Collector {
     private mutating func count(_ blob: EncodedBlob) throws(PublishError) {
         guard catalogue.find(blob.digest) == nil else { return }
         unplaced += UInt64(blob.rawLength)
-        let place = Catalogue.Place(
+        let place = Catalogue.Entry(
             digest: blob.digest,
             pack: .max,
             codec: .identity,

@@ -27,7 +27,7 @@ struct PackUsage {
     ///   - parts: **Bytes** of the manifest's parts that stay where they are, by the base's pack.
     init(
         _ base: BaseSet?,
-        _ places: [Catalogue.Place],
+        _ places: [Catalogue.Entry],
         _ ledger: Ledger,
         deltas: [Int: [Delta]] = [:],
         parts: [Int: UInt64] = [:],

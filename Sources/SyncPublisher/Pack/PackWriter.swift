@@ -8,7 +8,7 @@ import SyncSystem
 /// Writes blobs one behind the other into packs, hashing on the way; a full pack is closed and named.
 ///
 /// Packs get their names when they are closed, some time later their data is durable: writing goes on
-/// meanwhile, and the disk has begun with the older ones.
+/// meanwhile, and the disk has started on the older ones.
 final class PackWriter {
     /// A pack that is closed.
     struct Finished: Sendable {

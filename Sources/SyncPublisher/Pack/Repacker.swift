@@ -43,7 +43,7 @@ struct Repacker {
 
     private func move(
         _ number: UInt32,
-        _ place: Catalogue.Place,
+        _ place: Catalogue.Entry,
         _ pack: OpenPack,
         _ buffer: UnsafeMutableRawBufferPointer
     ) throws(PublishError) {

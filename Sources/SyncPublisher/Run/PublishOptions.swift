@@ -96,7 +96,7 @@ package struct PublishOptions: Sendable {
     /// The channel that points at it from now on; `nil` for the default one, `manifest.json`.
     package var channel: String?
 
-    /// Whether every release is kept, so that channels can point at it; where that has begun it goes on.
+    /// Whether every release is kept, so that channels can point at it. Once on, it stays on.
     package var keepsReleases = false
 
     /// What stands before `<sha256>.pack` in a pack's URL; relative to the manifest's own.

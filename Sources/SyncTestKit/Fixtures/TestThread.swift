@@ -15,7 +15,7 @@ struct TestThread: @unchecked Sendable {  // Safe: `pthread_t` is for any thread
 
     /// Starts a thread that runs `body` and ends.
     init(_ body: @escaping @Sendable () -> Void) throws(TestKitError) {
-        let box = Unmanaged.passRetained(Body(run: body))
+        let box = Unmanaged.passRetained(ThreadBody(run: body))
         #if canImport(Darwin)
             var made: pthread_t?
             let status = pthread_create(&made, nil, runThreadBody, box.toOpaque())
@@ -37,7 +37,7 @@ struct TestThread: @unchecked Sendable {  // Safe: `pthread_t` is for any thread
     func join() { _ = pthread_join(handle, nil) }
 }
 
-private final class Body: Sendable {
+private final class ThreadBody: Sendable {
     let run: @Sendable () -> Void
     init(run: @escaping @Sendable () -> Void) { self.run = run }
 }
@@ -45,14 +45,14 @@ private final class Body: Sendable {
 #if canImport(Darwin)
     private func runThreadBody(_ context: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
         blockPipeSignal()
-        Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
+        Unmanaged<ThreadBody>.fromOpaque(context).takeRetainedValue().run()
         return nil
     }
 #else
     private func runThreadBody(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
         guard let context else { return nil }
         blockPipeSignal()
-        Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
+        Unmanaged<ThreadBody>.fromOpaque(context).takeRetainedValue().run()
         return nil
     }
 #endif

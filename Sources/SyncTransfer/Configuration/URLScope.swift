@@ -7,7 +7,7 @@ import SyncModel
 /// `https://a.example.evil.example/`, and port 2817 is none of port 28173. A path ends where one of its components
 /// does.
 package struct URLScope: Sendable, Equatable {
-    private enum Part: Sendable, Equatable {
+    private enum Pattern: Sendable, Equatable {
         /// In lower case, without `:`.
         case scheme(String)
         /// What begins so, in a scheme that libcurl is not asked for; the scheme in lower case, with a `/` at the end where
@@ -18,26 +18,26 @@ package struct URLScope: Sendable, Equatable {
     }
 
     /// Empty for all.
-    private let parts: [Part]
+    private let patterns: [Pattern]
 
-    private init(parts: [Part]) { self.parts = parts }
+    private init(patterns: [Pattern]) { self.patterns = patterns }
 
     /// All URLs.
-    package static let all = URLScope(parts: [])
+    package static let all = URLScope(patterns: [])
 
     /// Origins, such as `https://assets.example.com`: a final `/`, a default port and the case of the host do not
     /// matter. All for an empty list.
     ///
     /// - Throws: ``URLError`` for text that is no origin, or has more than one.
     package static func origins(_ texts: [String]) throws(URLError) -> URLScope {
-        var parts: [Part] = []
+        var patterns: [Pattern] = []
         for text in texts {
             guard let url = try? CurlURL(text), url.path == "/", url.isBare(in: text) else {
                 throw URLError(description: "not an origin; write https://host or https://host:port")
             }
-            parts.append(.below(url.origin, path: "", isDirectory: true))
+            patterns.append(.below(url.origin, path: "", isDirectory: true))
         }
-        return URLScope(parts: parts)
+        return URLScope(patterns: patterns)
     }
 
     /// URLs that lie below these: `https://assets.example.com/`, `https://assets.example.com/tower/`, `store://tower/` in
@@ -46,16 +46,16 @@ package struct URLScope: Sendable, Equatable {
     ///
     /// - Throws: ``URLError`` for text that is neither.
     package static func prefixes(_ texts: [String]) throws(URLError) -> URLScope {
-        var parts: [Part] = []
+        var patterns: [Pattern] = []
         for text in texts {
             if let scheme = Self.scheme(text) {
-                parts.append(.scheme(scheme))
+                patterns.append(.scheme(scheme))
                 continue
             }
             if let scheme = urlScheme(of: text), !webSchemes.contains(scheme),
                 !text.contains(where: \.endsPath)
             {
-                parts.append(.prefix(scheme + text.dropFirst(scheme.utf8.count)))
+                patterns.append(.prefix(scheme + text.dropFirst(scheme.utf8.count)))
                 continue
             }
             guard let url = try? CurlURL(text), url.isBare(in: text) else {
@@ -66,9 +66,9 @@ package struct URLScope: Sendable, Equatable {
             }
             let isDirectory = url.path.hasSuffix("/")
             let path = isDirectory ? String(url.path.dropLast()) : url.path
-            parts.append(.below(url.origin, path: path, isDirectory: isDirectory))
+            patterns.append(.below(url.origin, path: path, isDirectory: isDirectory))
         }
-        return URLScope(parts: parts)
+        return URLScope(patterns: patterns)
     }
 
     /// `SCHEME:` or `SCHEME://`, and nothing else. RFC 3986 §3.1.
@@ -81,10 +81,10 @@ package struct URLScope: Sendable, Equatable {
 
     /// Whether an absolute URL is among them. What is no http or https URL is in its scheme only.
     package func covers(_ text: String) -> Bool {
-        guard !parts.isEmpty else { return true }
+        guard !patterns.isEmpty else { return true }
         if let url = try? CurlURL(text) { return covers(url) }
         let scheme = text.prefix { $0 != ":" }.lowercased()
-        return scheme.utf8.count < text.utf8.count && (parts.contains(.scheme(scheme)) || names(text))
+        return scheme.utf8.count < text.utf8.count && (patterns.contains(.scheme(scheme)) || names(text))
     }
 
     /// Whether a URL of a scheme that libcurl is not asked for lies below one that is named, not only in its scheme.
@@ -93,8 +93,8 @@ package struct URLScope: Sendable, Equatable {
         let plain = scheme + text.dropFirst(scheme.utf8.count).prefix { !$0.endsPath }
         // Where `..` leads is the plugin's to say.
         guard !plain.split(separator: "/").contains(where: { $0 == ".." }) else { return false }
-        return parts.contains { part in
-            guard case .prefix(let prefix) = part, plain.hasPrefix(prefix) else { return false }
+        return patterns.contains { pattern in
+            guard case .prefix(let prefix) = pattern, plain.hasPrefix(prefix) else { return false }
             return prefix.hasSuffix("/") || plain.count == prefix.count
                 || plain.dropFirst(prefix.count).hasPrefix("/")
         }
@@ -103,8 +103,8 @@ package struct URLScope: Sendable, Equatable {
     /// The schemes of what is among them, in lower case; empty for all URLs.
     package var schemes: Set<String> {
         Set(
-            parts.compactMap { part in
-                switch part {
+            patterns.compactMap { pattern in
+                switch pattern {
                 case .scheme(let scheme): scheme
                 case .prefix(let prefix): urlScheme(of: prefix)
                 case .below(let origin, _, _): origin.scheme
@@ -115,9 +115,9 @@ package struct URLScope: Sendable, Equatable {
 
     /// Whether a URL is among them.
     func covers(_ url: CurlURL) -> Bool {
-        parts.isEmpty
-            || parts.contains { part in
-                switch part {
+        patterns.isEmpty
+            || patterns.contains { pattern in
+                switch pattern {
                 case .scheme(let scheme): return scheme == url.origin.scheme
                 case .prefix: return false
                 case .below(let origin, let path, let isDirectory):
@@ -130,14 +130,14 @@ package struct URLScope: Sendable, Equatable {
 
     /// Whether a URL's origin is named, not only its scheme.
     func names(_ origin: Origin) -> Bool {
-        parts.contains { if case .below(origin, _, _) = $0 { true } else { false } }
+        patterns.contains { if case .below(origin, _, _) = $0 { true } else { false } }
     }
 
     /// Whether an origin is among them.
     func covers(_ origin: Origin) -> Bool {
-        parts.isEmpty
-            || parts.contains { part in
-                switch part {
+        patterns.isEmpty
+            || patterns.contains { pattern in
+                switch pattern {
                 case .scheme(let scheme): scheme == origin.scheme
                 case .prefix: false
                 case .below(let own, let path, _): own == origin && path.isEmpty

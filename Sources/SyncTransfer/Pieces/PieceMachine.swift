@@ -73,7 +73,7 @@ enum PieceAction: Equatable {
     case settle(Fault)
     /// Be served by the exchange that has the whole object; else ask again.
     case joinOther
-    /// Ask again, before all that has not begun.
+    /// Ask again, ahead of everything that has not started.
     case ask(PieceRoute)
     /// Ask again after a wait.
     case retry(PieceRoute, after: PieceDelay)

@@ -143,7 +143,7 @@ final class Piece {
     /// Where redirects have led in this attempt; `nil` to begin at the original URL.
     var chain: RedirectChain?
     /// The steps of ``chain`` as they were told, redacted.
-    var trail: [TransferStanding.Hop] = []
+    var trail: [TransferStatus.Hop] = []
     /// The status of a redirect whose target resolvers have yet to see.
     var unresolvedRedirect: Int?
     /// The version of the credential that was shown last, see ``HostCredential``.

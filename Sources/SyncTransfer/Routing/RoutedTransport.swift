@@ -143,8 +143,8 @@ package final class RoutedTransport: Transport {
         return sum
     }
 
-    package func standings(limit: Int) -> (transfers: [TransferStanding], more: Int)? {
-        others.standings(limit: limit)
+    package func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
+        others.transferStatuses(limit: limit)
     }
 
     package func shutdown() {

@@ -48,26 +48,26 @@ package struct RetryPolicy: Sendable, Equatable {
     }
 }
 
-/// When those that have failed at one host ask again: together, after waits that double until something comes from
-/// there. Pure.
+/// When failed requests to one host are retried: together, after waits that double until the host delivers something.
+/// Pure.
 package struct HostBackoff: Sendable, Equatable {
-    /// Times in a row that asking again did not help.
-    package private(set) var setbacks = 0
-    /// Until when those wait that have failed.
+    /// Rounds of retries in a row that brought nothing.
+    package private(set) var failedRounds = 0
+    /// Until when failed requests wait.
     package private(set) var until: Duration = .zero
 
     /// Nothing has failed.
     package init() {}
 
-    /// Whether the host has failed again after a wait: then nobody else needs to find that out meanwhile.
-    package var isShut: Bool { setbacks > 1 }
+    /// Whether the host has failed again after a wait, so that no other request need try it now.
+    package var isShut: Bool { failedRounds > 1 }
 
     /// Notes a failure.
     ///
     /// - Parameters:
-    ///   - times: How often in a row the same thing has failed; 0 when it was brought further.
+    ///   - times: How often in a row this request has failed; 0 if it made progress.
     ///   - random: Uniformly distributed.
-    /// - Returns: When to ask for it again.
+    /// - Returns: When to retry it.
     package mutating func failed(
         _ times: Int,
         now: Duration,
@@ -75,14 +75,14 @@ package struct HostBackoff: Sendable, Equatable {
         random: () -> UInt64
     ) -> Duration {
         if until <= now {
-            setbacks += 1
-            until = now + policy.wait(failures: setbacks, random: random())
+            failedRounds += 1
+            until = now + policy.wait(failures: failedRounds, random: random())
         }
-        guard times > setbacks else { return until }
-        // It fails again and again where other things come: it has a wait of its own.
+        guard times > failedRounds else { return until }
+        // It keeps failing where others succeed, so it gets its own wait.
         return max(until, now + policy.wait(failures: times, random: random()))
     }
 
-    /// Something has come.
-    package mutating func succeeded() { setbacks = 0 }
+    /// Something was received.
+    package mutating func succeeded() { failedRounds = 0 }
 }

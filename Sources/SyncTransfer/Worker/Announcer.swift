@@ -13,7 +13,7 @@ enum HopReason {
     /// What an answer with this status taught an earlier request.
     case memory(Int)
 
-    /// As ``TransferStanding/Hop/reason``.
+    /// As ``TransferStatus/Hop/reason``.
     var words: String {
         switch self {
         case .mirror: "mirror"
@@ -33,7 +33,7 @@ struct Announcer {
     func hop(_ reason: HopReason, from: CurlURL, to: CurlURL, of piece: Piece, _ number: Int) {
         let id = piece.transfer.id
         let (from, to) = (redacted(from), redacted(to))
-        piece.trail.append(TransferStanding.Hop(from: from, to: to, reason: reason.words))
+        piece.trail.append(TransferStatus.Hop(from: from, to: to, reason: reason.words))
         switch reason {
         case .mirror: events(.mirrored(id, from: from, to: to))
         case .rewrite(let by): events(.rewritten(id, from: from, to: to, by: by, hop: number))
@@ -97,6 +97,6 @@ struct Announcer {
     }
 
     func penalty(_ piece: Piece, _ fault: Fault, of source: CurlURL) {
-        events(.sourceSetBack(piece.transfer.id, url: redacted(source), reason: fault.detail))
+        events(.sourcePenalised(piece.transfer.id, url: redacted(source), reason: fault.detail))
     }
 }

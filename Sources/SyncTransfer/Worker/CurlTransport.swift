@@ -89,22 +89,22 @@ package final class CurlTransport: Transport {
 
     package var totals: TransferTotals { counters.totals }
 
-    package func standings(limit: Int) -> (transfers: [TransferStanding], more: Int)? {
-        let answer = Monitor<Standing?>(nil)
+    package func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
+        let answer = Monitor<Statuses?>(nil)
         guard inbox.post(.describe(limit: limit, { told in answer.change { $0 = told } })) else {
             return ([], 0)
         }
         var looks = 0
-        let told = answer.wait(every: Self.patience) { told -> Standing?? in
+        let told = answer.wait(every: Self.patience) { told -> Statuses?? in
             looks += 1
             return told != nil || looks > 1 ? .some(told) : nil
         }
         return told.map { ($0.transfers, $0.more) }
     }
 
-    /// What the worker says of its transfers.
-    struct Standing: Sendable {
-        var transfers: [TransferStanding]
+    /// The answer to ``Command/describe(limit:_:)``.
+    struct Statuses: Sendable {
+        var transfers: [TransferStatus]
         var more: Int
     }
 

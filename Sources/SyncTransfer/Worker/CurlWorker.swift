@@ -12,7 +12,7 @@ final class CurlWorker {
     private let inbox: Inbox
     private let counters: Counters
     private let agenda: Agenda
-    private let wire: Wire
+    private let pool: ExchangePool
     private let router: Router
     private let credentials: CredentialDesk
     private let resolving: ResolverDesk
@@ -37,7 +37,7 @@ final class CurlWorker {
         self.inbox = inbox
         self.counters = counters
         agenda = Agenda(configuration.clock)
-        wire = Wire(multi: multi, configuration: configuration, now: agenda.now)
+        pool = ExchangePool(multi: multi, configuration: configuration, now: agenda.now)
         router = Router(configuration)
         let announcer = Announcer(events: configuration.events)
         credentials = CredentialDesk(configuration, agenda: agenda, inbox: inbox)
@@ -53,7 +53,7 @@ final class CurlWorker {
             configuration: configuration,
             counters: counters,
             agenda: agenda,
-            wire: wire,
+            pool: pool,
             router: router,
             credentials: credentials,
             resolving: resolving,
@@ -76,7 +76,7 @@ final class CurlWorker {
 
             while let entry = agenda.takeDue() { handle(entry) }
             agenda.tidy(transfers: dispatcher.transfers.count) { isLive($0, at: $1) }
-            wire.fillThrottle(now: now)
+            pool.fillThrottle(now: now)
             handle(resolving.ask())
             dispatcher.startWhatMayStart()
             let ended = letLibcurlWork()
@@ -84,7 +84,7 @@ final class CurlWorker {
             reap()
             sweep()
             if ended { dispatcher.startWhatMayStart() }
-            if wire.sleep(atMost: ended || dispatcher.mayStartMore ? 0 : pollTimeout()) {
+            if pool.sleep(atMost: ended || dispatcher.mayStartMore ? 0 : pollTimeout()) {
                 dispatcher.networkDidChange()
             }
         }
@@ -92,15 +92,15 @@ final class CurlWorker {
         dispatcher.dropHosts()
         publish()
         inbox.end()
-        wire.close()
+        pool.close()
     }
 
     /// - Returns: Whether an exchange ended.
     private func letLibcurlWork() -> Bool {
-        let problem = wire.perform()
+        let problem = pool.perform()
         dispatcher.welcomeScouts()
         var ended = false
-        while let (exchange, result) = wire.takeEnded() {
+        while let (exchange, result) = pool.takeEnded() {
             finish(exchange, result)
             ended = true
         }
@@ -111,10 +111,10 @@ final class CurlWorker {
 
     /// Takes an exchange out of libcurl; ``Settlement`` decides about its pieces.
     private func finish(_ exchange: Exchange, _ result: CURLcode) {
-        guard wire.isRunning(exchange) else { return }
+        guard pool.isRunning(exchange) else { return }
         let fault = Fault(of: exchange, result: result)
         exchange.measure(now: now)
-        wire.release(exchange, now: now)
+        pool.release(exchange, now: now)
         exchange.account()
         dispatcher.endWholeObject(of: exchange)
         if exchange.isConnected { dispatcher.wasReached(exchange.host, byAnswer: exchange.isAccepted) }
@@ -129,7 +129,7 @@ final class CurlWorker {
 
     /// Takes pieces out of running exchanges that want nothing more of them.
     private func reap() {
-        for exchange in dispatcher.takeReapable() where wire.isRunning(exchange) {
+        for exchange in dispatcher.takeReapable() where pool.isRunning(exchange) {
             for piece in exchange.takeServed() {
                 dispatcher.settlement.conclude(piece, of: exchange, fault: nil)
             }
@@ -142,8 +142,8 @@ final class CurlWorker {
     private func pollTimeout() -> Int32 {
         var wait = Duration.seconds(60)
         if let next = agenda.next { wait = min(wait, next - now) }
-        if !wire.running.isEmpty { wait = min(wait, sweepAt - now) }
-        if let rest = wire.throttleWait { wait = min(wait, rest) }
+        if !pool.running.isEmpty { wait = min(wait, sweepAt - now) }
+        if let rest = pool.throttleWait { wait = min(wait, rest) }
         return Int32(max(0, min(60_000, (wait / .milliseconds(1)).rounded(.up))))
     }
 
@@ -151,7 +151,7 @@ final class CurlWorker {
     private func sweep() {
         guard now >= sweepAt else { return }
         sweepAt = now + sweepInterval
-        for exchange in Array(wire.running.values) {
+        for exchange in Array(pool.running.values) {
             let host = exchange.host
             exchange.measure(now: now)
             if exchange.isConnected { dispatcher.wasReached(host, byAnswer: exchange.isAccepted) }
@@ -165,7 +165,7 @@ final class CurlWorker {
             } else if exchange.isConnected, now - exchange.activeAt >= configuration.idleTimeout {
                 giveUp(exchange, Fault(.idle, "no byte for \(configuration.idleTimeout)"))
             }
-            if wire.isRunning(exchange), let fault = slowness(of: exchange) {
+            if pool.isRunning(exchange), let fault = slowness(of: exchange) {
                 giveUp(exchange, fault)
             }
         }
@@ -184,7 +184,7 @@ final class CurlWorker {
         let (limit, total) = (Double(configuration.speedLimit), counters.totals.bytesReceived)
         guard limit > 0,
             let (rate, all) = exchange.takeRates(total: total, over: configuration.speedTime, now: now),
-            rate < limit, all < limit || rate * 16 < all / Double(wire.running.count)
+            rate < limit, all < limit || rate * 16 < all / Double(pool.running.count)
         else { return nil }
         let (least, time) = (ByteCount(configuration.speedLimit), configuration.speedTime)
         return Fault(.slow, "less than \(least) per second for \(time)")
@@ -195,7 +195,7 @@ final class CurlWorker {
         for host in dispatcher.hosts.values where host.running > 0 {
             let hasMore = !host.queue.isEmpty || host.hasDivisible
             host.hasDivisible = false
-            let isFree = wire.throttle.rate == nil
+            let isFree = pool.throttle.rate == nil
             guard host.load.look(running: host.running, hasMore: hasMore, isFree: isFree, now: now) else {
                 continue
             }
@@ -206,15 +206,15 @@ final class CurlWorker {
 
     /// Gives ends of slow pieces to connections that idle while nothing waits.
     private func split() {
-        guard wire.throttle.rate == nil, !dispatcher.hasStartable else { return }
-        var room = wire.room
-        while room > 0, let cut = splitter.slowest(of: wire.running.values, now: now), dispatcher.divide(cut)
+        guard pool.throttle.rate == nil, !dispatcher.hasStartable else { return }
+        var room = pool.room
+        while room > 0, let cut = splitter.slowest(of: pool.running.values, now: now), dispatcher.divide(cut)
         {
             room -= 1
         }
-        room = wire.room
-        guard wire.throttle.rate == nil, !dispatcher.hasStartable, room > 0 else { return }
-        for exchange in Array(wire.running.values) where room > 0 {
+        room = pool.room
+        guard pool.throttle.rate == nil, !dispatcher.hasStartable, room > 0 else { return }
+        for exchange in Array(pool.running.values) where room > 0 {
             if let cut = splitter.handOver(exchange, now: now), dispatcher.divide(cut) { room -= 1 }
         }
     }
@@ -236,8 +236,8 @@ final class CurlWorker {
             start(request, sink: sink, completion: completion)
         case .resume(let id):
             for piece in dispatcher.transfers[id]?.pieces ?? [] {
-                if case .running(let id) = piece.state, let exchange = wire.running[id] {
-                    wire.resume(exchange, now: now)
+                if case .running(let id) = piece.state, let exchange = pool.running[id] {
+                    pool.resume(exchange, now: now)
                 }
             }
         case .cancel(let id):
@@ -258,14 +258,14 @@ final class CurlWorker {
         case .describe(let limit, let tell): tell(report.told(limit: limit))
         case .setWaiting(let deadline, let patience):
             (dispatcher.longest, dispatcher.silence.patience) = (deadline, patience)
-        case .setRateLimit(let rate): wire.setRate(rate, now: now)
+        case .setRateLimit(let rate): pool.setRate(rate, now: now)
         }
     }
 
-    private var report: StandingReport {
-        StandingReport(
+    private var report: TransferStatusReport {
+        TransferStatusReport(
             transfers: dispatcher.transfers,
-            running: wire.running,
+            running: pool.running,
             hosts: dispatcher.hosts,
             router: router,
             hasResolvers: resolving.isOpen,
@@ -321,7 +321,7 @@ final class CurlWorker {
 
     private func credentialIsKnown(for origin: Origin) {
         guard let host = dispatcher.hosts[origin] else { return }
-        wire.dropHandles(of: host)
+        pool.dropHandles(of: host)
         dispatcher.list(host)
     }
 

@@ -12,7 +12,7 @@ final class Dispatcher {
         let configuration: TransportConfiguration
         let counters: Counters
         let agenda: Agenda
-        let wire: Wire
+        let pool: ExchangePool
         let router: Router
         let credentials: CredentialDesk
         let resolving: ResolverDesk
@@ -23,7 +23,7 @@ final class Dispatcher {
     let configuration: TransportConfiguration
     let counters: Counters
     private let agenda: Agenda
-    let wire: Wire
+    let pool: ExchangePool
     private let router: Router
     private let credentials: CredentialDesk
     private let resolving: ResolverDesk
@@ -57,7 +57,7 @@ final class Dispatcher {
         configuration = shared.configuration
         counters = shared.counters
         agenda = shared.agenda
-        wire = shared.wire
+        pool = shared.pool
         router = shared.router
         credentials = shared.credentials
         resolving = shared.resolving
@@ -105,7 +105,7 @@ final class Dispatcher {
         guard !transfer.hasEnded else { return }
         close(transfer)
         for piece in transfer.pieces {
-            if case .running(let id) = piece.state, let exchange = wire.running[id] {
+            if case .running(let id) = piece.state, let exchange = pool.running[id] {
                 detach(piece, from: exchange)
             }
             piece.move(to: .ended)
@@ -129,9 +129,9 @@ final class Dispatcher {
     private func detach(_ piece: Piece, from exchange: Exchange) {
         guard exchange.remove(piece) else {
             // Perhaps it was this piece that asked for a pause.
-            return wire.resume(exchange, now: now)
+            return pool.resume(exchange, now: now)
         }
-        wire.release(exchange, now: now)
+        pool.release(exchange, now: now)
         endWholeObject(of: exchange)
         list(exchange.host)
     }
@@ -146,9 +146,9 @@ final class Dispatcher {
     func enqueue(_ piece: Piece, isUrgent: Bool = false) {
         guard !piece.transfer.hasEnded else { return }
         if piece.chain == nil { chooseSource(for: piece) }
-        // What has begun goes first; what has failed again and again leaves its slot to others first (V50).
-        let begun = isUrgent ? Int.max : piece.transfer.request.priority
-        let priority = piece.life.failures > 1 ? Int.min : begun
+        // Work in progress goes first; what has failed repeatedly goes last (V50).
+        let ordinary = isUrgent ? Int.max : piece.transfer.request.priority
+        let priority = piece.life.failures > 1 ? Int.min : ordinary
         if resolving.mustWait(piece, priority: priority) { return }
         let chain = router.route(of: piece)
         if piece.chain == nil, let fault = router.refusal(of: chain, for: piece.transfer) {
@@ -206,12 +206,12 @@ final class Dispatcher {
     var hasStartable: Bool { !startable.isEmpty }
 
     /// Whether the next turn would start more without anything else happening.
-    var mayStartMore: Bool { hasStartable && wire.room > 0 }
+    var mayStartMore: Bool { hasStartable && pool.room > 0 }
 
     /// Starts queued pieces while there is room. O(log *n*) for each start.
     func startWhatMayStart() {
         var turns = 0
-        while wire.room > 0, turns < Self.mostTurns, let (_, host) = startable.popFirst() {
+        while pool.room > 0, turns < Self.mostTurns, let (_, host) = startable.popFirst() {
             turns += 1
             host.isListed = false
             guard host.mayStart(now: now), !credentials.mustWait(host) else { continue }
@@ -238,7 +238,7 @@ final class Dispatcher {
         }
         guard !wholeObjects.join(piece) else { return }
         let isRangeless = wholeObjects.isKnown(piece.source.url.text)
-        if wire.throttle.rate == nil, !isRangeless, let cut = splitter.shorten(piece, on: host) {
+        if pool.throttle.rate == nil, !isRangeless, let cut = splitter.shorten(piece, on: host) {
             _ = divide(cut)
         }
         launch(piece, chain: chain, on: host, isRangeless: isRangeless)
@@ -264,12 +264,12 @@ final class Dispatcher {
             agenda
         )
         do throws(CurlError) {
-            let easy = try wire.takeHandle(plan.kind, of: host)
-            let id = wire.nextID()
+            let easy = try pool.takeHandle(plan.kind, of: host)
+            let id = pool.nextID()
             let exchange = Exchange(id, easy: easy, host: host, piece: piece, plan: plan, dispatcher: self)
             try requests.write(exchange, for: piece)
             announcer.asking(for: transfer)
-            try wire.send(exchange)
+            try pool.send(exchange)
             piece.fault = nil
             piece.move(to: .running(id))
             if isRangeless { wholeObjects.begin(exchange, of: piece.source.url.text) }

@@ -104,7 +104,7 @@ final class Exchange {
             maximumLines: dispatcher.configuration.maximumHeaderCount
         )
         counters = dispatcher.counters
-        throttle = dispatcher.wire.throttle
+        throttle = dispatcher.pool.throttle
     }
 
     // MARK: - What the worker asks now and then
@@ -166,16 +166,16 @@ final class Exchange {
     /// - Parameter total: Body **bytes** of all exchanges so far.
     /// - Returns: **Bytes** a second: its own, and those of all exchanges together.
     func takeRates(total: UInt64, over time: Duration, now: Duration) -> (own: Double, all: Double)? {
-        guard let begun = window, !isPaused, !isThrottled else {
+        guard let started = window, !isPaused, !isThrottled else {
             window = nil
             // The first activity is the connection.
             if activity > 1, !isPaused, !isThrottled { window = (now, bodyBytes, total) }
             return nil
         }
-        guard now - begun.start >= time else { return nil }
+        guard now - started.start >= time else { return nil }
         window = (now, bodyBytes, total)
-        let seconds = (now - begun.start) / .seconds(1)
-        return (Double(bodyBytes - begun.own) / seconds, Double(total - begun.all) / seconds)
+        let seconds = (now - started.start) / .seconds(1)
+        return (Double(bodyBytes - started.own) / seconds, Double(total - started.all) / seconds)
     }
 
     var headers: ResponseHeaders { collector.headers }

@@ -12,7 +12,7 @@ enum Command: Sendable {
     case setWaiting(deadline: Duration, Patience?)
     case resolved(UInt64, [Resolved], [PluginError])
     case provided(Origin, UInt64, ProvidedCredential)
-    case describe(limit: Int, @Sendable (CurlTransport.Standing) -> Void)
+    case describe(limit: Int, @Sendable (CurlTransport.Statuses) -> Void)
 }
 
 /// The door to the worker's thread: the one place where threads meet.

@@ -76,7 +76,7 @@ enum UnpackBenchmark {
 
         init(_ plan: Plan, _ files: FileTable) { (self.plan, self.files) = (plan, files) }
 
-        func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout Worker) {
+        func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout DecodeWorker) {
             let wanted = plan.slots[slot]
             do {
                 var raw = stored
@@ -93,9 +93,9 @@ enum UnpackBenchmark {
             }
         }
 
-        func begin(slot: Int, worker: inout Worker) {}
-        func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout Worker) {}
-        func end(slot: Int, worker: inout Worker) {}
-        func ended(span: Int, missing: Range<Int>, worker: inout Worker) {}
+        func begin(slot: Int, worker: inout DecodeWorker) {}
+        func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout DecodeWorker) {}
+        func end(slot: Int, worker: inout DecodeWorker) {}
+        func ended(span: Int, missing: Range<Int>, worker: inout DecodeWorker) {}
     }
 }

@@ -1,10 +1,10 @@
 import SyncControl
 import SyncSystem
 
-/// What readers of events ask for without waiting for the agent: who works, who follows, whether it is over.
-final class Board: Sendable {
+/// What readers of events need without waiting for the agent: jobs, followers, and whether the agent has ended.
+final class LiveSessions: Sendable {
     private struct State: Sendable {
-        var jobs: [String: Job] = [:]
+        var jobs: [String: SessionJob] = [:]
         var followers: [String: Int] = [:]
         var isOver = false
     }
@@ -19,7 +19,7 @@ final class Board: Sendable {
 
     func close() { state.withLock { $0.isOver = true } }
 
-    func set(_ job: Job?, for session: String) { state.withLock { $0.jobs[session] = job } }
+    func set(_ job: SessionJob?, for session: String) { state.withLock { $0.jobs[session] = job } }
 
     func progress(of session: String) -> RunStatus.Progress? {
         state.withLock { $0.jobs[session] }?.progress

@@ -2,7 +2,7 @@ import SyncSystem
 
 /// Gives out the parts of files to threads, each thread a file of its own while there are enough: bytes of a file that
 /// come in order are hashed while they are in memory. Threads that find no untouched file help with the longest.
-final class Turns: Sendable {
+final class FilePartQueue: Sendable {
     private struct File {
         /// Positions of its parts that nobody has taken.
         var parts: Range<Int>

@@ -9,18 +9,22 @@ import SyncUnpack
 
 /// The first stored bytes of blobs that were under way when a process ended, so that the next one goes on there.
 ///
-/// A part of a span has one file in staging and overwrites it with each blob that it has begun and not finished
-/// when it runs out of bytes. The file's name has the pack's SHA-256 and `.begun`; a head tells the blob's place. Its bytes
-/// are not believed: they count only once the whole blob has its digest. Nothing is synced to the disk, since
-/// after a power cut the bytes can be fetched again.
-final class BegunBlobs: Sendable {
+/// Each part of a span has one file in staging and overwrites it with every blob whose bytes run out before its end.
+/// The file is named by the pack's SHA-256 with the suffix `.begun`; its head says where the blob is. The bytes are used
+/// only if the whole blob has its digest. Nothing is synced: after a power cut the bytes can be fetched again.
+final class PartialBlobs: Sendable {
     /// One file: the head, then a blob's first bytes.
-    private final class Begun: Sendable {
+    private final class PartialBlob: Sendable {
         let file: Staging.File
         let descriptor: Descriptor
-        let place: Mutex<(Plan.Place, count: UInt64)>
+        let place: Mutex<(Plan.PackPosition, count: UInt64)>
 
-        init(_ descriptor: consuming Descriptor, _ file: Staging.File, _ place: Plan.Place, count: UInt64) {
+        init(
+            _ descriptor: consuming Descriptor,
+            _ file: Staging.File,
+            _ place: Plan.PackPosition,
+            count: UInt64
+        ) {
             self.file = file
             self.descriptor = descriptor
             self.place = Mutex((place, count))
@@ -28,12 +32,12 @@ final class BegunBlobs: Sendable {
     }
 
     private struct State: Sendable {
-        /// What an earlier process left.
-        var found: [Plan.Place: Begun] = [:]
+        /// Left by an earlier process.
+        var found: [Plan.PackPosition: PartialBlob] = [:]
         /// Places whose first bytes are from an earlier process.
-        var used: Set<Plan.Place> = []
-        /// What this process has under way, by the part of a span that brings it.
-        var open: [Int: Begun] = [:]
+        var used: Set<Plan.PackPosition> = []
+        /// Those of this process, by the part of a span that delivers them.
+        var open: [Int: PartialBlob] = [:]
         var files: [Staging.File] = []
     }
 
@@ -54,9 +58,9 @@ final class BegunBlobs: Sendable {
 
     // MARK: From an earlier process
 
-    /// Takes a left-over if it is one of these; of two for one place the longer.
+    /// Takes over a leftover file if it is a partial blob that can be used; of two for one blob, the longer.
     func adopt(_ file: Staging.File, size: UInt64) -> Bool {
-        guard file.name.isBegun, size > UInt64(Self.headLength),
+        guard file.name.isPartialBlob, size > UInt64(Self.headLength),
             let pack = manifest.packs.firstIndex(where: { $0.sha256 == file.name.digest })
         else { return false }
         guard let descriptor = staging.open(file) else { return false }
@@ -66,11 +70,11 @@ final class BegunBlobs: Sendable {
         guard read == Self.headLength, UInt64(littleEndian: head.0) == Self.magic,
             count < UInt64(littleEndian: head.2), UInt64(littleEndian: head.2) <= SpanUnpacker.smallLimit
         else { return false }
-        let place = Plan.Place(pack: pack, offset: UInt64(littleEndian: head.1))
-        let begun = Begun(descriptor, file, place, count: count)
+        let place = Plan.PackPosition(pack: pack, offset: UInt64(littleEndian: head.1))
+        let partial = PartialBlob(descriptor, file, place, count: count)
         let dropped = state.withLock { state -> Staging.File? in
             if let known = state.found[place], known.place.withLock({ $0.count }) >= count { return file }
-            return state.found.updateValue(begun, forKey: place)?.file
+            return state.found.updateValue(partial, forKey: place)?.file
         }
         if let dropped { staging.remove(dropped) }
         return true
@@ -98,18 +102,18 @@ final class BegunBlobs: Sendable {
     }
 
     /// The first `count` **bytes** of the blob at a place; zeros where they cannot be read.
-    func bytes(at place: Plan.Place, count: Int) -> [UInt8] {
+    func bytes(at place: Plan.PackPosition, count: Int) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
-        guard let begun = state.withLock({ $0.found[place] }) else { return bytes }
+        guard let partial = state.withLock({ $0.found[place] }) else { return bytes }
         let read = bytes.withUnsafeMutableBytes {
-            readFully(begun.descriptor.raw, into: $0, at: UInt64(Self.headLength))
+            readFully(partial.descriptor.raw, into: $0, at: UInt64(Self.headLength))
         }
         return read == count ? bytes : [UInt8](repeating: 0, count: count)
     }
 
     /// Whether the blob at a place was put together from bytes of two processes: a wrong digest then says nothing
     /// about the source.
-    func isMixed(_ place: Plan.Place) -> Bool { state.withLock { $0.used.contains(place) } }
+    func isMixed(_ place: Plan.PackPosition) -> Bool { state.withLock { $0.used.contains(place) } }
 
     // MARK: For a later process
 
@@ -118,25 +122,25 @@ final class BegunBlobs: Sendable {
     func keep(
         _ bytes: UnsafeRawBufferPointer,
         at position: Int,
-        of place: Plan.Place,
+        of place: Plan.PackPosition,
         length: UInt64,
         part: Int
     ) {
-        guard let begun = begun(for: place, from: position, part: part) else { return }
+        guard let partial = partial(for: place, from: position, part: part) else { return }
         let start = UInt64(Self.headLength + position)
-        var isWritten = writeAll(begun.descriptor.raw, bytes, at: start) == 0
+        var isWritten = writeAll(partial.descriptor.raw, bytes, at: start) == 0
         if position == 0, isWritten {
             // The head comes last: a file without it is nothing.
             var head = (Self.magic.littleEndian, place.offset.littleEndian, length.littleEndian)
-            isWritten = withUnsafeBytes(of: &head) { writeAll(begun.descriptor.raw, $0, at: 0) } == 0
+            isWritten = withUnsafeBytes(of: &head) { writeAll(partial.descriptor.raw, $0, at: 0) } == 0
         }
-        if !isWritten { _ = ftruncate(begun.descriptor.raw, 0) }
+        if !isWritten { _ = ftruncate(partial.descriptor.raw, 0) }
         let count = isWritten ? UInt64(position + bytes.count) : 0
-        begun.place.withLock { $0 = (place, count) }
+        partial.place.withLock { $0 = (place, count) }
     }
 
     /// The file to write to: with what it has of the blob up to `position`, or empty.
-    private func begun(for place: Plan.Place, from position: Int, part: Int) -> Begun? {
+    private func partial(for place: Plan.PackPosition, from position: Int, part: Int) -> PartialBlob? {
         let (known, found) = state.withLock { ($0.open[part], position > 0 ? $0.found[place] : nil) }
         if position > 0 {
             if let known, known.place.withLock({ $0 == (place, UInt64(position)) }) { return known }
@@ -146,14 +150,14 @@ final class BegunBlobs: Sendable {
             return found
         }
         if let known { return ftruncate(known.descriptor.raw, 0) == 0 ? known : nil }
-        let file = staging.newFile(lane: lane, begunOf: manifest.packs[place.pack].sha256)
+        let file = staging.newFile(lane: lane, partialBlobOf: manifest.packs[place.pack].sha256)
         guard let made = staging.create(file, executable: false) else { return nil }
-        let begun = Begun(made, file, place, count: 0)
+        let partial = PartialBlob(made, file, place, count: 0)
         state.withLock {
-            $0.open[part] = begun
+            $0.open[part] = partial
             $0.files.append(file)
         }
-        return begun
+        return partial
     }
 
     /// Parts of another plan follow.

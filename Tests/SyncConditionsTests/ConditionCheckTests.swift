@@ -72,12 +72,12 @@ struct ConditionLedgerTests {
     }
 
     @Test("The next look comes when what blocks has said it ends, else after the usual time [S53]")
-    func nextLook() {
+    func nextCheck() {
         var ledger = ConditionLedger()
-        #expect(ledger.take([power], at: 0).nextLook(after: 0, every: 50) == 50)
-        #expect(ledger.take([window], at: 0).nextLook(after: 0, every: 50) == 9_000)
-        #expect(ledger.take([window, power], at: 0).nextLook(after: 0, every: 50) == 9_000)
-        #expect(ledger.take([window], at: 8_990).nextLook(after: 8_990, every: 50) == 9_040)
+        #expect(ledger.take([power], at: 0).nextCheck(after: 0, every: 50) == 50)
+        #expect(ledger.take([window], at: 0).nextCheck(after: 0, every: 50) == 9_000)
+        #expect(ledger.take([window, power], at: 0).nextCheck(after: 0, every: 50) == 9_000)
+        #expect(ledger.take([window], at: 8_990).nextCheck(after: 8_990, every: 50) == 9_040)
     }
 
     /// Whatever each of four conditions answers.
@@ -109,7 +109,7 @@ struct ConditionLedgerTests {
 }
 
 @Suite(.timeLimit(.minutes(10)))
-struct ConditionGateTests {
+struct ConditionCheckTests {
     private let context = ConditionContext(destination: "/", now: 1_000)
 
     @Test("A condition that hangs counts as unknown, is not asked again, and holds up no other [S49]")
@@ -120,15 +120,15 @@ struct ConditionGateTests {
             release.wait()
             return .blocked(reason: "late")
         }
-        let gate = ConditionGate(
+        let check = ConditionCheck(
             [stuck, Scripted("power") { _ in .blocked(reason: "on battery") }],
             deadline: .milliseconds(200)
         )
-        var report = gate.look(context)
+        var report = check.evaluate(context)
         #expect(report.condition == "power")
         #expect(report.answers.first?.state == .unknown(reason: "it has not answered in time"))
         #expect(report.warnings == [], "the other blocks")
-        report = gate.look(context)
+        report = check.evaluate(context)
         #expect(
             report.answers.first?.state == .unknown(reason: "it has not answered an earlier query yet")
         )
@@ -137,7 +137,7 @@ struct ConditionGateTests {
         release.signal()
         release.signal()
         // Its late answer is nobody's; the next question has its own.
-        while gate.look(context).answers.first?.state != .blocked(reason: "late") { release.signal() }
+        while check.evaluate(context).answers.first?.state != .blocked(reason: "late") { release.signal() }
     }
 
     @Test("A plugin that fails counts as unknown; more conditions than cores are asked at once")
@@ -146,16 +146,16 @@ struct ConditionGateTests {
             throw PluginError(plugin: "broken", code: .unavailable, message: "it has ended")
         }
         let all = (0..<20).map { index in Scripted("c\(index)") { _ in .ok } }
-        let report = ConditionGate(all + [broken]).look(context)
+        let report = ConditionCheck(all + [broken]).evaluate(context)
         #expect(!report.isBlocked)
         #expect(report.warnings == ["condition broken counts as met: plugin broken: it has ended"])
     }
 
     @Test("Nothing asked for: always open")
     func empty() throws {
-        let gate = try ConditionGate(RunConditions(), on: MachinePlaces())
-        #expect(gate.isEmpty)
-        #expect(gate.look(context) == GateReport())
+        let check = try ConditionCheck(RunConditions(), on: MachinePlaces())
+        #expect(check.isEmpty)
+        #expect(check.evaluate(context) == ConditionReport())
     }
 
     @Test("Every condition that a run asks for is looked at, in a fixed order [S49]")
@@ -166,18 +166,18 @@ struct ConditionGateTests {
         wanted.window = DailyWindow(startMinute: 0, lengthMinutes: 1_440)
         var machine = MachinePlaces()
         machine.bus = SystemBus(directories: [])
-        let gate = try ConditionGate(wanted, on: machine, plugins: [Scripted("vpn") { _ in .ok }])
+        let check = try ConditionCheck(wanted, on: machine, plugins: [Scripted("vpn") { _ in .ok }])
         #expect(
-            gate.look(context).answers.map(\.name) == [
+            check.evaluate(context).answers.map(\.name) == [
                 "window", "space", "power", "metered", "idle", "load", "vpn",
             ]
         )
         #expect(builtInConditions.names == ["idle", "load", "metered", "power", "space", "window"])
         wanted.window = DailyWindow(startMinute: 1_440, lengthMinutes: 0)
-        #expect(throws: PluginError.self) { try ConditionGate(wanted, on: machine) }
+        #expect(throws: PluginError.self) { try ConditionCheck(wanted, on: machine) }
         wanted.window = nil
         wanted.rates = [RateWindow(window: DailyWindow(startMinute: .max, lengthMinutes: .max), limit: 1)]
-        #expect(throws: PluginError.self) { try ConditionGate(wanted, on: machine) }
+        #expect(throws: PluginError.self) { try ConditionCheck(wanted, on: machine) }
         #expect(throws: PluginError.self) {
             try builtInConditions.make("weather", ConditionSettings(wanted, on: machine))
         }
@@ -196,8 +196,8 @@ struct ConditionGateTests {
         machine.load.ownThreads = root.path("task")
         var wanted = RunConditions.discretionary
         wanted.idleSeconds = 60
-        // One gate for all: each look is a flip of something.
-        let gate = try ConditionGate(wanted, on: machine)
+        // The same object throughout: each evaluation flips something.
+        let check = try ConditionCheck(wanted, on: machine)
         try root.write("Mains", to: "power/AC/type")
         try root.write("Battery", to: "power/BAT/type")
         let verdicts: [Verdict] = [.ok, .blocked, .unknown]
@@ -214,7 +214,9 @@ struct ConditionGateTests {
                             to: "loadavg"
                         )
                         let expected = [power, metered, idle, load]
-                        let report = gate.look(ConditionContext(destination: "/", now: 1_800_000_000_000))
+                        let report = check.evaluate(
+                            ConditionContext(destination: "/", now: 1_800_000_000_000)
+                        )
                         #expect(report.answers.map { Verdict($0.state) } == expected)
                         let names = ["power", "metered", "idle", "load"]
                         #expect(report.condition == expected.firstIndex(of: .blocked).map { names[$0] })

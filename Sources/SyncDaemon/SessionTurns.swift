@@ -27,7 +27,7 @@ extension Agent {
 }
 
 /// A command to pause or to resume that waits for the one before it to take its turn.
-struct Wish {
+struct PauseCommand {
     let input: RunInput
     let granted: CheckedContinuation<Result<SessionStatus, ControlError>, Never>
 }
@@ -36,12 +36,12 @@ extension Agent {
     /// Pauses or resumes a session. Commands that wait for their turn together are recorded together: the last one
     /// decides, in one transaction, and all are told what the session is then.
     func wish(_ input: RunInput, _ session: String) async throws(ControlError) -> SessionStatus {
-        guard wishes[session] != nil else {
-            wishes[session] = []
+        guard pauseCommands[session] != nil else {
+            pauseCommands[session] = []
             return try await grant(input, session).get()
         }
         let result = await withCheckedContinuation { continuation in
-            wishes[session, default: []].append(Wish(input: input, granted: continuation))
+            pauseCommands[session, default: []].append(PauseCommand(input: input, granted: continuation))
         }
         return try result.get()
     }
@@ -52,7 +52,7 @@ extension Agent {
         // Lets those in that have come while the command before this one was recorded.
         await Task.yield()
         // What comes from here on waits for the next turn.
-        let others = wishes.removeValue(forKey: session) ?? []
+        let others = pauseCommands.removeValue(forKey: session) ?? []
         let last = others.last?.input ?? first
         if last == .paused, let job = jobs[session] {
             job.stop.stop(.user)
@@ -64,7 +64,7 @@ extension Agent {
         }
         leave(session)
         let status = Result { () throws(ControlError) in try self.session(session) }
-        /// Only who asked for what was refused hears of it.
+        /// Only those who asked for what was refused are told.
         func answer(_ input: RunInput) -> Result<SessionStatus, ControlError> {
             guard input == last, let failure else { return status }
             return .failure(failure)
@@ -78,7 +78,7 @@ extension Agent {
         if input == .paused {
             try bring(run, .paused, .user)
         } else {
-            setbacks[run.identifier] = nil
+            failedStarts[run.identifier] = nil
             if run.state == .paused {
                 try store.apply(.resumed, to: run.identifier, now: environment.now())
                 changes[session] = environment.now()

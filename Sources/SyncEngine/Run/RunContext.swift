@@ -4,8 +4,8 @@ import SyncModel
 import SyncPlanner
 import SyncSystem
 
-/// What everything that brings and places files of one run works with.
-struct Site: Sendable {
+/// What all steps that bring and place files of one run share.
+struct RunContext: Sendable {
     let environment: EngineEnvironment
     let manifest: Manifest
     let destination: Destination
@@ -17,14 +17,14 @@ struct Site: Sendable {
     let wholes: WholeDirectories
     /// Large files in progress.
     let parts: PartFiles
-    /// Blobs in progress, for the next process.
-    let begun: BegunBlobs
+    /// Blobs in transit, kept for the next process.
+    let partialBlobs: PartialBlobs
     let disk: FullDisk
 
     /// Whether somebody asks to stop; asked often.
     var isStopped: Bool { environment.stop.isStopped }
 
-    /// A staging lane for links and empty files, beside those of the workers and the one for ``parts`` and ``begun``.
+    /// A staging lane for links and empty files, beside those of the workers and the one for ``parts`` and ``partialBlobs``.
     var laneOfSmallEntries: Int { environment.workers + 1 }
 
     /// Prepares staging and starts the committer.
@@ -68,7 +68,7 @@ struct Site: Sendable {
         } catch {
             throw EngineError(.ioError, "\(error)")
         }
-        begun = BegunBlobs(manifest: manifest, staging: staging, lane: lane)
+        partialBlobs = PartialBlobs(manifest: manifest, staging: staging, lane: lane)
         parts = PartFiles(manifest: manifest, staging: staging, lane: lane) { [stop = environment.stop] in
             stop.isStopped
         }

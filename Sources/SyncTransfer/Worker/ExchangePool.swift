@@ -2,7 +2,7 @@ import CCurl
 import SyncCurl
 
 /// libcurl's multi handle and all that is in it: requests under way, and handles kept for the next ones.
-final class Wire {
+final class ExchangePool {
     private let multi: UnsafeMutableRawPointer
     private let configuration: TransportConfiguration
     private let network = NetworkChanges()
@@ -163,4 +163,4 @@ final class Wire {
 }
 
 @available(*, unavailable)
-extension Wire: Sendable {}
+extension ExchangePool: Sendable {}

@@ -1,17 +1,17 @@
 public import SyncModel
 
-/// What a transfer that has not ended is at, for people and programs that look on. Holds no secret: URLs are redacted.
-public struct TransferStanding: Sendable, Equatable {
+/// What an unfinished transfer is doing, for display. URLs are redacted.
+public struct TransferStatus: Sendable, Equatable {
     /// A step from one URL to the next.
     public struct Hop: Sendable, Equatable {
-        /// Where a request was, or would have been, sent.
+        /// The URL before it.
         public var from: String
-        /// Where it is sent for that.
+        /// The URL after it.
         public var to: String
         /// Why, in words: `redirect 302`, `redirect 302, remembered`, `rewrite, rule 1`, `rewrite, plugin NAME`, `mirror`.
         public var reason: String
 
-        /// Puts a step together.
+        /// See the properties.
         public init(from: String, to: String, reason: String) {
             self.from = from
             self.to = to
@@ -21,32 +21,32 @@ public struct TransferStanding: Sendable, Equatable {
 
     /// The transfer.
     public var id: TransferID
-    /// What it is at.
+    /// What it is doing.
     public var state: RequestState
-    /// For how long.
+    /// How long it has been doing that.
     public var age: Duration
-    /// How long it will stay so at least; `nil` where nobody knows.
+    /// The least time that it will stay so; `nil` if unknown.
     public var wait: Duration?
-    /// Why, for people; `nil` where the state says all.
+    /// Why, for people; `nil` if the state says it all.
     public var reason: String?
-    /// What the manifest or the user names.
+    /// The URL from the manifest or the user.
     public var original: String
     /// Where the last request went, or the next one goes.
     public var current: String
-    /// The steps between, in order.
+    /// The steps from ``original`` to ``current``, in order.
     public var hops: [Hop]
-    /// The origin that is asked.
+    /// The origin of ``current``.
     public var source: String
-    /// The wanted **bytes** of the object, half open; `nil` while nobody knows how long it is.
+    /// The wanted **bytes** of the object, half open; `nil` while its length is unknown.
     public var range: Range<UInt64>?
-    /// **Bytes** of them that have come.
+    /// **Bytes** of them received.
     public var received: UInt64
-    /// Which attempt in a row this is, from 1.
+    /// The attempt in a row, from 1.
     public var attempt: Int
-    /// Most attempts in a row without progress.
+    /// The most attempts in a row without progress.
     public var attempts: Int
 
-    /// A transfer that is queued and has nothing yet.
+    /// A queued transfer that has received nothing.
     public init(id: TransferID, original: String, source: String, attempts: Int) {
         self.id = id
         self.original = original

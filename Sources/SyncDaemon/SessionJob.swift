@@ -4,11 +4,11 @@ import SyncModel
 import SyncSystem
 
 /// Work on one session that is under way: a run, or hooks that an earlier run owes.
-final class Job: Sendable {
+final class SessionJob: Sendable {
     private struct State: Sendable {
         var progress: PullProgress?
         var isOver = false
-        var gate: RunGate?
+        var conditions: RunConditionCheck?
         var isCallingHooks: Bool
         var hasCalledHooks = false
         var handle: EngineHandle?
@@ -104,10 +104,10 @@ final class Job: Sendable {
         }
     }
 
-    /// Whether it may go on; `nil` before that is known, and when it waits for nothing.
-    var gate: RunGate? {
-        get { state.withLock(\.gate) }
-        set { state.withLock { $0.gate = newValue } }
+    /// `nil` until they have been read, and for a run without conditions.
+    var conditions: RunConditionCheck? {
+        get { state.withLock(\.conditions) }
+        set { state.withLock { $0.conditions = newValue } }
     }
 
     var isOver: Bool { state.withLock(\.isOver) }

@@ -6,16 +6,16 @@ import SyncPlugins
 import SyncStore
 import SyncSystem
 
-/// Whether one run may go on, and how fast: looked at before it starts and every few seconds while it runs (S133).
-final class RunGate: Sendable {
+/// Whether one run may proceed, and how fast: evaluated before it starts and every few seconds while it runs (S133).
+final class RunConditionCheck: Sendable {
     private struct State: Sendable {
         var handle: EngineHandle?
-        var report: GateReport?
+        var report: ConditionReport?
         var rate: HeldRate?
     }
 
     private let wanted: RunConditions
-    private let gate: ConditionGate
+    private let check: ConditionCheck
     private let environment: AgentEnvironment
     private let session: String
     private let run: String
@@ -25,7 +25,7 @@ final class RunGate: Sendable {
     private let usualRate: UInt64?
     private let state = Mutex(State())
 
-    /// The gate of a run; `nil` for one that waits for nothing.
+    /// `nil` for a run without conditions.
     ///
     /// - Throws: ``ControlError`` for a plugin that is not there.
     init?(_ run: StoredRun, destination: String, _ environment: AgentEnvironment) throws(ControlError) {
@@ -33,7 +33,7 @@ final class RunGate: Sendable {
         wanted = run.recipe.conditions
         var since: [String: Int64] = [:]
         if let reason = run.reason, let start = run.waitingSince { since[reason.rawValue] = start }
-        gate = try environment.gate(wanted, since).get()
+        check = try environment.conditionCheck(wanted, since).get()
         self.environment = environment
         session = run.session
         self.run = run.identifier
@@ -42,8 +42,8 @@ final class RunGate: Sendable {
         usualRate = run.recipe.limitRate
     }
 
-    /// What blocked when it was looked at last.
-    var block: GateReport? {
+    /// What blocked at the last evaluation.
+    var block: ConditionReport? {
         state.withLock(\.report).flatMap { $0.isBlocked ? $0 : nil }
     }
 
@@ -56,10 +56,10 @@ final class RunGate: Sendable {
     /// Asks all conditions and records what has changed; blocks for seconds at most.
     ///
     /// - Returns: Whether the run may go on.
-    func look() -> Bool {
+    func evaluate() -> Bool {
         let received = state.withLock { $0.handle?.received() ?? 0 }
         let now = environment.now()
-        let report = gate.look(
+        let report = check.evaluate(
             ConditionContext(destination: destination, receivedBytes: earlier &+ received, now: now)
         )
         state.withLock { $0.report = report }
@@ -82,11 +82,11 @@ final class RunGate: Sendable {
     }
 
     /// When to look again while it is blocked, **milliseconds** since 1970.
-    func nextLook(_ report: GateReport) -> Int64 {
-        report.nextLook(after: environment.now(), every: environment.blockedInterval)
+    func nextCheck(_ report: ConditionReport) -> Int64 {
+        report.nextCheck(after: environment.now(), every: environment.blockedInterval)
     }
 
-    private func record(_ changes: [GateReport.Change], _ now: Int64) {
+    private func record(_ changes: [ConditionReport.Change], _ now: Int64) {
         guard !changes.isEmpty else { return }
         let lines = changes.map { change in
             let event =

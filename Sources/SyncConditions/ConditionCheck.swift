@@ -3,13 +3,13 @@ package import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// Tells whether one run may go on; asked before it starts and every few seconds while it runs (S133).
+/// Whether one run may proceed; evaluated before it starts and every few seconds while it runs (S133).
 ///
 /// All conditions are asked at the same time, each on a thread of its own, so a look takes as long as the slowest of
 /// them and never longer than the deadline. Whoever does not answer by then counts as unknown, and so as met (S49).
 /// Without the bus a look costs half a millisecond of a processor; metered and idle cost some 8 ms each, see
 /// ``SystemBus``.
-package final class ConditionGate: Sendable {
+package final class ConditionCheck: Sendable {
     private let probes: [ConditionProbe]
     private let deadline: Duration
     private let ledger: Mutex<ConditionLedger>
@@ -28,7 +28,7 @@ package final class ConditionGate: Sendable {
         ledger = Mutex(ConditionLedger(blockedSince: blockedSince))
     }
 
-    /// The gate for a run.
+    /// The conditions of a run.
     ///
     /// - Parameters:
     ///   - wanted: What must hold.
@@ -56,7 +56,7 @@ package final class ConditionGate: Sendable {
     package var blockedSince: [String: Int64] { ledger.withLock(\.blockedSince) }
 
     /// Asks all conditions; blocks, no longer than the deadline. One look at a time.
-    package func look(_ context: ConditionContext) -> GateReport {
+    package func evaluate(_ context: ConditionContext) -> ConditionReport {
         let end = DispatchTime.now() + .milliseconds(Int(deadline / .milliseconds(1)))
         let asked = probes.map { ($0.condition.name, $0.ask(context)) }
         let answers = asked.map { ConditionAnswer($0.0, $0.1.wait(until: end)) }

@@ -1,7 +1,7 @@
 import SyncModel
 
 /// Where in the document the reader is, as a JSON path (RFC 9535) that costs nothing until it is printed.
-struct Place {
+struct JSONPosition {
     /// The part whose text is read, or -1 for the manifest's own.
     var document = -1
     /// A key of the top level.

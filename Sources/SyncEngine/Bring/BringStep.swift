@@ -5,9 +5,9 @@ import SyncModel
 import SyncPlanner
 import SyncSystem
 
-/// Brings files to the destination, each from the nearest place that has its bytes: another file here, what an
-/// interrupted run has left, chunks of older files, the network.
-struct Bringing {
+/// Brings files to the destination, each from the nearest source of its bytes: another local file, the remains of an
+/// interrupted run, chunks of older files, the network.
+struct BringStep {
     /// What became of the rows.
     struct Outcome {
         /// What is known of those that are in place now.
@@ -19,35 +19,35 @@ struct Bringing {
         var isDiskFull = false
     }
 
-    private let site: Site
+    private let context: RunContext
     private let wanted: [Int]
     private let origins: RowOrigins
     private let progress: ProgressCount
     private let rounds: FetchRounds
     private let connections: Int
 
-    private var manifest: Manifest { site.manifest }
+    private var manifest: Manifest { context.manifest }
 
     /// - Parameters:
     ///   - wanted: The rows to bring, ascending.
     ///   - origins: Told where rows come from.
     init(
-        _ site: Site,
+        _ context: RunContext,
         wanted: [Int],
         from found: FoundManifest,
         origins: RowOrigins,
         connections: Int,
         _ progress: ProgressCount
     ) {
-        (self.site, self.wanted, self.origins) = (site, wanted, origins)
+        (self.context, self.wanted, self.origins) = (context, wanted, origins)
         (self.progress, self.connections) = (progress, connections)
         rounds = FetchRounds(
-            site: site,
+            context: context,
             places: found.bases,
             referrer: found.referrer,
             connections: connections,
             onBytes: { progress.add(bytes: $0) },
-            dictionary: found.dictionary(of: site.manifest)
+            dictionary: found.dictionary(of: context.manifest)
         )
     }
 
@@ -61,15 +61,15 @@ struct Bringing {
         into outcome: inout Outcome,
         planned: (Plan) -> Void
     ) throws(EngineError) {
-        site.environment.live.watch(site.parts)
+        context.environment.live.watch(context.parts)
         do {
-            let copies = LocalCopies(site).run(wanted: wanted)
+            let copies = LocalCopies(context).run(wanted: wanted)
             origins.set(copies.rows, .reused)
             outcome.reusedBytes = copies.bytes
             progress.add(bytes: copies.bytes)
 
             let rest = wanted.without(copies.rows)
-            let adopted = try Leftovers(site).adopt(rest)
+            let adopted = try Leftovers(context).adopt(rest)
             origins.set(adopted.complete, .reused)
             progress.add(bytes: adopted.bytes)
 
@@ -77,7 +77,7 @@ struct Bringing {
             outcome.failures += try fetch(paths, of: &open, adopted)
             try fetch(open, adopted, planned, &outcome)
         } catch {
-            _ = site.committer.finish()
+            _ = context.committer.finish()
             throw error as? EngineError ?? EngineError(.internalError, "\(error)")
         }
         finish(&outcome)
@@ -91,7 +91,7 @@ struct Bringing {
         of open: inout [Int],
         _ adopted: Leftovers.Adopted
     ) throws(PlanError) -> [FetchRounds.Failure] {
-        guard !paths.isEmpty, !site.isStopped else { return [] }
+        guard !paths.isEmpty, !context.isStopped else { return [] }
         let paths = Set(paths)
         let first = open.filter { paths.contains(manifest.files.path($0)) }
         guard !first.isEmpty else { return [] }
@@ -101,7 +101,7 @@ struct Bringing {
             wanted: first,
             rule: CoalescingRule(spanLength: 1 << 20),
             prefix: { adopted.prefixes[$0] ?? 0 },
-            skipping: { [parts = site.parts] in parts.isHere(row: $0, blob: $1) }
+            skipping: { [parts = context.parts] in parts.isHere(row: $0, blob: $1) }
         )
         return rounds.run(plan)
     }
@@ -114,33 +114,33 @@ struct Bringing {
         _ outcome: inout Outcome
     ) throws {
         // A verifier looks at files one by one.
-        if site.environment.verifications.isEmpty {
-            site.wholes.choose(wanted, open: open, of: manifest.files, in: site.destination)
+        if context.environment.verifications.isEmpty {
+            context.wholes.choose(wanted, open: open, of: manifest.files, in: context.destination)
         }
-        let chunks = ChunkReuse(site, wanted: open, leftovers: adopted.unwanted)
-        let isResumed = adopted.bytes > 0 || !site.begun.isEmpty
-        let plan = site.begun.shortened(
+        let chunks = ChunkReuse(context, wanted: open, leftovers: adopted.unwanted)
+        let isResumed = adopted.bytes > 0 || !context.partialBlobs.isEmpty
+        let plan = context.partialBlobs.shortened(
             try chunks.plan(connections: connections, isResumed: isResumed) { adopted.prefixes[$0] ?? 0 }
         )
         origins.set(chunks.rowsWithoutNetwork(plan), .reused)
         planned(plan)
         progress.fetch(wire: plan.fetchBytes)
-        try site.destination.checkSpace(SpaceNeed(open, of: manifest, present: adopted.bytes))
+        try context.destination.checkSpace(SpaceNeed(open, of: manifest, present: adopted.bytes))
         // Tens of thousands of links take a second of system calls: nobody waits for them.
-        let fetched = chunks.run(plan, rounds, origins) { [site] in SmallEntries(site).stage(open) }
+        let fetched = chunks.run(plan, rounds, origins) { [context] in SmallEntries(context).stage(open) }
         outcome.failures += fetched.failures
         outcome.reusedBytes &+= fetched.bytes
     }
 
     /// Waits until everything is in place.
     private func finish(_ outcome: inout Outcome) {
-        let placed = site.committer.finish()
+        let placed = context.committer.finish()
         outcome.records = placed.records
         outcome.failures += placed.failures.map { FetchRounds.Failure(row: $0.row, disk: $0.error) }
         outcome.failures += placed.refusals.sorted { $0.key < $1.key }.map {
             FetchRounds.Failure(row: $0.key, reason: $0.value, cause: .rejected)
         }
-        guard site.disk.isFull else { return }
+        guard context.disk.isFull else { return }
         // The transfers were broken off for that, whatever they say.
         outcome.isDiskFull = true
         outcome.failures.removeAll { !$0.cause.isOfDisk }

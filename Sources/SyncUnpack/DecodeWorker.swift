@@ -2,7 +2,7 @@ package import SyncCompression
 package import SyncDigest
 
 /// What one worker thread has for itself: contexts that are costly to make, and memory to decode into.
-package struct Worker: ~Copyable {
+package struct DecodeWorker: ~Copyable {
     /// 0..<number of workers; also its lane in the staging directory.
     package let number: Int
     package var hasher: SHA256Hasher

@@ -5,7 +5,7 @@ import SyncTestKit
 import Testing
 
 @Suite("Going on inside a blob", .timeLimit(.minutes(10)))
-struct BegunBlobTests {
+struct PartialBlobTests {
     private let scene: Scene
     private static let came = 310_000
 
@@ -68,7 +68,7 @@ struct BegunBlobTests {
     }
 
     @Test(
-        "Begun blobs that somebody changed cost a second request, and no source is blamed [F076 S97 S94 S95]",
+        "Partial blobs that somebody changed cost a second request, and no source is blamed [F076 S97 S94 S95]",
         arguments: ["flipped", "cut", "head", "longer", "link"]
     )
     func damaged(how: String) throws {
@@ -96,7 +96,7 @@ struct BegunBlobTests {
         #expect(how != "link" || scene.root.read("outside") == Array("victim".utf8))
     }
 
-    @Test("What was begun of a pack that is no longer wanted is removed")
+    @Test("Partial blobs of a pack that is no longer wanted are removed")
     func unwanted() throws {
         _ = try interrupted(.chunks)
         var tree = AssetTree()

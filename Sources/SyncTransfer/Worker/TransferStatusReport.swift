@@ -1,0 +1,139 @@
+import CCurl
+import SyncCurl
+import SyncModel
+import SyncPlugins
+
+/// Builds the statuses of unfinished transfers.
+struct TransferStatusReport {
+    let transfers: [TransferID: Transfer]
+    let running: [ExchangeID: Exchange]
+    let hosts: [Origin: HostState]
+    let router: Router
+    /// Whether a piece may be waiting for a resolver.
+    let hasResolvers: Bool
+    /// As ``TransferStatus/attempts``.
+    let attempts: Int
+    let now: Duration
+
+    private static let mostLookedAt = 4096
+    /// A connection without a byte for this long has stalled.
+    private static let stall: Duration = .seconds(5)
+
+    /// Those on the wire first, then some of the others.
+    func told(limit: Int) -> CurlTransport.Statuses {
+        var told: [TransferStatus] = []
+        var seen: Set<TransferID> = []
+        for exchange in running.values {
+            for piece in exchange.pieces where told.count < limit && seen.insert(piece.transfer.id).inserted {
+                told.append(status(of: piece.transfer))
+            }
+        }
+        // There can be a hundred thousand; these are enough for a display.
+        for (id, transfer) in transfers.prefix(Self.mostLookedAt)
+        where told.count < limit && !seen.contains(id) {
+            told.append(status(of: transfer))
+        }
+        told.sort { ($0.state.rank, $0.id.rawValue) < ($1.state.rank, $1.id.rawValue) }
+        return CurlTransport.Statuses(
+            transfers: told,
+            more: transfers.count - min(told.count, transfers.count)
+        )
+    }
+
+    private func status(of transfer: Transfer) -> TransferStatus {
+        var (best, lead): (TransferStatus?, Piece?) = (nil, nil)
+        for piece in transfer.pieces where piece.state != .ended {
+            let status = status(of: piece)
+            if let best, best.state.rank <= status.state.rank { continue }
+            (best, lead) = (status, piece)
+        }
+        var status = best ?? blank(transfer)
+        status.received = transfer.pieces.reduce(0) { $0 &+ ($1.position - min($1.start, $1.position)) }
+        status.range = transfer.request.range
+        if status.range == nil, let end = transfer.request.objectSize ?? lead?.end {
+            status.range = 0..<end
+        }
+        return status
+    }
+
+    private func blank(_ transfer: Transfer) -> TransferStatus {
+        let url = transfer.sources[0].url
+        return TransferStatus(
+            id: transfer.id,
+            original: redacted(url),
+            source: url.origin.description,
+            attempts: attempts
+        )
+    }
+
+    private func status(of piece: Piece) -> TransferStatus {
+        let original = piece.source.url
+        let current = piece.chain?.current ?? router.rewritten(original)?.url ?? original
+        let since = piece.since ?? now
+        piece.since = since
+        var status = blank(piece.transfer)
+        status.original = redacted(original)
+        status.current = redacted(current)
+        status.source = current.origin.description
+        status.hops = piece.trail
+        status.attempt = piece.life.failures + 1
+        status.age = now - since
+        switch piece.state {
+        case .queued, .parked, .ended: describeQueued(current.origin, &status)
+        case .waiting(.until(let due)) where due > now:
+            status.state = .waiting
+            status.wait = due - now
+            status.reason = piece.life.lastFault?.detail
+        // For a resolver, or for a scout.
+        case .waiting: status.state = hasResolvers ? .resolving : .queued
+        case .running(let id):
+            if let exchange = running[id] { describe(exchange, &status) }
+        }
+        return status
+    }
+
+    private func describeQueued(_ origin: Origin, _ status: inout TransferStatus) {
+        guard let host = hosts[origin] else { return }
+        if let time = host.notBefore, time > now {
+            status.state = .waiting
+            status.wait = time - now
+            // A pause that the server asked for is no silence.
+            if let since = host.silence.since, since < now { status.age = now - since }
+            status.reason = host.lastFault?.detail ?? "the server asks for a pause"
+        } else if host.credential.isAsked {
+            status.reason = "asks for credentials"
+        } else if host.running > 0 {
+            status.reason = "behind \(host.running) at \(origin)"
+        } else if !running.isEmpty {
+            status.reason = "behind \(running.count) at other servers"
+        }
+    }
+
+    private func describe(_ exchange: Exchange, _ status: inout TransferStatus) {
+        status.age = now - exchange.plan.startedAt
+        let silence = now - exchange.activeAt
+        if exchange.isConnected, silence >= Self.stall, !exchange.isPaused, !exchange.isThrottled {
+            status.state = .stalled
+            status.age = silence
+        } else if exchange.isAnswered {
+            status.state = .receiving
+        } else {
+            let isResolved = exchange.isConnected || exchange.easy.offset(CURLINFO_NAMELOOKUP_TIME_T) > 0
+            status.state = isResolved ? .connecting : .resolving
+        }
+    }
+}
+
+extension RequestState {
+    /// Lower ranks come first.
+    fileprivate var rank: Int {
+        switch self {
+        case .receiving: 0
+        case .stalled: 1
+        case .connecting: 2
+        case .resolving: 3
+        case .waiting: 4
+        case .queued: 5
+        }
+    }
+}
