@@ -63,6 +63,8 @@ public struct SessionStatus: Sendable, Equatable, Codable {
 public struct RunStatus: Sendable, Equatable, Codable {
     /// How far a running run is; advisory (S116).
     public struct Progress: Sendable, Equatable, Codable {
+        /// What is counted: `looking` counts what is here already while it is hashed. `nil` from older agents.
+        public var phase: PullPhase?
         /// Files in place.
         public var filesDone: Int
         /// Files wanted.
@@ -73,7 +75,14 @@ public struct RunStatus: Sendable, Equatable, Codable {
         public var bytesTotal: UInt64
 
         /// Puts both counts together.
-        public init(filesDone: Int, filesTotal: Int, bytesDone: UInt64, bytesTotal: UInt64) {
+        public init(
+            phase: PullPhase? = nil,
+            filesDone: Int,
+            filesTotal: Int,
+            bytesDone: UInt64,
+            bytesTotal: UInt64
+        ) {
+            self.phase = phase
             self.filesDone = filesDone
             self.filesTotal = filesTotal
             self.bytesDone = bytesDone

@@ -75,6 +75,7 @@ final class EventLines: Sendable {
     private static func line(_ progress: RunStatus.Progress) -> String {
         JSONLine.object {
             $0.field("event", EventName.progress)
+            $0.field("phase", optional: progress.phase?.rawValue)
             $0.field("files_done", progress.filesDone)
             $0.field("files_total", progress.filesTotal)
             $0.field("bytes_done", progress.bytesDone)

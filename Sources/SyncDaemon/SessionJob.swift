@@ -92,10 +92,11 @@ final class SessionJob: Sendable {
         handle?.setRateLimit(limit)
     }
 
-    /// How far it is; `nil` before the plan.
+    /// How far it is; `nil` before it has the manifest.
     var progress: RunStatus.Progress? {
         state.withLock(\.progress).map {
             RunStatus.Progress(
+                phase: $0.phase,
                 filesDone: $0.filesDone,
                 filesTotal: $0.filesTotal,
                 bytesDone: $0.bytesDone,
@@ -113,8 +114,8 @@ final class SessionJob: Sendable {
     var isOver: Bool { state.withLock(\.isOver) }
 
     func note(_ progress: PullProgress) {
-        // Before the plan there is nothing to count by.
-        if progress.phase == .fetching { state.withLock { $0.progress = progress } }
+        // Without a manifest there is nothing to count by.
+        if progress.phase != .finding { state.withLock { $0.progress = progress } }
     }
 
     func note(_ event: SyncEvent) {

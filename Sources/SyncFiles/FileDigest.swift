@@ -9,13 +9,15 @@ import SyncSystem
 ///   - hasher: Is reset first.
 ///   - buffer: What is read goes through it, piece by piece.
 ///   - isStopped: Asked before each piece.
+///   - hashed: Told how many **bytes** each piece had.
 /// - Returns: `nil` when the part could not be read to its end, it was stopped, or there is no memory to hash with.
 package func sha256(
     of descriptor: Int32,
     _ range: Range<UInt64>,
     with hasher: inout SHA256Hasher,
     through buffer: UnsafeMutableRawBufferPointer,
-    isStopped: () -> Bool = { false }
+    isStopped: () -> Bool = { false },
+    hashed: (UInt64) -> Void = { _ in }
 ) -> SHA256Digest? {
     var offset = range.lowerBound
     do {
@@ -26,6 +28,7 @@ package func sha256(
             guard !isStopped(), readFully(descriptor, into: piece, at: offset) == count else { return nil }
             try hasher.update(UnsafeRawBufferPointer(piece))
             offset += UInt64(count)
+            hashed(UInt64(count))
         }
         return try hasher.finish()
     } catch {

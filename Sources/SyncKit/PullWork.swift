@@ -197,6 +197,7 @@ final class PullWork: Sendable {
     }
 
     private func tell(_ progress: PullProgress) {
+        guard progress.phase != .looking else { return }
         tell {
             $0.progress = Sync.Progress(
                 filesDone: progress.filesDone,

@@ -60,3 +60,13 @@ package struct RunCounts: Sendable, Equatable {
 
     package init() {}
 }
+
+/// What a pull is doing, where progress is told.
+public enum PullPhase: String, Sendable, Codable {
+    /// It fetches the manifest, or reads it.
+    case finding
+    /// It looks at what is in the destination, and hashes what no record speaks for.
+    case looking
+    /// It brings what is missing.
+    case fetching
+}

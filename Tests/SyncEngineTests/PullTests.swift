@@ -2,6 +2,7 @@ import Foundation
 import SyncEngine
 import SyncModel
 import SyncStore
+import SyncSystem
 import SyncTestKit
 import Testing
 
@@ -56,6 +57,35 @@ struct PullTests {
         #expect(lstat(scene.root.path("dest/.syncagent/index"), &after) == 0)
         #expect(after.st_ino == before.st_ino && after.st_mtim.tv_nsec == before.st_mtim.tv_nsec)
         #expect(after.st_mtim.tv_sec == before.st_mtim.tv_sec)
+    }
+
+    @Test("Files that are here already are counted while they are hashed [S116]")
+    func hashing() throws {
+        let tree = AssetTree.manySmall(40)
+        try scene.publish(tree)
+        #expect(try scene.pull().status == .done)
+        try FileManager.default.removeItem(atPath: scene.root.path("dest/.syncagent"))
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done && outcome.received == 0)
+        let counted = outcome.progress.filter { $0.phase == .looking && $0.filesTotal > 0 }
+        #expect(counted.allSatisfy { $0.filesTotal == tree.nodes.count && $0.bytesTotal == tree.byteCount })
+        #expect(
+            counted.last?.filesDone == tree.nodes.count && counted.last?.bytesDone == UInt64(tree.byteCount)
+        )
+    }
+
+    @Test(
+        "A disk that is full is another failure than a place where nothing may be written",
+        arguments: [ENOSPC, EACCES, ENOENT]
+    )
+    func cannotUse(code: Int32) {
+        let error = EngineError(
+            cannotUse: FileError(step: "open", path: "/a", code: code),
+            "the state directory: "
+        )
+        #expect(error.status == (code == ENOSPC ? .ioError : .cannotCreate))
+        #expect(error.cause == (code == ENOSPC ? .diskFull : .noPermission))
+        #expect(error.message.hasPrefix("the state directory: ") && error.message.contains("/a"))
     }
 
     @Test("An update fetches what changed and nothing else [S126]")

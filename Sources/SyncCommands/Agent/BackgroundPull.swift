@@ -1,6 +1,7 @@
 import Foundation
 import SyncAgent
 import SyncControl
+import SyncControlServer
 import SyncEngine
 import SyncModel
 import SyncSettings
@@ -17,7 +18,11 @@ struct BackgroundPull: Sendable {
         let environment = EnvironmentPaths.ofProcess
         let state = try StateAccess(environment: environment, output: output)
         let request = try await request(environment)
-        let reply = try await AgentReach(state: state).ask { try await $0.enqueue(request) }
+        let reply = try await saying(
+            "The agent is fetching the manifest; without an answer it gives up after 10 s."
+        ) {
+            try await AgentReach(state: state).ask { try await $0.enqueue(request) }
+        }
         for warning in reply.warnings ?? [] { output.warning(warning) }
         if engine.json { return output.event(Self.event(reply), flushing: true) }
         let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
@@ -41,6 +46,16 @@ struct BackgroundPull: Sendable {
         if !reply.superseded.isEmpty {
             output.message("It replaces \(reply.superseded.joined(separator: ", ")).")
         }
+    }
+
+    /// Says something when work takes longer than two seconds.
+    private func saying<R: Sendable>(_ words: String, _ work: () async throws -> R) async throws -> R {
+        let notice = Task { [output] in
+            try await TaskThreads.sleep(for: .seconds(2))
+            output.message(words)
+        }
+        defer { notice.cancel() }
+        return try await work()
     }
 
     /// What is asked of the agent.

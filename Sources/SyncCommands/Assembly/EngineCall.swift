@@ -248,10 +248,10 @@ extension ProgressSnapshot {
     fileprivate init(_ progress: PullProgress) {
         switch progress.phase {
         case .finding: self.init(phase: "Manifest", unit: .bytes, bytesDone: progress.received)
-        case .looking: self.init(phase: "Looking", unit: .nothing)
-        case .fetching:
+        case .looking where progress.filesTotal == 0: self.init(phase: "Looking", unit: .nothing)
+        case .looking, .fetching:
             self.init(
-                phase: "Fetching",
+                phase: progress.phase == .looking ? "Checking" : "Fetching",
                 filesDone: progress.filesDone,
                 filesTotal: progress.filesTotal,
                 bytesDone: progress.bytesDone,
@@ -259,7 +259,9 @@ extension ProgressSnapshot {
             )
         }
         received = progress.received
-        isTransferring = progress.phase == .finding || progress.bytesDone < progress.bytesTotal
+        isTransferring =
+            progress.phase == .finding
+            || progress.phase == .fetching && progress.bytesDone < progress.bytesTotal
         wait = progress.wait.map { wait in
             Wait(host: wait.host, attempt: wait.attempt, attempts: wait.attempts, until: wait.until)
         }

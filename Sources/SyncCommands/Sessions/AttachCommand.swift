@@ -145,7 +145,7 @@ struct AttachCommand: AsyncParsableCommand {
     private static func show(_ progress: RunStatus.Progress, on display: ProgressDisplay) {
         display.report(
             ProgressSnapshot(
-                phase: "Fetching",
+                phase: progress.phase == .looking ? "Checking" : "Fetching",
                 filesDone: progress.filesDone,
                 filesTotal: progress.filesTotal,
                 bytesDone: progress.bytesDone,

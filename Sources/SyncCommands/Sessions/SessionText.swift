@@ -97,7 +97,9 @@ struct SessionText: Sendable {
     }
 
     private func bytes(_ run: RunStatus) -> String {
-        guard let progress = run.progress else { return ByteCount(run.bytes.total).description }
+        guard let progress = run.progress, progress.phase != .looking else {
+            return ByteCount(run.bytes.total).description
+        }
         let total = max(run.bytes.total, progress.bytesTotal)
         let left = progress.bytesTotal - min(progress.bytesDone, progress.bytesTotal)
         return "\(ByteCount(total - left))/\(ByteCount(total))"
@@ -120,6 +122,10 @@ struct SessionText: Sendable {
             return (reason ?? "waits for its turn") + until + error
         case .running:
             if session.holder == nil { return "its process is gone; the next agent continues it" }
+            if let progress = session.run?.progress, progress.phase == .looking {
+                return
+                    "checking \(Figures.grouped(progress.filesDone)) of \(Figures.grouped(progress.filesTotal)) files that are here already"
+            }
             return session.run?.waits.first.map { escaped($0) + until }
         case .idle:
             guard session.owedHooks > 0 else { return nil }

@@ -41,7 +41,7 @@ final class ProgressCount: Sendable {
     /// Tells it until ``end()``.
     init(_ environment: EngineEnvironment) {
         report = { [live = environment.live, tell = environment.progress] progress in
-            if progress.phase == .fetching { live.note(progress) }
+            if progress.phase != .finding { live.note(progress) }
             tell(progress)
         }
         // A login page that is served again and again is no progress.
@@ -60,12 +60,18 @@ final class ProgressCount: Sendable {
     }
 
     /// Something else goes on.
-    func enter(_ phase: PullProgress.Phase) { state.withLock { $0.progress.phase = phase } }
+    func enter(_ phase: PullPhase) { state.withLock { $0.progress.phase = phase } }
+
+    /// Files that are here already are about to be hashed.
+    func check(files: Int, bytes: UInt64) { begin(.looking, files: files, bytes: bytes) }
 
     /// What is wanted is known.
-    func begin(files: Int, bytes: UInt64) {
+    func begin(files: Int, bytes: UInt64) { begin(.fetching, files: files, bytes: bytes) }
+
+    private func begin(_ phase: PullPhase, files: Int, bytes: UInt64) {
         state.withLock { state in
-            state.progress.phase = .fetching
+            (state.progress, state.verified) = (PullProgress(), 0)
+            state.progress.phase = phase
             state.progress.filesTotal = files
             state.progress.bytesTotal = bytes
             tell(&state)

@@ -44,7 +44,7 @@ struct ManifestCache: Sendable {
             // What is here was checked when it came, and is believed from then on.
             _ = try openPrivateDirectory(directory, create: true)
         } catch {
-            throw EngineError(.cannotCreate, "the state directory: \(error)")
+            throw EngineError(cannotUse: error, "the state directory: ")
         }
     }
 

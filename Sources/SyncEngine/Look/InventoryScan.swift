@@ -20,6 +20,8 @@ struct InventoryScan: Sendable {
     /// Whether an open directory takes names for one that differ only in case.
     let foldsCase: @Sendable (_ directory: Int32) -> Bool
     let isStopped: @Sendable () -> Bool
+    /// Told how far the hashing is.
+    var progress: ProgressCount?
 
     func run() -> Inventory {
         var inventory = Inventory()
@@ -94,13 +96,22 @@ struct InventoryScan: Sendable {
     }
 
     private func hash(_ unknown: [Unknown], into inventory: inout Inventory) {
+        let unread = unknown.filter { $0.known == nil && manifest.files.kind($0.row) != .link }
+        progress?.check(
+            files: unknown.count,
+            bytes: unread.reduce(0) { $0 &+ manifest.files.size($1.row) }
+        )
         let next = SharedCounter()
         let results = concurrently(min(threads, unknown.count), name: "hash") { _ -> [(Int, IndexRecord?)] in
             var found: [(Int, IndexRecord?)] = []
             // No memory: as if nothing were there.
-            guard var reader = try? PlaceReader(destination, isStopped: isStopped) else {
-                return []
-            }
+            guard
+                var reader = try? PlaceReader(
+                    destination,
+                    isStopped: isStopped,
+                    hashed: { [progress] in progress?.add(bytes: $0) }
+                )
+            else { return [] }
             while !isStopped() {
                 let position = next.take()
                 guard position < unknown.count else { break }
@@ -112,6 +123,7 @@ struct InventoryScan: Sendable {
                     known: entry.known,
                     mends: mends
                 )
+                progress?.add(files: 1)
                 found.append((position, record))
             }
             return found

@@ -11,10 +11,18 @@ struct PlaceReader: ~Copyable {
     private var hasher: SHA256Hasher
     private let buffer: UnsafeMutableRawBufferPointer
     private let isStopped: @Sendable () -> Bool
+    private let hashed: @Sendable (UInt64) -> Void
 
-    /// - Parameter isStopped: Asked often: a file can take minutes. What was not read to its end is not right.
-    init(_ destination: Destination, isStopped: @escaping @Sendable () -> Bool) throws(DigestError) {
+    /// - Parameters:
+    ///   - isStopped: Asked often: a file can take minutes. What was not read to its end is not right.
+    ///   - hashed: Told of the **bytes** that were read, as often.
+    init(
+        _ destination: Destination,
+        isStopped: @escaping @Sendable () -> Bool,
+        hashed: @escaping @Sendable (UInt64) -> Void = { _ in }
+    ) throws(DigestError) {
         let hasher = try SHA256Hasher()
+        self.hashed = hashed
         directories = Directories(destination)
         self.hasher = hasher
         self.isStopped = isStopped
@@ -215,6 +223,6 @@ struct PlaceReader: ~Copyable {
 
     /// The SHA-256 of an open file of this many **bytes**; `nil` when it cannot be read or has another length.
     private mutating func digest(of file: Int32, size: UInt64) -> SHA256Digest? {
-        sha256(of: file, 0..<size, with: &hasher, through: buffer, isStopped: isStopped)
+        sha256(of: file, 0..<size, with: &hasher, through: buffer, isStopped: isStopped, hashed: hashed)
     }
 }

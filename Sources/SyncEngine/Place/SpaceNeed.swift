@@ -42,7 +42,7 @@ extension Destination {
     /// Refuses a fetch that cannot fit, before it begins (F061).
     func checkSpace(_ need: SpaceNeed) throws(EngineError) {
         let free: FreeSpace
-        do throws(FileError) { free = try freeSpace() } catch { throw PullEngine.cannotUse(error) }
+        do throws(FileError) { free = try freeSpace() } catch { throw EngineError(cannotUse: error) }
         if let shortage = need.shortage(free, path) { throw shortage }
     }
 }

@@ -94,19 +94,11 @@ package struct EngineEnvironment: Sendable {
 
 /// How far a pull is. Totals come from the plan and never change during a run (S117).
 package struct PullProgress: Sendable, Equatable {
-    /// What goes on.
-    package enum Phase: String, Sendable {
-        /// The manifest comes, or is read.
-        case finding
-        /// What is here is looked at, and hashed where that is needed.
-        case looking
-        case fetching
-    }
-
-    package var phase = Phase.finding
+    package var phase = PullPhase.finding
+    /// Files that are in place, or hashed while it looks what is here.
     package var filesDone = 0
     package var filesTotal = 0
-    /// Raw **bytes** that are here, with those that have come and are not yet verified. It never falls.
+    /// Raw **bytes** that are here, with those that have come and are not yet verified. It never falls within a phase.
     package var bytesDone: UInt64 = 0
     package var bytesTotal: UInt64 = 0
     /// Body **bytes** that have come over the network so far, the manifest's included.

@@ -1,4 +1,5 @@
 package import SyncModel
+package import SyncSystem
 
 /// Why a command of the engine ended early: what the process exits with, and one line for people.
 package struct EngineError: Error, Sendable, Equatable {
@@ -15,6 +16,14 @@ package struct EngineError: Error, Sendable, Equatable {
         self.status = status
         self.message = message
         self.cause = cause ?? FailureCause(status)
+    }
+
+    /// A place of this machine cannot be made or written: that its disk is full is another status than that it may not be.
+    ///
+    /// - Parameter what: What was tried, with a colon and a blank.
+    package init(cannotUse error: FileError, _ what: String = "") {
+        let cause = error.isMissing ? .noPermission : error.cause
+        self.init(cause == .diskFull ? .ioError : .cannotCreate, "\(what)\(error)", cause: cause)
     }
 
     /// The time that a person gave it is up; `where` says how far it came.

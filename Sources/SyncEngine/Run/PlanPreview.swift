@@ -38,7 +38,7 @@ extension PullEngine {
             space = try Destination.prospect(path)
         } catch {
             space = nil
-            refusals.append(Self.cannotUse(error))
+            refusals.append(EngineError(cannotUse: error))
         }
         let destination = try Self.openIfPresent(path)
         if let destination, destination.isTaken { refusals.append(Self.isAtWork(in: destination)) }

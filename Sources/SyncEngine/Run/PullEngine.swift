@@ -95,7 +95,7 @@ package struct PullEngine: Sendable {
     /// Takes a destination for this process.
     static func lock(_ destination: Destination) throws(EngineError) -> FileLock {
         let lock: FileLock?
-        do throws(FileError) { lock = try destination.lock() } catch { throw cannotUse(error) }
+        do throws(FileError) { lock = try destination.lock() } catch { throw EngineError(cannotUse: error) }
         if let lock { return lock }
         throw isAtWork(in: destination)
     }
@@ -155,7 +155,7 @@ package struct PullEngine: Sendable {
         do throws(FileError) {
             return try Destination.open(path: path, create: create)
         } catch {
-            throw cannotUse(error)
+            throw EngineError(cannotUse: error)
         }
     }
 
@@ -164,12 +164,8 @@ package struct PullEngine: Sendable {
             return try Destination.open(path: path, create: false, usesState: usesState)
         } catch {
             if error.isMissing { return nil }
-            throw cannotUse(error)
+            throw EngineError(cannotUse: error)
         }
-    }
-
-    static func cannotUse(_ error: FileError) -> EngineError {
-        EngineError(.cannotCreate, "\(error)", cause: error.isMissing ? .noPermission : error.cause)
     }
 }
 

@@ -138,12 +138,13 @@ struct PullRun {
         report.files.total = rows.count
         report.bytes.total = files.bytes
 
+        environment.live.look(at: files)
         var survey = try look(at: files, index)
         for row in rows where survey.inventory.records.has(row) { files.states[row] = .unchanged }
         try takeUp(survey, &files)
         IndexLog.remove(destination)
         try makeRoom(&survey, files)
-        let tasks = environment.live.begin(files.states, bytes: files.bytes)
+        let tasks = environment.live.begin(files.states)
         leaveObstructed(&survey, &files)
         if !survey.inventory.wanted.isEmpty { try fetch(&survey, &files, tasks) }
         if recipe.prune, !environment.stop.isStopped || files.states.count(.pending) == 0 {
@@ -208,7 +209,8 @@ struct PullRun {
             logged: logged,
             threads: environment.workers,
             foldsCase: environment.directoryFoldsCase,
-            isStopped: { [stop = environment.stop] in stop.isStopped }
+            isStopped: { [stop = environment.stop] in stop.isStopped },
+            progress: progress
         ).run()
     }
 

@@ -49,7 +49,7 @@ struct RunContext: Sendable {
         do throws(FileError) {
             staging = try Staging(destination, lanes: lane + 2)
         } catch {
-            throw PullEngine.cannotUse(error)
+            throw EngineError(cannotUse: error)
         }
         staging.takeApart(for: manifest, wanted: wanted)
         (wholes, disk) = (WholeDirectories(), FullDisk())

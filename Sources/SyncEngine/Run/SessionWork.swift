@@ -100,7 +100,7 @@ extension PullEngine {
             for (file, _) in staging.leftovers() { staging.remove(file) }
             staging.takeApart { _, _ in nil }
         } catch {
-            throw Self.cannotUse(error)
+            throw EngineError(cannotUse: error)
         }
         guard files else { return 0 }
         let index: StatIndex
@@ -114,7 +114,7 @@ extension PullEngine {
             )
             index = try fold.run(IndexLog.read(destination)) ?? .empty
         } catch {
-            throw Self.cannotUse(error)
+            throw EngineError(cannotUse: error)
         }
         let ours = (0..<index.count).filter { index.record($0)?.installed == true }
         let removed = Removal(destination: destination, index: index).remove(ours).removed

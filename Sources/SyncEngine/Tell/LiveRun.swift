@@ -12,7 +12,8 @@ package final class LiveRun: Sendable {
         var progress: PullProgress?
         var tasks: TaskTracker?
         var parts: PartFiles?
-        var totalBytes: UInt64 = 0
+        /// Of all files that are wanted, before it has looked which are here.
+        var total: (files: Int, bytes: UInt64) = (0, 0)
         var isEnding = false
         var thread: WorkerThread?
     }
@@ -63,16 +64,14 @@ package final class LiveRun: Sendable {
     /// How far it is.
     func note(_ progress: PullProgress) { state.withLock { $0.progress = progress } }
 
+    /// It is about to look which of these are here.
+    func look(at files: RunFiles) { state.withLock { $0.total = (files.rows.count, files.bytes) } }
+
     /// The tasks of the run, from here on.
-    ///
-    /// - Parameter bytes: Of all of its files.
-    func begin(_ states: RowStates, bytes: UInt64) -> TaskTracker {
+    func begin(_ states: RowStates) -> TaskTracker {
         let recording = state.withLock(\.recording)
         let tasks = TaskTracker(states, files: recording?.files, run: recording?.run ?? "")
-        state.withLock { state in
-            state.tasks = tasks
-            state.totalBytes = bytes
-        }
+        state.withLock { $0.tasks = tasks }
         return tasks
     }
 
@@ -106,7 +105,7 @@ package final class LiveRun: Sendable {
             lookedAt = now
             last = transfers
             let state = state.withLock { $0 }
-            if let files = state.recording?.files, state.tasks != nil || !transfers.isEmpty {
+            if let files = state.recording?.files, state.total.files > 0 || !transfers.isEmpty {
                 let json = record(transfers, more: told?.more ?? 0, samples, state, environment, now: now)
                 if json != written {
                     // What cannot be written is only not shown.
@@ -151,16 +150,16 @@ package final class LiveRun: Sendable {
         return JSONLine.object { line in
             line.field("run", state.recording?.run ?? "")
             line.field("process", environment.process)
-            if state.tasks != nil {
+            if state.total.files > 0 {
                 line.key("files")
                 var files = FileCounts()
-                files.total = counts.reduce(0) { $1.key == .unselected ? $0 : $0 + $1.value }
+                files.total = state.total.files
                 (files.installed, files.unchanged) = (counts[.installed] ?? 0, counts[.unchanged] ?? 0)
                 files.reused = counts[.reused] ?? 0
                 files.failed = (counts[.failed] ?? 0) + (counts[.cancelled] ?? 0)
                 files.write(to: &line)
             }
-            line.field("bytes_total", state.totalBytes)
+            line.field("bytes_total", state.total.bytes)
             line.field("bytes_received", totals.bytesReceived)
             line.field("requests_sent", totals.requests)
             if let progress = state.progress {
@@ -194,6 +193,7 @@ package final class LiveRun: Sendable {
 extension PullProgress {
     /// The fields of an event `progress`.
     package func write(to line: inout JSONLine) {
+        line.field("phase", phase.rawValue)
         line.field("files_done", filesDone)
         line.field("files_total", filesTotal)
         line.field("bytes_done", bytesDone)

@@ -142,7 +142,7 @@ package struct PinStore: Sendable {
                     throw .last("sync", directory)
                 }
             } catch {
-                throw EngineError(.cannotCreate, "cannot keep what is trusted: \(error)")
+                throw EngineError(cannotUse: error, "cannot keep what is trusted: ")
             }
             return true
         }
@@ -184,7 +184,7 @@ package struct PinStore: Sendable {
             guard flock(file.raw, LOCK_EX) == 0 else { throw .last("lock", directory + "/.lock") }
             return file
         } catch {
-            throw EngineError(.cannotCreate, "the state directory: \(error)")
+            throw EngineError(cannotUse: error, "the state directory: ")
         }
     }
 }
