@@ -12,6 +12,34 @@ package struct CronBackend: ScheduleBackend {
         self.run = run
     }
 
+    /// For the user, and for the machine.
+    static func all(in places: BackendPlaces) -> [any ScheduleBackend] {
+        [CronBackend(run: places.run), CronBackend(directory: places.root + "/etc/cron.d", run: places.run)]
+    }
+
+    package var name: String { isForMachine ? "cron-system" : "cron" }
+    package var words: String { isForMachine ? "cron.d" : "cron" }
+    package var choice: String { "cron" }
+    package var isForMachine: Bool { directory != nil }
+    package var knowsZones: Bool { false }
+
+    /// There must be crontab(1); unless it is named, somebody has to read its tables already.
+    package func reason(on machine: MachineFacts, isNamed: Bool) throws(ScheduleError) -> String {
+        let isRunning = isRunning(on: machine)
+        if machine.hasProgram("crontab"), isNamed || isRunning {
+            guard isNamed else { return "a cron daemon is running" }
+            return "--backend cron" + (isRunning ? "" : "; no cron daemon is running now")
+        }
+        throw ScheduleError(
+            .unavailable,
+            isNamed
+                ? "There is no crontab(1) here: install cron, or use --backend agent."
+                : isRunning ? "there is no crontab(1)" : "no cron daemon is running"
+        )
+    }
+
+    private func isRunning(on machine: MachineFacts) -> Bool { machine.isRunning(["cron", "crond"]) }
+
     /// The lines.
     package func preview(_ start: ScheduledStart) throws(ScheduleError) -> String {
         try lines(start).joined(separator: "\n")
@@ -78,7 +106,7 @@ package struct CronBackend: ScheduleBackend {
 
     /// Somebody has to read it.
     package func concern(_ machine: MachineFacts) -> BackendConcern? {
-        guard !machine.isCronRunning() else { return nil }
+        guard !isRunning(on: machine) else { return nil }
         return BackendConcern(
             problem: "no cron daemon is running",
             remedy: "start cron, or use another --backend"

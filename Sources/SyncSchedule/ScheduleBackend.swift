@@ -1,7 +1,32 @@
 package import SyncModel
 
-/// What starts schedules: three implementations, and ``BackendKind`` for the names under which they are kept.
+/// What starts schedules. A backend says all there is to say of it in its own file; ``scheduleBackends(in:)`` is the one list
+/// that has to name it.
 package protocol ScheduleBackend: Sendable {
+    /// As it is kept with each schedule: `cron-system`.
+    var name: String { get }
+    /// For people: `cron.d`.
+    var words: String { get }
+    /// What `--backend` calls it: `cron`, whether for the machine or for the user.
+    var choice: String { get }
+    /// Whether it starts schedules for the machine, not for the user.
+    var isForMachine: Bool { get }
+    /// Whether it starts schedules by a time zone of their own.
+    var knowsZones: Bool { get }
+    /// Whether the agent starts them itself, so that one has to run.
+    var needsAgent: Bool { get }
+    /// For people, once a schedule is set up; `nil` for nothing.
+    var advice: String? { get }
+
+    /// Whether it is meant for schedules of the machine, or of the user.
+    func serves(machine: Bool, isRoot: Bool) -> Bool
+
+    /// Why it can start schedules here, for people; may be empty.
+    ///
+    /// - Parameter isNamed: Whether `--backend` asks for it; otherwise it is one of those that are tried in turn.
+    /// - Throws: ``ScheduleError`` that says what is missing and, where it is named, what would do.
+    func reason(on machine: MachineFacts, isNamed: Bool) throws(ScheduleError) -> String
+
     /// What would be installed, for people.
     func preview(_ start: ScheduledStart) throws(ScheduleError) -> String
 
@@ -27,6 +52,35 @@ package protocol ScheduleBackend: Sendable {
     func concern(_ machine: MachineFacts) -> BackendConcern?
 }
 
+extension ScheduleBackend {
+    package var knowsZones: Bool { true }
+    package var needsAgent: Bool { false }
+    package var advice: String? { nil }
+
+    package func serves(machine: Bool, isRoot: Bool) -> Bool { machine == isForMachine }
+}
+
+/// Every backend, the one that is tried first in front.
+package func scheduleBackends(in places: BackendPlaces) -> [any ScheduleBackend] {
+    SystemdBackend.all(in: places) + CronBackend.all(in: places) + [AgentBackend()]
+}
+
+/// Where backends put what they make, and how they ask programs of the system.
+package struct BackendPlaces: Sendable {
+    /// Where the machine's own files begin; empty but in tests.
+    let root: String
+    /// Where the user's configuration is, absolute.
+    let configuration: String
+    let run: CommandRunner
+
+    /// See the properties.
+    package init(root: String, configuration: String, run: @escaping CommandRunner) {
+        self.root = root
+        self.configuration = configuration
+        self.run = run
+    }
+}
+
 /// What is to be started: everything a timer or a crontab is made from.
 package struct ScheduledStart: Sendable {
     package let name: String
@@ -44,23 +98,32 @@ package struct ScheduledStart: Sendable {
     }
 }
 
-/// What a backend wants to know of a machine when it says what may keep its schedules from being started.
+/// What a backend can ask about a machine: whether it is there, and what may keep its schedules from being started.
 package struct MachineFacts: Sendable {
     package let userName: String
-    package let doesLinger: @Sendable () -> Bool
-    package let isCronRunning: @Sendable () -> Bool
+    package let isRoot: Bool
+    /// Whether there is a file or directory at an absolute path.
+    package let exists: @Sendable (_ path: String) -> Bool
+    /// Whether a program of this name is installed.
+    package let hasProgram: @Sendable (_ name: String) -> Bool
+    /// Whether a process of one of these names runs.
+    package let isRunning: @Sendable (_ names: Set<String>) -> Bool
     package let isAgentRunning: @Sendable () -> Bool
 
     /// See the properties.
     package init(
         userName: String,
-        doesLinger: @escaping @Sendable () -> Bool,
-        isCronRunning: @escaping @Sendable () -> Bool,
+        isRoot: Bool,
+        exists: @escaping @Sendable (String) -> Bool,
+        hasProgram: @escaping @Sendable (String) -> Bool,
+        isRunning: @escaping @Sendable (Set<String>) -> Bool,
         isAgentRunning: @escaping @Sendable () -> Bool
     ) {
         self.userName = userName
-        self.doesLinger = doesLinger
-        self.isCronRunning = isCronRunning
+        self.isRoot = isRoot
+        self.exists = exists
+        self.hasProgram = hasProgram
+        self.isRunning = isRunning
         self.isAgentRunning = isAgentRunning
     }
 }
@@ -69,71 +132,6 @@ package struct MachineFacts: Sendable {
 package struct BackendConcern: Sendable, Equatable {
     package let problem: String
     package let remedy: String
-}
-
-/// The names of what starts schedules, as they are kept with each.
-package enum BackendKind: String, Sendable, CaseIterable, Codable {
-    case systemdUser = "systemd-user"
-    case systemdSystem = "systemd-system"
-    case cron
-    /// A file in cron.d, of the machine.
-    case cronSystem = "cron-system"
-    /// The agent's own clock.
-    case agent
-
-    /// Whether it starts schedules for the machine, not for the user.
-    package var isForMachine: Bool { self == .systemdSystem || self == .cronSystem }
-
-    /// Whether it starts schedules by a time zone of their own.
-    package var knowsZones: Bool { self != .cron && self != .cronSystem }
-
-    /// For people: `systemd (user)`.
-    package var words: String {
-        switch self {
-        case .systemdUser: "systemd (user)"
-        case .systemdSystem: "systemd"
-        case .cron: "cron"
-        case .cronSystem: "cron.d"
-        case .agent: "the agent"
-        }
-    }
-
-    /// What does it.
-    ///
-    /// - Parameters:
-    ///   - root: Where the machine's own files begin; empty but in tests.
-    ///   - userUnits: Where the user's units are, absolute.
-    ///   - run: Starts programs of the system.
-    package func backend(root: String, userUnits: String, run: @escaping CommandRunner) -> any ScheduleBackend
-    {
-        switch self {
-        case .systemdUser: SystemdBackend(.user, directory: userUnits, run: run)
-        case .systemdSystem: SystemdBackend(.system, directory: root + "/etc/systemd/system", run: run)
-        case .cron: CronBackend(run: run)
-        case .cronSystem: CronBackend(directory: root + "/etc/cron.d", run: run)
-        case .agent: AgentBackend()
-        }
-    }
-}
-
-/// The agent's own clock: it reads the definitions themselves, so there is nothing to install.
-package struct AgentBackend: ScheduleBackend {
-    /// There is one.
-    package init() {}
-
-    package func preview(_ start: ScheduledStart) -> String { "The agent's own clock; nothing is installed." }
-    package func install(_ start: ScheduledStart) -> [String] { [] }
-    package func holds(_ start: ScheduledStart) -> Bool { true }
-    package func remove(_ name: String) -> Bool { false }
-    package func isInEffect(_ name: String) -> Bool { true }
-
-    package func concern(_ machine: MachineFacts) -> BackendConcern? {
-        guard !machine.isAgentRunning() else { return nil }
-        return BackendConcern(
-            problem: "it is the agent's, and none is running",
-            remedy: "run 'syncagent agent run' as a service, or as the container's main process"
-        )
-    }
 }
 
 /// How a program of the system ended.

@@ -14,6 +14,38 @@ package struct SystemdBackend: ScheduleBackend {
         self.run = run
     }
 
+    /// For the user, and for the machine.
+    static func all(in places: BackendPlaces) -> [any ScheduleBackend] {
+        // systemd.unit(5), "User Unit Search Path"
+        [
+            SystemdBackend(.user, directory: places.configuration + "/systemd/user", run: places.run),
+            SystemdBackend(.system, directory: places.root + "/etc/systemd/system", run: places.run),
+        ]
+    }
+
+    package var name: String { isForMachine ? "systemd-system" : "systemd-user" }
+    package var words: String { isForMachine ? "systemd" : "systemd (user)" }
+    package var choice: String { "systemd" }
+    package var isForMachine: Bool { scope == .system }
+
+    /// root has a manager of its own only while it is logged in: schedules belong to the machine's.
+    package func serves(machine: Bool, isRoot: Bool) -> Bool { isForMachine == (machine || isRoot) }
+
+    /// The manager must answer.
+    package func reason(on machine: MachineFacts, isNamed: Bool) throws(ScheduleError) -> String {
+        let question = words(["show-environment"])
+        // sd_booted(3)
+        if !isForMachine || machine.exists("/run/systemd/system"), run(question, []).status == 0 {
+            return isForMachine ? "the machine's systemd answers" : "the user's systemd answers"
+        }
+        guard isNamed else { throw ScheduleError(.unavailable, "no systemd answers") }
+        throw ScheduleError(
+            .unavailable,
+            "systemd does not answer ('\(question.joined(separator: " "))' fails): "
+                + "log in with a session of your own, or use --backend cron or agent."
+        )
+    }
+
     /// Both units.
     package func preview(_ start: ScheduledStart) -> String {
         files(SystemdUnits(start, scope: scope)).map { "# \($0.name)\n\($0.text)" }.joined(separator: "\n")
@@ -97,15 +129,15 @@ package struct SystemdBackend: ScheduleBackend {
 
     /// A user's units end with the last session, unless the user lingers.
     package func concern(_ machine: MachineFacts) -> BackendConcern? {
-        guard scope == .user, !machine.doesLinger() else { return nil }
+        // loginctl(1), "enable-linger"
+        guard !isForMachine, !machine.exists("/var/lib/systemd/linger/\(machine.userName)") else {
+            return nil
+        }
         return BackendConcern(
             problem: "systemd stops your units when you log out",
             remedy: "loginctl enable-linger \(escaped(machine.userName))"
         )
     }
-
-    /// Whether a manager answers.
-    package var isReachable: Bool { run(words(["show-environment"]), []).status == 0 }
 
     private func path(_ file: String) -> String { "\(directory)/\(file)" }
 

@@ -44,7 +44,7 @@ struct ScheduleFileTests {
         let request = EnqueueRequest(manifest: "/m", destination: "/d")
         var definition = ScheduleDefinition(
             ScheduleTiming(.every(minutes: 60)),
-            backend: .agent,
+            backend: "agent",
             request: request
         )
         #expect(try definition.timing().recurrence == .every(minutes: 60))
@@ -152,19 +152,5 @@ struct ScheduleFileTests {
         ] {
             #expect(WeeklyWords.joined(others) == others)
         }
-    }
-
-    @Test(
-        "What starts a schedule stays where that is not against the wish",
-        arguments: [
-            (.auto, .cron, false, false, true), (.auto, .cron, false, true, false),
-            (.auto, .cron, true, false, false),
-            (.auto, .systemdSystem, true, true, true), (.systemd, .cron, false, false, false),
-            (.systemd, .systemdUser, false, true, true), (.cron, .cronSystem, true, false, true),
-            (.agent, .agent, false, true, true), (.agent, .cron, false, false, false),
-        ] as [(BackendChoice.Wish, BackendKind, Bool, Bool, Bool)]
-    )
-    func keeping(wish: BackendChoice.Wish, kind: BackendKind, system: Bool, zone: Bool, isKept: Bool) {
-        #expect(wish.accepts(kind, isForMachine: system, hasZone: zone) == isKept)
     }
 }

@@ -56,7 +56,7 @@ struct ScheduleRemovalTests {
             isRoot: true,
             crontab: CommandOutcome(status: 1, errors: "denied")
         )
-        #expect(throws: ScheduleError.self) { try installation.removeEverywhere("night", but: .cronSystem) }
+        #expect(throws: ScheduleError.self) { try installation.removeEverywhere("night", but: "cron-system") }
         #expect(machine.left == [Machine.files[2]])
     }
 }

@@ -355,46 +355,97 @@ struct SystemdTests {
 
 @Suite("What starts schedules", .timeLimit(.minutes(10)))
 struct BackendChoiceTests {
-    private static func machine(_ abilities: String) -> MachineAbilities {
-        var machine = MachineAbilities()
-        machine.isRoot = abilities.contains("r")
-        machine.hasUserManager = abilities.contains("u")
-        machine.hasSystemManager = abilities.contains("s")
-        machine.hasCrontab = abilities.contains("c")
-        machine.isCronRunning = abilities.contains("d")
-        return machine
+    /// A machine in letters: `r`oot asks, the `u`ser's or the machine's (`s`) systemd answers, there is `c`rontab(1), and a
+    /// cron `d`aemon.
+    private static func machine(_ has: String) -> (MachineFacts, [any ScheduleBackend]) {
+        let facts = MachineFacts(
+            userName: "ana",
+            isRoot: has.contains("r"),
+            exists: { $0 == "/run/systemd/system" && has.contains("s") },
+            hasProgram: { $0 == "crontab" && has.contains("c") },
+            isRunning: { $0.contains("cron") && has.contains("d") },
+            isAgentRunning: { false }
+        )
+        let places = BackendPlaces(root: "", configuration: "/nowhere") { words, _ in
+            let answers = words.contains("--user") ? has.contains("u") : has.contains("s")
+            return CommandOutcome(status: words.first == "systemctl" && answers ? 0 : 1)
+        }
+        return (facts, scheduleBackends(in: places))
     }
 
     @Test(
         "The best there is, and why [S132]",
         arguments: [
-            ("uscd", .auto, false, false, .systemdUser), ("scd", .auto, false, false, .cron),
-            ("scd", .auto, false, true, .agent), ("c", .auto, false, false, .agent),
-            ("", .auto, false, false, .agent),
-            ("ruscd", .auto, false, false, .systemdSystem), ("rscd", .auto, true, false, .systemdSystem),
-            ("rcd", .auto, true, false, .cronSystem), ("rcd", .auto, false, false, .cron),
-            ("r", .auto, true, false, nil),
-            ("u", .auto, true, false, nil), ("scd", .systemd, false, false, nil),
-            ("uscd", .systemd, false, false, .systemdUser),
-            ("uscd", .cron, false, false, .cron), ("", .cron, false, false, nil),
-            ("uscd", .agent, false, false, .agent),
-            ("rs", .agent, true, false, nil),
-        ] as [(String, BackendChoice.Wish, Bool, Bool, BackendKind?)]
+            ("uscd", nil, false, false, "systemd-user", "the user's systemd answers"),
+            ("scd", nil, false, false, "cron", "no systemd answers, and a cron daemon is running"),
+            ("scd", nil, false, true, "agent", "no systemd answers, and cron knows no time zones"),
+            ("c", nil, false, false, "agent", "no systemd answers, and no cron daemon is running"),
+            ("", nil, false, false, "agent", "no systemd answers, and no cron daemon is running"),
+            ("ruscd", nil, false, false, "systemd-system", "the machine's systemd answers"),
+            ("rscd", nil, true, false, "systemd-system", "the machine's systemd answers"),
+            ("rcd", nil, true, false, "cron-system", "no systemd answers, and a cron daemon is running"),
+            ("rcd", nil, false, false, "cron", "no systemd answers, and a cron daemon is running"),
+            ("uscd", "systemd", false, false, "systemd-user", "the user's systemd answers"),
+            ("uscd", "cron", false, false, "cron", "--backend cron"),
+            ("c", "cron", false, false, "cron", "--backend cron; no cron daemon is running now"),
+            ("uscd", "agent", false, false, "agent", "--backend agent"),
+        ] as [(String, String?, Bool, Bool, String, String)]
     )
-    func choice(
-        abilities: String,
-        wish: BackendChoice.Wish,
-        system: Bool,
-        zone: Bool,
-        backend: BackendKind?
-    ) {
-        let choice = try? BackendChoice.choose(
-            wish,
+    func choice(has: String, named: String?, system: Bool, zone: Bool, backend: String, why: String) throws {
+        let (facts, backends) = Self.machine(has)
+        let choice = try BackendChoice.choose(
+            named,
+            of: backends,
             isForMachine: system,
             hasZone: zone,
-            Self.machine(abilities)
+            facts
         )
-        #expect(choice?.backend == backend)
-        #expect(choice?.reason.isEmpty != true)
+        #expect(choice.backend.name == backend)
+        #expect(choice.reason == why)
+    }
+
+    @Test(
+        "What cannot be had is refused, with what is missing",
+        arguments: [
+            (
+                "r", nil, true, .unavailable,
+                "no systemd answers, and no cron daemon is running; without --system"
+            ),
+            ("u", nil, true, .invalid, "--system is for root"),
+            ("scd", "systemd", false, .unavailable, "'systemctl --user show-environment' fails"),
+            ("", "cron", false, .unavailable, "There is no crontab(1) here"),
+            ("rs", "agent", true, .invalid, "the agent belongs to its user"),
+        ] as [(String, String?, Bool, ScheduleError.Code, String)]
+    )
+    func refusal(has: String, named: String?, system: Bool, code: ScheduleError.Code, why: String) {
+        let (facts, backends) = Self.machine(has)
+        #expect {
+            try BackendChoice.choose(named, of: backends, isForMachine: system, hasZone: false, facts)
+        } throws: { error in
+            (error as? ScheduleError).map { $0.code == code && $0.description.contains(why) } ?? false
+        }
+    }
+
+    @Test("Backends are kept under the names they have always had")
+    func names() {
+        let backends = Self.machine("").1
+        #expect(backends.map(\.name) == ["systemd-user", "systemd-system", "cron", "cron-system", "agent"])
+        #expect(backends.map(\.words) == ["systemd (user)", "systemd", "cron", "cron.d", "the agent"])
+        #expect(backends.filter(\.isForMachine).map(\.name) == ["systemd-system", "cron-system"])
+    }
+
+    @Test(
+        "What starts a schedule stays where that is not against the wish",
+        arguments: [
+            (nil, "cron", false, false, true), (nil, "cron", false, true, false),
+            (nil, "cron", true, false, false),
+            (nil, "systemd-system", true, true, true), ("systemd", "cron", false, false, false),
+            ("systemd", "systemd-user", false, true, true), ("cron", "cron-system", true, false, true),
+            ("agent", "agent", false, true, true), ("agent", "cron", false, false, false),
+        ] as [(String?, String, Bool, Bool, Bool)]
+    )
+    func keeping(named: String?, name: String, system: Bool, zone: Bool, isKept: Bool) throws {
+        let backend = try #require(Self.machine("").1.first { $0.name == name })
+        #expect(backend.accepts(named, isForMachine: system, hasZone: zone) == isKept)
     }
 }

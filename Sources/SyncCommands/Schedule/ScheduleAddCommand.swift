@@ -3,8 +3,6 @@ import SyncControl
 import SyncModel
 import SyncSchedule
 
-extension BackendChoice.Wish: ExpressibleByArgument {}
-
 /// `syncagent schedule add`: makes a schedule, or a new one in the place of one of that name.
 struct ScheduleAddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -60,7 +58,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
             try records.replace(plan.name, plan.definition, plan.clock, output: output)
         }
         let state = try StateAccess(output: output)
-        if plan.choice.backend == .agent { _ = try await AgentReach(state: state).client() }
+        if plan.choice.backend.needsAgent { _ = try await AgentReach(state: state).client() }
         tell(plan, isReplaced: replaced, state, output)
     }
 
@@ -68,28 +66,31 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     ///
     /// - Parameter kept: What starts it now: it goes on to where that is not against what is asked for, and nobody is
     ///   asked what else there is.
-    func plan(_ output: Output, keeping kept: BackendKind?) async throws -> SchedulePlan {
+    func plan(_ output: Output, keeping kept: (any ScheduleBackend)?) async throws -> SchedulePlan {
         let environment = EnvironmentPaths.ofProcess
         let timing = try schedule.timing()
         let request = try await request(environment, output)
         let name = try name(request)
+        let state = try StateAccess(environment: environment, output: output)
         let hasZone = timing.timeZone != nil
         return try scheduling { () throws(ScheduleError) in
             let choice: BackendChoice
-            if let kept, schedule.backend.accepts(kept, isForMachine: schedule.system, hasZone: hasZone) {
+            let named = schedule.backend.named
+            if let kept, kept.accepts(named, isForMachine: schedule.system, hasZone: hasZone) {
                 choice = BackendChoice(backend: kept, reason: "as before")
             } else {
                 choice = try BackendChoice.choose(
-                    schedule.backend,
+                    named,
+                    of: ScheduleInstallation(environment).backends,
                     isForMachine: schedule.system,
                     hasZone: hasZone,
-                    SystemCommands(environment: environment).abilities()
+                    SystemCommands(environment: environment).facts(state)
                 )
             }
             let delay = Jitter.delay(machine: ScheduleRecords.machine, schedule: name, most: timing.jitter)
             return SchedulePlan(
                 name: name,
-                definition: ScheduleDefinition(timing, backend: choice.backend, request: request),
+                definition: ScheduleDefinition(timing, backend: choice.backend.name, request: request),
                 clock: ScheduleClock(timing, zone: try Zone.of(timing.timeZone), delay: delay),
                 choice: choice
             )
@@ -120,7 +121,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         let installation = ScheduleInstallation()
         let now = EngineAssembly.milliseconds()
         let text = try scheduling { () throws(ScheduleError) in
-            try installation.backend(plan.choice.backend).preview(
+            try plan.choice.backend.preview(
                 try installation.start(plan.name, plan.clock, now: now)
             )
         }
@@ -138,10 +139,10 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     }
 
     private func tell(_ plan: SchedulePlan, isReplaced: Bool, _ state: StateAccess, _ output: Output) {
-        let (clock, kind) = (plan.clock, plan.choice.backend)
+        let (clock, backend) = (plan.clock, plan.choice.backend)
         let words = ScheduleText(now: EngineAssembly.milliseconds())
         output.message(
-            "\(plan.name): \(isReplaced ? "replaced; " : "")\(words.rule(clock)), by \(kind.words): \(plan.choice.reason)."
+            "\(plan.name): \(isReplaced ? "replaced; " : "")\(words.rule(clock)), by \(backend.words): \(plan.choice.reason)."
         )
         if clock.timing.jitter > 0 {
             output.message(
@@ -150,15 +151,10 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         }
         if let next = clock.next(after: words.now) { output.message("Next: \(words.moment(next.fire)).") }
         let facts = SystemCommands(environment: .ofProcess).facts(state)
-        if let concern = ScheduleInstallation().backend(kind).concern(facts) {
+        if let concern = backend.concern(facts) {
             output.warning("\(concern.problem): \(concern.remedy).")
         }
-        if kind == .agent {
-            output.message(
-                "An agent is running and will start it. After a reboot nothing starts one: run "
-                    + "'syncagent agent run' as a service, or as the container's main process."
-            )
-        }
+        if let advice = backend.advice { output.message(advice) }
         tellConditions(plan, output)
     }
 }

@@ -37,7 +37,6 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let records = try ScheduleRecords()
-        let installation = ScheduleInstallation()
         let plans = try await plans(records, output)
         let now = EngineAssembly.milliseconds()
         var failure: CommandFailure?
@@ -45,10 +44,10 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         for plan in plans {
             do throws(CommandFailure) {
                 let change = try scheduling { () throws(ScheduleError) in
-                    let change = try plan.change(records, installation, now: now)
+                    let change = try plan.change(records, now: now)
                     if change != .unchanged, !dryRun {
                         _ = try records.replace(plan.name, plan.definition, plan.clock, output: output)
-                        if plan.definition.backend == .agent, !plan.definition.isPaused { needsAgent = true }
+                        if plan.choice.backend.needsAgent, !plan.definition.isPaused { needsAgent = true }
                     }
                     return change
                 }
@@ -105,7 +104,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
             let former = (try? records.find(entry.name)) ?? nil
             do {
                 let add = try ScheduleAddCommand.parse(entry.arguments)
-                var plan = try await add.plan(output, keeping: former?.definition.backend)
+                var plan = try await add.plan(output, keeping: former?.backend)
                 let isPaused = entry.isPaused ?? former?.definition.isPaused ?? false
                 plan.definition.paused = isPaused ? true : nil
                 plans.append(plan)

@@ -136,11 +136,11 @@ private struct ScheduleRest {
         if isPaused {
             return output.message("\(name): paused. 'syncagent schedule resume \(name)' resumes it.")
         }
-        if definition.backend == .agent {
+        if record.backend.needsAgent {
             _ = try await AgentReach(state: try StateAccess(output: output)).client()
         }
         let text = ScheduleText(now: EngineAssembly.milliseconds())
         let next = record.clock.next(after: text.now).map { " Next: \(text.moment($0.fire))." } ?? ""
-        output.message("\(name): \(text.rule(record.clock)), by \(definition.backend.words).\(next)")
+        output.message("\(name): \(text.rule(record.clock)), by \(record.backend.words).\(next)")
     }
 }

@@ -22,12 +22,13 @@ struct ScheduleDefinition: Codable, Sendable, Equatable {
     var catchUp: Bool?
     /// `true` while nothing is to be started; `nil` for no.
     var paused: Bool?
-    var backend: BackendKind
+    /// The name of a ``ScheduleBackend``.
+    var backend: String
     /// What is enqueued, but for the night's own times.
     var request: EnqueueRequest
 
     /// Puts a definition together.
-    init(_ timing: ScheduleTiming, backend: BackendKind, request: EnqueueRequest) {
+    init(_ timing: ScheduleTiming, backend: String, request: EnqueueRequest) {
         switch timing.recurrence {
         case .daily(let minute, let weekdays):
             nightly = ScheduleTiming.time(minute)
@@ -63,7 +64,7 @@ struct ScheduleDefinition: Codable, Sendable, Equatable {
         timeZone = try values.decodeIfPresent(String.self, forKey: .timeZone)
         catchUp = try values.decodeIfPresent(Bool.self, forKey: .catchUp)
         paused = try values.decodeIfPresent(Bool.self, forKey: .paused)
-        backend = try values.decode(BackendKind.self, forKey: .backend)
+        backend = try values.decode(String.self, forKey: .backend)
         request = try values.decode(EnqueueRequest.self, forKey: .request)
     }
 

@@ -9,11 +9,11 @@ import SyncSystem
 /// Puts schedules into effect on this machine, and takes them away.
 struct ScheduleInstallation: Sendable {
     let environment: EnvironmentPaths
-    let run: CommandRunner
-    /// Where the machine's own files begin; empty but in tests.
-    private let root: String
+    /// What can start schedules, on any machine.
+    var backends: [any ScheduleBackend]
     private let isRoot: Bool
 
+    /// - Parameter root: Where the machine's own files begin; empty but in tests.
     init(
         _ environment: EnvironmentPaths = .ofProcess,
         root: String = "",
@@ -21,16 +21,25 @@ struct ScheduleInstallation: Sendable {
         run: CommandRunner? = nil
     ) {
         self.environment = environment
-        self.root = root
         self.isRoot = isRoot
-        self.run = run ?? SystemCommands(environment: environment).run
+        backends = scheduleBackends(
+            in: BackendPlaces(
+                root: root,
+                // A home is there, the state directory is in it.
+                configuration: environment.baseDirectories.configuration ?? "/.config",
+                run: run ?? SystemCommands(environment: environment).run
+            )
+        )
     }
 
-    /// What starts schedules of a kind.
-    func backend(_ kind: BackendKind) -> any ScheduleBackend {
-        // systemd.unit(5), "User Unit Search Path"; a home is there, the state directory is in it.
-        let directory = environment.baseDirectories.configuration ?? "/.config"
-        return kind.backend(root: root, userUnits: directory + "/systemd/user", run: run)
+    /// What starts schedules that are kept with a backend's name.
+    ///
+    /// - Throws: ``ScheduleError`` with code `file` for a name that no backend has.
+    func backend(_ name: String) throws(ScheduleError) -> any ScheduleBackend {
+        guard let backend = backends.first(where: { $0.name == name }) else {
+            throw ScheduleError(.file, "'\(escaped(name))' starts no schedules.")
+        }
+        return backend
     }
 
     /// What a schedule's timer or crontab is made from.
@@ -48,12 +57,12 @@ struct ScheduleInstallation: Sendable {
     ///
     /// - Parameter kept: Starts it rightly.
     /// - Throws: ``ScheduleError`` for the first that could not be taken away; the others are, where they can be.
-    func removeEverywhere(_ name: String, but kept: BackendKind? = nil) throws(ScheduleError) {
+    func removeEverywhere(_ name: String, but kept: String? = nil) throws(ScheduleError) {
         var failure: ScheduleError?
         // What root has under the same name is not the user's.
-        for kind in BackendKind.allCases where kind != kept && (isRoot || !kind.isForMachine) {
+        for backend in backends where backend.name != kept && (isRoot || !backend.isForMachine) {
             do throws(ScheduleError) {
-                try backend(kind).remove(name)
+                try backend.remove(name)
             } catch {
                 failure = failure ?? error
             }

@@ -65,7 +65,6 @@ struct ScheduleShowCommand: AsyncParsableCommand {
 struct ScheduleOutlook: Sendable {
     let now: Int64
     private let store: SyncStore?
-    private let installation = ScheduleInstallation()
     private var text: ScheduleText { ScheduleText(now: now) }
 
     init(_ output: Output) throws(CommandFailure) {
@@ -91,7 +90,7 @@ struct ScheduleOutlook: Sendable {
         return View(
             record: record,
             isActive: !record.definition.isPaused
-                && installation.backend(record.definition.backend).isInEffect(record.name),
+                && record.backend.isInEffect(record.name),
             next: next,
             plan: made?.plan,
             // A run that was removed with its session has nothing to tell.
@@ -104,7 +103,7 @@ struct ScheduleOutlook: Sendable {
         let next = view.next.map { text.moment(view.plan?.start ?? $0.fire) } ?? "never"
         let state = record.definition.isPaused ? "paused" : view.isActive ? next : "not in effect"
         return [
-            record.name, text.rule(record.clock), state, last(view), record.definition.backend.words,
+            record.name, text.rule(record.clock), state, last(view), record.backend.words,
         ]
     }
 
@@ -125,7 +124,7 @@ struct ScheduleOutlook: Sendable {
         }
         if !view.isActive, !view.record.definition.isPaused {
             notes.append(
-                "\(view.record.name): \(view.record.definition.backend.words) does not have it; add it again."
+                "\(view.record.name): \(view.record.backend.words) does not have it; add it again."
             )
         }
         return notes
@@ -142,7 +141,7 @@ struct ScheduleOutlook: Sendable {
             ["when", text.rule(record.clock)],
             [
                 "started by",
-                record.definition.backend.words
+                record.backend.words
                     + (view.isActive || isPaused ? "" : ", which does not have it"),
             ],
             ["catches up", record.timing.catchesUp ? "yes" : "no"],
@@ -194,7 +193,7 @@ extension ScheduleOutlook.View {
             line.field("ready_by", optional: record.definition.readyBy)
             line.field("delay_seconds", record.clock.delay)
             line.field("time_zone", optional: record.timing.timeZone)
-            line.field("backend", record.definition.backend.rawValue)
+            line.field("backend", record.backend.name)
             line.field("active", isActive)
             line.field("next", optional: next.map { timestamp(milliseconds: $0.fire) })
             if let plan {

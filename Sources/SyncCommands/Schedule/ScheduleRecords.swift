@@ -13,8 +13,10 @@ struct ScheduleRecords: Sendable {
     let definitions: String
     /// Of memories, absolute.
     let memories: String
+    var installation: ScheduleInstallation
 
     init(_ environment: EnvironmentPaths = .ofProcess) throws(CommandFailure) {
+        installation = ScheduleInstallation(environment)
         definitions = try environment.configurationDirectory() + "/schedules"
         memories = try environment.statePath() + "/schedules"
     }
@@ -23,6 +25,7 @@ struct ScheduleRecords: Sendable {
     struct Record: Sendable {
         let name: String
         let definition: ScheduleDefinition
+        let backend: any ScheduleBackend
         let clock: ScheduleClock
         var memory: ScheduleMemory
 
@@ -51,8 +54,10 @@ struct ScheduleRecords: Sendable {
         try ScheduleName.check(name)
         guard let bytes = try ScheduleFiles.read(path(name)) else { return nil }
         let definition: ScheduleDefinition
+        let backend: any ScheduleBackend
         do {
             definition = try Self.decoder.decode(ScheduleDefinition.self, from: Data(bytes))
+            backend = try installation.backend(definition.backend)
         } catch {
             throw ScheduleError(
                 .file,
@@ -69,7 +74,13 @@ struct ScheduleRecords: Sendable {
         }
         let delay = Jitter.delay(machine: Self.machine, schedule: name, most: timing.jitter)
         let clock = ScheduleClock(timing, zone: zone, delay: delay)
-        return Record(name: name, definition: definition, clock: clock, memory: memory(name))
+        return Record(
+            name: name,
+            definition: definition,
+            backend: backend,
+            clock: clock,
+            memory: memory(name)
+        )
     }
 
     /// Reads a schedule that must be there.
@@ -151,14 +162,13 @@ extension ScheduleRecords {
         _ clock: ScheduleClock,
         output: Output
     ) throws(ScheduleError) -> Bool {
-        let installation = ScheduleInstallation()
         let now = EngineAssembly.milliseconds()
         let before = try ScheduleFiles.read(path(name))
         // One that cannot be understood is replaced, too; what started it is not known then: it is looked for.
         let former = (try? find(name)) ?? nil
         try put(definition, for: name)
         do throws(ScheduleError) {
-            let backend = installation.backend(definition.backend)
+            let backend = try installation.backend(definition.backend)
             if definition.isPaused {
                 try backend.remove(name)
             } else {
@@ -182,12 +192,12 @@ extension ScheduleRecords {
         try put(memory, for: name)
         do throws(ScheduleError) {
             if let former, former.definition.backend != definition.backend {
-                try installation.backend(former.definition.backend).remove(name)
+                try former.backend.remove(name)
             } else if former == nil, before != nil {
                 try installation.removeEverywhere(name, but: definition.backend)
             }
         } catch {
-            let by = former.map { "by \($0.definition.backend.rawValue)" } ?? "by what started it before"
+            let by = former.map { "by \($0.backend.name)" } ?? "by what started it before"
             output.warning("\(name) may also still be started \(by): \(error)")
         }
         return before != nil
@@ -199,10 +209,9 @@ extension ScheduleRecords {
     ///
     /// - Returns: Its session, where it is known.
     func discard(_ name: String) throws(ScheduleError) -> String? {
-        let installation = ScheduleInstallation()
         do throws(ScheduleError) {
             let record = try get(name)
-            try installation.backend(record.definition.backend).remove(name)
+            try record.backend.remove(name)
             try remove(name)
             return record.memory.session
         } catch  where error.code == .file && !error.description.hasPrefix("removing") {
@@ -247,7 +256,7 @@ extension AgentSchedules {
             load: {
                 records.names.compactMap { name in
                     do throws(ScheduleError) {
-                        guard let record = try records.find(name), record.definition.backend == .agent,
+                        guard let record = try records.find(name), record.backend.needsAgent,
                             !record.definition.isPaused
                         else { return nil }
                         return Entry(name: name, clock: record.clock, handled: record.memory.handled)

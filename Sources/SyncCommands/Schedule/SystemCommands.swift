@@ -38,41 +38,17 @@ struct SystemCommands: Sendable {
         }
     }
 
-    /// What can start schedules here.
-    func abilities() -> MachineAbilities {
-        var abilities = MachineAbilities()
-        abilities.isRoot = geteuid() == 0
-        // sd_booted(3)
-        if access("/run/systemd/system", F_OK) == 0 {
-            abilities.hasSystemManager = SystemdBackend(.system, directory: "", run: run).isReachable
-        }
-        if !abilities.isRoot {
-            abilities.hasUserManager = SystemdBackend(.user, directory: "", run: run).isReachable
-        }
-        abilities.hasCrontab = path(of: "crontab") != nil
-        abilities.isCronRunning = isCronRunning
-        return abilities
-    }
-
-    /// What may keep schedules from being started.
+    /// What backends can ask about this machine.
     func facts(_ access: StateAccess) -> MachineFacts {
         MachineFacts(
-            userName: userName,
-            doesLinger: { doesLinger },
-            isCronRunning: { isCronRunning },
+            userName: getpwuid(geteuid()).flatMap { $0.pointee.pw_name.map { String(cString: $0) } }
+                ?? "\(geteuid())",
+            isRoot: geteuid() == 0,
+            exists: { Glibc.access($0, F_OK) == 0 },
+            hasProgram: { path(of: $0) != nil },
+            isRunning: Self.isRunning,
             isAgentRunning: { AgentLock.isHeld(in: access.place.stateDirectory) }
         )
-    }
-
-    /// Whether a cron daemon is running.
-    var isCronRunning: Bool { Self.isRunning(["cron", "crond"]) }
-
-    /// Whether the user's units go on when the user logs out. loginctl(1), "enable-linger"
-    var doesLinger: Bool { access("/var/lib/systemd/linger/\(userName)", F_OK) == 0 }
-
-    /// The user's name, or number.
-    var userName: String {
-        getpwuid(geteuid()).flatMap { $0.pointee.pw_name.map { String(cString: $0) } } ?? "\(geteuid())"
     }
 
     private func path(of name: String) -> String? {
@@ -96,6 +72,7 @@ struct SystemCommands: Sendable {
     }
 
     /// Whether a process of one of these names runs. proc(5), /proc/pid/comm
+    @Sendable
     private static func isRunning(_ names: Set<String>) -> Bool {
         (directoryEntries("/proc") ?? []).contains { entry in
             // Without a line it has just ended.

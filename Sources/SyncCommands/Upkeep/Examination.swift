@@ -154,24 +154,22 @@ extension Examination {
     static func schedules(_ access: StateAccess, _ findings: inout Findings) {
         // Without a home directory there are none.
         guard let records = try? ScheduleRecords() else { return }
-        let installation = ScheduleInstallation()
         let machine = SystemCommands(environment: .ofProcess).facts(access)
         for name in records.names {
             let subject = "schedule \(name)"
             do throws(ScheduleError) {
-                guard let definition = try records.find(name)?.definition, !definition.isPaused else {
+                guard let record = try records.find(name), !record.definition.isPaused else {
                     continue
                 }
-                let backend = installation.backend(definition.backend)
-                guard backend.isInEffect(name) else {
+                guard record.backend.isInEffect(name) else {
                     findings.problem(
                         subject,
-                        "\(definition.backend.rawValue) does not have it",
+                        "\(record.backend.name) does not have it",
                         "'syncagent schedule add' it again, or remove it"
                     )
                     continue
                 }
-                if let concern = backend.concern(machine) {
+                if let concern = record.backend.concern(machine) {
                     findings.problem(subject, concern.problem, concern.remedy)
                 }
             } catch {

@@ -1,0 +1,103 @@
+import Foundation
+import SyncControl
+import SyncModel
+import SyncSchedule
+import Synchronization
+import Testing
+
+@testable import SyncCommands
+
+@Suite("A backend of schedules that nothing but the list of them knows", .timeLimit(.minutes(10)))
+struct ScheduleBackendTests {
+    /// Keeps what it is given in memory.
+    private final class Sundial: ScheduleBackend {
+        let name = "sundial-garden"
+        let words = "the sundial"
+        let choice = "sundial"
+        let isForMachine = false
+        let installed = Mutex<[String: ScheduledProgram]>([:])
+
+        func reason(on machine: MachineFacts, isNamed: Bool) throws(ScheduleError) -> String {
+            guard machine.exists("/garden") else { throw ScheduleError(.unavailable, "there is no garden") }
+            return "the sun is shining"
+        }
+        func preview(_ start: ScheduledStart) -> String { start.name }
+        func install(_ start: ScheduledStart) -> [String] {
+            installed.withLock { $0[start.name] = start.program }
+            return []
+        }
+        func holds(_ start: ScheduledStart) -> Bool { installed.withLock { $0[start.name] == start.program } }
+        func remove(_ name: String) -> Bool { installed.withLock { $0.removeValue(forKey: name) } != nil }
+        func isInEffect(_ name: String) -> Bool { installed.withLock { $0[name] } != nil }
+        func concern(_ machine: MachineFacts) -> BackendConcern? { nil }
+    }
+
+    private static func facts(hasGarden: Bool) -> MachineFacts {
+        MachineFacts(
+            userName: "ana",
+            isRoot: false,
+            exists: { _ in hasGarden },
+            hasProgram: { _ in false },
+            isRunning: { _ in false },
+            isAgentRunning: { false }
+        )
+    }
+
+    @Test("It is chosen, planned, put into effect, listed and removed")
+    func works() throws {
+        let place = FileManager.default.temporaryDirectory.path + "/backend-\(UUID().uuidString)"
+        // A leftover in the temporary directory harms nobody.
+        defer { try? FileManager.default.removeItem(atPath: place) }
+        let environment = EnvironmentPaths(home: nil) {
+            ["XDG_CONFIG_HOME": place + "/config", "XDG_STATE_HOME": place + "/state"][$0]
+        }
+        var records = try ScheduleRecords(environment)
+        records.installation = ScheduleInstallation(environment, root: place) { _, _ in
+            CommandOutcome(status: 127)
+        }
+        let sundial = Sundial()
+        records.installation.backends.insert(sundial, at: 3)
+
+        // By name, and in its turn; where it cannot be had, the next one says so.
+        for named in ["sundial", nil] {
+            let choice = try BackendChoice.choose(
+                named,
+                of: records.installation.backends,
+                isForMachine: false,
+                hasZone: true,
+                Self.facts(hasGarden: true)
+            )
+            #expect(choice.backend.name == "sundial-garden" && choice.reason.hasSuffix("the sun is shining"))
+        }
+        let other = try BackendChoice.choose(
+            nil,
+            of: records.installation.backends,
+            isForMachine: false,
+            hasZone: false,
+            Self.facts(hasGarden: false)
+        )
+        #expect(
+            other.reason == "no systemd answers, no cron daemon is running, and there is no garden"
+        )
+
+        let timing = ScheduleTiming(.daily(at: 120, on: []))
+        let plan = SchedulePlan(
+            name: "night",
+            definition: ScheduleDefinition(
+                timing,
+                backend: sundial.name,
+                request: EnqueueRequest(manifest: "/m", destination: "/d")
+            ),
+            clock: ScheduleClock(timing, zone: try Zone.of("UTC"), delay: 0),
+            choice: BackendChoice(backend: sundial, reason: "")
+        )
+        #expect(try plan.change(records, now: 0) == .added)
+        #expect(try !records.replace("night", plan.definition, plan.clock, output: Output()))
+        #expect(try plan.change(records, now: 0) == .unchanged)
+        let record = try records.get("night")
+        #expect(record.backend.words == "the sundial" && record.backend.isInEffect("night"))
+        _ = try records.discard("night")
+        #expect(!sundial.isInEffect("night"))
+        #expect(try records.find("night") == nil)
+    }
+}
