@@ -31,20 +31,56 @@ package struct ConfigurationFile: Sendable, Equatable {
     /// Every key, those inside objects without their path.
     package static let keys =
         TransferKey.names + TransferKey.innerNames + HookSetting.keys + PluginSettings.allKeys + metricsKeys
-        + TrustSetting.keys + ownKeys
+        + TrustSetting.keys + own.map(\.name)
 
-    private static let hooksKey = "hooks"
-    private static let pluginsKey = "plugins"
-    private static let metricsKey = "metrics"
-    private static let trustKey = "trust"
     private static let metricsKeys = ["textfile"]
-    private static let maximumRemovalsKey = "max_delete"
-    private static let backupKey = "backup_dir"
-    private static let agentRateLimitKey = "agent_limit_rate"
-    /// At the top, besides those of transfers.
-    private static let ownKeys = [
-        hooksKey, pluginsKey, metricsKey, trustKey, maximumRemovalsKey, backupKey, agentRateLimitKey,
+    /// A key at the top, besides those of transfers.
+    private struct Key: Sendable {
+        let name: String
+        let read:
+            @Sendable (inout ConfigurationFile, StrictObject, String, PathBase) throws(SettingsError) -> Void
+    }
+
+    private static let own = [
+        Key(name: "hooks") { file, root, key, _ throws(SettingsError) in
+            for (name, _, node) in try root.named(key) {
+                file.hooks[name] = try HookSetting.read(name, node, of: root)
+            }
+        },
+        Key(name: "plugins") { file, root, key, base throws(SettingsError) in
+            guard let object = try root.object(key, keys: PluginSettings.keys) else { return }
+            file.plugins = try PluginSettings.read(object, base)
+        },
+        Key(name: "metrics") { file, root, key, base throws(SettingsError) in
+            file.metricsFile = try root.object(key, keys: metricsKeys).flatMap {
+                object throws(SettingsError) in
+                try metrics(object, base)
+            }
+        },
+        Key(name: "trust") { file, root, key, base throws(SettingsError) in
+            guard let object = try root.object(key, keys: TrustSetting.keys) else { return }
+            file.trust = try TrustSetting.read(object, base)
+        },
+        Key(name: "max_delete") { file, root, key, _ throws(SettingsError) in
+            file.maximumRemovals = try root.integer(key, in: 0...Int(Int32.max))
+        },
+        Key(name: "backup_dir") { file, root, key, base throws(SettingsError) in
+            file.backupDirectory = try root.path(key, base)
+        },
+        Key(name: "agent_limit_rate") { file, root, key, _ throws(SettingsError) in
+            file.agentRateLimit = try root.byteCount(key)
+        },
     ]
+
+    private static func metrics(_ object: StrictObject, _ base: PathBase) throws(SettingsError) -> String? {
+        guard let path = try object.path("textfile", base), let node = object.node("textfile") else {
+            return nil
+        }
+        guard path.hasSuffix(".prom"), !path.hasSuffix("/.prom") else {
+            throw object.fault(node, "textfile", "node_exporter only reads files whose names end in .prom")
+        }
+        return path
+    }
 
     /// Largest file, in **bytes**.
     package static let maximumSize = 1 << 20
@@ -90,33 +126,10 @@ package struct ConfigurationFile: Sendable, Equatable {
         base: PathBase,
         shown: String
     ) throws(SettingsError) -> ConfigurationFile {
-        let root = try StrictObject(text: bytes, keys: TransferKey.names + ownKeys, shown: shown)
+        let root = try StrictObject(text: bytes, keys: TransferKey.names + own.map(\.name), shown: shown)
         var file = ConfigurationFile()
         file.transfer = try TransferKey.read(root, base)
-        file.maximumRemovals = try root.integer(maximumRemovalsKey, in: 0...Int(Int32.max))
-        file.backupDirectory = try root.path(backupKey, base)
-        file.agentRateLimit = try root.byteCount(agentRateLimitKey)
-        if let object = try root.object(pluginsKey, keys: PluginSettings.keys) {
-            file.plugins = try PluginSettings.read(object, base)
-        }
-        if let object = try root.object(trustKey, keys: TrustSetting.keys) {
-            file.trust = try TrustSetting.read(object, base)
-        }
-        if let object = try root.object(metricsKey, keys: metricsKeys) {
-            file.metricsFile = try object.path("textfile", base)
-            if let path = file.metricsFile, let node = object.node("textfile"),
-                !path.hasSuffix(".prom") || path.hasSuffix("/.prom")
-            {
-                throw object.fault(
-                    node,
-                    "textfile",
-                    "node_exporter only reads files whose names end in .prom"
-                )
-            }
-        }
-        for (name, line, node) in try root.named(hooksKey) {
-            file.hooks[name] = try HookSetting.read(name, node, line: line, shown: shown, of: root)
-        }
+        for key in own { try key.read(&file, root, key.name, base) }
         return file
     }
 }

@@ -40,15 +40,13 @@ package struct HookSetting: Sendable, Equatable, Codable {
     static func read(
         _ name: String,
         _ node: ConfigurationNode,
-        line: Int,
-        shown: String,
         of root: StrictObject
     ) throws(SettingsError) -> HookSetting {
         guard !name.isEmpty, name.utf8.count <= 255, !name.unicodeScalars.contains(where: isUnsafeOnTerminal)
         else {
             throw root.fault(node, "hooks", "a hook's name has 1 to 255 bytes and no control characters")
         }
-        let object = try StrictObject(node, path: "hooks.\(name)", keys: keys, shown: shown)
+        let object = try StrictObject(node, path: "hooks.\(name)", keys: keys, shown: root.shown)
         guard let program = try object.text("program", "the absolute path of a program") else {
             throw object.fault(node, "program", "missing; write the absolute path of the program to run")
         }

@@ -4,6 +4,7 @@ package import SyncModel
 
 /// How a run is done, put together from everywhere it is said: the command line, the configuration file and the environment,
 /// in this order. The agent puts the same together from what is kept with a run.
+@dynamicMemberLookup
 package struct RunSettings: Sendable {
     /// How to transfer, by the command line alone.
     package var said: TransferSettings
@@ -11,18 +12,8 @@ package struct RunSettings: Sendable {
     package var transfer: TransferSettings
     /// What the names of hooks in manifests stand for.
     package var hooks: [String: RunHook]
-    /// Which plugins are used for what.
-    package var plugins: PluginSettings
-    /// Whom this machine believes, whoever pulls.
-    package var trust: TrustSetting
-    /// Where metrics are put, absolute; `nil` for nowhere.
-    package var metricsFile: String?
-    /// Most files that a pull may prune; `nil` without such a limit.
-    package var maximumRemovals: Int?
-    /// Where what is removed or replaced is kept, absolute; `nil` for nowhere.
-    package var backupDirectory: String?
-    /// Most **bytes** a second of all runs of an agent together; `nil` without such a limit.
-    package var agentRateLimit: UInt64?
+    /// What the file says, but for the names of hooks and how to transfer.
+    private var file: ConfigurationFile
     /// The configuration file that was read.
     package var source: Source
 
@@ -94,12 +85,13 @@ package struct RunSettings: Sendable {
         self.source = source
         transfer = said
         hooks = file.hooks.mapValues(\.hook)
-        plugins = file.plugins
-        metricsFile = file.metricsFile
-        trust = file.trust
-        maximumRemovals = file.maximumRemovals
-        backupDirectory = file.backupDirectory
-        agentRateLimit = file.agentRateLimit
+        self.file = file
+    }
+
+    /// What is said in the configuration file only.
+    package subscript<Value>(dynamicMember path: WritableKeyPath<ConfigurationFile, Value>) -> Value {
+        get { file[keyPath: path] }
+        set { file[keyPath: path] = newValue }
     }
 
     private static func file(_ source: Source, _ environment: Environment) throws(SettingsError)

@@ -7,7 +7,7 @@ struct StrictObject {
     let path: String
     private let members: [String: ConfigurationNode]
     /// Before messages: the file.
-    private let shown: String
+    let shown: String
 
     /// - Throws: ``SettingsError`` for anything but an object, and for a key that is not in `keys`.
     /// Reads the text of a file: JSON5, one object.

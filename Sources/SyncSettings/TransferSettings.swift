@@ -1,6 +1,5 @@
 package import SyncCurl
 import SyncModel
-import SyncPlugins
 package import SyncTransfer
 
 /// What a person wants of transfers, from the command line, the configuration file or the environment: three values of
@@ -74,6 +73,13 @@ package struct TransferSettings: Sendable, Equatable, Codable {
         return result
     }
 
+    /// Puts what these settings say into a transport's configuration, and reads the files they name.
+    ///
+    /// - Throws: ``SettingsError`` that names the file that cannot be used.
+    package func apply(to configuration: inout TransportConfiguration) throws(SettingsError) {
+        for row in TransferKey.all { try row.put(self, &configuration) }
+    }
+
     /// Connections that a plan counts with, 1 to 64; `nil` when nobody says a number and it adapts.
     package var plannedConnections: Int? {
         guard connections != nil || connectionsPerHost != nil else { return nil }
@@ -98,81 +104,201 @@ package struct TransferSettings: Sendable, Equatable, Codable {
     }
 }
 
-/// A proxy and who to be there.
-package struct ProxySettings: Sendable, Equatable, Codable {
-    /// `http://host:port`, or with https or a SOCKS scheme; without user name. Empty for none.
-    package var url: String
-    /// Sent to the proxy only.
-    package var user: String?
-    /// Absolute path of a file whose first line is the password.
-    package var passwordFile: String?
-    /// The password itself, where the environment had it; never encoded.
-    package var password: String?
+/// Every setting of transfers, one row each: its key in a configuration file, how it is read there, what counts when it is said
+/// twice, and where it goes in a transport's configuration. With its property above, a row is all there is to a setting; an option
+/// of the command line sets the property.
+struct TransferKey: Sendable {
+    /// The object that it stands in; `nil` for the file's own.
+    let object: String?
+    /// As the file has it, in that object.
+    let keys: [String]
+    let read: @Sendable (StrictObject, PathBase, inout TransferSettings) throws(SettingsError) -> Void
+    /// Puts what a lower value says where the upper one says nothing.
+    let merge: @Sendable (inout TransferSettings, TransferSettings) -> Void
+    /// Puts it into a transport's configuration, after the rows before it.
+    var put: Put = { _, _ in }
 
-    /// Makes a proxy; see the properties.
-    package init(url: String, user: String? = nil, passwordFile: String? = nil, password: String? = nil) {
-        self.url = url
-        self.user = user
-        self.passwordFile = passwordFile
-        self.password = password
+    typealias Put = @Sendable (TransferSettings, inout TransportConfiguration) throws(SettingsError) -> Void
+
+    static let all: [TransferKey] = [
+        one("connections", \.connections, integer(1...256)),
+        one("connections_per_host", \.connectionsPerHost, integer(1...64)).putting {
+            $0.putConnections(into: &$1)
+        },
+        one("limit_rate", \.rateLimit, bytes()) { $0.rateLimit = $1 },
+        one("max_manifest", \.manifestLimit, bytes()),
+        one("deadline", \.deadline, seconds) { $0.resourceDeadline = $1 },
+        one("connect_timeout", \.connectTimeout, seconds) { $0.connectTimeout = $1 },
+        one("idle_timeout", \.idleTimeout, seconds) { $0.idleTimeout = $1 },
+        one("patience", \.patience, seconds).putting { $0.putPatience(into: &$1) },
+        one("speed_limit", \.speedLimit, bytes(mayBeZero: true)) { $0.speedLimit = $1 },
+        one("speed_time", \.speedTime, seconds).putting {
+            // Who lets a server be silent for long does not mean it to be cut off earlier for being slow.
+            $1.speedTime = $0.speedTime ?? max($1.speedTime, $1.idleTimeout)
+        },
+        list("rewrite", \.rewrite, "rules \"PREFIX REPLACEMENT\"") { text, _ throws(SettingsError) in
+            try SettingValue.rule(text)
+        }.putting { said, configuration throws(SettingsError) in
+            configuration.rewriteRules = try said.rewriteRules()
+        },
+        one("credentials_file", \.credentialsFile, path).putting {
+            said,
+            configuration throws(SettingsError) in
+            if let path = said.credentialsFile { configuration.credentials = try said.credentials(path) }
+        },
+        list("headers", \.headers, "lines \"Name: value\"") { text, base throws(SettingsError) in
+            try SettingValue.header(text, base)
+        }.putting { said, configuration throws(SettingsError) in
+            configuration.headers = try said.headerLines()
+        },
+        proxy,
+        one("ca_file", in: "tls", \.authorities, path) { $0.tls.authorities = $1 },
+        certificate,
+        one("minimum_version", in: "tls", \.minimumTLS, word()) { $0.tls.minimumVersion = $1 },
+        one("http2", \.http2, word()) { $0.http2 = $1 },
+        one("limit", in: "redirects", \.redirectLimit, integer(0...50)) { $0.redirects.limit = $1 },
+        exemption("allow_downgrade", \.downgrade) { $0.redirects.downgrade = $1 },
+        exemption("allow_private", \.privateTargets) { $0.redirects.privateTargets = $1 },
+    ]
+
+    /// The keys of the file's own object.
+    static let names = all.flatMap { row in row.object.map { [$0] } ?? row.keys }.uniqued
+    /// The keys inside objects.
+    static let innerNames = all.filter { $0.object != nil }.flatMap(\.keys)
+
+    static func read(_ root: StrictObject, _ base: PathBase) throws(SettingsError) -> TransferSettings {
+        var settings = TransferSettings()
+        for row in all where row.object == nil { try row.read(root, base, &settings) }
+        for name in all.compactMap(\.object).uniqued {
+            let rows = all.filter { $0.object == name }
+            guard let object = try root.object(name, keys: rows.flatMap(\.keys)) else { continue }
+            for row in rows { try row.read(object, base, &settings) }
+        }
+        return settings
     }
 
-    private enum CodingKeys: String, CodingKey { case url, user, passwordFile }
+    // MARK: Kinds of rows
+
+    private typealias Path<Value> = any WritableKeyPath<TransferSettings, Value> & Sendable
+    private typealias Read<Value> = @Sendable (StrictObject, String, PathBase) throws(SettingsError) -> Value?
+
+    /// One value: the upper one counts.
+    private static func one<Value: Sendable>(
+        _ key: String,
+        in object: String? = nil,
+        _ path: Path<Value?>,
+        _ read: @escaping Read<Value>,
+        put: @escaping @Sendable (inout TransportConfiguration, Value) -> Void = { _, _ in }
+    ) -> TransferKey {
+        TransferKey(
+            object: object,
+            keys: [key],
+            read: { from, base, settings throws(SettingsError) in
+                settings[keyPath: path] = try read(from, key, base)
+            },
+            merge: { upper, lower in upper[keyPath: path] = upper[keyPath: path] ?? lower[keyPath: path] },
+            put: { said, configuration in
+                if let value = said[keyPath: path] { put(&configuration, value) }
+            }
+        )
+    }
+
+    /// A list: the upper one first, the lower one behind it.
+    private static func list<Value: Sendable>(
+        _ key: String,
+        _ path: Path<[Value]>,
+        _ wish: String,
+        _ read: @escaping @Sendable (String, PathBase) throws(SettingsError) -> Value
+    ) -> TransferKey {
+        TransferKey(
+            object: nil,
+            keys: [key],
+            read: { from, base, settings throws(SettingsError) in
+                for (text, place) in try from.texts(key, wish) ?? [] {
+                    do throws(SettingsError) {
+                        settings[keyPath: path].append(try read(text, base))
+                    } catch {
+                        throw place.fault(error.description)
+                    }
+                }
+            },
+            merge: { upper, lower in upper[keyPath: path] += lower[keyPath: path] }
+        )
+    }
+
+    /// Hosts that something is allowed for: whatever either says.
+    private static func exemption(
+        _ key: String,
+        _ path: Path<RedirectPolicy.Exemption>,
+        put: @escaping @Sendable (inout TransportConfiguration, RedirectPolicy.Exemption) -> Void
+    ) -> TransferKey {
+        TransferKey(
+            object: "redirects",
+            keys: [key],
+            read: { from, _, settings throws(SettingsError) in
+                settings[keyPath: path] = try from.exemption(key)
+            },
+            merge: { upper, lower in upper[keyPath: path] = upper[keyPath: path].union(lower[keyPath: path])
+            },
+            put: { put(&$1, $0[keyPath: path]) }
+        )
+    }
+
+    /// The same row, which puts more than its own value into the configuration.
+    private func putting(_ put: @escaping Put) -> TransferKey {
+        var row = self
+        row.put = put
+        return row
+    }
+
+    /// A certificate and its key, which belong together.
+    private static let certificate = TransferKey(
+        object: "tls",
+        keys: ["certificate", "key"],
+        read: { object, base, settings throws(SettingsError) in
+            settings.certificate = try object.path("certificate", base)
+            settings.certificateKey = try object.path("key", base)
+            if let node = object.node("key"), settings.certificate == nil {
+                throw object.fault(node, "key", "it needs tls.certificate")
+            }
+        },
+        merge: { upper, lower in
+            guard upper.certificate == nil else { return }
+            upper.certificate = lower.certificate
+            upper.certificateKey = upper.certificateKey ?? lower.certificateKey
+        },
+        put: {
+            $1.tls.certificate = $0.certificate
+            $1.tls.key = $0.certificateKey
+        }
+    )
+
+    // MARK: Kinds of values
+
+    private static func integer(_ range: ClosedRange<Int>) -> Read<Int> {
+        { from, key, _ throws(SettingsError) in try from.integer(key, in: range) }
+    }
+
+    private static func bytes(mayBeZero: Bool = false) -> Read<UInt64> {
+        { from, key, _ throws(SettingsError) in try from.byteCount(key, mayBeZero: mayBeZero) }
+    }
+
+    private static func word<Words>() -> Read<Words>
+    where Words: RawRepresentable & CaseIterable & SendableMetatype, Words.RawValue == String {
+        { from, key, _ throws(SettingsError) in try from.word(key) }
+    }
+
+    private static let seconds: Read<Duration> = { from, key, _ throws(SettingsError) in
+        try from.duration(key)
+    }
+    private static let path: Read<String> = { from, key, base throws(SettingsError) in
+        try from.path(key, base)
+    }
 }
 
 extension TransferSettings {
-    /// Puts what these settings say into a transport's configuration, and reads the files they name.
-    ///
-    /// - Throws: ``SettingsError`` that names the file that cannot be used.
-    package func apply(to configuration: inout TransportConfiguration) throws(SettingsError) {
-        applyConnections(to: &configuration)
-        if let rateLimit { configuration.rateLimit = rateLimit }
-        if let deadline { configuration.resourceDeadline = deadline }
-        if let connectTimeout { configuration.connectTimeout = connectTimeout }
-        if let idleTimeout { configuration.idleTimeout = idleTimeout }
-        if let patience {
-            configuration.patience = Patience(patience)
-        } else if let idleTimeout, let usual = configuration.patience {
-            // Who lets a server be silent for long means it.
-            configuration.patience = Patience(
-                firstContact: max(usual.firstContact, idleTimeout),
-                silence: max(usual.silence, idleTimeout)
-            )
-        }
-        if let speedLimit { configuration.speedLimit = speedLimit }
-        // Who lets a server be silent for long does not mean it to be cut off earlier for being slow.
-        configuration.speedTime = speedTime ?? max(configuration.speedTime, configuration.idleTimeout)
-        var rules: [RewriteRule] = []
-        for text in rewrite {
-            do throws(RewriteRule.SyntaxError) {
-                rules.append(try RewriteRule(text))
-            } catch {
-                throw SettingsError("a rewriting rule: \(escaped(error.description))")
-            }
-        }
-        configuration.rewriteRules = rules
-        if let credentialsFile {
-            do throws(CredentialsFile.Refusal) {
-                configuration.credentials = try CredentialsFile.read(path: credentialsFile)
-            } catch {
-                throw SettingsError(escaped(error.description))
-            }
-        }
-        configuration.headers = try headerLines()
-        configuration.plainProxy = try proxy(plainProxy, configuration.credentials)
-        configuration.secureProxy = try proxy(secureProxy, configuration.credentials)
-        configuration.tls.authorities = authorities
-        configuration.tls.certificate = certificate
-        configuration.tls.key = certificateKey
-        if let minimumTLS { configuration.tls.minimumVersion = minimumTLS }
-        if let http2 { configuration.http2 = http2 }
-        if let redirectLimit { configuration.redirects.limit = redirectLimit }
-        configuration.redirects.downgrade = downgrade
-        configuration.redirects.privateTargets = privateTargets
-    }
-
     /// Without a word about it, few connections that become more where that helps; with one, never more than that.
-    private func applyConnections(to configuration: inout TransportConfiguration) {
+    fileprivate func putConnections(into configuration: inout TransportConfiguration) {
         let isSaid = connections != nil || connectionsPerHost != nil
         configuration.connections = connections ?? Self.mostConnections
         configuration.connectionsPerHost = min(
@@ -187,7 +313,39 @@ extension TransferSettings {
     /// Most connections to one origin where nobody says a number: beyond it servers begin to refuse.
     private static let mostConnectionsPerHost = 32
 
-    private func headerLines() throws(SettingsError) -> [String] {
+    fileprivate func putPatience(into configuration: inout TransportConfiguration) {
+        if let patience {
+            configuration.patience = Patience(patience)
+        } else if let idleTimeout, let usual = configuration.patience {
+            // Who lets a server be silent for long means it.
+            configuration.patience = Patience(
+                firstContact: max(usual.firstContact, idleTimeout),
+                silence: max(usual.silence, idleTimeout)
+            )
+        }
+    }
+
+    fileprivate func rewriteRules() throws(SettingsError) -> [RewriteRule] {
+        var rules: [RewriteRule] = []
+        for text in rewrite {
+            do throws(RewriteRule.SyntaxError) {
+                rules.append(try RewriteRule(text))
+            } catch {
+                throw SettingsError("a rewriting rule: \(escaped(error.description))")
+            }
+        }
+        return rules
+    }
+
+    fileprivate func credentials(_ path: String) throws(SettingsError) -> Credentials {
+        do throws(CredentialsFile.Refusal) {
+            return try CredentialsFile.read(path: path)
+        } catch {
+            throw SettingsError(escaped(error.description))
+        }
+    }
+
+    fileprivate func headerLines() throws(SettingsError) -> [String] {
         var lines: [String] = []
         for header in headers {
             switch header {
@@ -203,62 +361,11 @@ extension TransferSettings {
         }
         return lines
     }
-
-    /// The proxy with its password: from the file, or else from the credentials file's section for the proxy.
-    private func proxy(
-        _ settings: ProxySettings?,
-        _ credentials: Credentials
-    ) throws(SettingsError) -> ProxyConfiguration? {
-        guard let settings, !settings.url.isEmpty else { return nil }
-        var proxy = ProxyConfiguration(url: settings.url, exceptions: proxyExceptions ?? [])
-        proxy.user = settings.user
-        proxy.password = settings.password
-        if let file = settings.passwordFile {
-            guard let password = try secretLines(file).first, !password.isEmpty else {
-                throw SettingsError(
-                    "\(escaped(file)): the first line is empty; the proxy's password belongs there"
-                )
-            }
-            proxy.password = password
-        }
-        if proxy.user == nil, let origin = try? CurlURL(settings.url).origin,
-            case .basic(let user, let password)? = credentials[origin]
-        {
-            proxy.user = user
-            proxy.password = password
-        }
-        return proxy
-    }
 }
 
-extension TransferSettings {
-    /// What the environment says, as curl(1) reads it: `http_proxy` in lower case only, `https_proxy`, `all_proxy` and
-    /// `no_proxy` in lower case before upper case, and OpenSSL's `SSL_CERT_FILE`.
-    ///
-    /// - Parameters:
-    ///   - base: What a path is relative to.
-    ///   - lookup: Gives a variable's value.
-    /// - Throws: ``SettingsError`` that names the variable and never its value.
-    package init(environment lookup: (String) -> String?, _ base: PathBase) throws(SettingsError) {
-        self.init()
-        func value(_ name: String) -> (name: String, text: String)? {
-            lookup(name).flatMap { $0.isEmpty ? nil : (name, $0) }
-        }
-        func proxy(_ found: (name: String, text: String)?) throws(SettingsError) -> ProxySettings? {
-            guard let found else { return nil }
-            do throws(SettingsError) {
-                return try SettingValue.proxy(found.text, allowsUser: true)
-            } catch {
-                throw SettingsError("the environment variable \(found.name): \(error)")
-            }
-        }
-        let other = value("all_proxy") ?? value("ALL_PROXY")
-        // Not HTTP_PROXY: in a CGI program that is a header of the request.
-        plainProxy = try proxy(value("http_proxy") ?? other)
-        secureProxy = try proxy(value("https_proxy") ?? value("HTTPS_PROXY") ?? other)
-        proxyExceptions = (value("no_proxy") ?? value("NO_PROXY")).map { SettingValue.hostList($0.text) }
-        if let file = value("SSL_CERT_FILE") {
-            authorities = try base.absolute(file.text)
-        }
+extension [String] {
+    /// Each once, in the order of their first places.
+    fileprivate var uniqued: [String] {
+        reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
     }
 }

@@ -128,6 +128,28 @@ struct TransferSettingsTests {
         }
     }
 
+    @Test("Every property has a row: it is taken from a lower value where an upper one says nothing")
+    func rows() throws {
+        var settings = TransferSettings()
+        (settings.connections, settings.connectionsPerHost, settings.redirectLimit) = (1, 2, 3)
+        (settings.rateLimit, settings.manifestLimit, settings.speedLimit) = (1, 2, 3)
+        (settings.deadline, settings.patience) = (.seconds(1), .seconds(2))
+        (settings.connectTimeout, settings.idleTimeout, settings.speedTime) = (.zero, .zero, .zero)
+        (settings.rewrite, settings.headers) = (["a b"], [.file("/h")])
+        (settings.credentialsFile, settings.authorities) = ("/c", "/a")
+        (settings.certificate, settings.certificateKey) = ("/c", "/k")
+        settings.setProxy(ProxySettings(url: "http://p:1"))
+        settings.proxyExceptions = ["h"]
+        (settings.minimumTLS, settings.http2) = (.tls13, .always)
+        (settings.downgrade, settings.privateTargets) = (.all, .hosts(["h"]))
+        let untouched = Mirror(reflecting: TransferSettings()).children
+        for (one, other) in zip(Mirror(reflecting: settings).children, untouched) {
+            #expect("\(one.value)" != "\(other.value)", "say something of \(one.label ?? "") above")
+        }
+        #expect(TransferSettings().over(settings) == settings)
+        #expect(settings.over(TransferSettings()) == settings)
+    }
+
     @Test("A limit, a version, a policy reach the transport")
     func transport() throws {
         var settings = TransferSettings()

@@ -180,7 +180,7 @@ extension TargetOptions {
 extension RunSettings {
     /// - Throws: ``CommandFailure`` with status 64 for a manifest that no transport is for.
     func requireTransport(for manifest: String) throws(CommandFailure) {
-        if let scheme = urlScheme(of: manifest), !plugins.schemes.contains(scheme) {
+        if let scheme = urlScheme(of: manifest), !self.plugins.schemes.contains(scheme) {
             throw CommandFailure(
                 .usage,
                 "MANIFEST is a path or an http(s) URL; no transport plugin on this machine handles \(escaped(scheme)): "
