@@ -277,7 +277,7 @@ let package = Package(
             [
                 "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher",
                 "SyncSettings",
-                "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", argumentParser,
+                "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", "SyncStore", argumentParser,
             ]
         ),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),

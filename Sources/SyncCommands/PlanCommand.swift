@@ -29,8 +29,8 @@ struct PlanCommand: AsyncParsableCommand {
     @OptionGroup
     var target: TargetOptions
 
-    @Flag(help: "Allow a revision older than the installed one.")
-    var allowOlder = false
+    @OptionGroup
+    var downgrade: DowngradeOption
 
     @Flag(help: "Explain where the requests go; sends a one-byte request to each source.")
     var explain = false
@@ -50,7 +50,7 @@ struct PlanCommand: AsyncParsableCommand {
     func run() async throws {
         let output = reporting.output()
         var (recipe, tuning) = try transfer.engine(trusting: trust) { try target.recipe($0) }
-        recipe.allowOlder = allowOlder
+        downgrade.apply(to: &recipe)
         try await EngineCall(reporting, on: output, tuning: tuning, detail: verbose.detail)
             .plan(recipe, explains: explain)
     }

@@ -1,52 +1,112 @@
-import ArgumentParser
 import Foundation
 import SyncControl
 import SyncModel
+import SyncSchedule
 import Testing
 
 @testable import SyncCommands
+@testable import SyncStore
 
-@Suite("One recipe for a run", .timeLimit(.minutes(10)))
+@Suite(
+    "A property of a recipe is carried wherever a recipe goes, and nobody has to name it",
+    .timeLimit(.minutes(10))
+)
 struct RecipeTests {
-    private let shell = EnvironmentPaths(home: "/home/site") { _ in nil }
+    /// Something to say, for each type of a property.
+    private static let samples: [String: JSONValue] = [
+        "Omittable<Bool>": .bool(true),
+        "Omittable<String>": .string("/a b"),
+        "Optional<String>": .string("/a b"),
+        "Optional<Int>": .integer(7),
+        "Optional<Int64>": .integer(7),
+        "Optional<UInt64>": .integer(7),
+        "Omittable<Array<String>>": .array([.string("a b"), .string("{c}")]),
+        "Omittable<Array<Array<String>>>": .array([.array([.string("/bin/a"), .string("b c")])]),
+        "Omittable<Array<RunHook>>": .array([.object(["arguments": .array([.string("/bin/h")])])]),
+        "Omittable<RunConditions>": .object(["power": .bool(true)]),
+        "Omittable<Origin>": .string("hook"),
+        "Optional<WallTime>": .string("2026-11-20T12:00:00Z"),
+        "Optional<JSONValue>": .object(["a b": .integer(1)]),
+    ]
 
-    private func full() throws -> RunRecipe {
-        let command = try #require(
-            try SyncagentCommand.parseAsRoot([
-                "pull", "https://cdn.example.com/m.json", "--into", "/srv/tower", "--session", "t", "--group",
-                "a",
-                "--hook", "/bin/true", "--connections", "3", "--limit-rate", "1M", "--prune", "--force",
-                "--max-delete", "4", "--backup-dir", "/srv/kept", "--allow-older", "--background", "--paused",
-                "--not-before", "2026-11-20T02:00:00Z", "--label", "l", "--on-power", "--window",
-                "22:00-06:00", "--include", "maps", "--exclude", "*.txt", "--trust", "root", "--user-data",
-                "{\"a\":[1,null]}", "--expected-bytes", "9", "--channel", "beta", "--revision", "7",
-                "--verify-program", "true -", "--condition-program", "/bin/true",
-            ]) as? PullCommand
-        )
-        return try command.recipe(shell).0
+    /// A recipe that says something of every property there is now, in JSON: by the properties' types.
+    private static func filled() throws -> (recipe: RunRecipe, names: [String]) {
+        var object: [String: JSONValue] = [:]
+        var names: [String] = []
+        for (label, value) in Mirror(reflecting: RunRecipe(manifest: "")).children {
+            let name = try #require(label).drop { $0 == "_" }
+            let sample: JSONValue = try #require(
+                samples["\(type(of: value))"],
+                "\(name) is of a type that this test has no sample of: \(type(of: value))"
+            )
+            object[String(name)] = sample
+            names.append(String(name))
+        }
+        let text = JSONValue.object(object).text
+        return (try JSONDecoder().decode(RunRecipe.self, from: Data(text.utf8)), names)
     }
 
-    @Test("What is said on the command line is what is sent, kept and read again, whole")
-    func roundTrip() throws {
-        let recipe = try full()
+    /// The names of properties that differ.
+    private static func differences(_ one: RunRecipe, _ other: RunRecipe) -> Set<String> {
+        let pairs = zip(Mirror(reflecting: one).children, Mirror(reflecting: other).children)
+        return Set(
+            pairs.compactMap { one, other in
+                "\(one.value)" == "\(other.value)" ? nil : one.label.map { String($0.drop { $0 == "_" }) }
+            }
+        )
+    }
+
+    @Test("The control API takes every property, and writes it")
+    func control() throws {
+        let (recipe, names) = try Self.filled()
+        #expect(Self.differences(recipe, RunRecipe(manifest: "")) == Set(names))
         let bytes = try ControlJSON.encode(recipe)
         #expect(try ControlJSON.decodeRequest(RunRecipe.self, from: bytes) == recipe)
-        #expect(try JSONDecoder().decode(RunRecipe.self, from: try JSONEncoder().encode(recipe)) == recipe)
     }
 
-    @Test("Every property is a key of the control API, and every key is a property")
-    func keys() throws {
-        let bytes = try ControlJSON.encode(try full())
-        let sent = try #require(try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
-        // What only the settings and the agent say.
-        let unsaid: Set = ["stale_seconds", "deadline_seconds", "origin", "origin_run", "settings"]
-        let properties = Mirror(reflecting: RunRecipe(manifest: "")).children.count
-        #expect(sent.count + unsaid.count == properties)
+    @Test("A schedule's file keeps every property")
+    func schedule() throws {
+        let place = FileManager.default.temporaryDirectory.path + "/recipe-\(UUID().uuidString)"
+        // A leftover in the temporary directory harms nobody.
+        defer { try? FileManager.default.removeItem(atPath: place) }
+        let records = try ScheduleRecords(
+            EnvironmentPaths(home: nil) {
+                ["XDG_CONFIG_HOME": place + "/config", "XDG_STATE_HOME": place + "/state"][$0]
+            }
+        )
+        let (recipe, _) = try Self.filled()
+        let timing = ScheduleTiming(.every(minutes: 60))
+        try records.put(ScheduleDefinition(timing, backend: "agent", request: recipe), for: "night")
+        #expect(try records.get("night").definition.request == recipe)
     }
 
-    @Test("What is not said is not in the text: an older agent takes what it knows")
-    func plain() throws {
-        let bytes = try ControlJSON.encode(RunRecipe(manifest: "/m.json", destination: "/d"))
-        #expect(String(decoding: bytes, as: UTF8.self) == #"{"destination":"/d","manifest":"/m.json"}"#)
+    @Test(
+        "The store keeps every property with the run but those that have a place of their own or are not to be kept"
+    )
+    func store() throws {
+        let (recipe, _) = try Self.filled()
+        let start = RunStart(
+            session: SessionRequest(
+                identifier: "tower",
+                project: "tower",
+                destination: "/srv/tower",
+                device: 1,
+                inode: 2
+            ),
+            run: "run-1",
+            manifest: .zero,
+            recipe: recipe
+        )
+        let kept = try KeptRecipe(stored: KeptRecipe(start).text()).recipe
+        #expect(
+            Self.differences(kept, recipe) == [
+                // Columns and tables of their own.
+                "manifest", "destination", "session", "groups", "hooks", "conditions", "settings", "label",
+                "notBefore",
+                "deadlineSeconds", "paused", "origin", "userData",
+                // What came of them is kept, or nothing has to be.
+                "originRun", "trust", "staleSeconds",
+            ]
+        )
     }
 }

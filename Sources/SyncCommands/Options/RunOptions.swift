@@ -43,8 +43,8 @@ struct RunOptions: ParsableArguments {
     @OptionGroup
     var pruning: PruneOptions
 
-    @Flag(help: "Allow a revision older than the installed one.")
-    var allowOlder = false
+    @OptionGroup
+    var downgrade: DowngradeOption
 
     @OptionGroup
     var trust: TrustOptions
@@ -76,7 +76,7 @@ struct RunOptions: ParsableArguments {
         try Self.check(recipe.hooks, .refused)
         try Self.check(settings.hooks.values, .configuration)
         recipe.limitRate = settings.transfer.rateLimit
-        recipe.allowOlder = allowOlder
+        downgrade.apply(to: &recipe)
         recipe.verifiers = verifiers
         try pruning.apply(to: &recipe, settings, environment)
         try trust.apply(to: &recipe, environment)
@@ -207,6 +207,14 @@ extension TransferOptions {
             return try RunSettings(said, source, environment.settings)
         }
     }
+}
+
+/// Whether the installed revision may be replaced by an older one.
+struct DowngradeOption: ParsableArguments {
+    @Flag(help: "Allow a revision older than the installed one.")
+    var allowOlder = false
+
+    func apply(to recipe: inout RunRecipe) { recipe.allowOlder = allowOlder }
 }
 
 /// What a pull may remove, and where that is kept.
