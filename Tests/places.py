@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Shows what the sources weigh, and how many places name one thing of each kind, at any commit.
+"""Shows what the sources weigh, and how many places have to be touched for one more thing of each kind, at any commit.
 
     Tests/places.py [COMMIT]     default: the files as they are
 
-Of each kind there is an example that is there already. Counted are the files of Sources that name it, with the lines that do:
-where it is declared, where it is carried, and where it takes effect. What only carries is what this is meant to show.
+Of each kind there is an example that is there already. Every file of Sources that names it is counted from the text; then it is
+told apart where it takes effect, where nothing new has to be added (with the reason), and the places that are left: declared and
+carried. Exits with 1 when these are more than their kind may have, or when a file said here names the example no longer.
 """
 
 import pathlib
@@ -13,15 +14,59 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+OLD_WORDS = "words of earlier versions, newer options are in the JSON behind them (Tests/SyncCommandsTests/RecipeTests.swift)"
+# Kind, example, what names it, how many places it may have, where it takes effect, and where nothing new has to be added.
 EXAMPLES = [
-    ("option of a run: --allow-older", r"\ballowOlder\b|\ballow_older\b"),
-    ("option with a key: --speed-limit", r"\bspeedLimit\b|\bspeed_limit\b"),
-    ("option and key of pruning: --max-delete", r"\bmaxDelete\b|\bmax_delete\b|\bmaximumRemovals"),
-    ("schedule backend: cron", r"\.cron\b|\.cronSystem\b|\bcase cron|\bCronBackend\b"),
-    ("event: manifest.revision", r'"manifest\.revision"|\.manifestRevision\b'),
-    ("codec: zstd with a dictionary", r"\.zstdDictionary\b|\bcase zstdDictionary\b"),
-    ("column of runs, where it is declared: first_paths", r"\bfirst_paths\b|\bvar firstPaths\b"),
-    ("column of runs, where it is declared: waiting_since", r"\bwaiting_since\b|\bvar waitingSince\b"),
+    (
+        "option of a run",
+        "--allow-older",
+        r"\ballow_older\b|\ballows?Older\b",
+        2,
+        ["SyncEngine/Look/RevisionCheck", "SyncEngine/Run/PullEngine"],
+        {
+            OLD_WORDS: ["SyncStore/KeptRecipe"],
+            "the Swift API names it, too": ["SyncKit/PullSetup", "SyncKit/Sync"],
+        },
+    ),
+    (
+        "setting with a key",
+        "--speed-limit",
+        r"\bspeedLimit\b|\bspeed_limit\b",
+        2,
+        [
+            "SyncTransfer/Configuration/TransportConfiguration",
+            "SyncTransfer/Worker/CurlWorker",
+            "SyncTransfer/Worker/Settlement",
+        ],
+        {},
+    ),
+    (
+        "option of a run, and its key",
+        "--max-delete",
+        r"\bmaxDelete\b|\bmax_delete\b|\bmaximumRemovals\b",
+        3,
+        ["SyncDaemon/RunEntry", "SyncEngine/Place/Pruning"],
+        {OLD_WORDS: ["SyncStore/KeptRecipe"]},
+    ),
+    (
+        "schedule backend",
+        "cron",
+        r"\bCronBackend\b|\bcronSystem\b|\bcron-system\b|\"cron\.d\"",
+        1,
+        ["SyncSchedule/CronBackend"],
+        {},
+    ),
+    (
+        "event",
+        "manifest.revision",
+        r'"manifest\.revision"|\.manifestRevision\b|\bcase manifestRevision\b',
+        1,
+        ["SyncEngine/Tell/RunJournal"],
+        {},
+    ),
+    ("codec", "zstd with a dictionary", r"\.zstdDictionary\b|\bcase zstdDictionary\b", 3, [], {}),
+    ("column of runs", "first_paths", r"\bfirst_paths\b|\bvar firstPaths\b", 2, [], {}),
+    ("column of runs", "waiting_since", r"\bwaiting_since\b|\bvar waitingSince\b", 2, [], {}),
 ]
 # The shapes that what `pull --background` asks for goes through, before and after.
 SHAPES = re.compile(
@@ -44,6 +89,28 @@ def sources(commit):
     return {name: git("show", f"{commit}:{name}") for name in names}
 
 
+def naming(texts, pattern):
+    """The files that name an example, without `Sources/` and ending."""
+    return {name[len("Sources/") : -len(".swift")] for name, text in texts.items() if re.search(pattern, text)}
+
+
+def stale(texts):
+    """What EXAMPLES says of files that do not name the example."""
+    found = []
+    for _, example, pattern, _, effect, others in EXAMPLES:
+        for name in sorted(set(effect).union(*others.values()) - naming(texts, pattern)):
+            found.append(f"{name} does not name {example}")
+    return found
+
+
+def short(name):
+    return name.rsplit("/", 1)[1]
+
+
+def count(places):
+    return f"{len(places)} place{'' if len(places) == 1 else 's'}"
+
+
 def main():
     texts = sources(sys.argv[1] if len(sys.argv) > 1 else None)
     modules, folders = {}, {}
@@ -57,17 +124,23 @@ def main():
         print(f"{module:22} {lines:6} lines {files:4} files")
     print(f"{'all':22} {sum(text.count(chr(10)) for text in texts.values()):6} lines {len(texts):4} files")
     print(f"largest folder: {max(folders.values())} files in {max(folders, key=folders.get)}")
-    for what, pattern in EXAMPLES:
-        found = {name: len(re.findall(pattern, text)) for name, text in texts.items()}
-        found = {name: count for name, count in found.items() if count}
-        print(f"{what}: {len(found)} files, {sum(found.values())} lines")
-        for name, count in sorted(found.items()):
-            print(f"    {count:3} {name}")
+    complaints = [] if len(sys.argv) > 1 else stale(texts)
+    for kind, example, pattern, most, effect, others in EXAMPLES:
+        left = naming(texts, pattern) - set(effect).union(*others.values())
+        print(f"{kind} ({example}): {count(left)} ({', '.join(map(short, sorted(left)))})", end="")
+        print(f", takes effect in {', '.join(map(short, effect))}" if effect else "")
+        for why, files in others.items():
+            print(f"    {', '.join(map(short, files))}: {why}")
+        if len(left) > most:
+            complaints.append(f"{kind} ({example}) has {count(left)}, at most {most} are allowed")
     shapes = sorted({shape for text in texts.values() for shape in DECLARED.findall(text) if SHAPES.fullmatch(shape)})
     users = {name for name, text in texts.items() if SHAPES.search(text)}
     print(f"shapes that a run goes through: {len(shapes)} ({' '.join(shapes)})")
     print(f"    named in {len(users)} files of {len({name.split('/')[1] for name in users})} modules")
+    for complaint in complaints:
+        print(f"places.py: {complaint}", file=sys.stderr)
+    return 1 if complaints and len(sys.argv) == 1 else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -122,9 +122,9 @@ else
     skipped "manifest schema: no Python module jsonschema"
 fi
 
-title "Documentation: house, rules, events, links"
+title "Documentation: house, places, rules, events, links"
 if command -v python3 >/dev/null; then
-    for check in house rules events links; do python3 "Tests/$check.py" || failed "$check"; done
+    for check in house places rules events links; do python3 "Tests/$check.py" || failed "$check"; done
 else
     skipped "documentation: no python3"
 fi
