@@ -55,7 +55,7 @@ package struct Plan: Sendable {
 
 /// Why a set of blobs cannot be planned.
 package enum PlanError: Error, Equatable {
-    /// The numbers of this file do not fit 64 bits. ``ManifestLoader`` refuses such a manifest first.
+    /// The numbers of this file do not fit 64 bits. ``ManifestAssembly`` refuses such a manifest first.
     case overflow(row: Int)
 }
 

@@ -9,6 +9,7 @@ extension Manifest {
             #"{"path":"f\#(1_000_000 + $0)","size":1,"sha256":"\#(digest)","urls":["x"]}"#
         }
         let head = #"{"format":"syncagent-manifest/1","project":"com.example.p","files":["#
-        return try ManifestLoader.load(Array("\(head)\(rows.joined(separator: ","))]}".utf8), digest: .zero)
+        return try ManifestAssembly(Array("\(head)\(rows.joined(separator: ","))]}".utf8), digest: .zero)
+            .finish()
     }
 }

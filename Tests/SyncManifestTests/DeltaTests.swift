@@ -19,7 +19,7 @@ struct DeltaTests {
             {"format":"syncagent-manifest/1","project":"com.example.delta","files":[\(files)],\
             "packs":[{"url":"p","size":100,"sha256":"\(one)"}]}
             """
-        return try ManifestLoader.load(Array(text.utf8), digest: .zero)
+        return try ManifestAssembly(Array(text.utf8), digest: .zero).finish()
     }
 
     private static func deltas(_ value: String) throws -> [Delta] {
@@ -71,7 +71,7 @@ struct DeltaTests {
     func sample() throws {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..")
         let text = try Data(contentsOf: root.appendingPathComponent("Manifests/samples/deltas.json"))
-        let manifest = try ManifestLoader.load(Array(text), digest: .zero)
+        let manifest = try ManifestAssembly(Array(text), digest: .zero).finish()
         #expect(manifest.files.deltas(0).map(\.base) == [0..<3100])
     }
 
@@ -109,9 +109,9 @@ struct DeltaTests {
         writer.finish(groups: [])
         var bytes: [UInt8] = []
         writer.drain { bytes += $0 }
-        let again = try ManifestLoader.load(bytes, digest: .zero)
+        let again = try ManifestAssembly(bytes, digest: .zero).finish()
         #expect(again.files.deltas(0).first == text.files.deltas(1).first && again.files.deltas(1).isEmpty)
         let unknown = String(decoding: bytes, as: UTF8.self).replacing("x-deltas", with: "x-others")
-        #expect(try ManifestLoader.load(Array(unknown.utf8), digest: .zero).files.count == 2)
+        #expect(try ManifestAssembly(Array(unknown.utf8), digest: .zero).finish().files.count == 2)
     }
 }

@@ -109,7 +109,7 @@ struct DictionaryTests {
         writer.finish()
         var text: [UInt8] = []
         writer.drain { text += $0 }
-        let manifest = try ManifestLoader.load(text, digest: .zero)
+        let manifest = try ManifestAssembly(text, digest: .zero).finish()
         #expect(manifest.dictionary == dictionary && manifest.revision == 3)
         #expect(String(decoding: text, as: UTF8.self).hasPrefix("{\"format\":\"syncagent-manifest/3\""))
     }

@@ -190,7 +190,7 @@ struct DirectoryTests {
         writer.finish()
         var text: [UInt8] = []
         writer.drain { text += $0 }
-        let manifest = try ManifestLoader.load(text, digest: .zero)
+        let manifest = try ManifestAssembly(text, digest: .zero).finish()
         #expect(manifest.directories.traits(0) == traits && manifest.directories.groupName(0) == "g")
         #expect(manifest.directories.traits(1) == .none)
         #expect(manifest.files.kind(0) == .executable && manifest.files.traits(1) == FileTraits(modified: 1))

@@ -35,7 +35,7 @@ enum ManifestFixture {
 
     /// Reads a manifest; the digest is left zero.
     static func load(_ text: String, limits: ManifestLimits = .standard) throws(ManifestError) -> Manifest {
-        try ManifestLoader.load(Array(text.utf8), digest: .zero, limits: limits)
+        try ManifestAssembly(Array(text.utf8), digest: .zero, limits: limits).finish()
     }
 
     /// The error that a text is refused with, or `nil` when it is accepted.

@@ -53,7 +53,7 @@ struct MutationTests {
             var text = Array(Self.seeds[Int.random(in: 0..<2, using: &random)].utf8)
             for _ in 0..<Int.random(in: 1...4, using: &random) { mutate(&text, &random) }
             do throws(ManifestError) {
-                check(try ManifestLoader.load(text, digest: .zero))
+                check(try ManifestAssembly(text, digest: .zero).finish())
                 accepted += 1
             } catch {
                 #expect(error.path.hasPrefix("$"))
@@ -71,7 +71,7 @@ struct MutationTests {
             let bytes = (0..<Int.random(in: 0...64, using: &random)).map { _ in
                 UInt8.random(in: 0...255, using: &random)
             }
-            #expect(throws: ManifestError.self) { try ManifestLoader.load(bytes, digest: .zero) }
+            #expect(throws: ManifestError.self) { try ManifestAssembly(bytes, digest: .zero).finish() }
         }
     }
 
@@ -80,7 +80,7 @@ struct MutationTests {
         let text = Array(Self.seeds[0].utf8)
         for end in 0..<text.count {
             #expect(throws: ManifestError.self) {
-                try ManifestLoader.load(Array(text[..<end]), digest: .zero)
+                try ManifestAssembly(Array(text[..<end]), digest: .zero).finish()
             }
         }
     }

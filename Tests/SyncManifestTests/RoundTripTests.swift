@@ -16,9 +16,9 @@ struct RoundTripTests {
     @Test("A manifest that is written and read again is the same, and so is its text", arguments: names)
     func roundTrip(_ name: String) throws {
         let text = [UInt8](try Data(contentsOf: samples.appending(path: name)))
-        let first = try ManifestLoader.load(text, digest: .zero)
+        let first = try ManifestAssembly(text, digest: .zero).finish()
         let written = write(first)
-        let second = try ManifestLoader.load(written, digest: .zero)
+        let second = try ManifestAssembly(written, digest: .zero).finish()
         #expect(write(second) == written)
         #expect(second.project == first.project)
         #expect(second.revision == first.revision)

@@ -31,7 +31,7 @@ struct SampleTests {
         arguments: names("samples").map { "samples/" + $0 } + ["samples/published/manifest.json"]
     )
     func valid(_ path: String) throws {
-        let manifest = try ManifestLoader.load(try read(path), digest: .zero)
+        let manifest = try ManifestAssembly(try read(path), digest: .zero).finish()
         #expect(!manifest.project.isEmpty)
         #expect(manifest.files.count > 0 || path.hasSuffix("empty.json"))
     }
@@ -46,7 +46,9 @@ struct SampleTests {
             as: UTF8.self
         )
         let bytes = try read("samples/invalid/" + name)
-        let error = #expect(throws: ManifestError.self) { try ManifestLoader.load(bytes, digest: .zero) }
+        let error = #expect(throws: ManifestError.self) {
+            try ManifestAssembly(bytes, digest: .zero).finish()
+        }
         #expect(error.map { "\($0)\n" } == message)
     }
 
@@ -86,30 +88,31 @@ struct SampleTests {
 
     @Test("Groups, links, mirrors and chunks of the samples come out as they are meant")
     func meaning() throws {
-        let groups = try ManifestLoader.load(try read("samples/groups.json"), digest: .zero)
+        let groups = try ManifestAssembly(try read("samples/groups.json"), digest: .zero).finish()
         #expect(groups.groups.map(\.name) == ["maps", "pictures", "models", "indexes"])
         let pictures = try groups.selection(groups: ["pictures"]).rows.map(groups.files.path)
         #expect(pictures == ["maps/0/0.png", "maps/1/1.png"])
         #expect(try groups.selection(groups: ["maps", "models"]).count == 4)
 
-        let links = try ManifestLoader.load(try read("samples/links.json"), digest: .zero)
+        let links = try ManifestAssembly(try read("samples/links.json"), digest: .zero).finish()
         #expect(links.files.indices.count { links.files.kind($0) == .link } == 6)
 
-        let mirrors = try ManifestLoader.load(try read("samples/mirrors.json"), digest: .zero)
+        let mirrors = try ManifestAssembly(try read("samples/mirrors.json"), digest: .zero).finish()
         #expect(mirrors.packs[0].urls.count == 3)
         #expect(mirrors.files.urls(0).count == 6)
 
-        let chunked = try ManifestLoader.load(try read("samples/chunked.json"), digest: .zero)
+        let chunked = try ManifestAssembly(try read("samples/chunked.json"), digest: .zero).finish()
         #expect(chunked.files.indices.map { chunked.files.blobs($0).count } == [3, 4, 1, 1])
         let shared = Set(chunked.files.blobs(0).map { chunked.files.digest(of: $0, in: 0) })
             .intersection(chunked.files.blobs(1).map { chunked.files.digest(of: $0, in: 1) })
         #expect(shared.count == 3)
 
-        let tower = try ManifestLoader.load(try read("samples/tower.json"), digest: .zero)
+        let tower = try ManifestAssembly(try read("samples/tower.json"), digest: .zero).finish()
         #expect(tower.revision == 42)
         #expect(tower.files.totalSize == 171_072 + 70_000 + 131_072 + 512 + 8_123_456)
         #expect(
-            try ManifestLoader.load(try read("samples/names.json"), digest: .zero).caseCollisions().count == 1
+            try ManifestAssembly(try read("samples/names.json"), digest: .zero).finish().caseCollisions()
+                .count == 1
         )
     }
 }

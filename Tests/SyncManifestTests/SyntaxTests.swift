@@ -67,9 +67,9 @@ struct SyntaxTests {
     )
     func notUTF8(_ bytes: [UInt8]) {
         let text = Array("{\"x-a\":\"".utf8) + bytes + Array("\"}".utf8)
-        #expect(throws: ManifestError.self) { try ManifestLoader.load(text, digest: .zero) }
+        #expect(throws: ManifestError.self) { try ManifestAssembly(text, digest: .zero).finish() }
         do throws(ManifestError) {
-            _ = try ManifestLoader.load(text, digest: .zero)
+            _ = try ManifestAssembly(text, digest: .zero).finish()
         } catch {
             #expect(error.reason.contains("UTF-8") || error.reason.contains("not JSON"))
             #expect(error.path == "$[\"x-a\"]")

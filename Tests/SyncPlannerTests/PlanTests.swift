@@ -20,7 +20,7 @@ struct PlanTests {
             {"format":"syncagent-manifest/1","project":"com.example.plan",\
             "packs":[\(packs.joined(separator: ","))],"files":[\(files.joined(separator: ","))]}
             """
-        return try ManifestLoader.load(Array(text.utf8), digest: .zero)
+        return try ManifestAssembly(Array(text.utf8), digest: .zero).finish()
     }
 
     private static func mixed() throws -> Manifest {

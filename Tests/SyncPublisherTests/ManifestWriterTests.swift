@@ -94,7 +94,7 @@ struct ManifestWriterTests {
 
                 """
         )
-        let manifest = try ManifestLoader.load(Array(text.utf8), digest: try sha256(text))
+        let manifest = try ManifestAssembly(Array(text.utf8), digest: try sha256(text)).finish()
         #expect(manifest.files.count == 4)
         #expect(manifest.groups.count == 1)
     }
@@ -103,7 +103,7 @@ struct ManifestWriterTests {
     func empty() throws {
         let text = Self.text { $0.finish(groups: []) }
         #expect(text.hasSuffix("\"packs\":[],\n\"files\":[]}\n"))
-        #expect(try ManifestLoader.load(Array(text.utf8), digest: try sha256(text)).files.count == 0)
+        #expect(try ManifestAssembly(Array(text.utf8), digest: try sha256(text)).finish().files.count == 0)
     }
 
     @Test("Groups are checked before anything is written", arguments: ["all", "", "-x", "a b"])

@@ -71,7 +71,7 @@ struct PublishedSet {
     func manifest(_ output: String = "out") throws -> Manifest {
         let bytes = root.read("\(output)/manifest.json") ?? []
         let own = try digest(bytes)
-        var assembly = try bytes.withUnsafeBytes { try ManifestAssembly($0, digest: own) }
+        var assembly = try ManifestAssembly(bytes, digest: own)
         for part in assembly.parts {
             let pack = root.read("\(output)/\(assembly.pack(of: part).urls[0])") ?? []
             guard part.blob.range.upperBound <= UInt64(pack.count) else { throw Wrong("a part's pack") }

@@ -428,7 +428,7 @@ struct ManifestSource: Sendable {
             limits.memoryBytes -= body.count
         }
         let digest = try json.withUnsafeBytes { try sha256($0) }
-        return (digest, try json.withUnsafeBytes { try ManifestAssembly($0, digest: digest, limits: limits) })
+        return (digest, try ManifestAssembly(json, digest: digest, limits: limits))
     }
 
     func tooLong(_ what: String) -> EngineError {

@@ -9,7 +9,7 @@ func manifestURL(_ location: String) -> String {
 /// those are removed by the transport's URL parser.
 ///
 /// - Parameters:
-///   - reference: As written; ``ManifestLoader`` has let only relative ones and those of schemes that are served through.
+///   - reference: As written; ``ManifestAssembly`` has let only relative ones and those of schemes that are served through.
 ///   - base: An absolute URL.
 func resolve(_ reference: String, against base: String) -> String {
     if urlScheme(of: reference) != nil { return reference }

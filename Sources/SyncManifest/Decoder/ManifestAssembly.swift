@@ -1,9 +1,14 @@
 package import SyncModel
 
-/// A manifest that is read text by text: first its own, then that of each part, in order.
+/// JSON text → checked ``Manifest``: text by text, first its own, then that of each part, in order.
+///
+/// 1. One pass over the bytes reads every value, checks what one value can show, and fills the table.
+/// 2. Rows are put in ``PathOrder``, unless they stand so already.
+/// 3. Rules that need the whole are checked: duplicates, directories that are files, blobs against packs.
 ///
 /// A manifest of version 1 has no parts and is complete at once. Of parts, one text is looked at at a time, and
-/// nothing of it is kept but its rows. Either everything holds, or the first broken rule is thrown.
+/// nothing of it is kept but its rows. Either everything holds, or the first broken rule is thrown. The normative text is
+/// `Manifests/FORMAT.md`.
 package struct ManifestAssembly {
     private var decoder: ManifestDecoder
     private var packs: [SHA256Digest: UInt32] = [:]
@@ -40,6 +45,17 @@ package struct ManifestAssembly {
         packs.reserveCapacity(decoder.packs.count)
         for (index, pack) in decoder.packs.enumerated() {
             packs[pack.sha256] = UInt32(truncatingIfNeeded: index)
+        }
+    }
+
+    /// The same, of an array.
+    package init(
+        _ text: [UInt8],
+        digest: SHA256Digest,
+        limits: ManifestLimits = .standard
+    ) throws(ManifestError) {
+        self = try text.withUnsafeBufferPointer { bytes throws(ManifestError) in
+            try ManifestAssembly(UnsafeRawBufferPointer(bytes), digest: digest, limits: limits)
         }
     }
 
@@ -103,46 +119,3 @@ package struct ManifestAssembly {
 
 @available(*, unavailable)
 extension ManifestAssembly: Sendable {}
-
-/// JSON text → checked ``Manifest``.
-///
-/// 1. One pass over the bytes reads every value, checks what one value can show, and fills the table.
-/// 2. Rows are put in ``PathOrder``, unless they stand so already.
-/// 3. Rules that need the whole are checked: duplicates, directories that are files, blobs against packs.
-///
-/// A manifest in parts is read by ``ManifestAssembly``, which these steps are in, too.
-///
-/// Either everything holds, or the first broken rule is thrown and nothing of the manifest is kept. The
-/// normative text is `Manifests/FORMAT.md`.
-package enum ManifestLoader {
-    /// Reads a manifest.
-    ///
-    /// - Parameters:
-    ///   - bytes: The JSON text, uncompressed, UTF-8.
-    ///   - digest: SHA-256 of `bytes`.
-    ///   - limits: The most it may hold.
-    /// - Returns: The manifest, with its files in ``PathOrder``.
-    /// - Throws: ``ManifestError`` with the JSON path of the first rule that is broken.
-    /// - Complexity: O(*n*) for *n* bytes; O(*m* log *m*) more when *m* files do not stand in ``PathOrder``.
-    package static func load(
-        _ bytes: UnsafeRawBufferPointer,
-        digest: SHA256Digest,
-        limits: ManifestLimits = .standard
-    ) throws(ManifestError) -> Manifest {
-        let assembly = try ManifestAssembly(bytes, digest: digest, limits: limits)
-        return try assembly.finish()
-    }
-
-    /// Reads a manifest.
-    ///
-    /// - Throws: ``ManifestError`` with the JSON path of the first rule that is broken.
-    package static func load(
-        _ bytes: [UInt8],
-        digest: SHA256Digest,
-        limits: ManifestLimits = .standard
-    ) throws(ManifestError) -> Manifest {
-        try bytes.withUnsafeBufferPointer { bytes throws(ManifestError) in
-            try load(UnsafeRawBufferPointer(bytes), digest: digest, limits: limits)
-        }
-    }
-}

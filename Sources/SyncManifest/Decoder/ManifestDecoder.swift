@@ -1,6 +1,6 @@
 import SyncModel
 
-/// Step 1 of ``ManifestLoader``: reads the document once and checks what each value shows by itself.
+/// Step 1 of ``ManifestAssembly``: reads the document once and checks what each value shows by itself.
 struct ManifestDecoder {
     var reader: JSONReader
     let limits: ManifestLimits

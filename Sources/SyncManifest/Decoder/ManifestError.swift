@@ -51,7 +51,7 @@ extension ManifestError: CustomStringConvertible {
     }
 }
 
-/// A rule that was broken, before anyone knows where; ``ManifestLoader`` adds the place.
+/// A rule that was broken, before anyone knows where; ``ManifestAssembly`` adds the place.
 package struct ManifestFault: Error {
     package var reason: String
     package var remedy: String

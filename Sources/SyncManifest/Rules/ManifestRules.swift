@@ -1,6 +1,6 @@
 import SyncModel
 
-/// The rules of ``ManifestLoader`` for those who write manifests: what they let through, it reads.
+/// The rules of ``ManifestAssembly`` for those who write manifests: what they let through, it reads.
 package enum ManifestRules {
     /// Why a path cannot stand in a manifest, or `nil`.
     package static func objection(path: UnsafeBufferPointer<UInt8>) -> String? {

@@ -1,6 +1,6 @@
 import SyncModel
 
-/// Steps 2 and 3 of ``ManifestLoader``: order, and the rules that need the whole manifest.
+/// Steps 2 and 3 of ``ManifestAssembly``: order, and the rules that need the whole manifest.
 enum TableChecks {
     static func finish(_ decoder: ManifestDecoder, digest: SHA256Digest) throws(ManifestError) -> Manifest {
         var files = decoder.files

@@ -1,6 +1,6 @@
 package import SyncModel
 
-/// A checked manifest: everything in it is safe to act on. Made by ``ManifestLoader`` only.
+/// A checked manifest: everything in it is safe to act on. Made by ``ManifestAssembly`` only.
 ///
 /// Files stand in ``PathOrder``. Nothing here does I/O.
 package struct Manifest: Sendable {
@@ -197,6 +197,6 @@ package struct Blob: Sendable, Equatable {
         self.rawLength = rawLength
     }
 
-    /// The bytes in the pack. ``ManifestLoader`` has checked that the end does not overflow.
+    /// The bytes in the pack. ``ManifestAssembly`` has checked that the end does not overflow.
     package var range: Range<UInt64> { offset..<(offset &+ storedLength) }
 }

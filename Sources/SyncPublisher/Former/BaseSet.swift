@@ -164,7 +164,7 @@ struct BaseSet {
         }
         do {
             let digest = try sha256(bytes)
-            var assembly = try bytes.withUnsafeBytes { try ManifestAssembly($0, digest: digest) }
+            var assembly = try ManifestAssembly(bytes, digest: digest)
             bytes = []
             for (index, part) in assembly.parts.enumerated() {
                 let pack = assembly.pack(of: part)

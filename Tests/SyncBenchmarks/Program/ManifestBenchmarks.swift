@@ -23,7 +23,7 @@ enum ManifestBenchmarks {
         let text = try SmallSet.imaginary(files: files).manifest
         return {
             let (before, calls) = (sa_bytes_in_use(), sa_allocations())
-            let manifest = try ManifestLoader.load(text, digest: .zero)
+            let manifest = try ManifestAssembly(text, digest: .zero).finish()
             let held = Double(sa_bytes_in_use() &- before) / Double(files)
             guard manifest.files.count == files else {
                 throw WrongResult("\(manifest.files.count) files read")
@@ -53,7 +53,7 @@ enum ManifestBenchmarks {
     ) { try planning { $0 % 100 == 0 } }
 
     private static func planning(_ isWanted: (Int) -> Bool) throws -> () throws -> Benchmark.Counts {
-        let manifest = try ManifestLoader.load(SmallSet.imaginary(files: files).manifest, digest: .zero)
+        let manifest = try ManifestAssembly(SmallSet.imaginary(files: files).manifest, digest: .zero).finish()
         let wanted = (0..<files).filter(isWanted)
         return {
             let plan = try makePlan(manifest, wanted: wanted, rule: CoalescingRule())

@@ -26,7 +26,7 @@ enum UnpackBenchmark {
             limits: [.exactly("right blobs", Double(files)), .most("allocations a blob", 1.4, debug: 1.6)]
         ) {
             let set = try SmallSet.real(files: files, of: length)
-            let manifest = try ManifestLoader.load(set.manifest, digest: .zero)
+            let manifest = try ManifestAssembly(set.manifest, digest: .zero).finish()
             let plan = try makePlan(manifest, wanted: Array(0..<files), rule: CoalescingRule())
             let pool = BufferPool(count: 32, bufferSize: 128 << 10)
             let workers = try WorkerPool(count: 1)
