@@ -139,12 +139,21 @@ struct TransferKey: Sendable {
         list("rewrite", \.rewrite, "rules \"PREFIX REPLACEMENT\"") { text, _ throws(SettingsError) in
             try SettingValue.rule(text)
         }.putting { said, configuration throws(SettingsError) in
-            configuration.rewriteRules = try said.rewriteRules()
+            configuration.rewriteRules = []
+            for text in said.rewrite {
+                let rule = try saying("a rewriting rule: ") { () throws(RewriteRule.SyntaxError) in
+                    try RewriteRule(text)
+                }
+                configuration.rewriteRules.append(rule)
+            }
         },
         one("credentials_file", \.credentialsFile, path).putting {
             said,
             configuration throws(SettingsError) in
-            if let path = said.credentialsFile { configuration.credentials = try said.credentials(path) }
+            guard let path = said.credentialsFile else { return }
+            configuration.credentials = try saying { () throws(CredentialsFile.Refusal) in
+                try CredentialsFile.read(path: path)
+            }
         },
         list("headers", \.headers, "lines \"Name: value\"") { text, base throws(SettingsError) in
             try SettingValue.header(text, base)
@@ -273,6 +282,14 @@ struct TransferKey: Sendable {
         }
     )
 
+    /// Reads what has an error of its own kind, which is said after `what`.
+    private static func saying<R, E: Error>(
+        _ what: String = "",
+        _ read: () throws(E) -> R
+    ) throws(SettingsError) -> R {
+        do throws(E) { return try read() } catch { throw SettingsError(what + escaped("\(error)")) }
+    }
+
     // MARK: Kinds of values
 
     private static func integer(_ range: ClosedRange<Int>) -> Read<Int> {
@@ -322,26 +339,6 @@ extension TransferSettings {
                 firstContact: max(usual.firstContact, idleTimeout),
                 silence: max(usual.silence, idleTimeout)
             )
-        }
-    }
-
-    fileprivate func rewriteRules() throws(SettingsError) -> [RewriteRule] {
-        var rules: [RewriteRule] = []
-        for text in rewrite {
-            do throws(RewriteRule.SyntaxError) {
-                rules.append(try RewriteRule(text))
-            } catch {
-                throw SettingsError("a rewriting rule: \(escaped(error.description))")
-            }
-        }
-        return rules
-    }
-
-    fileprivate func credentials(_ path: String) throws(SettingsError) -> Credentials {
-        do throws(CredentialsFile.Refusal) {
-            return try CredentialsFile.read(path: path)
-        } catch {
-            throw SettingsError(escaped(error.description))
         }
     }
 
