@@ -105,7 +105,7 @@ struct ScheduleOptions: ParsableArguments {
     }
 
     @Option(help: ArgumentHelp("What starts the runs: auto, systemd, cron or agent.", valueName: "what"))
-    var backend = BackendWish.auto
+    var backend = BackendWish()
 
     @Flag(help: "Run even if the machine is busy; without this, runs are --discretionary.")
     var interactive = false
@@ -189,21 +189,20 @@ struct ScheduleOptions: ParsableArguments {
 
 /// What `--backend` says: `auto`, or what a backend is called.
 struct BackendWish: ExpressibleByArgument {
-    static let auto = BackendWish("auto")
     static let allValueStrings = ScheduleInstallation().backends.map(\.choice).reduce(into: ["auto"]) {
         if !$0.contains($1) { $0.append($1) }
     }
 
-    let defaultValueDescription: String
     /// `nil` for `auto`.
-    var named: String? { defaultValueDescription == "auto" ? nil : defaultValueDescription }
+    var named: String?
+    var defaultValueDescription: String { named ?? "auto" }
+
+    init() {}
 
     init?(argument: String) {
         guard Self.allValueStrings.contains(argument) else { return nil }
-        self.init(argument)
+        named = argument == "auto" ? nil : argument
     }
-
-    private init(_ word: String) { defaultValueDescription = word }
 }
 
 /// Reads `mon,tue`.
