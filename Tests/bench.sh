@@ -43,6 +43,7 @@ mixed-update-link   mixed    update  link   syncagent syncagent_cold floor_delta
 huge                huge     fresh   disk   syncagent floor_null curl_Z curl_Z_sha rsync wget2 aria2 lftp_pget
 huge-tls            huge     fresh   tls    syncagent floor_null curl_Z curl_Z_sha wget2 aria2
 huge-update         huge     update  disk   syncagent syncagent_cold rsync zsync casync curl_Z
+tiny                tiny     fresh   disk   syncagent floor_tar rsync curl_Z
 tiny-link           tiny     fresh   link   syncagent floor_stored floor_tar rsync curl_Z
 again               tiny     again   disk   syncagent floor_stat floor_rehash rsync rsync_checksum curl_Z wget2
 again-million       million  again   disk   syncagent floor_stat rsync
