@@ -1,9 +1,9 @@
 package import SyncCurl
 package import SyncPlugins
 
-/// Who we are to which origin.
+/// Credentials by origin.
 ///
-/// Its description names origins only, so that no log can hold a secret (V64).
+/// The description lists origins only, so that no log can hold a secret (V64).
 package struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
     private var byOrigin: [Origin: Credential.Kind] = [:]
 
@@ -19,7 +19,7 @@ package struct Credentials: Sendable, Equatable, CustomStringConvertible, Custom
     /// Whether there is nothing to send to anyone.
     package var isEmpty: Bool { byOrigin.isEmpty }
 
-    /// What to send to exactly this origin.
+    /// The credential for exactly this origin.
     package subscript(origin: Origin) -> Credential.Kind? {
         get { byOrigin[origin] }
         set { byOrigin[origin] = newValue }
@@ -27,7 +27,7 @@ package struct Credentials: Sendable, Equatable, CustomStringConvertible, Custom
 }
 
 extension Credentials: CredentialProvider {
-    /// What the file has for exactly this origin; it never fails.
+    /// The file's credential for exactly this origin; never fails.
     package func credential(for request: CredentialRequest) -> Credential? {
         guard request.refused == nil, let origin = (try? CurlURL(request.origin))?.origin else { return nil }
         return byOrigin[origin].map { Credential($0) }
@@ -35,15 +35,15 @@ extension Credentials: CredentialProvider {
 }
 
 extension Credential.Kind {
-    /// What a request carries besides what libcurl makes of the credentials itself.
+    /// Headers to send besides those that libcurl creates from the credentials.
     var headers: [String] {
         switch self {
         case .basic: []
         case .bearer(let token): ["Authorization: Bearer \(token)"]
         case .headers(let fields): fields.map { "\($0.name): \($0.value)" }
         case .sigV4(_, _, let token, _, _):
-            // S3 wants the digest of the body to be named, here of the empty one; libcurl signs both lines.
-            // Amazon S3, "Authenticating Requests: Using the Authorization Header".
+            // S3 wants the body's digest, here of the empty body; libcurl signs both lines. Amazon S3, "Authenticating
+            // Requests: Using the Authorization Header".
             ["X-Amz-Content-Sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"]
                 + (token.map { ["X-Amz-Security-Token: \($0)"] } ?? [])
         }

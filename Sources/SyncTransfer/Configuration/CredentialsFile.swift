@@ -19,9 +19,9 @@ import SyncSystem
 /// ```
 /// and `type = bearer` with `token`. A value is everything after the first `=`, blanks around it left out.
 package enum CredentialsFile {
-    /// Why a file is refused. Never holds a value out of the file.
+    /// Why a file is refused. Never contains a value from the file.
     package struct Refusal: Error, Equatable, CustomStringConvertible {
-        /// Where, what and what to do.
+        /// Where, what, and what to do about it.
         package let description: String
     }
 

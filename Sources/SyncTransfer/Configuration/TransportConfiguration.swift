@@ -3,9 +3,9 @@ package import SyncCurl
 package import SyncPlugins
 import SyncSystem
 
-/// Everything a ``CurlTransport`` may do, with every value said by whoever makes it.
+/// All settings of a ``CurlTransport``.
 ///
-/// Nothing is read from the environment, from `~/.netrc` or from a clock behind the caller's back.
+/// Nothing is read from the environment, `~/.netrc` or a clock except through these.
 package struct TransportConfiguration: Sendable {
     /// Most HTTP requests at a time, 1 to 256.
     package var connections = 16
@@ -13,28 +13,28 @@ package struct TransportConfiguration: Sendable {
     package var connectionsPerHost = 16
     /// Whether the number for one origin follows its goodput, up to ``connectionsPerHost``.
     package var adaptive = true
-    /// Requests at a time to begin with at an origin that nothing is known of, where ``adaptive``: a little more than
-    /// the 6 of browsers, which is what servers expect.
+    /// Initial requests at a time to an unknown origin, if ``adaptive``: a little more than the 6 of browsers, which
+    /// servers expect.
     package var initialConnections = 8
-    /// Most **bytes** a second over all transfers; `nil` for as much as there is.
+    /// Most **bytes** a second over all transfers; `nil` for no limit.
     package var rateLimit: UInt64?
 
     /// Longest time for name, TCP and TLS together. `CURLOPT_CONNECTTIMEOUT_MS`.
     package var connectTimeout: Duration = .seconds(30)
     /// Longest time without a byte (S56). A paused transfer is not idle.
     package var idleTimeout: Duration = .seconds(60)
-    /// Least **bytes** a second of an answer, on average over ``speedTime``; 0 for none. What is paused, and what only
-    /// shares a slow link with others, is not too slow. As `CURLOPT_LOW_SPEED_LIMIT`.
+    /// Least **bytes** a second of an answer, on average over ``speedTime``; 0 for none. Paused transfers, and those
+    /// that share a slow link, are not too slow. As `CURLOPT_LOW_SPEED_LIMIT`.
     package var speedLimit: UInt64 = 1024
     /// The time over which ``speedLimit`` is measured. As `CURLOPT_LOW_SPEED_TIME`.
     package var speedTime: Duration = .seconds(60)
     /// Longest time from the start of a transfer to its end, waiting included (S56).
     package var resourceDeadline: Duration = .seconds(7 * 86_400)
-    /// How long to wait for servers that give nothing; `nil` for as long as ``resourceDeadline``.
+    /// How long to wait for silent servers; `nil` for as long as ``resourceDeadline``.
     package var patience: Patience?
     /// Attempts and the waits between them.
     package var retry = RetryPolicy()
-    /// How long a source that failed or lied is asked only after the others.
+    /// How long a source that failed or sent wrong bytes comes after the others.
     package var penalty: Duration = .seconds(600)
 
     /// What a redirect may do.
@@ -43,18 +43,19 @@ package struct TransportConfiguration: Sendable {
     package var rewriteRules: [RewriteRule] = []
     /// What is sent to which origin, and to no other.
     package var credentials = Credentials()
-    /// Asked about every request before it is sent, in their order, after ``rewriteRules``.
+    /// Asked in this order about every request before it is sent, after ``rewriteRules``.
     package var resolvers: [ConfiguredResolver] = []
-    /// Asked for origins that ``credentials`` has nothing for, in their order.
+    /// Asked in this order for origins without ``credentials``.
     package var credentialProviders: [ConfiguredCredentialProvider] = []
-    /// Longest time for an answer of ``resolvers`` or ``credentialProviders``; then requests go out as they are (S54).
+    /// Longest time for an answer of ``resolvers`` or ``credentialProviders``; then requests are sent as they are
+    /// (S54).
     package var pluginDeadline: Duration = .seconds(30)
     /// Headers as `Name: value`, sent to a transfer's original origin only, and only if it is a ``homes``.
     package var headers: [String] = []
     /// Origins that ``headers`` and the client's certificate are for; `nil` for every transfer's original origin. A
     /// manifest from elsewhere can name any host as a source.
     package var homes: Set<Origin>?
-    /// The proxies for http and for https URLs; none unless they are set here, whatever the environment says.
+    /// The proxies for http and https URLs; none unless set here, whatever the environment says.
     package var plainProxy, secureProxy: ProxyConfiguration?
     /// One proxy for every request.
     package var proxy: ProxyConfiguration? {
@@ -78,7 +79,7 @@ package struct TransportConfiguration: Sendable {
     package var maximumHeaderBytes = 128 * 1024
     /// Most header lines of one answer, 1xx answers and trailers included (V45).
     package var maximumHeaderCount = 256
-    /// Transfers of at most so many **bytes** have a lane of their own beside the large ones.
+    /// Transfers of up to this many **bytes** have a lane of their own.
     package var smallSize: UInt64 = 1 << 20
     /// Least **bytes** of a part when a running transfer is split.
     package var minimumSplit: UInt64 = 512 << 10
@@ -92,7 +93,7 @@ package struct TransportConfiguration: Sendable {
     package var clock: TransportClock
     /// A uniformly distributed number, for jitter.
     package var random: @Sendable () -> UInt64
-    /// Called on the transport's thread before what the event announces happens; must not block for long.
+    /// Called on the transport's thread before the announced thing happens; must not block for long.
     package var events: @Sendable (TransferEvent) -> Void
 
     /// Starts from the defaults beside each property.
@@ -107,7 +108,7 @@ package struct TransportConfiguration: Sendable {
     }
 }
 
-/// The two times a transport needs.
+/// The two clocks that a transport needs.
 package struct TransportClock: Sendable {
     /// Since any fixed point; never goes back.
     package var now: @Sendable () -> Duration

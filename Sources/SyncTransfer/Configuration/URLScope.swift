@@ -1,17 +1,16 @@
 package import SyncCurl
 import SyncModel
 
-/// Which URLs a plugin is asked about: all, whole schemes, origins, or what lies below a path of an origin.
+/// Which URLs a plugin is asked about: all, whole schemes, origins, or everything below a path of an origin.
 ///
-/// Origins are compared as origins (RFC 6454) and never as text: `https://a.example` is not the beginning of
-/// `https://a.example.evil.example/`, and port 2817 is none of port 28173. A path ends where one of its components
-/// does.
+/// Origins are compared as origins (RFC 6454), never as text: `https://a.example` is no prefix of
+/// `https://a.example.evil.example/`, and port 2817 none of port 28173. A path matches whole components only.
 package struct URLScope: Sendable, Equatable {
     private enum Pattern: Sendable, Equatable {
         /// In lower case, without `:`.
         case scheme(String)
-        /// What begins so, in a scheme that libcurl is not asked for; the scheme in lower case, with a `/` at the end where
-        /// one was written.
+        /// A prefix in a scheme that libcurl does not handle; the scheme in lower case, with a final `/` if one was
+        /// written.
         case prefix(String)
         /// A path without its last `/`; empty for the whole origin.
         case below(Origin, path: String, isDirectory: Bool)
@@ -79,7 +78,7 @@ package struct URLScope: Sendable, Equatable {
         return isURLScheme(scheme) ? scheme : nil
     }
 
-    /// Whether an absolute URL is among them. What is no http or https URL is in its scheme only.
+    /// Whether an absolute URL is in the scope. URLs other than http and https match by scheme.
     package func covers(_ text: String) -> Bool {
         guard !patterns.isEmpty else { return true }
         if let url = try? CurlURL(text) { return covers(url) }
@@ -87,11 +86,11 @@ package struct URLScope: Sendable, Equatable {
         return scheme.utf8.count < text.utf8.count && (patterns.contains(.scheme(scheme)) || names(text))
     }
 
-    /// Whether a URL of a scheme that libcurl is not asked for lies below one that is named, not only in its scheme.
+    /// Whether a URL that libcurl does not handle is named more precisely than by its scheme.
     func names(_ text: String) -> Bool {
         guard let scheme = urlScheme(of: text) else { return false }
         let plain = scheme + text.dropFirst(scheme.utf8.count).prefix { !$0.endsPath }
-        // Where `..` leads is the plugin's to say.
+        // What `..` means is up to the plugin.
         guard !plain.split(separator: "/").contains(where: { $0 == ".." }) else { return false }
         return patterns.contains { pattern in
             guard case .prefix(let prefix) = pattern, plain.hasPrefix(prefix) else { return false }
@@ -100,7 +99,7 @@ package struct URLScope: Sendable, Equatable {
         }
     }
 
-    /// The schemes of what is among them, in lower case; empty for all URLs.
+    /// The schemes in the scope, in lower case; empty for all URLs.
     package var schemes: Set<String> {
         Set(
             patterns.compactMap { pattern in
@@ -113,7 +112,7 @@ package struct URLScope: Sendable, Equatable {
         )
     }
 
-    /// Whether a URL is among them.
+    /// Whether a URL is in the scope.
     func covers(_ url: CurlURL) -> Bool {
         patterns.isEmpty
             || patterns.contains { pattern in
@@ -128,12 +127,12 @@ package struct URLScope: Sendable, Equatable {
             }
     }
 
-    /// Whether a URL's origin is named, not only its scheme.
+    /// Whether an origin is named, rather than only its scheme.
     func names(_ origin: Origin) -> Bool {
         patterns.contains { if case .below(origin, _, _) = $0 { true } else { false } }
     }
 
-    /// Whether an origin is among them.
+    /// Whether an origin is in the scope.
     func covers(_ origin: Origin) -> Bool {
         patterns.isEmpty
             || patterns.contains { pattern in
@@ -147,7 +146,7 @@ package struct URLScope: Sendable, Equatable {
 }
 
 extension Character {
-    /// Whether a URL's path ends here.
+    /// Whether a URL's path ends before this character.
     fileprivate var endsPath: Bool { self == "?" || self == "#" }
 }
 

@@ -8,7 +8,7 @@ enum PieceState: Equatable {
     /// In a queue, or between two states within one call.
     case queued
     case waiting(PieceWait)
-    /// Waits for the end of another exchange that has the whole object.
+    /// Waits for another exchange with the whole object to end.
     case parked
     /// Part of an exchange.
     case running(ExchangeID)
@@ -19,85 +19,85 @@ enum PieceState: Equatable {
 enum PieceWait: Equatable {
     /// Its next attempt, at this time.
     case until(Duration)
-    /// What resolvers say.
+    /// An answer of resolvers.
     case resolver
-    /// Where another request to the same place is redirected.
+    /// The redirect of another request to the same place.
     case scout
 }
 
-/// How an exchange ended, for one of its pieces.
+/// How an exchange ended, from the view of one piece.
 struct PieceEnding {
-    /// Why this piece wanted no more of it, although others may.
+    /// Why this piece wanted no more of it; others may.
     var own: Fault?
     /// What was wrong with it.
     var fault: Fault?
     /// Whether it answered the question.
     var isAccepted: Bool
-    /// The next wanted **byte**, and one past the last; `nil` while nobody has said how long the object is.
+    /// The next wanted **byte**, and one past the last; `nil` while the length is unknown.
     var position: UInt64
     var end: UInt64?
-    /// Whether everything came that the answer's head told.
+    /// Whether everything arrived that the answer's head announced.
     var isAsTold: Bool
-    /// New **bytes** that make it a success.
+    /// New **bytes** that count as progress.
     var leastProgress: UInt64
 }
 
-/// A fault, and what is known around it.
+/// A fault and its circumstances.
 struct PieceFailure {
     var fault: Fault
     /// The next wanted **byte**.
     var position: UInt64
     /// Whether the URL that failed came from a redirect, a rule or memory.
     var hasMoved = false
-    /// Whether another credential will be shown, in place of one that was refused.
+    /// Whether another credential will replace the refused one.
     var isCredentialRenewed = false
-    /// Remedies that the source has had.
+    /// Remedies already used on the source.
     var strikes: Set<RetryTable.Strike> = []
-    /// Whether the source is asked no more anyway.
+    /// Whether the source is spent in any case.
     var isSourceSpent = false
-    /// Other sources that are not spent, and whether one of them can be asked at once.
+    /// Whether other sources are left, and whether one of them can be asked at once.
     var hasOtherSource = false
     var isOtherSourceReady = false
     /// Whether the transfer has only this source.
     var isOnlySource = true
-    /// New **bytes** since the last failure that make it the first one again.
+    /// New **bytes** since the last failure that reset the count.
     var leastProgress: UInt64
     var attempts: Int
 }
 
-/// What is to be done for a piece. Those of one list are done in their order.
+/// What to do for a piece. The actions of one list are done in order.
 enum PieceAction: Equatable {
-    /// Everything is here, and what was learnt on the way is good.
+    /// The piece is complete, and what its redirects taught is good.
     case complete
     /// Decide about a fault.
     case settle(Fault)
-    /// Be served by the exchange that has the whole object; else ask again.
+    /// Be served by the exchange with the whole object, or else ask again.
     case joinOther
     /// Ask again, ahead of everything that has not started.
     case ask(PieceRoute)
     /// Ask again after a wait.
     case retry(PieceRoute, after: PieceDelay)
-    /// Ask again when something answers there.
+    /// Ask again once the host can be reached.
     case awaitConnectivity
     /// Give the transfer up.
     case fail
-    /// Where the place had led is no good any more.
+    /// What was remembered of redirects is no longer good.
     case forgetLesson
     /// Ask resolvers again.
     case expireResolution
-    /// The source has had this remedy.
+    /// Note that this remedy was used on the source.
     case strike(RetryTable.Strike)
-    /// Ask the source only after the others for a while.
+    /// Penalise the source without reporting it.
     case postponeSource
-    /// The same, since it failed, and tell it.
+    /// Penalise the source and report it.
     case penaliseSource
-    /// Ask the source no more.
+    /// Spend the source.
     case dropSource
     /// The host is at fault.
     case blameHost
-    /// Those that have failed at the host wait for it; `times` in a row for this piece, 0 when it was brought further.
+    /// Failed requests wait for the host; `times` is this piece's failures in a row, 0 after progress.
     case backOff(times: Int)
-    /// Nothing starts at the host for so many **seconds**, which it named.
+    /// Start nothing at the host for this many **seconds**, as it asked.
     case holdHost(Int64)
 }
 
@@ -105,7 +105,7 @@ enum PieceAction: Equatable {
 enum PieceRoute: Equatable {
     /// At the original URL.
     case original
-    /// Where the last one went.
+    /// At the URL of the last request.
     case same
     /// The same, unless that link has expired.
     case sameWhileGood
@@ -114,33 +114,33 @@ enum PieceRoute: Equatable {
 /// How long a piece waits.
 enum PieceDelay: Equatable {
     case none
-    /// By the schedule, for its own failures.
+    /// As scheduled for its own failures.
     case own
-    /// As ``PieceAction/backOff(times:)`` has just said.
+    /// As ``PieceAction/backOff(times:)`` determined.
     case backOff
 }
 
-/// The life of one piece: where it is, how often it has failed, and what comes next. Pure: the worker brings what
-/// happened and does what is returned.
+/// The life of one piece: its state, its failures, and what comes next. Pure: the worker reports what happened and
+/// carries out the returned actions.
 ///
-/// Every living state can follow every other: an answer under way can serve whoever waits, and a fault can send
-/// anyone anywhere. Nothing follows ``PieceState/ended``.
+/// Every live state can follow every other: a running answer can serve a waiting piece, and a fault can send it
+/// anywhere. Nothing follows ``PieceState/ended``.
 struct PieceMachine: Equatable {
     private(set) var state = PieceState.queued
-    /// Raised by everything that happens, so that whoever has kept an older one knows that it does not count any more.
+    /// Raised by every change, so that holders of an older ticket know that it is void.
     private(set) var ticket: UInt64 = 0
     /// Attempts in a row without progress.
     private(set) var failures = 0
-    /// Refusals in a row by what a redirect led to.
+    /// Refusals in a row by the target of a redirect.
     private(set) var refusals = 0
-    /// Whether it has gone on at once after a connection that broke: the next time it waits.
+    /// Whether it has retried at once after a broken connection; the next time it waits.
     private(set) var wasTakenUp = false
     private(set) var lastFault: Fault?
     /// The next wanted **byte** when progress was measured last.
     private(set) var mark: UInt64
 
-    /// Times in a row that a fresh redirect is asked for when its target refuses: once for a link that has expired,
-    /// once for clocks and caches. A target that refuses a third time does so for a reason.
+    /// Fresh redirects asked for when the target refuses: one for an expired link, one for clocks and caches. A third
+    /// refusal is meant.
     static let mostRefusals = 2
 
     /// - Parameter position: The first wanted **byte**.
@@ -153,16 +153,16 @@ struct PieceMachine: Equatable {
         ticket &+= 1
     }
 
-    /// Whether it waits, and has done so since it got a ticket.
+    /// Whether it has been waiting since it got this ticket.
     func isWaiting(since ticket: UInt64) -> Bool {
         guard ticket == self.ticket, case .waiting = state else { return false }
         return true
     }
 
-    /// Whether it is in a queue, and has been since it got a ticket.
+    /// Whether it has been queued since it got this ticket.
     func isQueued(since ticket: UInt64) -> Bool { ticket == self.ticket && state == .queued }
 
-    /// Decides about the end of an exchange that was no redirect.
+    /// Decides after an exchange that was no redirect.
     mutating func ended(_ ending: PieceEnding) -> PieceAction {
         if let own = ending.own { return .settle(own) }
         let isComplete = ending.end == ending.position
@@ -173,7 +173,7 @@ struct PieceMachine: Equatable {
         guard ending.isAsTold, ending.position - min(mark, ending.position) >= ending.leastProgress else {
             return .settle(Fault(.broken, "the body ended early"))
         }
-        // The server gives less at a time than was asked for, as it may: RFC 9110 §15.3.7.
+        // The server sent less than asked for, as it may: RFC 9110 §15.3.7.
         failures = 0
         mark = ending.position
         return .ask(.same)
@@ -229,7 +229,7 @@ struct PieceMachine: Equatable {
         [.strike(strike)] + (again(failure) ?? [.retry(.original, after: .own)])
     }
 
-    /// Another source at once if there is one that is not penalised; else this one after a wait.
+    /// Another source at once if there is one that is not penalised; otherwise this one after a wait.
     private mutating func elsewhereOrLater(_ failure: PieceFailure) -> [PieceAction] {
         let penalty: [PieceAction] = failure.isOnlySource ? [] : [.penaliseSource]
         if failure.isOtherSourceReady { return penalty + (again(failure) ?? [.ask(.original)]) }
@@ -238,7 +238,7 @@ struct PieceMachine: Equatable {
             return penalty + [.blameHost, wait]
                 + (again(failure) ?? [.retry(.sameWhileGood, after: .backOff)])
         }
-        // The server named a time: nobody else bothers it before then either.
+        // The server named a time: no other request goes there before it either.
         return penalty + (again(failure) ?? [.holdHost(seconds), .ask(.same)])
     }
 

@@ -1,32 +1,31 @@
 import SyncCurl
 
-/// Which requests find out for others where a place redirects to.
+/// Requests that find out for others where a place redirects to.
 ///
-/// Spans of one pack and files of one directory are redirected alike, and start at the same time: without this, sixteen
-/// spans are redirected sixteen times. Nobody waits at an origin that has never redirected.
+/// Spans of one pack, and files of one directory, are redirected alike and start together: without this, sixteen spans
+/// are redirected sixteen times. Nothing waits at an origin that has never redirected.
 struct Scouts {
-    /// Who waits for the answer to a first request to a place.
+    /// Pieces waiting for the first answer, by place.
     private var flights: [String: [(piece: Piece, ticket: UInt64)]] = [:]
-    /// Pieces whose answer others wait for, with where it came from.
+    /// Scouts that have their answer, with its chain.
     private var returned: [(piece: Piece, chain: RedirectChain)] = []
-    /// Directories and URLs whose answer helped nobody else: not redirected, or with a lesson that may not be kept.
+    /// Directories and URLs whose answer was of no use to others: not redirected, or not to be remembered.
     private var useless: Set<String> = []
 
     private static let capacity = 4096
-    /// Longest time that a piece waits: some redirects of a far server.
+    /// How long a piece waits at most: several redirects of a far server.
     static let longestWait: Duration = .seconds(5)
 
-    /// What is worth finding out about a URL: where its directory is, or else where it is itself.
+    /// The place that an answer is good for: the directory, or else the URL itself.
     private func key(for entry: CurlURL) -> String? {
         guard useless.count < Self.capacity else { return nil }
         let directory = String(entry.directory)
-        // A signature is for one object.
+        // A signed URL is for one object.
         if entry.query == nil, !useless.contains(directory) { return directory }
         return useless.contains(entry.text) ? nil : entry.text
     }
 
-    /// Lets a piece wait for the answer that another request to the same place is about to get, or makes it the one
-    /// that others wait for.
+    /// Makes a piece wait for the answer of another request to the same place, or makes it the scout.
     ///
     /// - Parameters:
     ///   - piece: About to be asked for.
@@ -52,7 +51,7 @@ struct Scouts {
         return true
     }
 
-    /// A piece has an answer. Called inside libcurl: nothing happens before ``takeReturned()``.
+    /// A scout has an answer. Called inside libcurl: nothing happens before ``takeReturned()``.
     mutating func returns(_ piece: Piece, _ chain: RedirectChain) { returned.append((piece, chain)) }
 
     mutating func takeReturned() -> [(piece: Piece, chain: RedirectChain)] {
@@ -61,7 +60,7 @@ struct Scouts {
         return returned
     }
 
-    /// Judges an answer, once what it taught has been learnt.
+    /// Judges a scout's answer, once its lesson has been stored.
     ///
     /// - Returns: Whether it proves that its origin redirects no more: others waited in vain.
     mutating func judge(_ key: String, _ chain: RedirectChain, isTaught: Bool) -> Bool {
@@ -70,7 +69,7 @@ struct Scouts {
         return chain.hops == 0 && flights[key]?.isEmpty == false
     }
 
-    /// A piece finds out nothing for others any more: it has an answer, or has failed.
+    /// A piece is no longer a scout: it has an answer or has failed.
     ///
     /// - Returns: Who has waited for it.
     mutating func end(_ piece: Piece, hasAnswer: Bool = false) -> [Piece] {
@@ -79,7 +78,7 @@ struct Scouts {
         guard let waiting = flights.removeValue(forKey: key), !waiting.isEmpty else { return [] }
         return waiting.compactMap { other, ticket in
             guard other.life.isWaiting(since: ticket) else { return nil }
-            // What failed once is not waited for again.
+            // After a failed scout, nobody waits for another.
             if hasAnswer { other.hasWaited = false }
             return other
         }

@@ -1,9 +1,9 @@
 import SyncCurl
 import SyncPlugins
 
-/// Which ends of pieces go to other connections, so that all connections end together. Decides; the worker cuts.
+/// Chooses tails of pieces for other connections, so that all connections end together. The worker makes the cuts.
 struct Splitter {
-    /// Least **bytes** of a part.
+    /// Least **bytes** of a tail.
     let least: UInt64
 
     /// A piece, and where to cut it.
@@ -12,10 +12,10 @@ struct Splitter {
         let sink: any SplittableSink
         let near: UInt64
         let range: ClosedRange<UInt64>
-        /// What the tail goes on with.
+        /// Where the tail's first request goes.
         let chain: RedirectChain?
 
-        /// - Returns: The tail; `nil` when the sink has no place for a cut.
+        /// - Returns: The tail; `nil` if the sink cannot be split there.
         func make() -> Piece? {
             guard let (offset, tail) = sink.splitTail(near: near, in: range), range.contains(offset) else {
                 piece.isIndivisible = true
@@ -25,14 +25,14 @@ struct Splitter {
         }
     }
 
-    /// A cut costs a new connection and what is under way behind it: some round trips, and bytes that come in vain.
+    /// A cut costs a new connection and the bytes in flight behind it: it must save this much time.
     private static let worthwhile: Duration = .milliseconds(750)
-    /// A request of its own costs its connection a round trip: the piece should take some times as long.
+    /// A request costs its connection a round trip: a piece should take several times as long.
     private static let shortest: Duration = .milliseconds(500)
-    /// Longer ones would be waited for.
+    /// Pieces that take longer would be waited for.
     private static let longest: Duration = .milliseconds(1500)
 
-    /// When connections idle and nothing waits: the middle of the piece that takes longest.
+    /// When connections idle and nothing is queued: cuts the piece that takes longest in the middle.
     func slowest(of exchanges: some Sequence<Exchange>, now: Duration) -> Cut? {
         var slowest: (exchange: Exchange, piece: Piece, sink: any SplittableSink, left: Duration)?
         for exchange in exchanges {
@@ -48,11 +48,11 @@ struct Splitter {
         return Cut(piece: piece, sink: sink, near: middle, range: range, chain: exchange.plan.chain)
     }
 
-    /// At the very end, when nothing waits and connections idle: what a slow one would need some round trips for goes to
-    /// one that was fast, but for what it brings itself meanwhile.
+    /// At the very end, when connections idle and nothing is queued: gives what a slow connection would need several
+    /// round trips for to one that was fast.
     ///
-    /// On a full far link the fast connections end first; those that are left have learnt how little there was for each, and
-    /// need a second or more to find out that the link is theirs (BBR, draft-cardwell-iccrg-bbr-congestion-control).
+    /// On a full far link the fast connections end first; the others have adapted to a small share, and take a second
+    /// or more to find that the link is theirs (BBR, draft-cardwell-iccrg-bbr-congestion-control).
     func handOver(_ exchange: Exchange, now: Duration) -> Cut? {
         let (host, least) = (exchange.host, least / 8)
         let patience = max(.milliseconds(200), (host.firstByte ?? .seconds(1)) * 5)
@@ -75,8 +75,8 @@ struct Splitter {
         )
     }
 
-    /// For a piece that is about to be asked for, where its end would be waited for while other connections idle: the last
-    /// pieces become ever shorter, so that all connections end together, and none has to be broken off.
+    /// Shortens a piece about to be sent if others would have to wait for its end: the last pieces become ever shorter,
+    /// so that all connections end together and none has to be broken off.
     func shorten(_ piece: Piece, on host: HostState) -> Cut? {
         guard host.givesRanges, !piece.isIndivisible, let end = piece.end, let remaining = piece.remaining,
             let sink = piece.sink as? any SplittableSink
@@ -86,7 +86,7 @@ struct Splitter {
         func bytes(_ count: Double) -> UInt64 { UInt64(exactly: count.rounded()) ?? .max }
         let share: UInt64
         if let rate = host.load.takeFreeRate(), host.load.goodput > 0 {
-            // Most likely it goes to the connection that has just become free.
+            // It most likely goes to the connection that has just become idle.
             let part = bytes(Double(unasked) * min(1, rate / host.load.goodput) / 2)
             let least = max(least, bytes(rate * (Self.shortest / .seconds(1))))
             share = max(least, min(part, bytes(rate * (Self.longest / .seconds(1)))))
@@ -99,7 +99,7 @@ struct Splitter {
         return Cut(piece: piece, sink: sink, near: piece.position + share, range: range, chain: piece.chain)
     }
 
-    /// Whether the end of what an exchange brings could be given away, and by which sink.
+    /// The piece of an exchange whose tail could be given away.
     func splittable(_ exchange: Exchange, least: UInt64? = nil) -> (Piece, any SplittableSink)? {
         guard exchange.pieces.count == 1, let piece = exchange.pieces.first, piece.fault == nil,
             !piece.isIndivisible, !exchange.isPaused, exchange.hasRanges, let remaining = piece.remaining,
@@ -108,7 +108,7 @@ struct Splitter {
         return (piece, sink)
     }
 
-    /// - Returns: `nil` while a connection is still speeding up: its rate so far says nothing about the rest.
+    /// - Returns: `nil` while a connection is still speeding up: its rate says nothing yet.
     private func timeLeft(_ exchange: Exchange, _ piece: Piece, now: Duration) -> Duration? {
         let time = now - exchange.plan.startedAt
         guard let remaining = piece.remaining, time >= Self.worthwhile else { return nil }

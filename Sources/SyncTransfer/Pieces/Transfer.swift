@@ -2,7 +2,7 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// One transfer from its start to its completion: who asked, and what all its pieces have in common.
+/// One transfer from start to completion: the request, and what its pieces share.
 final class Transfer {
     typealias Completion = @Sendable (Result<TransferReport, TransferError>) -> Void
 
@@ -11,7 +11,7 @@ final class Transfer {
     /// When it must have ended.
     let deadline: Duration
 
-    /// One for each part that has a sink of its own; more than one after a split.
+    /// One per sink; more than one after a split.
     var pieces: [Piece] = []
     var openPieces = 0
     var sources: [Source]
@@ -20,15 +20,15 @@ final class Transfer {
     var lastHead = ResponseHead(status: 0)
     var lastURL: String
     var lastSource = 0
-    /// Who names its URLs; `nil` for the user.
+    /// Where its URLs come from; `nil` for the user.
     let referrer: (origin: Origin, isPublic: Bool?)?
     /// Whether any of its answers came from a public address.
     var isFromPublic = false
-    /// Whether it is told that it does something; not while it waits.
+    /// Whether its activity has been announced; not while it waits.
     var isTold = false
     private(set) var hasEnded = false
 
-    /// - Throws: `misuse` for what is no request.
+    /// - Throws: `misuse` for an invalid request.
     init(
         request: TransferRequest,
         sink: any TransferSink,
@@ -73,7 +73,7 @@ final class Transfer {
     /// Nothing more is done for it.
     func close() { hasEnded = true }
 
-    /// Tells that everything is here.
+    /// Completes it with success.
     func succeed() {
         pieces = []
         completion(
@@ -90,7 +90,7 @@ final class Transfer {
         )
     }
 
-    /// Tells why it ended without.
+    /// Completes it with an error.
     func fail(_ code: TransferError.Code, _ detail: String, cause: FailureCause? = nil) {
         pieces = []
         var error = TransferError(code: code, url: lastURL, detail: detail, requests: requests)
@@ -99,18 +99,18 @@ final class Transfer {
     }
 }
 
-/// One URL of a transfer, and what is known against it.
+/// One URL of a transfer and its record.
 struct Source {
     let url: CurlURL
-    /// Asked no more by this transfer.
+    /// Not asked any more by this transfer.
     var isSpent = false
-    /// Remedies that help once, and were used.
+    /// One-time remedies already used.
     var strikes: Set<RetryTable.Strike> = []
-    /// What resolvers say; `nil` before they were asked.
+    /// The resolvers' answer; `nil` before they were asked.
     var resolution: Resolution?
     /// The status with which an earlier resolution was refused.
     var refused: Int?
-    /// Where it led when it was asked last; `nil` before that.
+    /// The origin of its last request; `nil` before that.
     var asked: Origin?
 
     init(url: CurlURL) { self.url = url }
@@ -121,20 +121,20 @@ struct Source {
     var uncached: Bool { strikes.contains(.uncached) }
 }
 
-/// The part of a transfer that one sink takes, in order.
+/// The part of a transfer that one sink receives, in order.
 final class Piece {
-    /// Holds this piece too, until its end: queues may keep a piece for longer.
+    /// Holds this piece, too, until the end: queues may keep a piece for longer.
     let transfer: Transfer
     let sink: any TransferSink
     /// The first wanted **byte** of the object.
     let start: UInt64
-    /// One past the last wanted **byte**; `nil` while nobody has said how long the object is.
+    /// One past the last wanted **byte**; `nil` while the length is unknown.
     var end: UInt64?
     /// The next wanted **byte**: the sink has everything before it.
     var position: UInt64
     /// Where it is, and what it has been through.
     private(set) var life: PieceMachine
-    /// Since when it is in its state, as far as somebody has looked.
+    /// Since when it has been in its state, as far as status queries have noticed.
     var since: Duration?
 
     var sourceIndex = 0
@@ -142,27 +142,27 @@ final class Piece {
     var askedSource: Int?
     /// Where redirects have led in this attempt; `nil` to begin at the original URL.
     var chain: RedirectChain?
-    /// The steps of ``chain`` as they were told, redacted.
+    /// The steps of ``chain`` as announced, redacted.
     var trail: [TransferStatus.Hop] = []
-    /// The status of a redirect whose target resolvers have yet to see.
+    /// The status of a redirect whose target resolvers have not seen yet.
     var unresolvedRedirect: Int?
-    /// The version of the credential that was shown last, see ``HostCredential``.
+    /// The version of the credential sent last, see ``HostCredential``.
     var shownCredential = 0
-    /// Times that another credential was asked for because this was refused.
+    /// Times that another credential was requested after a refusal.
     var credentialRefusals = 0
-    /// What its first request finds out for others, see ``Scouts``; `nil` when nobody relies on it.
+    /// The place it scouts for others, see ``Scouts``; `nil` if for none.
     var scoutKey: String?
-    /// Whether it has waited for what another finds out.
+    /// Whether it has waited for a scout.
     var hasWaited = false
     /// For `If-Range`.
     var ifRange: String?
     /// The source that ``ifRange`` came from.
     var ifRangeSource = 0
-    /// Why this piece wants no more of the exchange it is in, although others may.
+    /// Why this piece wants no more of its exchange; others may.
     var fault: Fault?
-    /// Its sink had no place for a cut.
+    /// Its sink cannot be split.
     var isIndivisible = false
-    /// Takes a body from the first byte on although much of it is not wanted: no other source has ranges.
+    /// Accepts a body from the first byte although much of it is not wanted: no other source supports ranges.
     var acceptsWaste = false
 
     init(transfer: Transfer, sink: any TransferSink, start: UInt64, end: UInt64?) {
@@ -189,7 +189,7 @@ final class Piece {
 
     var isComplete: Bool { end == position }
 
-    /// Whether it wants nothing more of the exchange it is in.
+    /// Whether it wants nothing more of its exchange.
     var isServed: Bool { fault != nil || isComplete }
 
     /// **Bytes** still wanted; `nil` when the length is not known.
@@ -203,19 +203,19 @@ final class Piece {
 
     var beyondLimit: Fault { Fault(.tooLarge, "more than the \(transfer.request.limit) bytes allowed") }
 
-    /// What the next request begins with instead of the original URL, as a decision says.
+    /// What the next request starts with instead of the original URL.
     func route(_ route: PieceRoute, after chain: RedirectChain, now: Int64) -> RedirectChain? {
         switch route {
         case .original: return nil
         case .same: return chain
         case .sameWhileGood:
-            // A signed link is asked for anew when it has expired (S74).
+            // An expired signed link is requested anew (S74).
             guard let end = LinkExpiry.ofURL(chain.current), chain.hasMoved else { return chain }
             return end > now ? chain : nil
         }
     }
 
-    /// Gives its end to a piece of its own.
+    /// Makes its tail a piece of its own.
     func cut(at offset: UInt64, tail: any TransferSink, chain: RedirectChain?) -> Piece {
         let other = Piece(transfer: transfer, sink: tail, start: offset, end: end)
         end = offset

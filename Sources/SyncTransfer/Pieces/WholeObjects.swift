@@ -1,10 +1,10 @@
 import SyncCurl
 import SyncPlugins
 
-/// Objects that a server gives only whole, and who still wants some of them.
+/// Objects that a server sends only whole, and the pieces that want some of them.
 ///
-/// A server without ranges must not cost the object once for each span of it: one body serves every piece that
-/// wants something behind its current offset; the others wait for the next.
+/// Without ranges, the object must not be fetched once per span: one body serves every piece that wants bytes behind
+/// its current offset; the others wait for the next.
 struct WholeObjects {
     /// URLs that answered 200 to a range.
     private var rangeless: Set<String> = []
@@ -13,7 +13,7 @@ struct WholeObjects {
     /// Open pieces that want a range, by each of their sources' URLs.
     private var wanting: [String: [ObjectIdentifier: Piece]] = [:]
 
-    /// Whether the server of a URL gives whole objects only.
+    /// Whether the server of a URL is known not to support ranges.
     func isKnown(_ url: String) -> Bool { rangeless.contains(url) }
 
     mutating func add(_ piece: Piece) {
@@ -32,17 +32,17 @@ struct WholeObjects {
         }
     }
 
-    /// A request without a range goes out.
+    /// A request without a range is sent.
     mutating func begin(_ exchange: Exchange, of url: String) {
         if rangeless.count >= 4096 { rangeless = [] }  // Learnt again at the price of one answer each.
         rangeless.insert(url)
         bodies[url] = exchange
     }
 
-    /// An answer has the whole object. Called inside libcurl, so no other handle is touched.
+    /// An answer has the whole object. Called inside libcurl, so it touches no other handle.
     ///
-    /// When a range was asked, everyone who waits for a range of the object is served from this body. When
-    /// another exchange has the object already, or too much would be wasted while others have ranges, the
+    /// If a range was asked for, every piece that waits for a range of the object is served from this body. If another
+    /// exchange receives the object already, or too much would be wasted while other sources support ranges, the
     /// exchange gets a fault.
     ///
     /// - Parameter isHealthy: Whether a source is not asked only after the others.
@@ -68,13 +68,13 @@ struct WholeObjects {
         }
     }
 
-    /// Much more to skip than to use: four times as much, and beyond a few megabytes.
+    /// Much more to skip than to use: four times as much, and more than a few megabytes.
     private static func isWasteful(_ piece: Piece) -> Bool {
         let (quadruple, overflow) = (piece.remaining ?? 0).multipliedReportingOverflow(by: 4)
         return !overflow && piece.position > max(quadruple, 4 << 20)
     }
 
-    /// Whether a piece can be brought by a source that may have ranges.
+    /// Whether a piece has another source that may support ranges.
     private func hasOtherSource(_ piece: Piece, _ isHealthy: (String) -> Bool) -> Bool {
         let sources = piece.transfer.sources
         return sources.indices.contains { index in
@@ -83,7 +83,7 @@ struct WholeObjects {
         }
     }
 
-    /// Serves a piece from a body under way, if the server of its source gives whole objects only.
+    /// Serves a piece from a running body, if its source sends whole objects only.
     ///
     /// - Returns: `false` when the piece has to ask for itself.
     mutating func join(_ piece: Piece) -> Bool {

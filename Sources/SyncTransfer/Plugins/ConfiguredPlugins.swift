@@ -4,7 +4,7 @@ package import SyncPlugins
 
 /// A resolver and what it is for.
 package struct ConfiguredResolver: Sendable {
-    /// As events name it.
+    /// Its name in events.
     package var name: String
     package var resolver: any RequestResolver
     package var scope: URLScope
@@ -18,7 +18,7 @@ package struct ConfiguredResolver: Sendable {
 
 /// A credential provider and what it is for.
 package struct ConfiguredCredentialProvider: Sendable {
-    /// As events name it.
+    /// Its name in events.
     package var name: String
     package var provider: any CredentialProvider
     package var scope: URLScope
@@ -34,14 +34,14 @@ package struct ConfiguredCredentialProvider: Sendable {
 struct Resolved: Sendable {
     var url: String
     var headers: [HeaderField] = []
-    /// Who replaced it last; `nil` when nobody did.
+    /// Who replaced it last; `nil` if none did.
     var resolver: String?
-    /// Why it is not sent, and who says so.
+    /// Which resolver cancelled it, and why.
     var cancelled: (resolver: String, reason: String)?
 }
 
 extension [ConfiguredResolver] {
-    /// Asks every resolver, in their order, about the requests it is for; each sees what those before it made of them.
+    /// Asks every resolver, in order, about the requests in its scope; each sees the results of those before it.
     /// Blocks.
     ///
     /// - Returns: What is to be asked for each, and what failed on the way.
@@ -78,7 +78,7 @@ extension [ConfiguredResolver] {
 }
 
 extension Resolved {
-    /// - Returns: Why the answer cannot be used; then it changes nothing.
+    /// - Returns: Why the answer cannot be used; it then changes nothing.
     fileprivate mutating func take(_ answer: RequestDisposition, from name: String) -> PluginError? {
         switch answer {
         case .proceed: return nil
@@ -98,7 +98,7 @@ extension Resolved {
 }
 
 extension HeaderField {
-    /// Whether it is one line of a request: RFC 9110 §5.5. What is not would smuggle others in (V27, V28).
+    /// Whether it is a single line of a request: RFC 9110 §5.5. Anything else could smuggle in other lines (V27, V28).
     var isClean: Bool {
         !name.isEmpty && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ":") }
             && value.isClean
@@ -111,7 +111,7 @@ extension String {
 }
 
 extension Credential.Kind {
-    /// Whether no part of it has a control character, so that none can become another line (V28).
+    /// Whether it is free of control characters, so that nothing in it can become another line (V28).
     var isClean: Bool {
         switch self {
         case .basic(let user, let password): user.isClean && password.isClean && !user.contains(":")

@@ -2,27 +2,27 @@ import SyncCurl
 import SyncPlugins
 import SyncSystem
 
-/// What to show to one origin.
+/// The credential for one origin.
 struct HostCredential {
-    /// How far asking for it has come.
+    /// The state of asking providers for it.
     enum State: Equatable {
-        /// Providers are to be asked, because of this status if any.
+        /// Providers must be asked, because of this status if any.
         case unasked(refused: Int?)
-        /// They are being asked; the number of the question.
+        /// Providers are being asked; the number of the question.
         case asking(UInt64)
-        /// This is it.
+        /// The credential is known.
         case known
     }
 
     fileprivate(set) var state = State.known
     private(set) var kind: Credential.Kind?
-    /// Raised with each other ``kind``; 0 when there is none.
+    /// Raised with each new ``kind``; 0 if there is none.
     private(set) var version = 0
-    /// Of all that there were.
+    /// The highest version so far.
     private var lastVersion = 0
-    /// When it has to be asked for again, **seconds** since 1970.
+    /// When it has to be requested again, **seconds** since 1970.
     fileprivate var expires: Int64?
-    /// Refusals since an answer was good.
+    /// Refusals since the last accepted request.
     fileprivate var refusals = 0
     /// Whether a provider gave it.
     fileprivate var isProvided = false
@@ -38,11 +38,11 @@ struct HostCredential {
     /// An answer was good.
     mutating func wasAccepted() { refusals = 0 }
 
-    /// Whether providers think about it.
+    /// Whether providers are being asked.
     var isAsked: Bool { if case .asking = state { true } else { false } }
 }
 
-/// Knows what to show to which origin, and asks providers where that is not written down.
+/// Knows the credentials of origins, and asks providers for those that are not configured.
 final class CredentialDesk {
     private let configured: Credentials
     private let providers: [ConfiguredCredentialProvider]
@@ -52,8 +52,8 @@ final class CredentialDesk {
     private let inbox: Inbox
     private var lastQuestion: UInt64 = 0
 
-    /// So many times another credential is asked for: since an answer was good, and for one part of a transfer, which
-    /// may be refused for a reason of its own.
+    /// How often another credential is requested: since the last accepted request, and for one piece, which may be
+    /// refused for a reason of its own.
     private static let mostRefusals = 2
 
     init(_ configuration: TransportConfiguration, agenda: Agenda, inbox: Inbox) {
@@ -65,7 +65,7 @@ final class CredentialDesk {
         self.inbox = inbox
     }
 
-    /// What is known from the start.
+    /// The configured credential.
     func credential(for origin: Origin) -> HostCredential {
         var credential = HostCredential()
         if let kind = configured[origin] {
@@ -76,7 +76,7 @@ final class CredentialDesk {
         return credential
     }
 
-    /// Whether a host has to wait for what providers say; asks them if that has not happened.
+    /// Whether a host has to wait for providers; asks them if need be.
     func mustWait(_ host: HostState) -> Bool {
         if host.credential.state == .known, let expires = host.credential.expires, expires <= agenda.unixTime
         {
@@ -97,13 +97,13 @@ final class CredentialDesk {
         host.credential.state = .asking(number)
         agenda.add(.credentialDeadline(origin, number), at: agenda.now + deadline)
         let asked = providers.filter { $0.scope.covers(origin) }
-        // Without a thread nobody is asked: the deadline comes.
+        // Without a thread nobody is asked, and the deadline ends the wait.
         _ = try? WorkerThread(name: "credentials") { [inbox] in
             inbox.post(.provided(origin, number, asked.credential(for: request)))
         }
     }
 
-    /// Nobody has answered in time: requests go out without.
+    /// Providers have not answered in time: requests go out without a credential.
     ///
     /// - Returns: Whether somebody waited for that.
     func passDeadline(of host: HostState?, _ number: UInt64) -> Bool {
@@ -122,7 +122,7 @@ final class CredentialDesk {
         for failure in answer.failures { events(.pluginFailed(.credential, failure)) }
         host.credential.set(answer.credential?.kind)
         host.credential.isProvided = answer.credential != nil
-        // After a failure it is asked for again before long.
+        // After a failure it is requested again soon.
         host.credential.expires =
             answer.failures.isEmpty ? answer.credential?.expires : agenda.unixTime + 60
         return true
@@ -132,7 +132,7 @@ final class CredentialDesk {
         host?.credential.state == .asking(number)
     }
 
-    /// A provided credential was refused: another one is asked for.
+    /// A provider's credential was refused: requests another.
     ///
     /// - Parameters:
     ///   - fault: Of the request.
@@ -144,7 +144,7 @@ final class CredentialDesk {
         guard case .status(let status) = fault.kind, status == 401 || status == 403,
             let host, host.credential.isProvided, !chain.current.isSigned
         else { return false }
-        // Somebody else's refusal has led to another one already.
+        // Another piece's refusal has already led to a new one.
         guard piece.shownCredential == host.credential.version, host.credential.state == .known else {
             return piece.credentialRefusals < Self.mostRefusals
         }

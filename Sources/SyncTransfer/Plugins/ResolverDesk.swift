@@ -3,17 +3,17 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// What resolvers have made of a source's URL.
+/// What resolvers made of a source's URL.
 struct Resolution {
-    /// What is asked in its place; `nil` when it stays.
+    /// The URL to ask instead; `nil` if it stays.
     var replacement: (url: CurlURL, headers: [HeaderField], resolver: String)?
-    /// Resolved and not sent yet: what is resolved too early may have expired by its turn.
+    /// Resolved and not sent yet. Resolved too early, it may expire before its turn.
     fileprivate var isAhead = true
 }
 
-/// Asks resolvers about requests before they are sent, many at a time, on other threads.
+/// Asks resolvers about requests before they are sent, in batches, on other threads.
 final class ResolverDesk {
-    /// A request that waits for a resolver's word.
+    /// A request waiting for resolvers.
     private struct Entry {
         let piece: Piece
         let ticket: UInt64
@@ -38,21 +38,21 @@ final class ResolverDesk {
     private var queue = Heap<Entry> {
         $0.priority != $1.priority ? $0.priority > $1.priority : $0.sequence < $1.sequence
     }
-    /// Questions about many requests, by their number.
+    /// Running questions, by number.
     private var batches: [UInt64: [(entry: Entry, request: ResolverRequest)]] = [:]
-    /// Sources that are resolved and not asked yet.
+    /// Sources resolved ahead of their request.
     private var ahead = 0
     private var lastNumber: UInt64 = 0
-    /// Questions in a row without an answer in time.
+    /// Questions in a row without a timely answer.
     private var silences = 0
 
     /// Most requests in one question.
     private static let batchSize = 256
     /// Most questions at a time.
     private static let mostBatches = 2
-    /// Most requests that are resolved before their turn.
+    /// Most requests resolved before their turn.
     private static let lookAhead = 512
-    /// Whoever has been silent so often is asked no more.
+    /// After this many, resolvers are not asked any more.
     private static let mostSilences = 3
 
     init(
@@ -70,7 +70,7 @@ final class ResolverDesk {
         self.inbox = inbox
     }
 
-    /// Whether there is anybody to ask.
+    /// Whether resolvers are still asked.
     var isOpen: Bool { !resolvers.isEmpty }
 
     func isWaiting(for number: UInt64) -> Bool { batches[number] != nil }
@@ -80,7 +80,7 @@ final class ResolverDesk {
         return lastNumber
     }
 
-    /// The question to resolvers that a piece has to wait for; `nil` when it may go into a queue.
+    /// The question that a piece has to wait for; `nil` if it may be queued.
     private func question(of piece: Piece) -> ResolverRequest? {
         guard !resolvers.isEmpty, silences < Self.mostSilences else { return nil }
         let range = piece.end.map { piece.position..<max(piece.position, $0) }
@@ -110,7 +110,7 @@ final class ResolverDesk {
         )
     }
 
-    /// Lets a piece wait until resolvers have answered, if they must be asked.
+    /// Makes a piece wait for resolvers if they must be asked.
     ///
     /// - Returns: Whether it waits.
     func mustWait(_ piece: Piece, priority: Int) -> Bool {
@@ -125,7 +125,7 @@ final class ResolverDesk {
         return true
     }
 
-    /// Asks about what is next.
+    /// Asks about the next requests.
     ///
     /// - Returns: What need not be asked about any more.
     func ask() -> [Outcome] {
@@ -144,7 +144,7 @@ final class ResolverDesk {
             let number = nextNumber()
             batches[number] = batch
             agenda.add(.resolverDeadline(number), at: agenda.now + deadline)
-            // Without a thread nobody is asked: the deadline comes.
+            // Without a thread nobody is asked, and the deadline ends the wait.
             let requests = batch.map(\.request)
             _ = try? WorkerThread(name: "resolve") { [resolvers, inbox] in
                 let answer = resolvers.resolve(requests)
@@ -154,7 +154,7 @@ final class ResolverDesk {
         return unneeded
     }
 
-    /// Nobody has answered in time: requests are sent as they are (S54).
+    /// Resolvers have not answered in time: requests are sent as they are (S54).
     func passDeadline(of number: UInt64) -> [Outcome] {
         guard let batch = batches[number] else { return [] }
         silences += 1
@@ -205,14 +205,14 @@ final class ResolverDesk {
         return .goesOn(piece, isUrgent: entry.priority == Int.max)
     }
 
-    /// A source's resolution is used, or not needed any more.
+    /// A source's resolution is used, or no longer needed.
     func leaveAhead(_ source: inout Source) {
         guard source.resolution?.isAhead == true else { return }
         source.resolution?.isAhead = false
         ahead -= 1
     }
 
-    /// What a resolver led to was refused: it is asked again.
+    /// A resolver's target refused the request: resolvers are asked again.
     func expire(_ source: inout Source, after fault: Fault) {
         guard case .status(let status) = fault.kind, source.resolution?.replacement != nil else { return }
         leaveAhead(&source)

@@ -1,13 +1,13 @@
 import Glibc
 
-/// Where a network address can be reached from (V29). IANA Special-Purpose Address Registries, RFC 6890.
+/// From where a network address can be reached (V29). IANA Special-Purpose Address Registries, RFC 6890.
 package enum AddressScope: Equatable, Sendable {
     /// Anywhere.
     case global
     /// This machine, this link or this site.
     case local
 
-    /// Judges an address as libcurl or `inet_pton(3)` writes it, with or without brackets; `nil` if it is none.
+    /// Classifies an address as libcurl or `inet_pton(3)` writes it, with or without brackets; `nil` if it is none.
     package init?(literal text: String) {
         let bare = text.hasPrefix("[") && text.hasSuffix("]") ? String(text.dropFirst().dropLast()) : text
         let address = bare.split(separator: "%", maxSplits: 1).first.map(String.init) ?? ""
@@ -21,7 +21,7 @@ package enum AddressScope: Equatable, Sendable {
         self = withUnsafeBytes(of: &six) { AddressScope(ipv6: $0) }
     }
 
-    /// Judges the address a socket is about to connect to; other families than IP are local.
+    /// Classifies the address that a socket is about to connect to; families other than IP are local.
     init(socketAddress: UnsafePointer<sockaddr>) {
         switch Int32(socketAddress.pointee.sa_family) {
         case AF_INET:
@@ -61,7 +61,7 @@ package enum AddressScope: Equatable, Sendable {
         } else if high >> 48 == 0x2002 {  // 6to4, RFC 3056.
             self = AddressScope(ipv4: UInt32(truncatingIfNeeded: high >> 16))
         } else {
-            // 2000::/3 is what is given out; fc00::/7, fe80::/10 and ff00::/8 are outside of it.
+            // 2000::/3 is global unicast; fc00::/7, fe80::/10 and ff00::/8 are outside it.
             self = high >> 61 == 1 ? .global : .local
         }
     }

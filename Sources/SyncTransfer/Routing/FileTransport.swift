@@ -5,7 +5,7 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// Brings bytes of `file:` URLs: packs that lie beside a local manifest. Sends no requests.
+/// Reads `file:` URLs: packs beside a local manifest. Sends no requests.
 package final class FileTransport: Transport {
     private struct Waiting: Sendable {
         var request: TransferRequest
@@ -63,7 +63,7 @@ package final class FileTransport: Transport {
             .failure(TransferError(code: code, url: url, detail: detail))
         }
         guard let name = path(ofFileURL: url) else { return failed(.misuse, "not the URL of a file") }
-        // What stands there may be a FIFO that nobody writes to, or a device.
+        // It may be a FIFO without a writer, or a device.
         let raw = (name.map(CChar.init(bitPattern:)) + [0]).withUnsafeBufferPointer {
             sa_openat(AT_FDCWD, $0.baseAddress, O_RDONLY | O_NONBLOCK, 0)
         }
@@ -109,7 +109,7 @@ package final class FileTransport: Transport {
         )
     }
 
-    /// Offers bytes until they are taken; `.paused` only when cancelled meanwhile.
+    /// Offers bytes until they are taken; `.paused` only if cancelled meanwhile.
     private func deliver(
         _ bytes: UnsafeRawBufferPointer,
         at offset: UInt64,
@@ -130,7 +130,7 @@ package final class FileTransport: Transport {
     private func isCancelled(_ id: TransferID) -> Bool { state.withLock { $0.cancelled.contains(id) } }
 }
 
-/// Work done one after another on a thread of its own, which there is only while there is work.
+/// Runs work one after another on its own thread, which exists only while there is work.
 private final class ThreadLane: Sendable {
     private struct State: Sendable {
         var waiting: [@Sendable () -> Void] = []
@@ -141,7 +141,7 @@ private final class ThreadLane: Sendable {
     /// Entered while there is a thread.
     private let running = DispatchGroup()
 
-    /// - Returns: Whether `work` will be done: without a thread to be had it is not, F095.
+    /// - Returns: Whether `work` will run: it cannot if no thread can be created, F095.
     func add(_ work: @escaping @Sendable () -> Void) -> Bool {
         state.withLock { state in
             state.waiting.append(work)

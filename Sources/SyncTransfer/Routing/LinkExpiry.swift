@@ -1,7 +1,7 @@
 package import SyncCurl
 import SyncModel
 
-/// When a URL or a redirect stops being good.
+/// When a URL or a redirect expires.
 package enum LinkExpiry {
     /// The end of a signed URL's life by its own parameters.
     ///
@@ -27,7 +27,7 @@ package enum LinkExpiry {
         return fields["se"].flatMap(isoTime)
     }
 
-    /// How long what a redirect said may be used again, in **seconds**. RFC 9111 §4.2, §5.2.2.
+    /// How long a redirect may be reused, in **seconds**. RFC 9111 §4.2, §5.2.2.
     ///
     /// - Parameters:
     ///   - cacheControl: The header, as it came.

@@ -10,14 +10,14 @@ package import SyncSystem
 package struct LinkFile: Sendable {
     private let file: LineFile
 
-    /// Lessons that are kept: directories first, then those that last longest.
+    /// Lessons kept: directories first, then the longest-lived.
     package static let capacity = 1_000
 
     package init(stateDirectory: String) {
         file = LineFile(path: stateDirectory + "/links", header: "links 1")
     }
 
-    /// The lessons that are still good.
+    /// The lessons still valid.
     ///
     /// - Parameter now: **Seconds** since 1970.
     package func read(now: Int64) -> [LinkRecord] {
@@ -51,7 +51,7 @@ package struct LinkFile: Sendable {
     private static func record(_ words: [String]) -> LinkRecord? {
         guard words.count == 6, ["url", "directory"].contains(words[0]), let status = Int(words[1]),
             ["public", "local"].contains(words[2]), let expires = Int64(words[3]),
-            // What libcurl does not take is no link.
+            // A URL that libcurl refuses is no link.
             (try? CurlURL(words[4])) != nil, (try? CurlURL(words[5])) != nil
         else { return nil }
         return LinkRecord(
@@ -65,7 +65,7 @@ package struct LinkFile: Sendable {
     }
 }
 
-/// Lines of words in the state directory, for its user's eyes only (0600), replaced as a whole and not synced.
+/// Lines of words in the state directory, mode 0600, replaced as a whole and not synced.
 struct LineFile: Sendable {
     let path: String
     /// The first line.
@@ -73,7 +73,7 @@ struct LineFile: Sendable {
 
     private static let limit = 8 << 20
 
-    /// The words of each line after the first; none of a file that is not there, or not one of these.
+    /// The words of each line after the first; none if the file is missing or of another kind.
     func read() -> [[String]] {
         guard let bytes = try? readFile(path, trust: .state, limit: Self.limit) else { return [] }
         let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")

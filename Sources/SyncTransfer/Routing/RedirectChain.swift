@@ -1,21 +1,21 @@
 package import SyncCurl
 package import SyncPlugins
 
-/// The URLs one request has gone through, and the rules for going on. Does no I/O.
+/// The URLs that one request has gone through, and the rules for the next. Does no I/O.
 ///
 /// Rules: RFC 9110 §15.4; what belongs to an origin stays with it (Fetch standard, HTTP-redirect fetch).
 package struct RedirectChain: Equatable, Sendable {
     /// What to do with a redirect.
     package enum Step: Equatable, Sendable {
-        /// Ask again at the last of these: the redirect's target, then what a rule made of it if one did.
+        /// Ask the last of these: the redirect's target, or what a rule made of it.
         case follow(CurlURL, rewritten: CurlURL?)
         /// End the attempt: a rule is broken.
         case refuse(Fault)
     }
 
-    /// What the manifest or the user named.
+    /// As named by the manifest or the user.
     package let original: CurlURL
-    /// ``original``, or what a rule made of it: what our own headers are for, and what memory is keyed by.
+    /// ``original``, or what a rule made of it. Our own headers belong to it, and memory is keyed by it.
     package private(set) var entry: CurlURL
     /// The URL to ask now.
     package private(set) var current: CurlURL
@@ -23,16 +23,16 @@ package struct RedirectChain: Equatable, Sendable {
     package private(set) var hops = 0
     /// The status of the first of them.
     package private(set) var firstStatus: Int?
-    /// Whether a rule of the user's chose ``current``: then it is not held against the policies.
+    /// Whether a rule of the user's chose ``current``, which exempts it from the policies.
     package private(set) var isByRule = false
-    /// Whether what led to ``current`` came from a public address: an answer, or the document that names ``original``.
+    /// Whether ``current`` came from a public address: by an answer, or from the document that names ``original``.
     package var isFromPublic = false
-    /// Whether ``current`` came from what an earlier request learnt.
+    /// Whether ``current`` was remembered from an earlier request.
     package private(set) var isRecalled = false
-    /// For how many **seconds** the chain may be used again; the shortest of its hops.
+    /// **Seconds** for which the chain may be reused: the shortest of its hops.
     package private(set) var life = Int64.max
     private var seen: Set<String>
-    /// What a resolver wants to be sent, and to whom.
+    /// Headers from a resolver, and the origin they are for.
     private var resolverHeaders: (origin: Origin, fields: [HeaderField])?
 
     /// Begins at a URL nothing has redirected yet.
@@ -56,7 +56,7 @@ package struct RedirectChain: Equatable, Sendable {
         return fields
     }
 
-    /// Goes where a resolver of the user's leads. That is not for others to learn: it may be for this request only.
+    /// Goes where a resolver leads. Not remembered for others: it may be for this request only.
     package mutating func replace(with url: CurlURL, headers: [HeaderField]) {
         current = url
         isByRule = true
@@ -70,13 +70,13 @@ package struct RedirectChain: Equatable, Sendable {
             && one.hops == other.hops && one.seen == other.seen
     }
 
-    /// Whether what belongs to the original's origin may be sent to the current URL (V19).
+    /// Whether what belongs to the original's origin may be sent to ``current`` (V19).
     package var isAtHome: Bool { current.origin == entry.origin }
 
-    /// Whether something has led away from the original.
+    /// Whether ``current`` is not the original.
     package var hasMoved: Bool { current != original }
 
-    /// Goes where an earlier request was led.
+    /// Goes to the target of an earlier request.
     package mutating func recall(_ lesson: RedirectMemory.Lesson) {
         seen.insert(lesson.target.text)
         current = lesson.target

@@ -29,11 +29,11 @@ package struct RedirectMemory: Sendable {
 
     private var exact: [String: Entry] = [:]
     private var directories: [Substring: Entry] = [:]
-    /// Directories whose neighbours went elsewhere: not guessed about again.
+    /// Directories whose files were found in different places: not guessed any more.
     private var distrusted: Set<Substring> = []
-    /// What was known and has failed: other processes shall not ask there either.
+    /// Lessons that failed: other processes must not use them either.
     private var failed: Set<String> = []
-    /// Raised whenever there is something new for ``records(now:)``.
+    /// Raised whenever ``records(now:)`` has something new.
     package private(set) var version = 0
 
     /// What an earlier process has learnt.
@@ -101,7 +101,7 @@ package struct RedirectMemory: Sendable {
             originIsPublic: originIsPublic,
             expires: expires
         )
-        // A signature is for one object. Without one, a target of the same name says where the neighbours are.
+        // A signature is for one object. Without one, a target of the same name suggests where its neighbours are.
         guard original.query == nil, target.query == nil, let name = original.path.split(separator: "/").last,
             target.path.split(separator: "/").last == name, !distrusted.contains(original.directory)
         else { return }
@@ -113,7 +113,7 @@ package struct RedirectMemory: Sendable {
         )
     }
 
-    /// Where to ask for a URL, if anything is known.
+    /// Where to ask for a URL, if known.
     package func lesson(for original: CurlURL, now: Int64) -> Lesson? {
         if let entry = exact[original.text], entry.expires > now, let target = try? CurlURL(entry.target) {
             return Lesson(
@@ -135,10 +135,10 @@ package struct RedirectMemory: Sendable {
         )
     }
 
-    /// Whether anything is known about a URL, or about a directory, that ends with `/`.
+    /// Whether something is known about a URL, or about a directory, which ends with `/`.
     func isTaught(_ place: String) -> Bool { exact[place] != nil || directories[Substring(place)] != nil }
 
-    /// What was known about a URL has failed.
+    /// A lesson about a URL has failed.
     package mutating func forget(_ original: CurlURL) {
         if exact.removeValue(forKey: original.text) != nil { noteFailure(original.text) }
         let directory = original.directory
@@ -161,17 +161,17 @@ package struct RedirectMemory: Sendable {
     }
 
     private static let capacity = 4096
-    /// A night: a redirect that says nothing of its life, or more, is asked for again after that.
+    /// A night: a redirect that names no lifetime, or a longer one, is asked for again after that.
     static let longestLife: Int64 = 12 * 3600
-    /// **Seconds** before a signature's end from which it is not used for a new request: clocks differ.
+    /// A link is not used in its last **seconds**: clocks differ.
     private static let margin: Int64 = 2
 }
 
-/// A lesson that goes on in the next process.
+/// A lesson for the next process.
 package struct LinkRecord: Equatable, Sendable {
     /// A URL, or a directory that ends with `/`. Without query.
     package let original: String
-    /// Where it was found. May be signed: then it is good until ``expires`` only, and no log ever sees it.
+    /// Where it was found. May be signed: then it is valid only until ``expires``, and never logged.
     package let target: String
     /// Whether both are directories.
     package let isDirectory: Bool
@@ -210,7 +210,7 @@ package struct LinkRecord: Equatable, Sendable {
     }
 }
 
-/// What a process has to say to those after it.
+/// What a process passes on to later ones.
 package struct LinkChanges: Equatable, Sendable {
     /// Where things are.
     package var learnt: [LinkRecord] = []

@@ -2,7 +2,7 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// What a redirect may do, and for which hosts more is allowed (S79).
+/// What redirects may do, and the hosts with exemptions (S79).
 package struct RedirectPolicy: Sendable, Equatable {
     /// Hosts for which one rule is relaxed.
     package enum Exemption: Sendable, Equatable, Codable {
@@ -41,7 +41,7 @@ package struct RedirectPolicy: Sendable, Equatable {
 }
 
 extension RedirectPolicy {
-    /// Why a document from a server may not name a place: a redirect from there would not be followed to it (V25, V29).
+    /// Why a document from a server may not name a URL there: a redirect to it would not be followed either (V25, V29).
     ///
     /// - Parameters:
     ///   - target: What it names.
@@ -55,22 +55,21 @@ extension RedirectPolicy {
         return Fault(.policy, "the manifest of a public server names the private address \(target.host)")
     }
 
-    /// Whether a target is refused to public servers before anything connects: it is private by its very name.
+    /// Whether a target is refused by its name, before any connection is made.
     func refusesByName(_ target: Origin) -> Bool {
         target.isLocalByName && !privateTargets.covers(target.host)
     }
 }
 
 extension Origin {
-    /// Where a document came from that names URLs. What a plugin has brought is of no host: whatever is private is not its
-    /// own.
+    /// The place of the document that names the URLs. A plugin's document is of no host, so nothing private is its own.
     init(naming referrer: TransferRequest.Referrer) {
         self =
             (try? CurlURL(referrer.url))?.origin
             ?? Origin(scheme: urlScheme(of: referrer.url) ?? "", host: "", port: 0)
     }
 
-    /// Whether the name says that it is this machine or a private address. RFC 6761 §6.3.
+    /// Whether the name stands for this machine or a private address. RFC 6761 §6.3.
     var isLocalByName: Bool {
         let name = host.hasSuffix(".") ? String(host.dropLast()) : host
         return AddressScope(literal: name) == .local || name == "localhost" || name.hasSuffix(".localhost")

@@ -1,25 +1,24 @@
 package import SyncCurl
 package import SyncPlugins
 
-/// One rule that turns a URL into another: a moved server, a mirror nearby.
+/// A rule that turns a URL into another: a server that has moved, a mirror nearby.
 ///
-/// The identity of what is fetched is its hash, so a rule never changes which bytes are right.
+/// Content is identified by its hash, so a rule never changes which bytes are right.
 package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
-    /// What it is for.
+    /// Which URLs it applies to.
     package enum Pattern: Sendable, Equatable {
-        /// URLs that begin so; scheme, host and port of one that has them are compared as an origin.
+        /// URLs with this prefix; a scheme, host and port in it are compared as an origin.
         case prefix(String)
         /// URLs in which this regular expression matches somewhere; the first match is replaced.
         case expression(String)
     }
 
-    /// What it is for.
+    /// Which URLs it applies to.
     package let pattern: Pattern
-    /// What comes in the place of the prefix or the match; for an expression `$1` … `$9` are its groups and
-    /// `$$` is a dollar sign.
+    /// What replaces the prefix or the match; in an expression `$1` … `$9` are its groups and `$$` is a dollar sign.
     package let replacement: String
 
-    /// Why text is no rule.
+    /// Why a text is no rule.
     package struct SyntaxError: Error, Equatable, CustomStringConvertible {
         /// One line for people.
         package let description: String
@@ -58,12 +57,12 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// Rules in their order, ready for use. Belongs to one thread: `Regex` is not `Sendable`.
+/// Rules in order, ready for use. Belongs to one thread: `Regex` is not `Sendable`.
 package struct RewriteRules {
     private let rules: [(rule: RewriteRule, matcher: Matcher)]
 
     private enum Matcher {
-        /// The origin is the replacement's, where it has a whole one: what follows the prefix may not lengthen its host.
+        /// With the replacement's origin if it has a complete one: what follows the prefix must not extend its host.
         case prefix(Prefix, Origin?)
         case expression(Regex<AnyRegexOutput>)
         case nothing
@@ -92,7 +91,7 @@ package struct RewriteRules {
             }
         }
 
-        /// What follows this beginning in a URL; `nil` when it begins otherwise.
+        /// The rest of a URL after this prefix; `nil` if it has another.
         func rest(of url: CurlURL) -> Substring? {
             switch self {
             case .text(let text): return url.text.hasPrefix(text) ? url.text.dropFirst(text.count) : nil
@@ -105,7 +104,7 @@ package struct RewriteRules {
 
     /// Prepares the rules.
     package init(_ rules: [RewriteRule]) {
-        // What cannot be read was refused when the rule was made.
+        // Unreadable rules were refused when they were made.
         self.rules = rules.map { rule in
             switch rule.pattern {
             case .prefix(let text):
@@ -122,7 +121,7 @@ package struct RewriteRules {
     package func apply(to url: CurlURL) -> (url: CurlURL, rule: Int)? {
         for (index, (rule, matcher)) in rules.enumerated() {
             guard let text = rewritten(url, by: rule, matcher), text != url.text else { continue }
-            // A rule that makes no URL does nothing.
+            // A rule that yields no URL does nothing.
             guard let target = try? CurlURL(text) else { continue }
             if case .prefix(_, let origin?) = matcher, origin != target.origin { continue }
             return (target, index + 1)
@@ -167,10 +166,9 @@ package struct RewriteRules {
 @available(*, unavailable)
 extension RewriteRules: Sendable {}
 
-/// Rewriting rules as a resolver: the built-in one.
+/// Rewriting rules as the built-in resolver.
 ///
-/// ``TransportConfiguration/rewriteRules`` are applied by the transport's own thread, without a question to others;
-/// they say the same.
+/// The transport applies ``TransportConfiguration/rewriteRules`` itself, with the same result.
 package struct RewriteResolver: RequestResolver {
     private let rules: [RewriteRule]
 

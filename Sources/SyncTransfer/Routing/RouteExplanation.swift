@@ -2,8 +2,8 @@ package import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// Where a request for a URL would go first, and as whom: what a configuration makes of it, without asking anyone.
-/// Holds no secret.
+/// Where a request for a URL would go first, and with which credentials, according to the configuration alone. Contains
+/// no secret.
 package struct RouteExplanation: Sendable {
     /// What the manifest or the user names, redacted.
     package let original: String
@@ -11,7 +11,7 @@ package struct RouteExplanation: Sendable {
     package let rule: (place: Int, pattern: String)?
     /// The URL that is asked, redacted.
     package let asked: String
-    /// Whose credentials are sent: `basic`, `bearer` or `sigv4`; `nil` for nobody's.
+    /// The kind of credentials sent: `basic`, `bearer` or `sigv4`; `nil` for none.
     package let credentials: String?
     /// How many of the configured headers are sent.
     package let headers: Int

@@ -3,12 +3,12 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// Hands each transfer to the transport that its URLs are for; those of others are asked when that one fails.
+/// Passes each transfer to the transport for its URLs; if that fails, to the next one that its other URLs are for.
 package final class RoutedTransport: Transport {
     private let routes: [(scope: URLScope, transport: any Transport)]
     private let others: any Transport
     private let policy: RedirectPolicy
-    /// Who has which transfer.
+    /// Which route has which transfer.
     private let owners = Mutex<[TransferID: Int]>([:])
 
     /// - Parameters:
@@ -26,7 +26,7 @@ package final class RoutedTransport: Transport {
         self.policy = policy
     }
 
-    /// The place of the route for a URL; as many as there are routes for the others.
+    /// The index of the route for a URL; the number of routes stands for ``others``.
     private func route(of url: String) -> Int {
         routes.firstIndex { $0.scope.covers(url) } ?? routes.count
     }
@@ -52,7 +52,7 @@ package final class RoutedTransport: Transport {
         return policy.refusal(of: target, namedBy: source, isFromPublic: isFromPublic)
     }
 
-    /// The places of a request's URLs by route, in the order in which routes come first.
+    /// A request's URLs by route, in the order in which the routes come first.
     private func legs(of request: TransferRequest) throws(TransferError) -> [(route: Int, places: [Int])] {
         var legs: [(route: Int, places: [Int])] = []
         var refused: TransferError?

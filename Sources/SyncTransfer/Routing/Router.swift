@@ -2,15 +2,15 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// Which URL a request goes to: what rules, redirects and what they taught make of what a manifest names, and what the
-/// policy lets through. Asks nobody and sends nothing.
+/// Decides which URL a request goes to, from the manifest's URL, rules, redirects and memory, and what the policy
+/// allows. Sends nothing.
 final class Router {
     private let policy: RedirectPolicy
     private let rules: RewriteRules
     private let resolvers: [ConfiguredResolver]
     private let clock: TransportClock
     private var memory: RedirectMemory
-    /// The version of ``memory`` that was told last.
+    /// The version of ``memory`` published last.
     private var toldVersion = 0
     /// Origins that have answered from a public address.
     private var publicOrigins: Set<Origin> = []
@@ -25,7 +25,7 @@ final class Router {
 
     // MARK: - Where to begin
 
-    /// What a rule of the user's makes of a URL, and the rule's place from 1.
+    /// What a rule makes of a URL, and the rule's number from 1.
     func rewritten(_ url: CurlURL) -> (url: CurlURL, rule: Int)? { rules.apply(to: url) }
 
     /// The URL that the first request for a source goes to.
@@ -33,7 +33,7 @@ final class Router {
         source.resolution?.replacement?.url ?? rules.apply(to: source.url)?.url ?? source.url
     }
 
-    /// The chain the next request of a piece continues, or would begin with.
+    /// The chain of a piece's next request.
     func route(of piece: Piece) -> RedirectChain {
         if let chain = piece.chain { return chain }
         let source = piece.source
@@ -44,7 +44,7 @@ final class Router {
             headers: replacement?.headers ?? []
         )
         if !chain.isByRule { chain.isFromPublic = isFromPublic(chain.entry, for: piece.transfer) }
-        // Resolvers want to see for themselves where a redirect leads. A manifest has no digest that would tell an old one.
+        // Resolvers must see redirect targets themselves. A manifest has no digest that would expose an old one.
         if piece.transfer.request.objectSize != nil,
             let lesson = memory.lesson(for: chain.entry, now: clock.unixTime()),
             !resolvers.contains(where: { $0.scope.covers(lesson.target) }),
@@ -55,8 +55,7 @@ final class Router {
         return chain
     }
 
-    /// Whether a redirect that led there would be followed now: the process that learnt it may have been allowed more, and
-    /// had other rules.
+    /// Whether a redirect to the target would be followed now: the process that learnt it may have had other rules.
     private func isAllowed(_ lesson: RedirectMemory.Lesson, from entry: CurlURL) -> Bool {
         let target = lesson.target.origin
         guard policy.limit > 0, rules.apply(to: lesson.target) == nil else { return false }
@@ -66,13 +65,13 @@ final class Router {
         return !(lesson.originIsPublic && policy.refusesByName(target))
     }
 
-    /// Whether a local address may answer where a chain leads.
+    /// Whether a local address may answer at the end of a chain.
     func mayBeLocal(_ chain: RedirectChain) -> Bool {
         !chain.isFromPublic || chain.isByRule || policy.privateTargets.covers(chain.current.origin.host)
     }
 
-    /// Why a document from a server may not name the first URL of a chain. What a rule or a resolver of the user's has
-    /// chosen is the user's own wish.
+    /// Why a document from a server may not name the first URL of a chain. URLs chosen by the user's rules or resolvers
+    /// are exempt.
     func refusal(of chain: RedirectChain, for transfer: Transfer) -> Fault? {
         guard let referrer = transfer.referrer, chain.entry == chain.original else { return nil }
         return policy.refusal(
@@ -82,7 +81,8 @@ final class Router {
         )
     }
 
-    /// Whether a URL is named by a document from a public address: its own host may be private where it always was.
+    /// Whether a URL is named by a document from a public address; the document's own host may be private if it always
+    /// was.
     private func isFromPublic(_ url: CurlURL, for transfer: Transfer) -> Bool {
         guard let referrer = transfer.referrer else { return false }
         if url.origin.host == referrer.origin.host { return publicOrigins.contains(referrer.origin) }
@@ -96,7 +96,7 @@ final class Router {
 
     /// Where a redirect leads.
     enum Turn {
-        /// On with this chain; the target, and what a rule made of it.
+        /// Follow this chain; the target, and what a rule made of it.
         case follow(RedirectChain, target: CurlURL, rewritten: (url: CurlURL, rule: Int)?)
         case refuse(Fault)
     }
@@ -142,7 +142,7 @@ final class Router {
 
     // MARK: - Memory
 
-    /// Keeps where redirects have led, once: as soon as something good comes from there.
+    /// Remembers where redirects led, once something good has come from there.
     func learn(from exchange: Exchange) {
         guard !exchange.hasTaught else { return }
         exchange.hasTaught = true
@@ -161,10 +161,10 @@ final class Router {
         )
     }
 
-    /// What was known about a URL is not true any more.
+    /// A lesson about a URL is no longer true.
     func forget(_ entry: CurlURL) { memory.forget(entry) }
 
-    /// Forgets wherever a URL has led, by itself or by a rule.
+    /// Forgets everything about where a URL led, directly or by a rule.
     func forgetAll(of url: CurlURL) {
         memory.forget(url)
         if let rewritten = rules.apply(to: url)?.url { memory.forget(rewritten) }
@@ -173,7 +173,7 @@ final class Router {
     /// Whether anything is known about a URL, or about a directory, that ends with `/`.
     func isTaught(_ place: String) -> Bool { memory.isTaught(place) }
 
-    /// What the next process should know; `nil` when there is nothing new.
+    /// What the next process should know; `nil` if nothing is new.
     func takeChanges() -> LinkChanges? {
         guard memory.version != toldVersion else { return nil }
         toldVersion = memory.version

@@ -1,12 +1,12 @@
 import SyncCurl
 package import SyncSystem
 
-/// How servers have done, from process to process: `sources` in the state directory.
+/// What is known about servers, from process to process: `sources` in the state directory.
 ///
-/// One line an origin: `origin`, successes, failures, bytes a second of a connection and connections that served it well (0
-/// for what was not measured), `redirects` or `direct`, when that was noted in seconds since 1970, the origin. One line a URL
-/// that is asked after its mirrors: `aside`, until when, the URL. Of two processes that write at a time the later one counts
-/// for an origin that both have asked. Losing it costs that everything is measured anew.
+/// One line per origin: `origin`, successes, failures, bytes a second of a connection, a good number of connections (0
+/// if not measured), `redirects` or `direct`, when noted in seconds since 1970, the origin. One line per penalised URL:
+/// `aside`, until when, the URL. If two processes write at a time, the later one wins for an origin that both have
+/// asked. If the file is lost, everything is measured anew.
 package struct SourceFile: Sendable {
     private typealias Noted = (score: HostScore, time: Int64)
 
@@ -14,7 +14,7 @@ package struct SourceFile: Sendable {
 
     /// Lines of each kind that are kept, the latest first.
     private static let capacity = 1_000
-    /// **Seconds** for which it counts what has failed: a server that was bad last night may be well.
+    /// **Seconds** for which failures count: a server that was bad last night may be well.
     package static let longestGrudge: Int64 = RedirectMemory.longestLife
     /// **Seconds** after which an origin is forgotten: 90 days.
     private static let longestMemory: Int64 = 90 * 86_400

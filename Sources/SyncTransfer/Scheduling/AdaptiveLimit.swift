@@ -1,29 +1,28 @@
-/// How many connections to one origin: more while goodput grows, half of them when the server or the path objects.
+/// How many connections to one origin: more while goodput grows, half when the server or the path objects.
 ///
-/// Additive increase, multiplicative decrease, as TCP shares a link (RFC 5681); with a doubling start, because a
-/// run of some seconds has no time for single steps. Does no I/O and reads no clock.
+/// Additive increase, multiplicative decrease, as TCP shares a link (RFC 5681), with a doubling start, because a run of
+/// a few seconds has no time for single steps. Does no I/O and reads no clock.
 package struct AdaptiveLimit: Sendable {
     /// Connections that may be open now.
     package private(set) var limit: Int
-    /// Connections that have proved worth it: what to begin with the next time.
+    /// The number that proved worthwhile: the next start value.
     package var proven: Int { retreat?.limit ?? before?.limit ?? limit }
-    /// Connections that may be open as long as those above ``limit`` are fast: on the way back it is the slow ones that go.
+    /// The number including fast ones above ``limit``: on the way back the slow connections go first.
     package var fastLimit: Int { retreat?.from ?? limit }
     private let ceiling: Int
     private var isDoubling = true
-    /// The best goodput lately, in **bytes** a second: of a measurement in a dip, twice the connections look like a gain.
-    /// The first dip comes early: connections that begin together lose packets together once they have filled the path
-    /// (the overshoot of slow start, RFC 9406), and bring less than they can for the next second.
+    /// The best recent goodput, in **bytes** a second; measured during a dip, a doubling would look like a gain. The
+    /// first dip comes early: connections that start together lose packets together once they have filled the path (the
+    /// overshoot of slow start, RFC 9406), and deliver less for the next second.
     private var best = 0.0
     /// The most since the last measurement, in **bytes** a second.
     private var peak = 0.0
     /// Goodput and limit before the last step, in **bytes** a second; `nil` before any step.
     private var before: (goodput: Double, limit: Int)?
-    /// The way back from a step that brought nothing: an eighth a second. Those that stay take a second or more to fill
-    /// what many leave at once.
+    /// The way back from a useless step, an eighth a second: it takes the rest a second or more to fill what many leave
+    /// at once.
     private var retreat: (from: Int, limit: Int, next: Duration)?
-    /// Connections that have just been opened are still speeding up: until two measurements are alike, they say
-    /// nothing of how many are needed.
+    /// New connections are still speeding up: until two measurements agree, they say nothing about how many are needed.
     private var isSettling = true
     /// The last measurement while settling, in **bytes** a second.
     private var last: Double?
@@ -39,18 +38,18 @@ package struct AdaptiveLimit: Sendable {
         self.ceiling = ceiling
     }
 
-    /// Takes what came in a shorter time than ``interval``: connections have shown that they can bring so much.
+    /// Takes the goodput of a time shorter than ``interval``, as proof that the connections can deliver that much.
     ///
     /// - Parameter goodput: **Bytes** a second over all connections to the origin.
     package mutating func saw(goodput: Double) { peak = max(goodput, peak) }
 
-    /// Takes a measurement over one interval in which every connection that was allowed was busy.
+    /// Takes a measurement over one interval in which all allowed connections were busy.
     ///
     /// - Parameters:
     ///   - goodput: **Bytes** a second over all connections to the origin.
     ///   - now: When it was measured.
     package mutating func measured(goodput: Double, now: Duration) {
-        // What comes after a pause in one burst is more than the path brings.
+        // A burst after a pause is more than the path delivers.
         best = max(goodput, min(peak, goodput * 1.1), best * Self.fading)
         peak = 0
         if retreat != nil { return stepBack(now: now) }
@@ -63,8 +62,8 @@ package struct AdaptiveLimit: Sendable {
         last = nil
         if let before {
             let step = Double(limit - before.limit) / Double(before.limit)
-            // 3 % more is worth a step of an eighth, 5 % more a doubling: on a path that loses packets twice the
-            // connections bring some 8 %, on a full one nothing.
+            // An eighth more connections must bring 3 %, twice as many 5 %: on a lossy path a doubling brings some 8 %,
+            // on a full one nothing.
             guard goodput >= before.goodput * (1 + max(0.03, step / 20)) else {
                 return takeBack(before.limit, now: now)
             }
@@ -94,7 +93,7 @@ package struct AdaptiveLimit: Sendable {
         holdUntil = now + Self.interval * (2 << holds)  // Asked again, ever more rarely.
     }
 
-    /// The server said 429 or 503, or a connection was reset or fell silent. Once an interval at most.
+    /// The server said 429 or 503, or a connection was reset or fell silent. Counts once an interval.
     package mutating func penalise(now: Duration) {
         if let penalisedAt, now - penalisedAt < Self.interval * 2 { return }
         penalisedAt = now
@@ -106,7 +105,7 @@ package struct AdaptiveLimit: Sendable {
         holdUntil = now + Self.interval * 8
     }
 
-    /// What is left of the best from one measurement to the next: half of it after six seconds.
+    /// The decay of the best from one measurement to the next: half after six seconds.
     private static let fading = 0.97
 
     /// How long one measurement takes: several round trips of a far server.

@@ -3,15 +3,15 @@ import SyncCurl
 package import SyncModel
 package import SyncPlugins
 
-/// What went wrong with one attempt.
+/// What went wrong in one attempt.
 package struct Fault: Error, Equatable, Sendable {
-    /// What the retry table decides by.
+    /// What the retry table goes by.
     package enum Kind: Hashable, Sendable {
         /// Name, route, port or TLS handshake: nothing was reached.
         case unreachable
         /// Reached, then no byte for the idle time.
         case idle
-        /// Bytes come, and fewer than the least speed that is wanted.
+        /// Bytes arrive, but fewer than the minimum speed.
         case slow
         /// Reset, closed early, or an HTTP/2 stream ended.
         case broken
@@ -35,13 +35,13 @@ package struct Fault: Error, Equatable, Sendable {
         case redirect
         /// A redirect that a policy forbids.
         case policy
-        /// More bytes than there may be.
+        /// More bytes than allowed.
         case tooLarge
-        /// The sink wants bytes from before the answer's first.
+        /// The sink wants bytes from before the start of the answer.
         case rewound
         /// Another exchange has the whole object already.
         case superseded
-        /// The server gives whole objects only, and most of this one is not wanted.
+        /// The server supports no ranges, and most of this object is not wanted.
         case noRanges
         /// The sink ended the transfer.
         case stopped
@@ -63,7 +63,7 @@ package struct Fault: Error, Equatable, Sendable {
         self.retryAfter = retryAfter
     }
 
-    /// What happened, and what to do about it where that can be said.
+    /// What happened, with advice where there is some.
     package var told: String { advice.map { "\(detail); \($0)" } ?? detail }
 
     private var advice: String? {
@@ -101,7 +101,7 @@ package struct Fault: Error, Equatable, Sendable {
         }
     }
 
-    /// What matters for what to do, where the code says less; `nil` where it says all.
+    /// The cause, where ``code`` is not specific enough; else `nil`.
     package var cause: FailureCause? {
         switch kind {
         case .broken: .unreachable
@@ -110,7 +110,7 @@ package struct Fault: Error, Equatable, Sendable {
         }
     }
 
-    /// What the caller of the transport is told when no attempt is left.
+    /// The code if no attempt is left.
     package var code: TransferError.Code {
         switch kind {
         case .unreachable: .unreachable
@@ -131,8 +131,8 @@ package struct Fault: Error, Equatable, Sendable {
 }
 
 extension Fault {
-    /// Why an exchange ended badly; `nil` when it did not. libcurl's "OK" is not believed beyond that: whether
-    /// the body is whole is counted by us (techniques: 7.88 reports success for ended HTTP/2 streams).
+    /// The fault of an exchange; `nil` if it ended well. libcurl's "OK" is not enough: we count ourselves whether the
+    /// body is complete (libcurl 7.88 reports success for ended HTTP/2 streams).
     init?(of exchange: Exchange, result: CURLcode) {
         if exchange.refusedAddress, !exchange.isAnswered {
             let host = exchange.plan.chain.current.origin.host
@@ -153,7 +153,7 @@ extension Fault {
         }
     }
 
-    /// A message without the time that it took, `after 3 ms`: with it every attempt would have a cause of its own.
+    /// The message without its time, `after 3 ms`, which would make every attempt a cause of its own.
     private static func withoutTime(_ text: String) -> String {
         var words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard let place = words.indices.dropLast(2).first(where: { words[$0] == "after" && $0 > 0 }),
@@ -183,13 +183,13 @@ extension Fault {
             CURLE_HTTP2_STREAM:
             .broken
         case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING: .malformed
-        // A header line beyond libcurl's own bound.
+        // A header line longer than libcurl's limit.
         case CURLE_OUT_OF_MEMORY where exchange.isConnected && !exchange.isAnswered: .malformed
         default: .libcurl
         }
     }
 
-    /// A handshake that was refused, and not one that was cut off.
+    /// Whether a handshake was refused rather than cut off.
     private static func isTLSRefusal(_ text: String) -> Bool {
         ["alert", "version", "unsupported", "no protocols", "handshake failure", "certificate", "cipher"]
             .contains { text.contains($0) }

@@ -1,4 +1,4 @@
-/// What one host brings, and how many connections serve it well. Does no I/O and reads no clock.
+/// What one host delivers, and how many connections serve it well. Does no I/O and reads no clock.
 struct HostLoad {
     private var adaptive: AdaptiveLimit
     private let ceiling: Int
@@ -11,11 +11,11 @@ struct HostLoad {
     private var seen: (bytes: UInt64, at: Duration) = (0, .zero)
     /// **Bytes** a second at the last measurement.
     private(set) var goodput = 0.0
-    /// **Bytes** a second that its best connections have brought lately.
+    /// **Bytes** a second of its best connections recently.
     private(set) var bestRate = 0.0
-    /// **Bytes** a second of connections that have ended a request and wait for the next, the latest last.
+    /// **Bytes** a second of connections that have ended a request and are idle, the latest last.
     private var freeRates: [Double] = []
-    /// Whether all connections were busy and more was waiting, the whole time since the last measurement.
+    /// Whether all connections were busy with more waiting, ever since the last measurement.
     private var wasSaturated = false
 
     /// - Parameters:
@@ -28,18 +28,18 @@ struct HostLoad {
         self.isAdaptive = isAdaptive
     }
 
-    /// Connections that may be open while so many are busy.
+    /// How many connections may be open while so many are busy.
     func connections(running: Int) -> Int {
         guard isAdaptive else { return ceiling }
-        // Where one goes, others need seconds to fill what it leaves: the one that has just become free stays if it brings
-        // more than its share, and a slower one goes instead (cubic's K, RFC 9438 section 4.2).
+        // When one connection goes, the others need seconds to use its share: one that has just become free stays if it
+        // is faster than average, and a slower one goes instead (cubic's K, RFC 9438 section 4.2).
         let (limit, share) = (adaptive.limit, goodput / Double(running + 1))
         guard running >= limit, running < adaptive.fastLimit, let rate = freeRates.last, rate > share
         else { return limit }
         return running + 1
     }
 
-    /// Connections that have proved worth it; `nil` where the user's own cap says nothing about that.
+    /// The number of connections that proved worthwhile; `nil` if the user fixed it.
     func proven(initial: Int) -> Int? {
         adaptive.proven < ceiling || adaptive.proven >= initial ? adaptive.proven : nil
     }
@@ -47,14 +47,14 @@ struct HostLoad {
     /// Body bytes have come.
     mutating func add(_ count: UInt64) { bytes += count }
 
-    /// Notes what a connection has brought that has ended a request, and is free for what others need long for.
+    /// Notes the rate of a connection that has ended its request and is idle.
     mutating func noteFree(rate: Double) {
         bestRate = max(bestRate * 0.9, rate)
         freeRates.append(rate)
         if freeRates.count > ceiling { freeRates.removeFirst() }
     }
 
-    /// The rate of the connection that has become free last, most likely the next one to be used.
+    /// The rate of the connection that became idle last, most likely the next to be used.
     mutating func takeFreeRate() -> Double? { freeRates.popLast() }
 
     /// Takes a measurement, once an interval.
@@ -84,6 +84,6 @@ struct HostLoad {
         return counts
     }
 
-    /// The server or the path says that it is too much: half of it.
+    /// Halves the number of connections: the server or the path objects.
     mutating func penalise(now: Duration) { adaptive.penalise(now: now) }
 }

@@ -1,38 +1,38 @@
 import SyncCurl
 
-/// What the worker knows about one origin: who waits, who runs, who may start.
+/// What the worker knows about one origin: what is queued, what runs, what may start.
 final class HostState {
     let origin: Origin
     var queue = TransferQueue<(piece: Piece, ticket: UInt64)>()
-    /// Queued pieces that could be asked elsewhere.
+    /// Queued pieces that have other sources.
     var movable = 0
     /// Exchanges under way.
     var running = 0
     /// Those of them that are small.
     var runningSmall = 0
-    /// Nothing starts before this time: the host could not be reached, or asked for a pause.
+    /// Nothing starts before this: the host was unreachable or asked for a pause.
     var notBefore: Duration?
-    /// Connections that failed since one was made.
+    /// Failed connections since the last successful one.
     var connectivityFailures = 0
-    /// Why the last of them failed, or that a log-in page answers in its place.
+    /// Why the last one failed, or that a log-in page answers instead.
     var lastFault: Fault?
-    /// When those that have failed there ask again.
+    /// When failed requests are retried.
     var backoff = HostBackoff()
-    /// Since when it gives nothing.
+    /// Since when it has been silent.
     var silence = HostSilence()
-    /// What it brings.
+    /// What it delivers.
     var load: HostLoad
-    /// Whether it has an entry among those that may start.
+    /// Whether it is listed as startable.
     var isListed = false
-    /// What to show here, and how far asking for it has come.
+    /// The credential to send, and the state of asking providers for it.
     var credential: HostCredential
-    /// Idle handles, each kind for itself: a handle that has carried secrets is used for nothing else (V22).
+    /// Idle handles by kind: a handle that has carried secrets is used for nothing else (V22).
     var handles: [HandleKind: [EasyHandle]] = [:]
     /// The shortest time from a request to its answer.
     var firstByte: Duration?
-    /// Whether it has given a range, or says that it would.
+    /// Whether the server is known to support ranges.
     var givesRanges = false
-    /// Whether something that runs could be split, so that more connections would have work.
+    /// Whether a running piece could be split, so that more connections would have work.
     var hasDivisible = false
 
     init(origin: Origin, load: HostLoad, credential: HostCredential) {
@@ -41,19 +41,19 @@ final class HostState {
         self.credential = credential
     }
 
-    /// Whether nothing reaches it, or a log-in page stands before it.
+    /// Whether it is unreachable or behind a log-in page.
     var isOutOfReach: Bool { connectivityFailures > 0 || lastFault?.kind == .captivePortal }
 
-    /// Exchanges it may have at a time: one to see whether it is back, else as many as serve it well.
+    /// How many exchanges may run: one to probe it, else as many as serve it well.
     var limit: Int { isOutOfReach || backoff.isShut ? 1 : load.connections(running: running) }
 
-    /// Whether something waits that may start.
+    /// Whether something is queued that may start now.
     func mayStart(now: Duration) -> Bool {
         guard !queue.isEmpty, running < limit else { return false }
         return notBefore.map { $0 <= now } ?? true
     }
 
-    /// Something is there: it may get more than one to find that out. Where a log-in page stood it takes an answer.
+    /// The host was reached, which ends the probing. Behind a log-in page only an answer counts.
     ///
     /// - Returns: Whether it was out of reach before.
     func wasReached(byAnswer: Bool) -> Bool {
@@ -64,7 +64,7 @@ final class HostState {
     }
 }
 
-/// What a handle has been told besides the URL. Two kinds never share a handle.
+/// What sets a handle apart besides its URL. Kinds never share a handle.
 struct HandleKind: Hashable {
     /// Sends the credential of its origin, counted from 1 as it changes; 0 for none.
     var credential: Int

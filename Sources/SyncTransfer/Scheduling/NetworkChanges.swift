@@ -1,11 +1,11 @@
 import CPosix
 import Glibc
 
-/// Tells when this machine's addresses or routes change, so that a lost network is asked again at once.
+/// Tells when this machine's addresses or routes change, so that unreachable hosts are tried again at once.
 ///
-/// `rtnetlink(7)`. Where the kernel or a container forbids it, there is just nothing to tell.
+/// `rtnetlink(7)`. Where the kernel or a container forbids it, no change is ever seen.
 final class NetworkChanges {
-    /// To be polled for reading; `nil` when there is none.
+    /// To be polled for reading; `nil` if unavailable.
     let descriptor: Int32?
 
     init() {
@@ -33,7 +33,7 @@ final class NetworkChanges {
         if let descriptor { close(descriptor) }
     }
 
-    /// Reads what there is; the content does not matter.
+    /// Drains the socket; the content does not matter.
     ///
     /// - Returns: Whether there was anything.
     func takeChange() -> Bool {

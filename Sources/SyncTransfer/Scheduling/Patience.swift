@@ -1,12 +1,12 @@
-/// How long to wait for servers that give nothing of what they are asked for: dead, silent, out of order, or with a
-/// log-in page before them. A wait that a server asks for itself does not count.
+/// How long to wait for servers that deliver nothing: down, silent, failing, or behind a log-in page. A wait that a
+/// server asks for does not count.
 package struct Patience: Sendable, Equatable {
-    /// While nothing has answered yet.
+    /// Before the first answer from any host.
     package var firstContact: Duration
-    /// Once something has.
+    /// After it.
     package var silence: Duration
 
-    /// For somebody who waits for it.
+    /// For a person who is waiting.
     package static let ofPerson = Patience(firstContact: .seconds(10), silence: .seconds(60))
 
     /// Both the same.
@@ -19,16 +19,16 @@ package struct Patience: Sendable, Equatable {
     }
 }
 
-/// How long one host has given nothing.
+/// How long one host has been silent.
 struct HostSilence {
-    /// Since when it has given nothing of what it is asked for; `nil` while it is asked for nothing.
+    /// Since when it has delivered nothing although asked; `nil` if it is not being asked.
     fileprivate(set) var since: Duration?
-    /// Since when nobody could have asked it and did not: the end of the last exchange, or of the last wait for it.
+    /// Since when it has had no request: the end of the last exchange, or of the last wait because of it.
     fileprivate var idleSince: Duration = .zero
-    /// Whether a timer looks at ``since``.
+    /// Whether a timer is set for ``since``.
     fileprivate var isWatched = false
 
-    /// It does something, or waits for something, until then.
+    /// It is busy, or we wait because of it, until then.
     mutating func isBusy(until time: Duration) { idleSince = max(idleSince, time) }
 
     /// An exchange has ended.
@@ -43,32 +43,31 @@ struct HostSilence {
     mutating func restart(isAsked: Bool, now: Duration) { since = isAsked ? now : nil }
 }
 
-/// Knows which hosts have been silent for as long as anybody waits. A host is looked at by one timer, whatever is asked of it;
-/// nothing here is done for each byte.
+/// Finds hosts that have been silent beyond patience. Each host has one timer; nothing here runs per byte.
 struct SilenceWatch {
-    /// `nil` for no end.
+    /// `nil` for no limit.
     var patience: Patience?
-    /// Whether anything has answered yet.
+    /// Whether any host has answered yet.
     private var hasContact = false
 
     init(_ patience: Patience?) { self.patience = patience }
 
-    /// How long anybody waits now.
+    /// The current limit.
     var limit: Duration? { patience.map { hasContact ? $0.silence : $0.firstContact } }
 
-    /// What a timer finds.
+    /// What a timer has found.
     enum Finding {
         case silent
         case lookAgain(at: Duration)
         case nothing
     }
 
-    /// A host is about to be asked.
+    /// Notes that a host is about to be asked.
     ///
     /// - Returns: When it is to be looked at; `nil` when that is arranged.
     func begin(_ host: HostState, now: Duration) -> Duration? {
         guard let limit else { return nil }
-        // Whoever was not asked was not silent meanwhile, and counts as new when that was long.
+        // A host that was not asked was not silent; after a long time without requests it starts anew.
         let idle =
             host.running == 0 ? max(.zero, now - max(host.silence.idleSince, host.backoff.until)) : .zero
         let isNew = idle >= max(limit, .seconds(1))
@@ -89,17 +88,17 @@ struct SilenceWatch {
         return .lookAgain(at: since + limit)
     }
 
-    /// A host has given some of what it was asked for.
+    /// A host has delivered something.
     mutating func gaveSomething(_ host: HostState, now: Duration) {
         hasContact = true
         host.backoff.succeeded()
         host.silence.restart(isAsked: host.running > 0, now: now)
     }
 
-    /// A host has refused what it was asked for.
+    /// A host has refused a request.
     mutating func answeredBadly(_ host: HostState, _ fault: Fault) {
         hasContact = true
-        // A server in trouble gives nothing; any other answer is its last word.
+        // A server in trouble delivers nothing; any other answer is final.
         if RetryTable.remedy(for: fault.kind, redirected: false) != .again { host.silence.since = nil }
     }
 
@@ -108,7 +107,7 @@ struct SilenceWatch {
         return now - since >= limit
     }
 
-    /// When a host's time is up, from now; `nil` for never.
+    /// The time until a host is out of patience; `nil` for never.
     func left(of host: HostState, now: Duration) -> Duration? {
         guard let limit, let since = host.silence.since else { return nil }
         return max(.zero, since + limit - now)

@@ -1,4 +1,4 @@
-/// How often and after what waits a transfer tries again. A pure schedule (S51, F028).
+/// How often and after what waits a transfer is tried again. A pure schedule (S51, F028).
 package struct RetryPolicy: Sendable, Equatable {
     /// Attempts in a row that brought nothing new before a transfer fails.
     package var attempts = 8
@@ -28,12 +28,12 @@ package struct RetryPolicy: Sendable, Equatable {
         jittered(failures: failures, cap: cap, random: random)
     }
 
-    /// The wait before a host is tried again that could not be reached.
+    /// The wait before an unreachable host is tried again.
     package func connectivityWait(failures: Int, random: UInt64) -> Duration {
         jittered(failures: failures, cap: connectivityCap, random: random)
     }
 
-    /// A server's own wish, in place of the schedule's wait.
+    /// The wait that a server asks for.
     ///
     /// - Parameter seconds: From `Retry-After`.
     /// - Returns: The wait, not below zero and not above the cap.

@@ -1,28 +1,28 @@
-/// What to do after a fault: one line a kind, each with its reason.
+/// What to do after a fault: one line per kind, with its reason.
 package enum RetryTable {
-    /// The next thing to do with a transfer.
+    /// What to do next with a transfer.
     package enum Remedy: Equatable, Sendable {
-        /// Wait until something answers there; not an attempt.
+        /// Wait until the host can be reached; not an attempt.
         case waitForConnectivity
         /// Ask again after a wait.
         case again
         /// Ask again at once, beginning at the original URL.
         case againFromOriginal
-        /// Be served by the exchange that has the whole object.
+        /// Be served by the exchange that receives the whole object.
         case joinOther
         /// Ask again once, for the whole object.
         case onceWithoutRange
-        /// Ask again once, past caches.
+        /// Ask again once, bypassing caches.
         case onceUncached
         /// Ask again once.
         case once
-        /// Leave this source; ask the next one.
+        /// Give up this source; ask the next one.
         case nextSource
         /// End the transfer.
         case fail
     }
 
-    /// A remedy that a source gets once per piece.
+    /// A remedy that each source gets once per piece.
     package enum Strike: Hashable, Sendable {
         /// ``Remedy/onceWithoutRange``.
         case withoutRange

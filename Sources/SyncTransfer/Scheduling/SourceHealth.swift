@@ -1,18 +1,18 @@
 package import SyncCurl
 
-/// How one origin has done so far.
+/// The record of one origin.
 package struct HostScore: Equatable, Sendable {
-    /// Answers that brought what was asked; old ones count less.
+    /// Good answers; old ones count less.
     package var successes = 0.0
-    /// Attempts that did not.
+    /// Failed attempts; old ones count less.
     package var failures = 0.0
     /// **Bytes** a second of one connection, smoothed; `nil` until measured.
     package var rate: Double?
-    /// Connections at a time that served it well; `nil` until measured.
+    /// A good number of connections; `nil` until measured.
     package var connections: Int?
 
-    /// Whether it has redirected first requests, and was not seen to have stopped that: then only one request of a
-    /// directory asks where to go while nothing is known of it.
+    /// Whether it redirects: then only the first request for an unknown directory is sent, and others wait for where it
+    /// leads.
     package var redirects = false
 
     /// Nothing known.
@@ -32,13 +32,13 @@ package struct HostScore: Equatable, Sendable {
         rate = rate.map { $0 * 0.75 + sample * 0.25 } ?? sample
     }
 
-    /// Notes an attempt that failed; `weight` is more than one for a source that lied.
+    /// Notes a failed attempt; `weight` is more than one for wrong bytes.
     package mutating func addFailure(weight: Double = 1) {
         age()
         failures += weight
     }
 
-    /// Share of attempts that succeeded, 1 when there were none.
+    /// Share of successful attempts, 1 if there were none.
     package var reliability: Double { (successes + 1) / (successes + failures + 1) }
 
     private mutating func age() {
@@ -48,26 +48,26 @@ package struct HostScore: Equatable, Sendable {
     }
 }
 
-/// What a process knows about sources, for the next one: given to it as ``TransportConfiguration/sources``, taken from this
-/// one with ``CurlTransport/takeSources()``. What redirects taught is kept apart, see ``LinkRecord``.
+/// What a process knows about sources, for the next one: passed in as ``TransportConfiguration/sources``, taken out
+/// with ``CurlTransport/takeSources()``. What redirects taught is kept separately, see ``LinkRecord``.
 package struct SourceRecords: Equatable, Sendable {
-    /// How origins have done, by ``Origin/description``.
+    /// Records of origins, by ``Origin/description``.
     package var scores: [String: HostScore] = [:]
-    /// URLs without a query that are asked only after their mirrors, with the end of that in **seconds** since 1970.
+    /// Penalised URLs, without a query, with the end of the penalty in **seconds** since 1970.
     package var penalised: [String: Int64] = [:]
 
     /// Nothing known.
     package init() {}
 }
 
-/// Which of several sources to ask: those not penalised first, then by measured goodness, then as listed.
+/// Ranks sources: those not penalised first, then by measured performance, then as listed.
 package struct SourceHealth: Equatable, Sendable {
     private var scores: [Origin: HostScore] = [:]
     /// ``scores`` as an earlier process left them.
     private let given: [Origin: HostScore]
     private var penalisedUntil: [String: Duration] = [:]
 
-    /// Everyone is equal, but for what an earlier process knew.
+    /// Starts from what an earlier process knew.
     ///
     /// - Parameters:
     ///   - records: What it knew.
@@ -83,7 +83,7 @@ package struct SourceHealth: Equatable, Sendable {
         }
     }
 
-    /// What has been learnt since, for the next process. A URL with a query may be a secret.
+    /// What has been learnt since, for the next process. URLs with a query are left out: they may be secret.
     package func records(now: Duration, unixTime: Int64) -> SourceRecords {
         var records = SourceRecords()
         for (origin, score) in scores where given[origin] != score {
@@ -101,13 +101,13 @@ package struct SourceHealth: Equatable, Sendable {
         set { scores[origin] = newValue }
     }
 
-    /// Asks a URL only after its mirrors until a time.
+    /// Penalises a URL: its mirrors go first until `time`.
     package mutating func penalise(_ url: String, until time: Duration, now: Duration) {
         if penalisedUntil.count >= 4096 { penalisedUntil = penalisedUntil.filter { $0.value > now } }
         penalisedUntil[url] = time
     }
 
-    /// Whether a URL is asked only after its mirrors.
+    /// Whether a URL is penalised.
     package func isPenalised(_ url: String, now: Duration) -> Bool {
         penalisedUntil[url].map { $0 > now } ?? false
     }
@@ -121,7 +121,7 @@ package struct SourceHealth: Equatable, Sendable {
     package func best(of candidates: [(index: Int, url: CurlURL, isOutOfReach: Bool)], now: Duration) -> Int?
     {
         guard candidates.count > 1 else { return candidates.first?.index }
-        // A source that was never measured is taken for as fast as the best, so that the listed order holds.
+        // An unmeasured source counts as fast as the best, so that the listed order holds.
         let fastest = candidates.compactMap { scores[$0.url.origin]?.rate }.max() ?? 1
         func rank(_ candidate: (index: Int, url: CurlURL, isOutOfReach: Bool)) -> (Int, Int, Double, Int) {
             let score = scores[candidate.url.origin] ?? HostScore()

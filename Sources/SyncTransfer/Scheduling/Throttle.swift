@@ -16,8 +16,8 @@ final class Throttle {
         tokens = min(tokens, 0)
     }
 
-    /// Takes tokens. One chunk may go into debt, so that a chunk larger than the bucket passes at all; the
-    /// debt is paid before the next.
+    /// Takes tokens. One chunk may go into debt, so that a chunk larger than the bucket can pass; the debt is paid
+    /// before the next.
     ///
     /// - Returns: `false` when there are none; then nothing was taken.
     func take(_ count: Int) -> Bool {
@@ -31,15 +31,15 @@ final class Throttle {
         if rate != nil { tokens += Double(count) }
     }
 
-    /// Adds what the time since the last call is worth, up to a tenth of a second.
+    /// Adds tokens for the time since the last call, a tenth of a second's worth at most.
     func fill(now: Duration) {
         guard let rate else { return }
         tokens = min(tokens + Double(rate) * ((now - filledAt) / .seconds(1)), Double(rate) / 10)
         filledAt = now
     }
 
-    /// Kernel receive buffer in **bytes** for a new socket: a quarter of a second's worth, so that what the
-    /// kernel takes on credit does not show; `nil` without a limit. `SO_RCVBUF`, socket(7).
+    /// Kernel receive buffer in **bytes** for a new socket: a quarter of a second's worth, so that the kernel does not
+    /// receive far ahead of the limit; `nil` without a limit. `SO_RCVBUF`, socket(7).
     var socketBuffer: Int32? {
         rate.map { Int32(min(max($0 / 4, 4096), 4 << 20)) }
     }

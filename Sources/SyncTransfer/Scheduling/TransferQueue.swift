@@ -1,7 +1,7 @@
-/// What waits for one origin: the highest priority first, and a lane kept for small ones.
+/// One origin's queue: the highest priority first, with a lane for small transfers.
 ///
-/// Large transfers go first because the last large one decides when all are done; a small one must not wait
-/// for all of them. Nothing here walks over the queue (S90).
+/// Large transfers go first because the last large one decides when all are done, but a small one must not wait for all
+/// of them. No operation walks the queue (S90).
 struct TransferQueue<Element> {
     private struct Entry {
         let priority: Int
@@ -13,13 +13,13 @@ struct TransferQueue<Element> {
     private var large = Heap<Entry>(TransferQueue.goesBefore)
     private var small = Heap<Entry>(TransferQueue.goesBefore)
     private var nextSequence: UInt64 = 0
-    /// **Bytes** that wait, those of elements that have left by another way included until their turn.
+    /// **Bytes** queued, including elements that left in another way until their turn comes.
     private(set) var bytes: UInt64 = 0
 
     var isEmpty: Bool { large.isEmpty && small.isEmpty }
     var count: Int { large.count + small.count }
 
-    /// The highest priority that waits.
+    /// The highest queued priority.
     var topPriority: Int? {
         switch (large.first?.priority, small.first?.priority) {
         case (let one?, let other?): max(one, other)

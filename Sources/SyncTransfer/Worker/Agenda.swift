@@ -1,11 +1,11 @@
 import SyncCurl
 import SyncPlugins
 
-/// What time it is for the worker, and what is to happen when.
+/// The worker's clock and timers.
 ///
-/// One look at the clock a turn: whatever happens in one turn happens at one time.
+/// The clock is read once a turn, so everything in one turn happens at the same time.
 final class Agenda {
-    /// Something to do. What has changed since is skipped when its time comes.
+    /// What a timer does. If things have changed since, it does nothing.
     enum Entry {
         case requeue(Piece, ticket: UInt64)
         case release(HostState)
@@ -30,7 +30,7 @@ final class Agenda {
     /// **Seconds** since 1970.
     var unixTime: Int64 { clock.unixTime() }
 
-    /// A turn begins, or libcurl has worked.
+    /// To be called at the start of a turn and after libcurl has worked.
     func lookAtClock() { now = clock.now() }
 
     func add(_ entry: Entry, at time: Duration) { timers.insert((time, entry)) }
@@ -44,7 +44,7 @@ final class Agenda {
         return timers.popFirst()?.entry
     }
 
-    /// Sweeps out, now and then, what has ended long before its time: O(1) an entry.
+    /// Removes, now and then, timers of what has ended long before its time: O(1) per entry.
     func tidy(transfers: Int, keeping isLive: (Entry, Duration) -> Bool) {
         guard timers.count > 1024, timers.count > 4 * transfers else { return }
         for timer in timers.removeAll() where isLive(timer.entry, timer.at) { timers.insert(timer) }

@@ -25,11 +25,11 @@ enum HopReason {
     }
 }
 
-/// Tells what is about to happen to transfers, before it does, with no secret in it.
+/// Announces what is about to happen to transfers, without secrets.
 struct Announcer {
     let events: @Sendable (TransferEvent) -> Void
 
-    /// A hop, which is also kept for whoever asks where the piece is.
+    /// Announces a hop, and keeps it for ``TransferStatus``.
     func hop(_ reason: HopReason, from: CurlURL, to: CurlURL, of piece: Piece, _ number: Int) {
         let id = piece.transfer.id
         let (from, to) = (redacted(from), redacted(to))
@@ -42,7 +42,7 @@ struct Announcer {
         }
     }
 
-    /// Where another source, a rule, a resolver or memory leads before it is asked there.
+    /// Announces the hops that lead to the first request of a chain: another source, a rule, a resolver, memory.
     func beginning(of chain: RedirectChain, for piece: Piece, _ router: Router) {
         piece.trail = []
         let asked = piece.askedSource ?? 0
@@ -63,7 +63,7 @@ struct Announcer {
         }
     }
 
-    /// A request of the transfer is about to go out.
+    /// Announces once that a request of the transfer is about to go out.
     func asking(for transfer: Transfer) {
         guard !transfer.isTold else { return }
         transfer.isTold = true

@@ -1,7 +1,7 @@
 import SyncCurl
 import SyncPlugins
 
-/// What was asked, as far as an answer is judged by it.
+/// What a request asked for, as far as its answer is judged by it.
 struct Question: Equatable {
     /// First **byte** in `Range`; `nil` when there was none.
     var first: UInt64?
@@ -11,7 +11,7 @@ struct Question: Equatable {
     var objectSize: UInt64?
     /// Whether 304 is a good answer.
     var isConditional = false
-    /// Whether another host answers than the one in the original URL.
+    /// Whether the request goes to another host than the original URL's.
     var isElsewhere = false
     /// Whether a web page can be what was asked for.
     var mayBeWebPage = false
@@ -19,7 +19,7 @@ struct Question: Equatable {
 
 /// What the head of an answer means.
 enum AnswerVerdict: Equatable {
-    /// A body that begins at `offset` of the object; `end` and `total` where told.
+    /// A body that starts at `offset` of the object; `end` and `total` if the answer says them.
     case body(offset: UInt64, end: UInt64?, total: UInt64?)
     case notModified
     /// 301, 302, 303, 307 or 308.
@@ -27,7 +27,7 @@ enum AnswerVerdict: Equatable {
     case fault(Fault)
 }
 
-/// Judges the head of an answer before any byte of its body is believed (R3 … R9).
+/// Judges the head of an answer before any byte of its body is used (R3 … R9).
 func judge(_ answer: ResponseHeaders, to question: Question, now: Int64) -> AnswerVerdict {
     if let text = answer.contradiction { return .fault(Fault(.malformed, text)) }
     var length: UInt64?
@@ -56,7 +56,7 @@ func judge(_ answer: ResponseHeaders, to question: Question, now: Int64) -> Answ
 
 private func judgeWhole(_ answer: ResponseHeaders, length: UInt64?, to question: Question) -> AnswerVerdict {
     let isPage = answer.mediaType == "text/html" && !question.mayBeWebPage
-    // Pages that are made for each request seldom tell their length; files do.
+    // Pages generated per request seldom have a length; files do.
     let fits = question.objectSize == nil || length == question.objectSize
     if isPage, question.isElsewhere || !fits, question.objectSize == nil || length != question.objectSize {
         return .fault(Fault(.captivePortal, "a web page in place of the file; is there a network login?"))

@@ -5,10 +5,10 @@ import SyncSystem
 
 import struct Synchronization.Atomic
 
-/// Brings bytes for URLs with libcurl: queueing, redirects, retries and resume included.
+/// Fetches URLs with libcurl, including queueing, redirects, retries and resumption.
 ///
-/// One thread owns the multi handle, every easy handle and all state (``CurlWorker``). Other threads leave
-/// commands in an inbox and wake it with `curl_multi_wakeup(3)`. No lock is held while libcurl or a sink runs.
+/// One thread owns the multi handle, every easy handle and all state (``CurlWorker``). Other threads put commands into
+/// an inbox and wake it with `curl_multi_wakeup(3)`. No lock is held while libcurl or a sink runs.
 package final class CurlTransport: Transport {
     private let inbox: Inbox
     private let counters: Counters
@@ -74,17 +74,17 @@ package final class CurlTransport: Transport {
     /// Changes the limit of all transfers together, in **bytes** a second; `nil` for none.
     package func setRateLimit(_ rate: UInt64?) { inbox.post(.setRateLimit(rate)) }
 
-    /// Changes how long each transfer takes at most, and how long it waits for servers that give nothing; for those that start
-    /// from now on.
+    /// Changes the deadline of each transfer and the patience with silent servers, for transfers that start from now
+    /// on.
     package func setWaiting(deadline: Duration, patience: Patience?) {
         inbox.post(.setWaiting(deadline: deadline, patience))
     }
 
-    /// What was learnt about sources, for the next process: how good they are, how many connections served each well, and who
-    /// is asked last for a while; `nil` when nothing has changed since this was asked.
+    /// What was learnt about sources, for the next process: their scores, good numbers of connections, penalties; `nil`
+    /// if nothing has changed since the last call.
     package func takeSources() -> SourceRecords? { inbox.takeSources() }
 
-    /// What redirects have taught since the last time this was asked; `nil` for nothing new.
+    /// What was learnt from redirects since the last call; `nil` if nothing.
     package func takeLinks() -> LinkChanges? { inbox.takeLinks() }
 
     package var totals: TransferTotals { counters.totals }
@@ -108,10 +108,11 @@ package final class CurlTransport: Transport {
         var more: Int
     }
 
-    /// How long the thread may take to tell, in **milliseconds**.
+    /// Wait for the worker's answer, in **milliseconds**.
     private static let patience = 250
 
-    /// Ends every transfer, then the thread. From the thread itself (a sink, a completion) it only asks for it.
+    /// Ends every transfer, then the thread. Called on that thread (by a sink or a completion), it does not wait for
+    /// the end.
     package func shutdown() {
         inbox.close()
         let ended = thread.withLock { thread in
@@ -122,7 +123,7 @@ package final class CurlTransport: Transport {
     }
 }
 
-/// Sums that the worker adds to and anyone reads.
+/// Sums that the worker writes and anyone may read.
 final class Counters: Sendable {
     private let requests = Atomic<UInt64>(0)
     private let bytes = Atomic<UInt64>(0)

@@ -3,10 +3,10 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// The one thread that talks to libcurl: its loop.
+/// The one thread that talks to libcurl.
 ///
-/// A turn: take commands, do what is due, start what may start, let libcurl work, end what has ended, sleep in
-/// `curl_multi_poll(3)`. ``Dispatcher`` says who gets what next, ``Settlement`` what comes of an answer.
+/// A turn of its loop: take commands, run due timers, start requests, let libcurl work, settle what has ended, sleep in
+/// `curl_multi_poll(3)`. ``Dispatcher`` decides who goes next, ``Settlement`` what follows from an answer.
 final class CurlWorker {
     private let configuration: TransportConfiguration
     private let inbox: Inbox
@@ -18,9 +18,9 @@ final class CurlWorker {
     private let resolving: ResolverDesk
     private let splitter: Splitter
     private let dispatcher: Dispatcher
-    /// Asked to end before they were started.
+    /// Transfers cancelled before they were started.
     private var cancelledEarly = EarlyCancels()
-    /// What was published last of how sources stand.
+    /// The source health published last.
     private var publishedHealth: SourceHealth
     private var sweepAt: Duration = .zero
     private var publishAt: Duration = .zero
@@ -127,7 +127,7 @@ final class CurlWorker {
         finish(exchange, CURLE_OPERATION_TIMEDOUT)
     }
 
-    /// Takes pieces out of running exchanges that want nothing more of them.
+    /// Takes pieces out of exchanges that have nothing more for them.
     private func reap() {
         for exchange in dispatcher.takeReapable() where pool.isRunning(exchange) {
             for piece in exchange.takeServed() {
@@ -138,7 +138,7 @@ final class CurlWorker {
 
     private var sweepInterval: Duration { min(.milliseconds(100), configuration.idleTimeout / 4) }
 
-    /// **Milliseconds** to sleep at most; libcurl's own timers shorten it further.
+    /// The longest sleep in **milliseconds**; libcurl's own timers may shorten it.
     private func pollTimeout() -> Int32 {
         var wait = Duration.seconds(60)
         if let next = agenda.next { wait = min(wait, next - now) }
@@ -147,7 +147,7 @@ final class CurlWorker {
         return Int32(max(0, min(60_000, (wait / .milliseconds(1)).rounded(.up))))
     }
 
-    /// Looks at every running exchange, some times a second: for one that has gone silent, and for goodput.
+    /// Checks every running exchange several times a second for silence and speed.
     private func sweep() {
         guard now >= sweepAt else { return }
         sweepAt = now + sweepInterval
@@ -176,10 +176,10 @@ final class CurlWorker {
         publish()
     }
 
-    /// What is wrong with an exchange that brings next to nothing: it holds its slot, or the run, for days (V50).
+    /// The fault of an exchange that is so slow that it would hold its slot, or the run, for days (V50).
     ///
-    /// On a link where all are slow nobody is too slow: that would only break what works (F052). So the run as a whole
-    /// has to be slow, or the others far faster.
+    /// On a link where everything is slow, nothing is too slow: breaking a transfer there would gain nothing (F052). So
+    /// either the whole run has to be slow, or the others far faster.
     private func slowness(of exchange: Exchange) -> Fault? {
         let (limit, total) = (Double(configuration.speedLimit), counters.totals.bytesReceived)
         guard limit > 0,
@@ -190,7 +190,7 @@ final class CurlWorker {
         return Fault(.slow, "less than \(least) per second for \(time)")
     }
 
-    /// Gives every host with traffic its measurement.
+    /// Passes each host its measurement.
     private func adapt() {
         for host in dispatcher.hosts.values where host.running > 0 {
             let hasMore = !host.queue.isEmpty || host.hasDivisible
@@ -204,7 +204,7 @@ final class CurlWorker {
         }
     }
 
-    /// Gives ends of slow pieces to connections that idle while nothing waits.
+    /// Gives the tails of slow pieces to idle connections when nothing is queued.
     private func split() {
         guard pool.throttle.rate == nil, !dispatcher.hasStartable else { return }
         var room = pool.room
@@ -219,7 +219,7 @@ final class CurlWorker {
         }
     }
 
-    /// Leaves what the next process should know.
+    /// Publishes what the next process should know.
     private func publish() {
         if dispatcher.health != publishedHealth {
             publishedHealth = dispatcher.health
@@ -351,18 +351,17 @@ final class CurlWorker {
         }
     }
 
-    /// A source lied: others are asked first for a while.
+    /// A source sent wrong bytes: the others are asked first for a while.
     private func blame(_ url: String) {
         guard let parsed = try? CurlURL(url) else { return }  // A URL that was never asked: nobody to blame.
         dispatcher.penalise(parsed)
         dispatcher.health[parsed.origin].addFailure(weight: 4)
-        // Wherever it has led: the next request finds out anew.
+        // The next request follows the redirects anew.
         router.forgetAll(of: parsed)
     }
 }
 
-/// Transfers cancelled before they were started. A cancel that comes after the end looks the same, so only the
-/// latest are remembered.
+/// Transfers cancelled before they were started. A cancel after the end looks the same, so only the latest are kept.
 private struct EarlyCancels {
     private var ids: Set<TransferID> = []
     private var order: [TransferID] = []

@@ -2,12 +2,12 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// Who gets what next: every transfer, every host, and who waits for whose turn.
+/// Decides which request goes next; owns every transfer and every host.
 ///
-/// A piece stands in its host's queue until there is room, and is sent. Whatever else it may have to wait for has an owner:
-/// resolvers, credentials, scouts, a body that is coming already.
+/// A piece waits in its host's queue until there is room. Whatever else it may wait for has its own owner: resolvers,
+/// credentials, scouts, a body that is already arriving.
 final class Dispatcher {
-    /// What the dispatcher and ``Settlement`` work with.
+    /// What the dispatcher and ``Settlement`` share.
     struct Shared {
         let configuration: TransportConfiguration
         let counters: Counters
@@ -31,23 +31,23 @@ final class Dispatcher {
     private let splitter: Splitter
     private let requests: RequestWriter
     private let shared: Shared
-    /// Decides after faults.
+    /// Decides what follows from answers and faults.
     private(set) lazy var settlement = Settlement(shared, self)
 
     private(set) var transfers: [TransferID: Transfer] = [:]
     private(set) var hosts: [Origin: HostState] = [:]
-    /// Hosts that may start something, by the highest priority that waits there.
+    /// Hosts that may start a request, by their highest queued priority.
     private var startable = Heap<(priority: Int, host: HostState)> { $0.priority > $1.priority }
     var health: SourceHealth
     var silence: SilenceWatch
     private var scouts = Scouts()
     private var wholeObjects = WholeObjects()
-    /// Exchanges of which some pieces are done and others not.
+    /// Exchanges in which some pieces are done and others are not.
     private var reapable: [Exchange] = []
     /// How long a transfer takes at most.
     var longest: Duration
 
-    /// So many looks into queues before libcurl gets its turn again.
+    /// Queue pops before libcurl gets its turn again.
     private static let mostTurns = 512
 
     private var now: Duration { agenda.now }
@@ -79,7 +79,7 @@ final class Dispatcher {
         if range != nil { transfer.pieces.forEach { wholeObjects.add($0) } }
         agenda.add(.deadline(transfer.id), at: transfer.deadline)
         for piece in transfer.pieces {
-            // Where nothing is wanted, nothing is asked.
+            // An empty range needs no request.
             if range?.isEmpty == true { complete(piece) } else { enqueue(piece) }
         }
     }
@@ -128,7 +128,7 @@ final class Dispatcher {
     /// Takes a piece out of an exchange, which goes on if it serves others.
     private func detach(_ piece: Piece, from exchange: Exchange) {
         guard exchange.remove(piece) else {
-            // Perhaps it was this piece that asked for a pause.
+            // This piece may be the one that paused it.
             return pool.resume(exchange, now: now)
         }
         pool.release(exchange, now: now)
@@ -138,7 +138,7 @@ final class Dispatcher {
 
     // MARK: - Queues
 
-    /// Puts a piece into the queue of the host that its next request goes to.
+    /// Queues a piece at the host of its next request.
     ///
     /// - Parameters:
     ///   - piece: The piece; it leaves whatever queue it was in.
@@ -165,7 +165,7 @@ final class Dispatcher {
         )
         if piece.transfer.sources.count > 1 { host.movable += 1 }
         list(host)
-        // Whoever comes later has no patience of its own with it.
+        // A piece that joins the queue does not restart the host's patience.
         if host.isOutOfReach, host.notBefore != nil, host.silence.since != nil { watchSilence(of: host) }
     }
 
@@ -193,7 +193,7 @@ final class Dispatcher {
 
     func dropHosts() { hosts = [:] }
 
-    /// Notes that a host may start something, if it may.
+    /// Lists a host as startable if it is.
     func list(_ host: HostState) {
         guard !host.isListed, host.mayStart(now: now), !credentials.mustWait(host),
             let priority = host.queue.topPriority
@@ -205,7 +205,7 @@ final class Dispatcher {
     /// Whether some host has something to start.
     var hasStartable: Bool { !startable.isEmpty }
 
-    /// Whether the next turn would start more without anything else happening.
+    /// Whether another turn would start more at once.
     var mayStartMore: Bool { hasStartable && pool.room > 0 }
 
     /// Starts queued pieces while there is room. O(log *n*) for each start.
@@ -231,7 +231,7 @@ final class Dispatcher {
         if piece.chain == nil { chooseSource(for: piece) }
         guard !resolving.mustWait(piece, priority: Int.max) else { return }
         let chain = router.route(of: piece)
-        // Another host when something was learnt since it was queued.
+        // The route may have changed since it was queued.
         guard chain.current.origin == host.origin else { return enqueue(piece) }
         if scouts.mustWait(piece, chain, redirects: health[chain.entry.origin].redirects) {
             return agenda.add(.requeue(piece, ticket: piece.ticket), at: now + Scouts.longestWait)
@@ -278,7 +278,7 @@ final class Dispatcher {
         }
     }
 
-    /// Gives the end of a piece to a piece of its own.
+    /// Makes the tail of a piece a piece of its own.
     ///
     /// - Returns: `false` when its sink has no place for a cut.
     func divide(_ cut: Splitter.Cut) -> Bool {
@@ -290,14 +290,14 @@ final class Dispatcher {
 
     // MARK: - Hosts
 
-    /// A host asked for a pause, or cannot be reached: nothing starts there before `time`.
+    /// Starts nothing at a host before `time`: it asked for a pause or is unreachable.
     func hold(_ host: HostState, until time: Duration) {
         guard time > host.notBefore ?? now else { return }
         host.notBefore = time
         host.silence.isBusy(until: time)
         agenda.add(.release(host), at: time)
         guard host.movable > 0 else { return }
-        // Those that can be asked elsewhere do not wait here. Once: afterwards there are none.
+        // Pieces with other sources are queued elsewhere, once.
         host.movable = 0
         for ((piece, ticket), priority) in host.queue.removeAll()
         where piece.life.isQueued(since: ticket) {
@@ -312,7 +312,7 @@ final class Dispatcher {
         list(host)
     }
 
-    /// Addresses or routes have changed: whoever could not be reached is tried again at once (F049).
+    /// Addresses or routes have changed: unreachable hosts are tried again at once (F049).
     func networkDidChange() {
         for host in hosts.values where host.connectivityFailures > 0 { release(host) }
     }
@@ -327,7 +327,7 @@ final class Dispatcher {
         health[host.origin].connections = count
     }
 
-    /// Asks a source only after the others for a while.
+    /// Puts a source behind the others for a while.
     func penalise(_ url: CurlURL) {
         health.penalise(url.text, until: now + configuration.penalty, now: now)
     }
@@ -348,7 +348,7 @@ final class Dispatcher {
         }
     }
 
-    /// Whether all that could bring a transfer have given nothing for as long as anybody waits.
+    /// Whether all remaining sources of a transfer have been silent for as long as patience allows.
     func isOutOfPatience(_ transfer: Transfer) -> Bool {
         guard silence.patience != nil else { return false }
         return transfer.sources.allSatisfy { source in
@@ -359,7 +359,7 @@ final class Dispatcher {
 
     private func isSilent(_ origin: Origin) -> Bool { silence.isSilent(hosts[origin], now: now) }
 
-    /// Nobody waits any longer for what brings a transfer.
+    /// Fails a transfer whose sources have been silent for too long.
     func giveUp(_ transfer: Transfer) {
         let fault = lastFault(of: transfer)
         let tried = transfer.sources.filter { !$0.isSpent }.map { $0.asked ?? router.entry(of: $0).origin }
@@ -376,7 +376,7 @@ final class Dispatcher {
         )
     }
 
-    /// What kept a transfer last.
+    /// The fault that last held a transfer up.
     func lastFault(of transfer: Transfer) -> Fault? {
         transfer.pieces.lazy.compactMap(\.life.lastFault).first
             ?? transfer.pieces.first.flatMap { hosts[router.route(of: $0).current.origin]?.lastFault }
@@ -384,7 +384,7 @@ final class Dispatcher {
 
     // MARK: - One request for many
 
-    /// Some pieces of an exchange want no more of it. Called by it inside libcurl: nothing happens before that has returned.
+    /// Notes that some pieces want no more of an exchange. Called inside libcurl: nothing is done before that returns.
     func reap(_ exchange: Exchange) {
         if reapable.last !== exchange { reapable.append(exchange) }
     }
@@ -395,10 +395,10 @@ final class Dispatcher {
         return reapable
     }
 
-    /// Has an answer that others may wait for. Called by an exchange inside libcurl.
+    /// Notes that a piece has an answer that others may be waiting for. Called inside libcurl.
     func scoutReturns(_ piece: Piece, from exchange: Exchange) { scouts.returns(piece, exchange.plan.chain) }
 
-    /// Those who waited for a good answer go where it was found.
+    /// Sends the pieces that waited for a scout to where it was redirected.
     func welcomeScouts() {
         for (piece, chain) in scouts.takeReturned() {
             guard let key = piece.scoutKey else { continue }
@@ -410,22 +410,22 @@ final class Dispatcher {
         }
     }
 
-    /// A piece finds out nothing for others any more.
+    /// Lets go of everything that waited for a piece's answer.
     func endScouting(_ piece: Piece) {
         for other in scouts.end(piece) { enqueue(other) }
     }
 
-    /// An answer has the whole object. Called inside libcurl, so no other handle is touched.
+    /// Notes an answer with the whole object. Called inside libcurl, so it touches no other handle.
     func wholeBodyBegins(_ exchange: Exchange) {
         wholeObjects.bodyBegins(exchange) { !health.isPenalised($0, now: now) }
     }
 
-    /// Serves a piece from a body under way.
+    /// Serves a piece from a body that is already arriving.
     ///
     /// - Returns: `false` when the piece has to ask for itself.
     func joinWholeObject(_ piece: Piece) -> Bool { wholeObjects.join(piece) }
 
-    /// A body has ended: whoever it could not serve asks now.
+    /// A body has ended: pieces that it could not serve are queued.
     func endWholeObject(of exchange: Exchange) {
         for piece in wholeObjects.end(exchange) { enqueue(piece) }
     }

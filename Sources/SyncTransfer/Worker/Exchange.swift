@@ -3,9 +3,9 @@ import Glibc
 import SyncCurl
 import SyncPlugins
 
-/// One HTTP request and its answer; what libcurl's callbacks get as their context.
+/// One HTTP request and its answer; the context of libcurl's callbacks.
 ///
-/// Usually it serves one piece. An answer with the whole object serves every piece that still wants some of it.
+/// It usually serves one piece. An answer with the whole object serves every piece that still wants some of it.
 final class Exchange {
     enum Phase {
         case head
@@ -18,13 +18,13 @@ final class Exchange {
     struct Plan {
         let kind: HandleKind
         let question: Question
-        /// Whether `If-Range` was sent: then a 200 says that the object changed, not that there are no ranges.
+        /// Whether `If-Range` was sent: a 200 then means that the object changed, not that ranges are unsupported.
         let isBoundToVersion: Bool
-        /// The URLs up to the one that is asked here.
+        /// The URLs up to and including this request's.
         let chain: RedirectChain
         /// Whether a local address may answer although the origin is public.
         let mayBeLocal: Bool
-        /// Whether the connected address says nothing about the server: a proxy stands between.
+        /// Whether a proxy is in between, so that the connected address says nothing about the server.
         let isProxied: Bool
         let isSmall: Bool
         let startedAt: Duration
@@ -35,7 +35,7 @@ final class Exchange {
     let easy: EasyHandle
     let host: HostState
     let plan: Plan
-    /// What requests and bytes are counted for.
+    /// The transfer that requests and bytes are counted for.
     private var lead: Transfer
     var pieces: [Piece]
 
@@ -54,28 +54,28 @@ final class Exchange {
     var isPaused = false
     /// The rate limit asked for a pause.
     var isThrottled = false
-    /// Every piece has what it wanted, and the body goes on.
+    /// Whether every piece has what it wanted although the body goes on.
     private(set) var isServed = false
     private(set) var isConnected = false
     /// A local address that was refused.
     private(set) var refusedAddress = false
     private(set) var answeredFromPublic = false
 
-    /// Grows with everything that comes.
+    /// A counter that grows with everything received.
     private(set) var activity: UInt64 = 0
-    /// Whether where it was redirected to has been kept.
+    /// Whether the redirect that led here has been remembered.
     var hasTaught = false
     private var activitySeen: UInt64 = 0
     var activeAt: Duration
     /// Body **bytes** of this answer, and how many of them have been measured.
     private(set) var bodyBytes: UInt64 = 0
     private var measuredBytes: UInt64 = 0
-    /// **Bytes** a second lately; 0 before it has been measured twice.
+    /// **Bytes** a second, recent; 0 before the second measurement.
     private(set) var rate = 0.0
     private var ratedAt: Duration?
 
-    /// Since when its speed is measured, with the **bytes** of it and of all exchanges at that time; `nil` while there
-    /// is no answer, and after a pause.
+    /// Start of the current speed window, with the **bytes** of this and of all exchanges then; `nil` before an answer
+    /// and after a pause.
     private var window: (start: Duration, own: UInt64, all: UInt64)?
 
     private var collector: HeaderCollector
@@ -109,7 +109,7 @@ final class Exchange {
 
     // MARK: - What the worker asks now and then
 
-    /// Adds what has come since the last look to what its host brings.
+    /// Adds what was received since the last call to its host's load.
     func measure(now: Duration) {
         let bytes = bodyBytes - measuredBytes
         measuredBytes = bodyBytes
@@ -120,7 +120,7 @@ final class Exchange {
         rate = rate == 0 ? latest : (rate + latest) / 2
     }
 
-    /// Whether anything has come since the last look, or nothing may come.
+    /// Whether anything was received since the last call, or cannot be because of a pause.
     func takeActivity(now: Duration) -> Bool {
         guard activity != activitySeen || isPaused || isThrottled else { return false }
         activitySeen = activity
@@ -128,7 +128,7 @@ final class Exchange {
         return true
     }
 
-    /// Counts what it has sent and received for the transfer it began with.
+    /// Counts its requests and bytes for ``lead``.
     func account() {
         lead.requests += requests
         lead.bytesReceived += received
@@ -136,7 +136,7 @@ final class Exchange {
         received = 0
     }
 
-    /// Takes out pieces that want nothing more; the last one ends with the exchange.
+    /// Takes out served pieces; the last one stays until the exchange ends.
     func takeServed() -> [Piece] {
         let done = pieces.filter(\.isServed)
         pieces.removeAll { $0.isServed }
@@ -154,14 +154,14 @@ final class Exchange {
         return pieces.isEmpty
     }
 
-    /// What came so far is the leader's; the rest is the next one's.
+    /// Counts what came so far for the old lead, and what follows for the next.
     private func passLead() {
         guard let next = pieces.first, next.transfer !== lead else { return }
         account()
         lead = next.transfer
     }
 
-    /// The speeds since its answer began or the last window ended, once that is long enough ago; pauses begin it anew.
+    /// The speeds since the answer or the last window began, once that is long enough ago; a pause starts a new window.
     ///
     /// - Parameter total: Body **bytes** of all exchanges so far.
     /// - Returns: **Bytes** a second: its own, and those of all exchanges together.
@@ -181,14 +181,14 @@ final class Exchange {
     var headers: ResponseHeaders { collector.headers }
     /// Whether the head of an answer has come.
     var isAnswered: Bool { verdict != nil }
-    /// Whether the answer is one to the question.
+    /// Whether the answer is usable.
     var isAccepted: Bool {
         switch verdict {
         case .body, .notModified: true
         case .redirect, .fault, nil: false
         }
     }
-    /// Whether the server has shown, or says, that it gives ranges of this object.
+    /// Whether the server is known to support ranges of this object.
     var hasRanges: Bool {
         headers.status == 206 || headers.status == 200 && headers.acceptRanges?.lowercased() == "bytes"
     }
@@ -197,7 +197,7 @@ final class Exchange {
 
     // MARK: - Connection
 
-    /// A connection is there and the request goes out next. `CURLOPT_PREREQFUNCTION`.
+    /// The connection is there and the request goes out next. `CURLOPT_PREREQFUNCTION`.
     func willSend(to address: String) -> Bool {
         isConnected = true
         activity += 1
@@ -271,7 +271,7 @@ final class Exchange {
         }
     }
 
-    /// Tells a piece's sink about the answer and notes what it wants of it.
+    /// Reports the answer to a piece's sink and notes what the sink wants of it.
     func begin(_ piece: Piece) {
         var total: UInt64?
         if case .body(_, _, let told) = verdict { total = told }
@@ -304,7 +304,7 @@ final class Exchange {
         }
     }
 
-    /// Serves one more piece; its first wanted byte must not have passed.
+    /// Serves another piece, whose first wanted byte must not have passed.
     func attach(_ piece: Piece) {
         pieces.append(piece)
         piece.move(to: .running(id))
@@ -395,7 +395,7 @@ final class Exchange {
         return true
     }
 
-    /// Once nobody wants more: a short rest is read to keep the connection, a long one is cut off.
+    /// Once no piece wants more, a short rest is read to keep the connection, a long one is cut off.
     private func finishWhenServed() {
         for piece in pieces where !piece.isServed { return }
         isServed = true
@@ -403,7 +403,7 @@ final class Exchange {
         if end - min(offset, end) <= UInt64(Self.maximumDiscard) { phase = .discarding }
     }
 
-    /// Most **bytes** read only to keep a connection; about what a new connection costs in time.
+    /// The most **bytes** read only to keep a connection: about what a new one costs in time.
     private static let maximumDiscard = 64 * 1024
 }
 

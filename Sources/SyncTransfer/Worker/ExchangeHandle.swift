@@ -5,7 +5,7 @@ import SyncCurl
 import SyncPlugins
 
 extension EasyHandle {
-    /// Sets what every transfer has in common; once in a handle's life.
+    /// Sets what all transfers have in common, once per handle.
     func applyDefaults(
         _ configuration: TransportConfiguration,
         kind: HandleKind,
@@ -15,7 +15,7 @@ extension EasyHandle {
         try restrictProtocols()
         try set(CURLOPT_NOSIGNAL, 1)  // Signals and threads do not mix: CURLOPT_NOSIGNAL.
         try set(CURLOPT_NOPROGRESS, 1)
-        // A name server that says nothing keeps nobody: a thread that still asks it is left alone. CURLOPT_QUICK_EXIT.
+        // Do not wait for a resolver thread whose name server is silent. CURLOPT_QUICK_EXIT.
         try set(CURLOPT_QUICK_EXIT, 1)
         try set(CURLOPT_BUFFERSIZE, configuration.bufferSize)
         try set(CURLOPT_TCP_KEEPALIVE, 1)
@@ -25,7 +25,7 @@ extension EasyHandle {
         try set(CURLOPT_USERAGENT, configuration.userAgent)
         try set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))  // V21.
         try set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
-        // Nothing that is meant for the origin goes to a proxy's CONNECT.
+        // Do not send the origin's headers in a proxy's CONNECT.
         try set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))
         try set(CURLOPT_HTTP_VERSION, kind.http2 ? Int(CURL_HTTP_VERSION_2TLS) : Int(CURL_HTTP_VERSION_1_1))
         try apply(configuration.proxy(for: origin))
@@ -40,7 +40,7 @@ extension EasyHandle {
             try set(CURLOPT_HTTPAUTH, sa_curl_auth_basic())
             try set(CURLOPT_USERNAME, user)
             try set(CURLOPT_PASSWORD, password)
-        // Headers of each request: libcurl's own option follows redirects (V20).
+        // Sent as headers of each request: libcurl's own option would keep them on redirects (V20).
         case .bearer, .headers: break
         case .sigV4(let accessKey, let secretKey, _, let region, let service):
             try set(CURLOPT_AWS_SIGV4, "aws:amz:\(region):\(service)")
@@ -71,7 +71,7 @@ extension EasyHandle {
             let type = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
             let descriptor = socket(address.pointee.family, type, address.pointee.protocol)
             if descriptor >= 0, var size = exchange.socketBuffer {
-                // Best effort: the limit holds without it, only less smoothly.
+                // Best effort: without it the limit holds, only less smoothly.
                 setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
             }
             return descriptor
@@ -89,7 +89,7 @@ extension EasyHandle {
     }
 }
 
-/// The exchange a callback is for; the worker keeps it alive until its handle is out of the multi.
+/// The exchange of a callback; the worker keeps it alive until its handle is out of the multi.
 func exchange(_ context: UnsafeMutableRawPointer?) -> Exchange? {
     context.map { Unmanaged<Exchange>.fromOpaque($0).takeUnretainedValue() }
 }

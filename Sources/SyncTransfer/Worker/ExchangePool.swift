@@ -1,16 +1,16 @@
 import CCurl
 import SyncCurl
 
-/// libcurl's multi handle and all that is in it: requests under way, and handles kept for the next ones.
+/// libcurl's multi handle: the requests in it, and idle handles for the next ones.
 final class ExchangePool {
     private let multi: UnsafeMutableRawPointer
     private let configuration: TransportConfiguration
     private let network = NetworkChanges()
-    /// The rate limit over everything.
+    /// The rate limit over all transfers.
     let throttle: Throttle
     private(set) var running: [ExchangeID: Exchange] = [:]
     private var lastID: UInt64 = 0
-    /// Handles kept by all hosts for their next request.
+    /// Idle handles of all hosts.
     private var idleHandles = 0
 
     init(multi: UnsafeMutableRawPointer, configuration: TransportConfiguration, now: Duration) {
@@ -21,10 +21,10 @@ final class ExchangePool {
         _ = sa_curl_multi_set_long(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.connections)
     }
 
-    /// Frees everything; nothing may be asked afterwards.
+    /// Frees everything; the pool must not be used afterwards.
     func close() { curl_multi_cleanup(multi) }
 
-    /// Connections that could be open besides those that are.
+    /// How many more requests may run.
     var room: Int { configuration.connections - running.count }
 
     func isRunning(_ exchange: Exchange) -> Bool { running[exchange.id] != nil }
@@ -34,7 +34,7 @@ final class ExchangePool {
         return ExchangeID(number: lastID)
     }
 
-    /// A handle that has been told what all requests of a kind to a host have in common.
+    /// A handle set up with what all requests of a kind to a host share.
     func takeHandle(_ kind: HandleKind, of host: HostState) throws(CurlError) -> EasyHandle {
         if let easy = host.handles[kind]?.popLast() {
             idleHandles -= 1
@@ -50,7 +50,7 @@ final class ExchangePool {
         return easy
     }
 
-    /// Gives up a host's idle handles: they were told what is not true any more.
+    /// Drops a host's idle handles, whose settings are outdated.
     func dropHandles(of host: HostState) {
         idleHandles -= host.handles.values.reduce(0) { $0 + $1.count }
         host.handles = [:]
@@ -65,7 +65,7 @@ final class ExchangePool {
         if exchange.plan.isSmall { exchange.host.runningSmall += 1 }
     }
 
-    /// Gives back the slot and the handle. libcurl closes a connection that was in the middle of a body.
+    /// Frees the slot and keeps the handle. libcurl closes a connection that is in the middle of a body.
     func release(_ exchange: Exchange, now: Duration) {
         guard running.removeValue(forKey: exchange.id) != nil else { return }
         let host = exchange.host
@@ -80,7 +80,7 @@ final class ExchangePool {
                 host.handles[exchange.plan.kind, default: []].append(exchange.easy)
             }
         } catch {
-            // A handle that refuses a pointer is not used again.
+            // A handle that refuses a pointer is not reused.
         }
     }
 
@@ -121,7 +121,7 @@ final class ExchangePool {
         return extra.revents != 0 && network.takeChange()
     }
 
-    /// How long it may sleep at most for the rate limit's sake; `nil` when that holds nobody back.
+    /// The longest sleep that the rate limit allows; `nil` if it throttles nothing.
     var throttleWait: Duration? {
         guard throttle.rate != nil, running.values.contains(where: { $0.isThrottled }) else { return nil }
         return max(throttle.wait, .milliseconds(1))
@@ -132,14 +132,14 @@ final class ExchangePool {
         if rate == nil { releaseThrottled(now: now) }
     }
 
-    /// Lets those go on for whom the rate limit has something again.
+    /// Refills the bucket and resumes throttled exchanges.
     func fillThrottle(now: Duration) {
         guard throttle.rate != nil else { return }
         throttle.fill(now: now)
         if throttle.hasTokens { releaseThrottled(now: now) }
     }
 
-    /// Whoever finds the bucket empty waits again.
+    /// Exchanges that find the bucket empty are throttled again.
     private func releaseThrottled(now: Duration) {
         for exchange in Array(running.values) where exchange.isThrottled {
             exchange.isThrottled = false

@@ -15,16 +15,16 @@ enum Command: Sendable {
     case describe(limit: Int, @Sendable (CurlTransport.Statuses) -> Void)
 }
 
-/// The door to the worker's thread: the one place where threads meet.
+/// Passes commands to the worker's thread and its results back: the one place where threads meet.
 final class Inbox: Sendable {
     private struct State {
         var commands: [Command] = []
-        /// Transfers that ``commands`` resume: once is enough.
+        /// Transfers that ``commands`` already resume.
         var resumed: Set<TransferID> = []
         var isOpen = true
         var sources: SourceRecords?
         var links: LinkChanges?
-        /// Set until the worker has ended, so that nobody wakes a multi handle that is gone.
+        /// `nil` once the worker has ended, so that a freed multi handle is never woken.
         var multi: MultiHandle?
     }
 
@@ -32,7 +32,7 @@ final class Inbox: Sendable {
 
     init(multi: MultiHandle) { state = Mutex(State(multi: multi)) }
 
-    /// Leaves a command. `false` when the transport has ended; then the command is dropped.
+    /// Adds a command. `false` if the transport has ended; the command is then dropped.
     @discardableResult
     func post(_ command: Command) -> Bool {
         state.withLock { state in
@@ -44,7 +44,7 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Takes no more commands. The worker ends once it has taken those that are here.
+    /// Takes no more commands; the worker ends after those already here.
     func close() {
         state.withLock { state in
             state.isOpen = false
@@ -52,7 +52,7 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Everything left since the last call, and whether more can come. The worker alone calls this.
+    /// All commands since the last call, and whether more can follow. For the worker only.
     func takeAll() -> (commands: [Command], isOpen: Bool) {
         state.withLock { state in
             defer { (state.commands, state.resumed) = ([], []) }
@@ -60,10 +60,10 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Leaves what is known about sources.
+    /// Publishes what is known about sources.
     func publish(_ sources: SourceRecords) { state.withLock { $0.sources = sources } }
 
-    /// Takes what was left since the last time; `nil` when there is nothing new.
+    /// What was published since the last call; `nil` if nothing.
     func takeSources() -> SourceRecords? {
         state.withLock { state in
             defer { state.sources = nil }
@@ -71,10 +71,10 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Leaves what redirects have taught.
+    /// Publishes what was learnt from redirects.
     func publish(_ links: LinkChanges) { state.withLock { $0.links = links } }
 
-    /// Takes what was left since the last time; `nil` when there is nothing new.
+    /// What was published since the last call; `nil` if nothing.
     func takeLinks() -> LinkChanges? {
         state.withLock { state in
             defer { state.links = nil }
@@ -82,6 +82,6 @@ final class Inbox: Sendable {
         }
     }
 
-    /// The multi handle is about to go.
+    /// To be called before the multi handle is freed.
     func end() { state.withLock { $0.multi = nil } }
 }

@@ -2,11 +2,11 @@ import CCurl
 import SyncCurl
 import SyncPlugins
 
-/// What a request says: its range, its headers, and nothing that is not for the origin it goes to.
+/// Writes requests: range, headers, and only what belongs to the origin it is sent to.
 struct RequestWriter {
     let configuration: TransportConfiguration
 
-    /// What the next request of a piece is to be.
+    /// Plans the next request of a piece.
     ///
     /// - Parameters:
     ///   - piece: What it is for.
@@ -75,7 +75,7 @@ struct RequestWriter {
         )
     }
 
-    /// Tells the handle of an exchange what is asked for a piece.
+    /// Sets an exchange's handle up for a piece.
     func write(_ exchange: Exchange, for piece: Piece) throws(CurlError) {
         let easy = exchange.easy
         let question = exchange.plan.question
@@ -95,14 +95,14 @@ struct RequestWriter {
         if exchange.plan.kind.isAtHome { headers += configuration.headers }
         if exchange.plan.kind.credential != 0 { headers += exchange.host.credential.kind?.headers ?? [] }
         headers += exchange.plan.chain.ownHeaders.map { "\($0.name): \($0.value)" }
-        // What came from an answer's head goes back into a request: never with a line end in it (V27).
+        // Values from an earlier answer go into the request, never with a line end in them (V27).
         try easy.set(headers: headers.filter { !$0.utf8.contains { $0 < 0x20 || $0 == 0x7F } })
         try easy.set(CURLOPT_URL, exchange.plan.chain.current.text)
         easy.forgetMessage()
         try easy.attach(exchange)
     }
 
-    /// What is known of the object's version at the source that is asked; mirrors have tags of their own.
+    /// The object's version at this source, if known; mirrors have tags of their own.
     private func ifRange(for piece: Piece) -> String? {
         if let known = piece.ifRange, piece.ifRangeSource == piece.sourceIndex { return known }
         return piece.sourceIndex == 0 ? piece.transfer.request.validator?.strongETag : nil

@@ -3,9 +3,9 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// What comes of every answer: what it says of the host, what each of its pieces does next.
+/// Decides what follows from each answer, for its host and for each of its pieces.
 ///
-/// ``PieceMachine`` decides; what it returns is done here.
+/// ``PieceMachine`` decides; its actions are carried out here.
 final class Settlement {
     private let configuration: TransportConfiguration
     private let agenda: Agenda
@@ -27,7 +27,7 @@ final class Settlement {
 
     // MARK: - The answer
 
-    /// An exchange is out of libcurl: decides about each of its pieces.
+    /// Settles each piece of an exchange that libcurl has finished.
     ///
     /// - Parameters:
     ///   - exchange: That has ended.
@@ -45,7 +45,7 @@ final class Settlement {
         }
         noteLoad(after: exchange, fault)
 
-        // Behind a proxy the connected address says nothing; then the name has to.
+        // Behind a proxy the connected address says nothing, so the name has to do.
         let isPublic =
             exchange.answeredFromPublic
             || exchange.plan.isProxied && !exchange.plan.chain.current.origin.isLocalByName
@@ -66,11 +66,11 @@ final class Settlement {
         exchange.pieces = []
     }
 
-    /// What the end of an exchange says about who answers there.
+    /// Notes what the end of an exchange says about its host.
     private func noteAnswer(of exchange: Exchange, _ fault: Fault?) {
         let (host, now) = (exchange.host, agenda.now)
         if exchange.verdict == .redirect {
-            // Where a log-in page is led to, a redirect is no answer.
+            // A redirect from where a log-in page was counts for nothing.
             if !host.isOutOfReach { host.silence.restart(isAsked: host.running > 0, now: now) }
         } else if exchange.isAccepted, fault == nil || exchange.bodyBytes > 0 {
             dispatcher.silence.gaveSomething(host, now: now)
@@ -85,12 +85,12 @@ final class Settlement {
         }
     }
 
-    /// The server or the path says that it is too much (429, 503, reset, silence): half of it.
+    /// Halves the number of connections when the server or the path objects (429, 503, reset, silence).
     ///
-    /// An object that fails again and again says something about itself, not about the load.
+    /// An object that keeps failing says something about itself, not about the load.
     private func noteLoad(after exchange: Exchange, _ fault: Fault?) {
         guard let fault, exchange.pieces.contains(where: { $0.life.failures == 0 }) else { return }
-        // Whoever names a time has said what helps: that is kept to (RFC 9110 section 10.2.3).
+        // A server that names a time has said what helps (RFC 9110 section 10.2.3).
         guard fault.retryAfter == nil else { return }
         switch fault.kind {
         case .status(429), .status(503), .idle, .slow, .broken:
@@ -100,7 +100,7 @@ final class Settlement {
         }
     }
 
-    /// Decides about one piece of an answer that is no redirect.
+    /// Settles one piece of an answer that is no redirect.
     func conclude(_ piece: Piece, of exchange: Exchange, fault: Fault?) {
         let ending = PieceEnding(
             own: piece.fault,
@@ -179,7 +179,7 @@ final class Settlement {
         )
     }
 
-    /// New **bytes** since the last failure that make it the first one again. What is merely too slow brings some, too.
+    /// New **bytes** since the last failure that reset the count of failures. A slow transfer receives some, too.
     private func leastProgress(despite fault: Fault) -> UInt64 {
         guard fault.kind == .slow else { return configuration.retry.progress }
         let slow = Double(configuration.speedLimit) * (configuration.speedTime / .seconds(1))
@@ -205,7 +205,7 @@ final class Settlement {
         case .retry(let route, let delay):
             piece.chain = piece.route(route, after: chain, now: agenda.unixTime)
             let time = time(of: delay, piece, backOff: wait)
-            // It is waited for on its account.
+            // This wait is because of the host, so its silence goes on.
             dispatcher.hosts[chain.current.origin]?.silence.isBusy(until: agenda.now + time)
             retry(piece, fault, after: time)
         case .awaitConnectivity: awaitConnectivity(piece, fault: fault, chain: chain)
@@ -242,7 +242,7 @@ final class Settlement {
         agenda.add(.requeue(piece, ticket: piece.ticket), at: due)
     }
 
-    /// How long whoever has failed at a host waits before the next try there, see ``HostBackoff``.
+    /// The wait before the next try at a host with failures, see ``HostBackoff``.
     private func backOff(at origin: Origin, _ times: Int) -> Duration {
         let host = dispatcher.host(for: origin)
         let time = host.backoff.failed(
@@ -255,15 +255,15 @@ final class Settlement {
         return time - agenda.now
     }
 
-    /// Nothing was reached, or only somebody who stands before it. That is no attempt: patience and the deadline alone
-    /// end the waiting (S51).
+    /// Nothing was reached, or only a log-in page. That counts as no attempt: only patience and the deadline end it
+    /// (S51).
     private func awaitConnectivity(_ piece: Piece, fault: Fault, chain: RedirectChain) {
-        // Whoever leads to a log-in page is asked again, not the page.
+        // Ask the URL that led to the log-in page, not the page.
         let isPortal = fault.kind == .captivePortal
         let host = dispatcher.host(for: isPortal ? chain.entry.origin : chain.current.origin)
         let isKnown = host.notBefore.map { $0 > agenda.now } ?? false
         host.lastFault = fault
-        // Without patience nothing is held back either: whoever else waits for this host finds out at once.
+        // Out of patience, the host is not held either: its other pieces find out at once.
         guard !dispatcher.isOutOfPatience(piece.transfer) else { return dispatcher.giveUp(piece.transfer) }
         if !isKnown {
             host.connectivityFailures += 1
@@ -291,7 +291,7 @@ final class Settlement {
     private func penalise(_ piece: Piece, fault: Fault, source: CurlURL) {
         dispatcher.penalise(source)
         dispatcher.health[source.origin].addFailure()
-        // With one source there is nothing to prefer: the failure itself tells what happened.
+        // With a single source there is nothing to prefer, and the failure itself is reported.
         if piece.transfer.sources.count > 1 { announcer.penalty(piece, fault, of: source) }
     }
 }
