@@ -3,19 +3,19 @@ import SyncModel
 
 /// Decodes one blob that is too large for memory, piece by piece, in one buffer.
 ///
-/// Used by the worker that runs the span. A slot belongs to one `SpanUnpacker`, which enters the workers' queue only
-/// while it is neither there nor running (a flag under its mutex): calls for one slot come one after the other,
-/// whichever thread makes them, and the mutex between them makes what one wrote visible to the next.
+/// Used by the worker that runs the span. A slot belongs to one `SpanUnpacker`, which is queued only while it is
+/// neither queued nor running (a flag under its mutex): calls for one slot never overlap, whichever thread makes them,
+/// and the mutex makes what one wrote visible to the next.
 final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one worker at a time.
     private var decoder: ZstdDecompressor
     private let isCompressed: Bool
     private let rawLength: UInt64
     private var produced: UInt64 = 0
     private var ended = false
-    /// The frame's first bytes, until they say how long its window is.
+    /// The frame's first bytes, until they give its window size.
     private var header: [UInt8] = []
     private let windows: WindowBudget
-    /// **Bytes** of ``windows`` that this one has; `nil` before the window is known.
+    /// **Bytes** of ``windows`` that this stream holds; `nil` before the window size is known.
     private var reserved: Int?
     private let output: UnsafeMutableRawBufferPointer
 
@@ -23,11 +23,11 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
     enum Failure: Error {
         /// The bytes are wrong.
         case wrong(String)
-        /// Others that are decoded at the same time leave no room for its window, this many **bytes**.
+        /// Other streams leave no room for its window of this many **bytes**.
         case crowded(Int)
     }
 
-    /// **Bytes** that a stream has besides its window.
+    /// **Bytes** that a stream uses besides its window.
     private static let ownMemory = 512 << 10
 
     init(
@@ -49,10 +49,10 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
         if let reserved { windows.give(reserved) }
     }
 
-    /// Whether exactly the raw length has come out, and the frame, if it is one, has ended.
+    /// Whether exactly the raw length was produced, and the frame, if it is one, has ended.
     var isComplete: Bool { produced == rawLength && (ended || !isCompressed) }
 
-    /// Takes the next stored bytes and passes raw ones on with their offset in the blob.
+    /// Takes the next stored bytes and passes on raw ones with their offset in the blob.
     ///
     /// - Returns: `nil`, or why it does not go on.
     func decode(
@@ -72,7 +72,7 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
         header.append(contentsOf: stored[..<taken])
         do throws(CompressionError) {
             guard let window = try FrameHeader.window(header) else { return nil }
-            // No more of it is ever written than the blob has raw bytes; libzstd itself refuses more than 2^27.
+            // Never more is written than the blob has raw bytes; libzstd itself refuses more than 2^27.
             let (room, tooMuch) = Int(clamping: min(window, rawLength)).addingReportingOverflow(
                 Self.ownMemory
             )
@@ -112,7 +112,7 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
         return drain(put)
     }
 
-    /// Output that did not fit the buffer although all input is taken.
+    /// Passes on output that did not fit the buffer after all input was taken.
     private func drain(_ put: (UnsafeRawBufferPointer, UInt64) -> Void) -> String? {
         while !ended, produced < rawLength {
             do {

@@ -2,7 +2,7 @@ import SyncPlugins
 import SyncSystem
 
 extension Transport {
-    /// Runs one transfer to its end; blocks the calling thread. A stop request cancels it.
+    /// Runs one transfer and blocks the calling thread until its end. A stop request cancels it.
     ///
     /// - Parameter end: When it is cancelled, too; `nil` for as long as the transport takes.
     func run(
@@ -15,7 +15,7 @@ extension Transport {
         stop.onStop { cancel(request.id) }
         start(request, sink: sink) { result in outcome.change { $0 = result } }
         if let end {
-            // Looked at as often as a person would notice.
+            // Often enough for a person not to notice the delay.
             let isOver = outcome.wait(every: 200) { result -> Bool? in
                 result != nil ? false : SuspendingClock.now >= end ? true : nil
             }
@@ -32,7 +32,7 @@ enum TransferNumbers {
     @Sendable
     static func next() -> TransferID { TransferID(rawValue: next(1).lowerBound) }
 
-    /// So many in a row.
+    /// A range of this many numbers.
     static func next(_ count: Int) -> Range<UInt64> {
         last.withLock { last in
             let first = last &+ 1
@@ -54,7 +54,7 @@ final class MemorySink: TransferSink {
     /// - Parameter limit: Most **bytes**.
     init(limit: Int) { self.limit = limit }
 
-    /// What has come so far.
+    /// What has arrived so far.
     var bytes: [UInt8] { state.withLock(\.bytes) }
 
     /// Whether the body was longer than the limit.

@@ -10,12 +10,12 @@ import SyncSystem
 struct BringStep {
     /// What became of the rows.
     struct Outcome {
-        /// What is known of those that are in place now.
+        /// What is known of the rows that are now in place.
         var records = RecordColumn()
         var failures: [FetchRounds.Failure] = []
-        /// **Bytes** that were taken from here.
+        /// **Bytes** taken from local files.
         var reusedBytes: UInt64 = 0
-        /// Whether the disk took no more: then that is why all the others are missing.
+        /// Whether the disk was full, which is then why all the others are missing.
         var isDiskFull = false
     }
 
@@ -83,7 +83,7 @@ struct BringStep {
         finish(&outcome)
     }
 
-    /// Fetches what somebody waits for, in requests of its own.
+    /// Fetches the most urgent rows, in requests of their own.
     ///
     /// - Parameter open: Wanted rows; those fetched here are taken out.
     private func fetch(
@@ -106,14 +106,14 @@ struct BringStep {
         return rounds.run(plan)
     }
 
-    /// Copies chunks and fetches the rest; makes links and empty files meanwhile.
+    /// Copies chunks and fetches the rest; creates links and empty files meanwhile.
     private func fetch(
         _ open: [Int],
         _ adopted: Leftovers.Adopted,
         _ planned: (Plan) -> Void,
         _ outcome: inout Outcome
     ) throws {
-        // A verifier looks at files one by one.
+        // Verifiers look at single files.
         if context.environment.verifications.isEmpty {
             context.wholes.choose(wanted, open: open, of: manifest.files, in: context.destination)
         }
@@ -126,7 +126,7 @@ struct BringStep {
         planned(plan)
         progress.fetch(wire: plan.fetchBytes)
         try context.destination.checkSpace(SpaceNeed(open, of: manifest, present: adopted.bytes))
-        // Tens of thousands of links take a second of system calls: nobody waits for them.
+        // Tens of thousands of links take a second: create them while data arrives.
         let fetched = chunks.run(plan, rounds, origins) { [context] in SmallEntries(context).stage(open) }
         outcome.failures += fetched.failures
         outcome.reusedBytes &+= fetched.bytes
@@ -141,7 +141,7 @@ struct BringStep {
             FetchRounds.Failure(row: $0.key, reason: $0.value, cause: .rejected)
         }
         guard context.disk.isFull else { return }
-        // The transfers were broken off for that, whatever they say.
+        // The transfers were stopped because of that, whatever they report.
         outcome.isDiskFull = true
         outcome.failures.removeAll { !$0.cause.isOfDisk }
         let known = Set(outcome.failures.map(\.row)).union(placed.records.rows)

@@ -8,32 +8,32 @@ import SyncPlugins
 import SyncSystem
 import SyncUnpack
 
-/// Fetches what is wanted: plans, runs the spans, and asks again elsewhere for what came out wrong.
+/// Fetches what is missing: plans, runs the spans, and fetches again from elsewhere what was wrong.
 struct FetchRounds: Sendable {
     let context: RunContext
-    /// What relative URLs resolve against, in this order.
+    /// The bases of relative URLs, in order.
     let places: [String]
-    /// For what the manifest names; `nil` for one of this machine.
+    /// Where the manifest came from; `nil` for a local one.
     let referrer: TransferRequest.Referrer?
     let connections: Int
     let onBytes: @Sendable (UInt64) -> Void
-    /// What blobs are decoded with; `nil` when the manifest has none.
+    /// The dictionary that blobs need; `nil` if the manifest has none.
     let dictionary: ManifestDictionary?
-    /// What is copied at the same time: not to be asked for.
+    /// What is being copied at the same time, and must not be fetched.
     var copies: ChunkCopies?
 
-    /// What the first plan's deltas are made with; where one fails, the full blob is asked for.
+    /// The bases of the first plan's deltas; if one fails, the full blob is fetched.
     var bases: DeltaBases?
 
-    /// What a source can be asked again: once at the same place, then at the file's own URLs.
+    /// How often a row is fetched: once more from the same place, then from the file's own URLs.
     private static let rounds = 3
     private var manifest: Manifest { context.manifest }
     private var environment: EngineEnvironment { context.environment }
     private var parts: PartFiles { context.parts }
-    /// Buffers of 256 KiB between the network and the workers: the bound on what is received and not written.
+    /// Buffers of 256 KiB between the network and the workers: the bound on data received and not written.
     private static let buffers = 40
-    /// **Bytes** for the windows of all blobs that are decoded at a time: room for one of the longest there is, less where
-    /// the manifest itself takes much.
+    /// **Bytes** for the windows of all blobs decoded at a time: room for the largest possible one, less if the
+    /// manifest itself takes much memory.
     private var windowBytes: Int { min(130 << 20, max(24 << 20, 220 << 20 - manifest.files.memoryBytes)) }
 
     /// Rows that could not be brought, with the reason for people.
@@ -41,7 +41,7 @@ struct FetchRounds: Sendable {
         var row: Int
         var reason: String
         var cause: FailureCause
-        /// Whether nothing could be reached, or it said nothing.
+        /// Whether no server could be reached, or none answered.
         var isUnreachable = false
 
         init(row: Int, reason: String, cause: FailureCause) {
@@ -50,7 +50,7 @@ struct FetchRounds: Sendable {
             self.cause = cause
         }
 
-        /// A row that this machine's disk did not take.
+        /// A row that the disk did not take.
         init(row: Int, disk error: FileError) {
             self.init(row: row, reason: error.reasonForFile, cause: error.cause)
         }
@@ -61,7 +61,7 @@ struct FetchRounds: Sendable {
             reason = failure.reason
         }
 
-        /// A row whose bytes a transfer did not bring.
+        /// A row that a transfer failed to deliver.
         init(row: Int, transfer error: TransferError?) {
             self.init(row: row, reason: "the transfer ended early", cause: .unreachable)
             guard let error else { return }
@@ -71,7 +71,7 @@ struct FetchRounds: Sendable {
         }
     }
 
-    /// Spans are long enough to be few and short enough that every connection has several.
+    /// Spans are long enough to be few, and short enough that every connection has several.
     static func rule(
         for manifest: Manifest,
         wanted: [Int],
@@ -85,7 +85,7 @@ struct FetchRounds: Sendable {
             }
         }
         let share = stored / UInt64(max(1, connections) * 4)
-        // A pack is asked for whole, or in parts of its own size: the rest of one costs a round trip like any request.
+        // A pack is fetched whole, or in equal parts: its remainder costs a round trip like any other request.
         return CoalescingRule(spanLength: share > 4 << 20 ? 32 << 20 : max(share, 2 << 20))
     }
 
@@ -104,7 +104,7 @@ struct FetchRounds: Sendable {
         let windows = WindowBudget(capacity: windowBytes)
         defer { workers.close() }
         var failures: [Failure] = []
-        /// Rows whose blobs found no room to be decoded in, with what they want.
+        /// Rows whose blobs found no room for their windows, with the size that each wants.
         var crowded: [Int: Int] = [:]
         var round = plan
         for attempt in 0..<Self.rounds {
@@ -112,7 +112,7 @@ struct FetchRounds: Sendable {
             switch self.dictionary(for: round) {
             case .success(let known): decoding = known
             case .failure(let failure):
-                // Nothing is fetched that could not be read.
+                // Do not fetch what could not be decoded.
                 return failures
                     + Set(round.targets.map(\.row)).sorted().map { Failure(row: $0, dictionary: failure) }
             }
@@ -128,7 +128,7 @@ struct FetchRounds: Sendable {
             let result = fetch(round, attempt: attempt, installer, workers: workers, pool: pool)
             context.partialBlobs.endPlan()
             let last = attempt + 1 == Self.rounds || isStopped
-            // The transport has asked all of a file's own URLs, as often as that helps where nothing comes.
+            // The transport has already tried all of a file's own URLs, as often as that helps.
             let asked = (result.isEmpty ? [] : round.looseRows).filter { parts.prefix(row: $0) == 0 }
             var again: [Int] = []
             for failure in result {
@@ -171,7 +171,7 @@ struct FetchRounds: Sendable {
 
     private var isStopped: Bool { context.isStopped || context.disk.isFull }
 
-    /// Fetches rows that found no room for their windows: as many at a time as have room together.
+    /// Fetches rows that found no room for their windows, as many at a time as have room together.
     private func fetch(
         _ crowded: [Int: Int],
         windows: WindowBudget,
@@ -180,7 +180,7 @@ struct FetchRounds: Sendable {
     ) -> [Failure] {
         var failures: [Failure] = []
         var waiting = crowded.sorted { $0.key < $1.key }
-        /// How many blobs a row wanted when it was fetched alone.
+        /// How many blobs a row wanted when it was last fetched alone.
         var alone: [Int: Int] = [:]
         while !waiting.isEmpty, !isStopped {
             var room = windows.capacity
@@ -206,7 +206,7 @@ struct FetchRounds: Sendable {
                     onBytes: onBytes
                 )
                 for failure in fetch(plan, attempt: 0, installer, workers: workers, pool: pool) {
-                    // A file of many such blobs: some of them are here by now, and it goes on alone.
+                    // Some blobs of such a file are here by now, so it goes on alone.
                     let isFewer = rows.count > 1 || plan.slots.count < alone[failure.row] ?? .max
                     if failure.window != nil, isFewer {
                         waiting.insert((failure.row, windows.capacity), at: 0)
@@ -239,9 +239,9 @@ struct FetchRounds: Sendable {
 
     private struct RowFailure {
         var row: Int
-        /// Whether the same place may have the right ones by now.
+        /// Whether the same place may have the right bytes by now.
         var isWrongBytes = false
-        /// What the row wants for a window that there was no room for, in **bytes**.
+        /// The window that found no room, in **bytes**.
         var window: Int?
         var shown: Failure
     }
@@ -332,7 +332,7 @@ struct FetchRounds: Sendable {
         return failures.values.sorted { $0.row < $1.row }
     }
 
-    /// What a source gave, for people.
+    /// What a source delivered, for people.
     private static func words(_ reason: String, found: SHA256Digest?, wanted: SHA256Digest) -> String {
         "gave wrong bytes: " + (found.map { "SHA-256 \($0) instead of \(wanted)" } ?? reason)
     }
@@ -346,7 +346,7 @@ struct FetchRounds: Sendable {
         }
     }
 
-    /// Names a source that gave other bytes, whether or not another one helps.
+    /// Reports a source that delivered wrong bytes, whether or not another one helps.
     private func tell(_ row: Int, _ url: String, _ words: String, found: SHA256Digest?) {
         let (path, source, wanted) = (
             manifest.files.path(row), redacted(url: url), manifest.files.digest(row)
@@ -383,7 +383,7 @@ struct FetchRounds: Sendable {
         }
     }
 
-    /// A thousand files with the same content do not make a thousand attempts.
+    /// A thousand files with the same content must not make a thousand attempts.
     private static let mostURLs = 8
 
     private func objectSize(of source: Plan.Source) -> UInt64 {

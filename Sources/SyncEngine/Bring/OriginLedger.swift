@@ -2,29 +2,29 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Stands before a run's transport and counts what each server delivered, for the run's summary.
+/// Wraps a run's transport and counts what each server delivered, for the summary.
 ///
-/// Requests and bytes of a transfer are those of the server that delivered in the end, with the redirects and retries on
-/// the way. How many bytes a transfer brought before it failed is not known: they are in ``Transport/totals`` only.
+/// Requests and bytes of a transfer count for the server that delivered in the end, including redirects and retries.
+/// Bytes received by a transfer that failed are unknown here: they are only in ``Transport/totals``.
 final class OriginLedger: Transport {
-    /// What one server did.
+    /// The sums of one server.
     struct Entry: Sendable, Equatable {
         var requests: UInt64 = 0
         /// Body **bytes**.
         var bytes: UInt64 = 0
         /// Transfers that it delivered.
         var transfers = 0
-        /// Transfers of packs and files that ended at it without success, cancelled ones left out. A manifest is
-        /// looked for in more than one place.
+        /// Transfers of packs and files that failed there, cancelled ones excluded. A manifest is looked for in several
+        /// places.
         var failed = 0
     }
 
     let transport: any Transport
-    /// What ``transport`` had done for others before.
+    /// What ``transport`` had done before this run.
     private let earlier: TransferTotals
     private let state = Mutex<[String: Entry]>([:])
 
-    /// A run of many mirrors is told by those that are asked first.
+    /// Only the first servers are listed.
     private static let limit = 256
 
     init(_ transport: any Transport) {
@@ -32,7 +32,7 @@ final class OriginLedger: Transport {
         earlier = transport.totals
     }
 
-    /// By origin, `https://host:port`, with all bytes where only one server was asked.
+    /// By origin, `https://host:port`; all bytes count for the only server if there was just one.
     var entries: (origins: [String: Entry], otherBytes: UInt64) {
         var entries = state.withLock { $0 }
         let known = entries.values.reduce(UInt64(0)) { $0 &+ $1.bytes }
@@ -60,7 +60,7 @@ final class OriginLedger: Transport {
             let isStopped = error.code == .cancelled || error.code == .stoppedBySink
             entry.failed = isStopped || !isObject ? 0 : 1
         }
-        // Of thousands that are stopped before they are asked for there is nothing to note.
+        // Thousands may be stopped before they are sent; there is nothing to note of them.
         guard entry != Entry(), let origin = Self.origin(url) else { return }
         state.withLock { [entry] state in
             guard state.count < Self.limit || state[origin] != nil else { return }
@@ -91,7 +91,7 @@ final class OriginLedger: Transport {
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
     ) {
         transport.start(request, sink: sink) { [self] result in
-            // The length of a manifest is not known before.
+            // The length of a manifest is not known beforehand.
             note(result, isObject: request.objectSize != nil)
             completion(result)
         }

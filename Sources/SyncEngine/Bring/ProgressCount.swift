@@ -2,28 +2,29 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Adds up how far a pull is, from many threads, and tells it some times a second, also while nothing happens.
+/// Adds up the progress of a pull, from many threads, and reports it several times a second, even while nothing
+/// happens.
 ///
-/// What has come over the network is read from the transport's own count when it is told: nobody counts for each write.
+/// Received bytes are read from the transport's own count at each report, so nothing is counted per write.
 final class ProgressCount: Sendable {
     private struct State: Sendable {
         var progress = PullProgress()
-        /// Raw **bytes** that are verified.
+        /// Verified raw **bytes**.
         var verified: UInt64 = 0
-        /// What the plan asks the network for; `nil` before there is one.
+        /// What the plan fetches from the network; `nil` before the plan.
         var fetch: Fetch?
         var told: PullProgress?
         var isOver = false
     }
 
-    /// The part of a pull that the network brings.
+    /// The part of a pull that comes from the network.
     private struct Fetch: Sendable {
-        /// **Bytes** on the wire that are planned, and had come before.
+        /// **Bytes** on the wire, planned and received before.
         var planned, before: UInt64
-        /// Raw **bytes** that they become, and were here before.
+        /// Raw **bytes** that they become, and raw bytes here before.
         var raw, here: UInt64
 
-        /// Raw **bytes** that are here, by what has come.
+        /// Raw **bytes** that are here, estimated from those received.
         func estimate(_ received: UInt64) -> UInt64 {
             let come = received - min(before, received)
             guard planned > 0, come < planned else { return here &+ (planned > 0 ? raw : 0) }
@@ -35,21 +36,21 @@ final class ProgressCount: Sendable {
     private let report: @Sendable (PullProgress) -> Void
     private let received: @Sendable () -> UInt64
 
-    /// From one time it is told to the next, in **milliseconds**.
+    /// Between reports, in **milliseconds**.
     private static let interval = 200
 
-    /// Tells it until ``end()``.
+    /// Reports until ``end()``.
     init(_ environment: EngineEnvironment) {
         report = { [live = environment.live, tell = environment.progress] progress in
             if progress.phase != .finding { live.note(progress) }
             tell(progress)
         }
-        // A login page that is served again and again is no progress.
+        // A login page served again and again is no progress.
         received = { [transport = environment.transport] in
             let totals = transport.totals
             return totals.bytesReceived - min(totals.bytesDiscarded, totals.bytesReceived)
         }
-        // Without a thread it is told at the end.
+        // Without a thread, only the end is reported.
         _ = try? WorkerThread(name: "progress") { [self] in
             state.wait(every: Self.interval) { state -> Void? in
                 if state.isOver { return () }
@@ -59,13 +60,13 @@ final class ProgressCount: Sendable {
         }
     }
 
-    /// Something else goes on.
+    /// Enters another phase.
     func enter(_ phase: PullPhase) { state.withLock { $0.progress.phase = phase } }
 
-    /// Files that are here already are about to be hashed.
+    /// Local files are about to be hashed.
     func check(files: Int, bytes: UInt64) { begin(.looking, files: files, bytes: bytes) }
 
-    /// What is wanted is known.
+    /// The wanted files are known.
     func begin(files: Int, bytes: UInt64) { begin(.fetching, files: files, bytes: bytes) }
 
     private func begin(_ phase: PullPhase, files: Int, bytes: UInt64) {
@@ -78,7 +79,7 @@ final class ProgressCount: Sendable {
         }
     }
 
-    /// The network is about to be asked for `wire` **bytes**, for all that is not here yet.
+    /// `wire` **bytes** are about to be fetched, for everything that is still missing.
     func fetch(wire: UInt64) {
         let before = received()
         state.withLock { state in
@@ -92,12 +93,12 @@ final class ProgressCount: Sendable {
     func add(files: Int = 0, bytes: UInt64 = 0) {
         state.withLock { state in
             state.progress.filesDone += files
-            // A piece that came twice must not show more than there is.
+            // Bytes that came twice must not show more than there is.
             state.verified = min(state.progress.bytesTotal, state.verified &+ bytes)
         }
     }
 
-    /// Tells it for the last time.
+    /// Reports for the last time.
     func end() {
         state.change { state in
             guard !state.isOver else { return }
@@ -106,7 +107,7 @@ final class ProgressCount: Sendable {
         }
     }
 
-    /// Told under the lock: outside, an older number could be told after a newer one.
+    /// Under the lock, so that no older number is reported after a newer one.
     private func tell(_ state: inout State) {
         state.progress.received = received()
         let come = state.fetch?.estimate(state.progress.received) ?? 0
@@ -116,7 +117,7 @@ final class ProgressCount: Sendable {
     }
 }
 
-/// Where rows came from, for events. The network is what is not said.
+/// Where rows came from, for events; the network unless noted.
 final class RowOrigins: Sendable {
     private let origins = Mutex<[Int: RowOrigin]>([:])
 

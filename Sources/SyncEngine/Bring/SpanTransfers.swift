@@ -3,11 +3,11 @@ import SyncPlugins
 import SyncSystem
 import SyncUnpack
 
-/// Runs the spans of one plan through a transport, all at once; the transport queues them.
+/// Runs all spans of one plan through a transport, which queues them.
 struct SpanTransfers: Sendable {
     /// How one span's transfer ended.
     struct End: Sendable {
-        /// The URL asked first, absolute.
+        /// The first URL, absolute.
         var url: String
         var error: TransferError?
     }
@@ -75,7 +75,7 @@ struct SpanTransfers: Sendable {
         let size = objectSize(span)
         let isAll = planned.range == 0..<size
         let urls = urls(span)
-        // The transport asks one kind of place: remote mirrors of a local pack are asked when it is gone.
+        // Only one kind of place per transfer: remote mirrors of a local pack are asked once it is gone.
         let kind = urls.filter { $0.hasPrefix("file:") == (urls.first?.hasPrefix("file:") == true) }
         let request = TransferRequest(
             id: identifier,
@@ -97,14 +97,14 @@ struct SpanTransfers: Sendable {
                 }
                 return state.open == 0
             }
-            // Eight thousand that end at once wake nobody eight thousand times.
+            // If eight thousand end at once, signal once.
             if isLast { state.signal(0) }
         }
     }
 }
 
 extension Plan {
-    /// The rows that are asked for by URLs of their own.
+    /// The rows fetched by URLs of their own.
     var looseRows: Set<Int> {
         var rows: Set<Int> = []
         for (span, planned) in spans.enumerated() {
@@ -113,7 +113,7 @@ extension Plan {
         return rows
     }
 
-    /// The rows that want something of a span, each once, in their order.
+    /// The rows that need a span, each once, in order.
     func rows(of span: Int) -> [Int] {
         var rows: [Int] = []
         for slot in spans[span].slots {

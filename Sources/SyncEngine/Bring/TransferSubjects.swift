@@ -4,15 +4,16 @@ import SyncSystem
 
 /// What a transfer is for.
 package struct TransferSubject: Sendable, Equatable {
-    /// A pack, by its digest, or what else is fetched that is no file of the set; `nil` for one.
+    /// A pack, by its digest, or another object that is no file of the set; `nil` for a file.
     package var object: String?
-    /// A file of the set that is fetched by URLs of its own.
+    /// A file of the set that is fetched by its own URLs.
     package var path: String?
-    /// Tasks that hang on it.
+    /// Tasks that depend on it.
     package var tasks: Int
 }
 
-/// Knows what the transfers of this process are for: one entry for a whole plan, since there may be a hundred thousand.
+/// Knows what the transfers of this process are for: one entry per plan, since there may be a hundred thousand
+/// transfers.
 package final class TransferSubjects: Sendable {
     private struct Plan: Sendable {
         let numbers: Range<UInt64>
@@ -22,7 +23,7 @@ package final class TransferSubjects: Sendable {
 
     private struct State: Sendable {
         var plans: [Plan] = []
-        /// What was asked for before: counting a span's tasks takes time.
+        /// Answers given before: counting a span's tasks takes time.
         var known: [UInt64: TransferSubject] = [:]
     }
 
@@ -55,7 +56,7 @@ package final class TransferSubjects: Sendable {
         }
     }
 
-    /// What a transfer is for; `nil` when it is for no file of the set.
+    /// What a transfer is for; `nil` if for no file of the set.
     package func subject(of id: TransferID) -> TransferSubject? {
         let number = id.rawValue
         let found = state.withLock { state in
@@ -69,7 +70,7 @@ package final class TransferSubjects: Sendable {
         return subject
     }
 
-    /// Something happens to the tasks of a transfer.
+    /// Passes an input on to the tasks of a transfer.
     func note(_ input: TaskInput, of id: TransferID) {
         let number = id.rawValue
         let plan = state.withLock { $0.plans.first { $0.numbers.contains(number) } }

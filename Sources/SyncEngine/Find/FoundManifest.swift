@@ -3,19 +3,19 @@ import SyncModel
 import SyncPlugins
 import SyncTrust
 
-/// A manifest whose bytes are known and, unless somebody asks, not decoded.
+/// A manifest whose bytes are known and which is decoded only on demand.
 struct FoundManifest: Sendable {
     let digest: SHA256Digest
     let project: String
-    /// What relative URLs resolve against: its own URL, then those that it has at the mirrors of a signed set.
+    /// What relative URLs resolve against: its own URL, then its URLs at the mirrors of a signed set.
     var bases: [String]
     /// For people: a path, or a redacted URL.
     let shown: String
-    /// What is recorded of where it came from: an absolute path, or a URL without userinfo, query and fragment.
+    /// The origin to record: an absolute path, or a URL without userinfo, query and fragment.
     let location: String
-    /// For what it names; `nil` for a manifest of this machine.
+    /// Where it came from, for the URLs it names; `nil` for a local manifest.
     let referrer: TransferRequest.Referrer?
-    /// Who has signed it; `nil` when nobody was asked for.
+    /// Who has signed it; `nil` if signatures were not asked for.
     var release: TrustedRelease?
     private let source: ManifestSource
     private let decodeBody: @Sendable () throws(EngineError) -> Manifest
@@ -40,22 +40,23 @@ struct FoundManifest: Sendable {
         decodeBody = decode
     }
 
-    /// What finding and decoding it has cost so far.
+    /// The cost so far of finding and decoding it.
     var tally: ManifestTally { source.tally }
 
-    /// Where the dictionary of this manifest comes from; `nil` when it has none.
+    /// The source of this manifest's dictionary; `nil` if it has none.
     func dictionary(of manifest: Manifest) -> ManifestDictionary? {
         guard let named = manifest.dictionary else { return nil }
         let parts = ManifestParts(source: source, bases: bases, referrer: referrer, shown: shown)
         return ManifestDictionary { parts.dictionary(named, of: manifest) }
     }
 
-    /// Whether the dictionary of this manifest has been kept.
+    /// Whether this manifest's dictionary is in the cache.
     func isDictionaryHere(of manifest: Manifest) -> Bool {
         manifest.dictionary.map { source.parts?.has($0.digest) == true } ?? true
     }
 
-    /// Adds places with the same files, which are asked for what this one does not give. A copy on a disk stays with itself.
+    /// Adds mirrors with the same files, to be asked for what this place does not deliver. A local copy uses no
+    /// mirrors.
     ///
     /// - Parameter mirrors: URLs that end with `/`.
     mutating func add(_ mirrors: [String]) {

@@ -5,11 +5,10 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Manifests fetched before, in the state directory, so that asking again costs one conditional request.
+/// Manifests fetched before, in the state directory, so that the next check costs one conditional request.
 ///
-/// `manifests/<SHA-256 of the URL>.head` says what the server said; `manifests/<digest>.json[.zst]` holds the
-/// body as received. URLs may carry secrets, so they are not in any name or file. Both are written whole or
-/// not at all.
+/// `manifests/<SHA-256 of the URL>.head` records the server's answer; `manifests/<digest>.json[.zst]` is the body as
+/// received. URLs may contain secrets, so they are in no name and no file. Each file is written whole or not at all.
 struct ManifestCache: Sendable {
     /// What is known about one URL.
     struct Entry: Sendable, Equatable {
@@ -24,7 +23,7 @@ struct ManifestCache: Sendable {
     let parts: PartCache
     /// Most **bytes** of a body that are read.
     private let limit: Int
-    /// Whether somebody may still ask for a manifest that is not the latest of its URL.
+    /// Whether a manifest that is not the latest of its URL may still be needed.
     private let isNeeded: @Sendable (SHA256Digest) -> Bool
 
     /// - Parameters:
@@ -41,14 +40,14 @@ struct ManifestCache: Sendable {
         directory = stateDirectory + "/manifests"
         parts = PartCache(stateDirectory: stateDirectory, isReadOnly: false)
         do throws(FileError) {
-            // What is here was checked when it came, and is believed from then on.
+            // Entries were checked when they were stored, and are trusted from then on.
             _ = try openPrivateDirectory(directory, create: true)
         } catch {
             throw EngineError(cannotUse: error, "the state directory: ")
         }
     }
 
-    /// What is known about `url`, if its body is still here.
+    /// The entry for `url`, if its body is still here.
     func entry(for url: String) -> Entry? {
         guard let name = headName(url), let bytes = read(name) else { return nil }
         var fields: [Substring: Substring] = [:]
@@ -82,12 +81,12 @@ struct ManifestCache: Sendable {
         return nil
     }
 
-    /// Keeps a body without a URL. A failure only costs reading the manifest again.
+    /// Stores a body without a URL. A failure only means fetching it again.
     func keep(_ body: [UInt8], _ digest: SHA256Digest, isCompressed: Bool) {
         _ = write(body, to: bodyName(digest, isCompressed))
     }
 
-    /// Remembers a body and what the server said about it. A failure only costs a request next time.
+    /// Stores a body and the server's answer. A failure only costs a request next time.
     func remember(_ entry: Entry, body: [UInt8], for url: String) {
         guard let head = headName(url), write(body, to: bodyName(entry.digest, entry.isCompressed)) else {
             return
@@ -104,7 +103,7 @@ struct ManifestCache: Sendable {
         }
     }
 
-    /// Forgets what the server said, so that the next request is without condition.
+    /// Forgets the server's answer, so that the next request is unconditional.
     func forget(_ url: String) {
         if let head = headName(url) { unlink("\(directory)/\(head)") }
     }
@@ -118,7 +117,7 @@ struct ManifestCache: Sendable {
     }
 
     private func read(_ name: String) -> [UInt8]? {
-        // What is not ours is as good as not there.
+        // A file that is not ours counts as missing.
         try? readFile("\(directory)/\(name)", trust: .state, limit: limit)
     }
 

@@ -4,12 +4,12 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// A dictionary that was asked for before it is known whether it is needed: while a manifest is read and looked at, its
-/// round trips cost no time. Whoever has it here asks for nothing.
+/// Fetches a dictionary before it is known whether it is needed: while a manifest is read and compared, the round trips
+/// cost no time. Not used for a dictionary in the cache.
 final class DictionaryAhead: Sendable {
     private let fetch = Mutex<(digest: SHA256Digest, fetch: PartFetch)?>(nil)
 
-    /// Begins to fetch a dictionary, unless it is under way already.
+    /// Starts fetching a dictionary, unless that has happened.
     func begin(_ digest: SHA256Digest, _ make: () -> PartFetch) {
         fetch.withLock { known in
             guard known?.digest != digest else { return }
@@ -29,12 +29,12 @@ final class DictionaryAhead: Sendable {
     }
 }
 
-/// Gets a manifest's dictionary for whoever needs it first: from the cache, else out of its pack. Then it stays in memory.
+/// Gets a manifest's dictionary on first use, from the cache or from its pack, and keeps it in memory.
 final class ManifestDictionary: Sendable {
-    /// Why there is none.
+    /// Why the dictionary cannot be had.
     struct Failure: Error {
         var reason: String
-        /// Where fetching it failed.
+        /// The failed fetch.
         var transfer: TransferError?
     }
 

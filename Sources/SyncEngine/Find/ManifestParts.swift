@@ -5,18 +5,18 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Reads the parts of a manifest, in order: from the cache, else out of their packs. One text is in memory at a time.
+/// Reads the parts of a manifest, in order, from the cache or from their packs. One text is in memory at a time.
 struct ManifestParts: Sendable {
     let source: ManifestSource
     /// What relative URLs resolve against.
     let bases: [String]
-    /// For what the manifest names; `nil` for one of this machine.
+    /// Where the manifest came from; `nil` for a local one.
     let referrer: TransferRequest.Referrer?
     /// The manifest, for people.
     let shown: String
 
-    /// Times that a part with wrong bytes is asked for again, while they differ from the first time's: equal ones
-    /// come out equal.
+    /// How often a part with wrong bytes is fetched again, as long as the bytes differ: equal ones would only come
+    /// again.
     private static let repetitions = 2
 
     /// Adds every part to an assembly.
@@ -111,7 +111,7 @@ struct ManifestParts: Sendable {
         return wanted
     }
 
-    /// Packs beside a local manifest are read where they are.
+    /// Packs beside a local manifest are read in place.
     private func isLocal(_ part: PartFetch.Wanted) -> Bool { part.urls.first?.hasPrefix("file:") == true }
 
     private func bring(_ index: Int, _ fetch: PartFetch) throws(EngineError) -> [Int: PartFetch.Received] {
@@ -170,7 +170,7 @@ struct ManifestParts: Sendable {
         case wrong
     }
 
-    /// The text of a part that was not in the cache, or was damaged there.
+    /// Fetches the text of a part that is not in the cache, or is damaged there.
     private func text(
         _ wanted: PartFetch.Wanted,
         _ digest: SHA256Digest,
@@ -186,7 +186,7 @@ struct ManifestParts: Sendable {
                     if !isLocal(wanted) { source.parts?.keep(came.bytes, digest) }
                     return .success(text)
                 }
-                // A file here gives the same again.
+                // Reading a local file again gives the same bytes.
                 guard repetition <= Self.repetitions, !isLocal(wanted) else { break }
                 wrong = came.bytes
                 source.transport.blame(url: came.url, reason: "a part of the manifest is wrong")
@@ -232,7 +232,7 @@ struct ManifestParts: Sendable {
     }
 }
 
-/// Stored bytes → the text of a part, when they are what the root says.
+/// Turns stored bytes into the text of a part, and checks it against the root.
 private struct PartDecoder: ~Copyable {
     private var decompressor: ZstdDecompressor
     private var hasher: SHA256Hasher
@@ -260,8 +260,8 @@ private struct PartDecoder: ~Copyable {
         self.compressor = compressor
     }
 
-    /// The text that a delta gives behind the cached one that it replaces; it is cached in its turn. `nil` when it is
-    /// another one, or the former one is damaged.
+    /// Applies a delta to the cached text that it is based on, and caches the result; `nil` if the result is wrong or
+    /// the base damaged.
     mutating func text(_ frame: [UInt8], _ part: Manifest.Part, _ cache: PartCache?) -> [UInt8]? {
         guard let delta = part.delta, let known = cache?.part(delta.base),
             let length = Int(exactly: part.blob.rawLength), length <= Manifest.PartDelta.longestTexts
@@ -293,14 +293,14 @@ private struct PartDecoder: ~Copyable {
         }
     }
 
-    /// The text, or `nil` when it is another one.
+    /// The decoded text; `nil` if it is wrong.
     mutating func text(_ stored: [UInt8], _ blob: Blob, _ digest: SHA256Digest) -> [UInt8]? {
         guard let length = Int(exactly: blob.rawLength) else { return nil }
         do {
             var text = stored
-            // A part that was cached for another root may be compressed where this one says "none", or not.
+            // A part cached for another root may be compressed where this root says "none", or the other way round.
             if stored.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
-                // Nothing is touched but what is written: the length is the manifest's word.
+                // The length comes from the manifest, so memory is only touched as it is written.
                 text = try Array(unsafeUninitializedCapacity: length) { buffer, used in
                     let target = UnsafeMutableRawBufferPointer(buffer)
                     try stored.withUnsafeBytes { try decompressor.decode($0, into: target) }
@@ -315,7 +315,7 @@ private struct PartDecoder: ~Copyable {
     }
 }
 
-/// What reading a manifest has cost.
+/// The cost of reading a manifest.
 final class ManifestTally: Sendable {
     private let counts = Mutex(PullReport.ManifestCounts())
 
@@ -327,6 +327,6 @@ final class ManifestTally: Sendable {
     /// A part was read.
     func read() { counts.withLock { $0.parts += 1 } }
 
-    /// A part was fetched, and not found in the cache.
+    /// A part was fetched rather than found in the cache.
     func fetched() { counts.withLock { $0.partsFetched += 1 } }
 }

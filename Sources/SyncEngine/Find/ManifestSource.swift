@@ -8,7 +8,7 @@ import SyncSystem
 import SyncTrust
 import SyncUnpack
 
-/// Finds a manifest: a path, or a URL asked conditionally.
+/// Finds a manifest by path or, with a conditional request, by URL.
 struct ManifestSource: Sendable {
     let transport: any Transport
     /// For packs beside a local manifest.
@@ -18,7 +18,7 @@ struct ManifestSource: Sendable {
     let parts: PartCache?
     let nextID: @Sendable () -> TransferID
     let stop: StopRequest
-    /// The most a manifest may hold (V46, S15).
+    /// Limits of a manifest (V46, S15).
     var limits = ManifestLimits.standard
     let tally = ManifestTally()
     let ahead = DictionaryAhead()
@@ -40,17 +40,17 @@ struct ManifestSource: Sendable {
         do throws(EngineError) {
             return try fetch(location)
         } catch {
-            // A directory without its slash is answered with a page, a refusal or nothing.
+            // A directory without a final slash is answered with a page, an error or nothing.
             let isName = plain.split(separator: "/").last?.contains(".") == true
             let isPlace = [.noInput, .dataInvalid].contains(error.status) || error.isForbidden
             guard !isName, isPlace, !stop.isStopped else { throw error }
-            // If that is no better, what was asked for is what counts.
+            // If that does not help either, report the first failure.
             if let found = try? fetch(inside) { return found }
             throw error
         }
     }
 
-    /// The manifest of a channel or revision, from its place beside the one that was named.
+    /// The manifest of a channel or revision, located relative to the named place.
     private func find(_ path: String, _ wanted: WantedRelease, besides location: String) throws(EngineError)
         -> FoundManifest
     {
@@ -79,7 +79,7 @@ struct ManifestSource: Sendable {
         return found
     }
 
-    /// The channels that somebody says there are; `nil` when nobody does.
+    /// The channels that are published there; `nil` if none are.
     func channels(besides location: String) -> [String]? {
         let url = resolve(ChannelIndex.path, against: manifestURL(location))
         let sink = MemorySink(limit: ChannelIndex.limit)
@@ -90,7 +90,7 @@ struct ManifestSource: Sendable {
             priority: .max
         )
         let from = url.hasPrefix("file:") ? localTransport : transport
-        // It is for a message alone.
+        // Only used in a message.
         guard case .success = from.run(request, sink: sink, stop: stop, until: .now + .seconds(10)),
             let index = try? ChannelIndex(json: sink.bytes)
         else { return nil }
@@ -101,7 +101,7 @@ struct ManifestSource: Sendable {
         urlScheme(of: location) != nil ? redacted(url: location) : escaped(location)
     }
 
-    /// The one place that a location most likely means, without asking there: a directory stands for the manifest in it.
+    /// The location most likely meant, without a request: a directory stands for the manifest in it.
     static func named(_ location: String) -> String {
         guard urlScheme(of: location) != nil else {
             return openDirectory(location) != nil ? inside(location) : location
@@ -117,13 +117,13 @@ struct ManifestSource: Sendable {
         directory + (directory.hasSuffix("/") ? "" : "/") + "manifest.json"
     }
 
-    /// Whether a URL names a host and no path.
+    /// Whether a URL has a host and no path.
     private static func isBare(_ url: Substring) -> Bool {
-        // The two slashes behind the scheme stand alone.
+        // Only the two slashes behind the scheme.
         url.count(where: { $0 == "/" }) == 2
     }
 
-    /// The manifest of a run that was recorded earlier: from the cache, else from where it came from.
+    /// The manifest of an earlier run: from the cache, or else from where it came from.
     ///
     /// - Parameter isPublic: Whether it came from a public address; `nil` when nobody knows any more.
     /// - Throws: ``EngineError``, also when there is another manifest at that place by now.
@@ -167,16 +167,16 @@ struct ManifestSource: Sendable {
         return found
     }
 
-    /// Keeps a manifest that came from a file, so that a run of it does not depend on the file (S13).
+    /// Stores a manifest that came from a file, so that its run does not depend on the file (S13).
     func keep(_ path: String, _ digest: SHA256Digest) {
-        // It was there a moment ago.
+        // It was readable a moment ago.
         guard let cache, urlScheme(of: path) == nil,
             let body = try? readFile(path, trust: .input, limit: limits.ownTextBytes)
         else { return }
         cache.keep(body, digest, isCompressed: path.hasSuffix(".zst"))
     }
 
-    /// - Parameter file: Where the text is, when it is not in the place that was named.
+    /// - Parameter file: Where the text is, if not at the named place.
     private func read(_ given: String, from file: String? = nil) throws(EngineError) -> FoundManifest {
         let isDirectory = openDirectory(given) != nil
         let place = isDirectory ? Self.inside(given) : given
@@ -203,7 +203,7 @@ struct ManifestSource: Sendable {
             baseURL: manifestURL(place),
             referrer: nil
         )
-        // The file may be about another release when it is asked for again.
+        // The file may hold another release by the next time.
         if file != nil { cache?.keep(body, manifest.digest, isCompressed: path.hasSuffix(".zst")) }
         return FoundManifest(
             digest: manifest.digest,
@@ -215,7 +215,7 @@ struct ManifestSource: Sendable {
         ) { () throws(EngineError) in manifest }
     }
 
-    /// What may have been meant by a path that is not there: a URL without its scheme.
+    /// A hint for a missing path that may be a URL without its scheme.
     private static func hint(_ path: String, _ error: FileError) -> String {
         let host = path.prefix { $0 != "/" && $0 != ":" }
         guard error.isMissing, let first = host.first, first != ".", host.utf8.count < path.utf8.count,
@@ -225,14 +225,14 @@ struct ManifestSource: Sendable {
         return "; if it is on a server, write \(scheme)://\(escaped(path))"
     }
 
-    /// - Parameter object: Where the text is, when it is not in the place that was named.
+    /// - Parameter object: Where the text is, if not at the named place.
     private func fetch(_ url: String, from object: String? = nil) throws(EngineError) -> FoundManifest {
         let object = object ?? url
         let known = cache?.entry(for: object)
         let plain = object.prefix { $0 != "?" && $0 != "#" }
         let query = object[plain.endIndex...]
         var tries: [(url: String, isCompressed: Bool)] = [(object, plain.hasSuffix(".zst"))]
-        // The compressed sibling is preferred; a server that has none costs one request, once.
+        // The compressed sibling is preferred; on a server without one this costs one request, once.
         if plain.hasSuffix(".json"), known?.isCompressed != false {
             tries.insert((plain + ".zst" + query, true), at: 0)
         }
@@ -337,7 +337,7 @@ struct ManifestSource: Sendable {
             {
                 return manifest
             }
-            // Gone or damaged: fetched again, without condition.
+            // The cached body is gone or damaged: fetch it unconditionally.
             cache.forget(object)
             let fresh = try fetch(url, from: object)
             guard fresh.digest == entry.digest else {
@@ -351,10 +351,10 @@ struct ManifestSource: Sendable {
         }
     }
 
-    /// Decodes a manifest's own text, and reads its parts where it has some.
+    /// Decodes a manifest's own text and reads its parts, if any.
     ///
-    /// On a thread of its own, which is left alone when somebody asks to stop: nothing waits for the end of a text of
-    /// many megabytes.
+    /// On a thread of its own, which is abandoned on a stop request, so that nothing waits for a text of many
+    /// megabytes.
     func decode(
         _ body: [UInt8],
         isCompressed: Bool,
@@ -390,7 +390,7 @@ struct ManifestSource: Sendable {
             }
         }
         let result = end.wait { end -> Result<Manifest, EngineError>? in
-            // Whoever stops later keeps nothing of it.
+            // After a stop the result is dropped.
             defer { if end != nil { end = .failure(EngineError(.interrupted, "")) } }
             return end
         }

@@ -4,14 +4,14 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Parts of manifests that were fetched before, in the state directory beside the manifests.
+/// Parts of manifests fetched before, in the state directory beside the manifests.
 ///
-/// `manifests/<SHA-256 of the text>.part` holds a part as it came out of its pack, `manifests/<root>.parts` the digests
-/// of a root's parts, one a line: what no list names is dropped. Nothing here is believed: whoever reads a part checks it.
-/// So nothing needs to be synced, either.
+/// `manifests/<SHA-256 of the text>.part` holds a part as it came out of its pack, `manifests/<root>.parts` lists the
+/// digests of a root's parts, one per line; parts in no list are removed. Readers check every part, so nothing has to
+/// be synced.
 struct PartCache: Sendable {
     let directory: String
-    /// Whether parts are only read.
+    /// Whether nothing is written.
     let isReadOnly: Bool
 
     init(stateDirectory: String, isReadOnly: Bool) {
@@ -19,18 +19,18 @@ struct PartCache: Sendable {
         self.isReadOnly = isReadOnly
     }
 
-    /// Whether a part may be here.
+    /// Whether a part seems to be here.
     func has(_ digest: SHA256Digest) -> Bool { access("\(directory)/\(digest).part", R_OK) == 0 }
 
-    /// A part as it was kept.
+    /// A part as stored.
     func part(_ digest: SHA256Digest) -> [UInt8]? { Self.read("\(directory)/\(digest).part") }
 
-    /// Keeps a part. A failure only costs fetching it again.
+    /// Stores a part. A failure only means fetching it again.
     func keep(_ bytes: [UInt8], _ digest: SHA256Digest) {
         if !isReadOnly { write(bytes, to: "\(digest).part") }
     }
 
-    /// Notes which parts a root needs. Without the note, the next cleaning drops them.
+    /// Lists the parts that a root needs. Without the list, the next cleanup removes them.
     func note(_ parts: some Sequence<SHA256Digest>, of root: SHA256Digest) {
         guard !isReadOnly else { return }
         var text = ""
@@ -38,7 +38,7 @@ struct PartCache: Sendable {
         write(Array(text.utf8), to: "\(root).parts")
     }
 
-    /// Drops a root's note, and the parts that no other note names.
+    /// Removes a root's list, and the parts in no other list.
     func drop(root: SHA256Digest) {
         guard !isReadOnly else { return }
         let own = Self.list("\(directory)/\(root).parts")
@@ -62,12 +62,12 @@ struct PartCache: Sendable {
     }
 
     private static func read(_ path: String) -> [UInt8]? {
-        // What cannot be read is as good as not there.
+        // What cannot be read counts as missing.
         try? readFile(path, trust: .state, limit: ManifestLimits.standard.partBytes)
     }
 
     private func write(_ bytes: [UInt8], to name: String) {
-        // It is fetched again.
+        // On failure, it is fetched again.
         try? replaceFile("\(directory)/\(name)", with: bytes, isDurable: false)
     }
 }

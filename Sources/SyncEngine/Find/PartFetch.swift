@@ -5,24 +5,24 @@ import SyncPlugins
 import SyncSystem
 import SyncUnpack
 
-/// Fetches parts of a manifest: ranges of packs, neighbours together, a few requests ahead of whoever reads.
+/// Fetches parts of a manifest as ranges of packs, neighbours together, a few requests ahead of the reader.
 final class PartFetch: Sendable {
     /// A part that is wanted.
     struct Wanted: Sendable {
-        /// Its place among the manifest's parts.
+        /// Its index among the manifest's parts.
         var index: Int
         var blob: Blob
         /// Absolute, best first.
         var urls: [String]
         /// **Bytes** of its pack.
         var packSize: UInt64
-        /// Who names ``urls``.
+        /// Where ``urls`` come from.
         var referrer: TransferRequest.Referrer?
         /// Whether the bytes are the part's delta.
         var isDelta = false
     }
 
-    /// A part as it came, and where from.
+    /// A part as received, and from where.
     struct Received: Sendable {
         var bytes: [UInt8]
         var url: String
@@ -39,22 +39,21 @@ final class PartFetch: Sendable {
         var ends: [Int: Result<Received, TransferError>] = [:]
     }
 
-    /// Neighbours are fetched together up to so many **bytes**; a killed run fetches so much again, at most …
+    /// Neighbours are fetched together, in spans of at most this many **bytes**, which a killed run fetches again …
     private static let longestSpan: UInt64 = 2 << 20
-    /// … and no less than so many are worth a request of their own.
+    /// … and at least this many, to be worth a request.
     private static let shortestSpan: UInt64 = 512 << 10
-    /// Requests that run or wait to be read, at most …
+    /// Requests running or waiting to be read, at most …
     private static let window = 8
-    /// … and their **bytes**, unless one alone has more.
+    /// … and their **bytes**, unless a single one has more.
     private static let windowBytes: UInt64 = 32 << 20
-    /// Into so many requests a manifest is divided, where it is long enough: connections to a far server double what they
-    /// bring with each round trip, and the first texts are read while others come. Fewer than ``window``, since spans end
-    /// with a text.
+    /// Requests that a long manifest is divided into: connections to a far server double their rate with each round
+    /// trip, and the first texts are read while others arrive. Fewer than ``window``, since spans end with a text.
     private static let division: UInt64 = 6
 
     private let source: ManifestSource
     private let requests: [Request]
-    /// The request that brings a part.
+    /// The request for each part.
     private let places: [Int: Int]
     private let state = Monitor(State())
 
@@ -80,12 +79,12 @@ final class PartFetch: Sendable {
         self.places = places
     }
 
-    /// How parts of so many **bytes** together are asked for.
+    /// The coalescing rule for parts of this many **bytes** in total.
     static func rule(total: UInt64) -> CoalescingRule {
         CoalescingRule(spanLength: max(shortestSpan, min(longestSpan, total / division)))
     }
 
-    /// Waits for the request that brings a part.
+    /// Waits for the request with a part.
     ///
     /// - Returns: Every part that came with it, by index.
     func take(_ index: Int) -> Result<[Int: Received], TransferError> {
@@ -107,10 +106,10 @@ final class PartFetch: Sendable {
         }
     }
 
-    /// Asks for the first parts before anybody waits for one.
+    /// Starts fetching the first parts before they are needed.
     func begin() { start(from: 0) }
 
-    /// Ends what is still on its way.
+    /// Cancels what is still running.
     func cancel() {
         for identifier in state.withLock(\.identifiers) {
             source.transport.cancel(identifier)
@@ -139,7 +138,7 @@ final class PartFetch: Sendable {
         }
     }
 
-    /// Fetches one part alone, past every cache on the way.
+    /// Fetches one part alone, bypassing caches.
     static func again(_ part: Wanted, _ source: ManifestSource) -> Result<Received, TransferError> {
         let end = Monitor<Result<Received, TransferError>?>(nil)
         start(source.nextID(), part, part.blob.range, source, reload: true) { result in
@@ -193,7 +192,7 @@ private final class RangeSink: TransferSink {
         collected.withLock { $0.reserveCapacity(Int(clamping: min(range.length, 16 << 20))) }
     }
 
-    /// What has come so far.
+    /// What has arrived so far.
     var bytes: [UInt8] { collected.withLock { $0 } }
 
     func begin(_ response: ResponseHead) -> UInt64 { range.lowerBound + UInt64(bytes.count) }

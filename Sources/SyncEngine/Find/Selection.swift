@@ -2,9 +2,9 @@ import SyncDigest
 import SyncManifest
 import SyncModel
 
-/// Which files, directories and groups of a manifest somebody asks for.
+/// Which files, directories and groups of a manifest are selected.
 extension RunRecipe {
-    /// The rows of the files that are asked for, ascending.
+    /// The rows of the selected files, ascending.
     ///
     /// - Throws: ``EngineError``: 64 when there is no such group, or when patterns match nothing; 130 when somebody asks
     ///   to stop.
@@ -37,8 +37,8 @@ extension RunRecipe {
         return manifest.directories(with: rows, groups: groups, filter: filter)
     }
 
-    /// Makes sure that the manifest has the groups which are asked for and those which hooks wait for, and that the latter
-    /// can be complete: a hook for a group that is not there would never run, and nobody would hear of it.
+    /// Checks that the selected groups and those that hooks wait for exist, and that the latter can become complete:
+    /// otherwise such a hook would silently never run.
     ///
     /// - Throws: ``EngineError`` with status 64.
     func requireGroups(of manifest: Manifest) throws(EngineError) {
@@ -57,22 +57,22 @@ extension RunRecipe {
         }
     }
 
-    /// What is kept of a selection with an index that was completed for it: the first 8 bytes of the SHA-256 of the sorted
-    /// names of groups, and of patterns where there are some; 0 for all files.
+    /// Marks a selection in an index that is complete for it: the first 8 bytes of the SHA-256 of the sorted names of
+    /// groups, and of patterns if there are any; 0 for all files.
     var selectionMark: UInt64 {
         var texts = groups.contains(RunRecipe.groupOfAll) ? [] : Set(groups).sorted()
         if hasPatterns {
-            // No name has a blank.
+            // Names contain no blanks.
             texts += Set(include).sorted().map { " + \($0)" } + Set(exclude).sorted().map { " - \($0)" }
         }
-        // No memory: no short cut.
+        // Out of memory: just no shortcut.
         guard !texts.isEmpty, let digest = try? sha256(texts.joined(separator: "\n")) else { return 0 }
         return (0..<8).reduce(1) { $0 << 8 | UInt64(digest[byte: $1]) } | 1
     }
 }
 
 extension Manifest {
-    /// The rows of some groups, ascending; of all files where none is named.
+    /// The rows of some groups, ascending; of all files if none is named.
     ///
     /// - Throws: ``EngineError``: 64 when there is no such group, 130 when somebody asks to stop.
     func selectedRows(of groups: [String], _ stop: StopRequest) throws(EngineError) -> [Int] {

@@ -4,22 +4,22 @@ package import SyncModel
 import SyncStore
 
 extension PullEngine {
-    /// The session that a pull belongs to: a session is one project in one destination (S1).
+    /// The session of a pull; a session is one project in one destination (S1).
     ///
-    /// It is the one that was asked for, or has the project's name. Where that name is another destination's, it is
-    /// `PROJECT:NAME` after the last component of this one, with a number behind it where that is taken, too.
+    /// It is the requested one, or has the project's name. If that name belongs to another destination, it is
+    /// `PROJECT:NAME` with the last component of this one, and a number if that is taken, too.
     ///
     /// - Throws: ``EngineError`` with status 64 when the session that was asked for has another destination.
     func sessionName(_ recipe: RunRecipe, project: String) throws(EngineError) -> String {
         let path = Self.destinationPath(recipe, project: project)
-        // What cannot be opened is complained of by whoever has to write there.
+        // Errors are reported later, when something has to be written there.
         let place = try? Self.openIfPresent(path, usesState: false)
         func isElsewhere(_ name: String) throws(EngineError) -> StoredSession? {
             let found = try recording { () throws(StoreError) in try environment.store.session(name) }
-            // A name that is another project's is refused where the run is entered.
+            // A name of another project is refused when the run is recorded.
             guard let found, found.project == project, found.destination != path else { return nil }
             if let place, found.destination == place.path { return nil }
-            // A directory that was renamed is still the same one.
+            // A renamed directory is still the same one.
             if let place, found.device == place.device, found.inode == place.inode { return nil }
             return found
         }

@@ -1,6 +1,6 @@
 import SyncModel
 
-/// What the relative URLs of a manifest resolve against, by its place.
+/// The base for the relative URLs of a manifest at this location.
 func manifestURL(_ location: String) -> String {
     urlScheme(of: location) != nil ? location : fileURL(path: absolute(location))
 }
@@ -30,7 +30,7 @@ func resolve(_ reference: String, against base: String) -> String {
     return plain[...lastSlash] + reference
 }
 
-/// Resolves references against one base after the other, each URL once.
+/// Resolves references against each base in turn, each URL once.
 func resolve(_ references: [String], against bases: [String]) -> [String] {
     var urls: [String] = []
     for base in bases {
@@ -42,8 +42,8 @@ func resolve(_ references: [String], against bases: [String]) -> [String] {
     return urls
 }
 
-/// A URL without userinfo, query and fragment: what may be recorded. Relative URLs resolve against it as against
-/// the whole one.
+/// A URL without userinfo, query and fragment, fit to be recorded. Relative URLs resolve against it as against the full
+/// one.
 func withoutSecrets(_ url: String) -> String {
     let plain = String(url.prefix { $0 != "?" && $0 != "#" })
     guard let scheme = plain.firstIndex(of: ":"), plain[scheme...].hasPrefix("://") else { return plain }

@@ -3,11 +3,11 @@ import SyncManifest
 import SyncModel
 
 extension EngineEnvironment {
-    /// Refuses a manifest with entries that would meet in a destination which takes `README` and `Readme` for one name:
-    /// one of them would be lost, and each run would put the other in its place (F073, V13). Paths that are one after
-    /// Unicode normalisation alone are in no manifest.
+    /// Refuses a manifest with entries that would collide in a destination that does not distinguish `README` from
+    /// `Readme`: one would be lost, and each run would replace one by the other (F073, V13). Manifests contain no paths
+    /// that are equal after Unicode normalisation alone.
     ///
-    /// The destination is asked first, since looking for such entries takes longer.
+    /// The destination is asked first, since searching for such entries takes longer.
     ///
     /// - Parameter folding: Directories below it that fold case, where the destination as a whole may not: ext4 has this
     ///   for each directory.
@@ -46,8 +46,8 @@ extension EngineEnvironment {
 }
 
 extension Inventory {
-    /// Adds directories that fold case, in ``PathOrder``; those below one that is known say nothing new. More than 64
-    /// of them count as the whole destination.
+    /// Adds directories that fold case, in ``PathOrder``, without those below a known one. More than 64 count as the
+    /// whole destination.
     mutating func addFolding(_ found: [[UInt8]]) {
         for path in found where folding != [[]] {
             let isKnown = path.withUnsafeBufferPointer { path in

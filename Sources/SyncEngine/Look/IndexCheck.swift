@@ -3,7 +3,7 @@ import SyncModel
 import SyncSystem
 import SyncUnpack
 
-/// Asks of every file in an index whether it is still what it was: one lstat(2) a file, nothing opened.
+/// Checks whether every file in an index is unchanged: one lstat(2) per file, nothing is opened.
 struct IndexCheck: Sendable {
     let index: StatIndex
     let destination: Destination
@@ -23,7 +23,7 @@ struct IndexCheck: Sendable {
                 failed.raise()
                 return false
             }
-            // One of before that nobody has removed.
+            // Left from an earlier manifest and still there.
             if record.kind == .directory, !record.isNamed { continue }
             let isSame = index.withPath(position) { path in
                 // What cannot be entered has changed.

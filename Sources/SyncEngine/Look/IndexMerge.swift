@@ -3,15 +3,15 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// The index after a run: what the run knows of the manifest's rows, and what the old index knew of the rest.
+/// The index after a run: the run's records for the manifest's rows, and the old index's for the rest.
 struct IndexMerge {
     let manifest: Manifest
     /// What the run knows.
     let records: RecordColumn
     let old: StatIndex
-    /// Positions of the old index that are gone.
+    /// Positions of the old index whose files are gone.
     let gone: Set<Int>
-    /// Rows of ``Manifest/directories``, ascending, with what is known of them.
+    /// Rows of ``Manifest/directories``, ascending, with their records.
     let directories: [(row: Int, record: IndexRecord)]
 
     func write(
@@ -67,14 +67,14 @@ struct IndexMerge {
         old.withPath(position) { writer.append(record, path: $0) }
     }
 
-    /// Puts directories where they belong among the other records.
+    /// Inserts directories at their places among the other records.
     private struct Writer: ~Copyable {
         var writer: StatIndexWriter
         let table: FileTable
         var directories: ArraySlice<(row: Int, record: IndexRecord)>
 
         mutating func append(_ record: IndexRecord, path: UnsafeBufferPointer<UInt8>) {
-            // The old record of a directory that has a new one.
+            // The new record replaces the old one.
             guard !appendDirectories(before: path) else { return }
             writer.append(record, path: path)
         }

@@ -5,7 +5,7 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// What of a manifest is here already, and what is not.
+/// What of a manifest is already here, and what is not.
 struct Inventory: Sendable {
     /// Why a row's place cannot be used.
     struct Obstruction: Sendable {
@@ -13,31 +13,31 @@ struct Inventory: Sendable {
         var error: FileError
     }
 
-    /// What is known of files that are here and right; nothing of rows that are wanted.
+    /// Records of files that are here and right; none for wanted rows.
     var records = RecordColumn()
-    /// Rows that are not here, or differ.
+    /// Rows that are missing or differ.
     var wanted: [Int] = []
     /// Rows whose place is taken by something that must not be replaced.
     var obstructed: [Obstruction] = []
-    /// Directories below the destination which take names for one that differ only in case (``foldsCase(_:)``), in
-    /// ``PathOrder``, without those below another; an empty path is the destination.
+    /// Directories below the destination that ignore case (``foldsCase(_:)``), in ``PathOrder``, without those below
+    /// another; an empty path is the destination.
     var folding: [[UInt8]] = []
-    /// Files that had to be opened and hashed, because no trusted record spoke for them.
+    /// Files that had to be opened and hashed for want of a trusted record.
     var hashedFiles = 0
     /// **Bytes** hashed.
     var hashedBytes: UInt64 = 0
 }
 
-/// Looks at one place: lstat(2) against the index, nothing is opened.
+/// Checks one place with lstat(2) against the index; nothing is opened.
 struct PlaceCheck {
     enum Verdict {
         /// What the index knows of it is still true.
         case unchanged
-        /// Its content is that of the index; its mode or its time is not what the manifest keeps.
+        /// The content is as in the index; mode or time differ from what the manifest keeps.
         case worn
         case absent
         case differs
-        /// Right kind and size, nothing known about the content.
+        /// Right kind and size; the content is unknown.
         case unknown
         case obstructed(FileError)
     }
@@ -59,7 +59,7 @@ struct PlaceCheck {
                     }
                 } ?? .absent
             } catch {
-                // A file or a link where a directory must be: the commit finds out whether it is ours.
+                // A file or link where a directory must be: the commit finds out whether it is ours.
                 return error.code == ENOTDIR || error.code == ELOOP ? .absent : .obstructed(error)
             }
         }

@@ -5,19 +5,19 @@ import SyncModel
 import SyncSystem
 import SyncUnpack
 
-/// Makes the ``Inventory``: a look at every place on several threads, then a hash of what no record speaks for.
+/// Builds the ``Inventory``: checks every place, on several threads, and hashes what no record covers.
 struct InventoryScan: Sendable {
     let manifest: Manifest
     /// Rows to look at, ascending.
     let rows: [Int]
     let destination: Destination
     let index: StatIndex
-    /// Paths that an interrupted run put in place, so that they count as installed.
+    /// Paths that an interrupted run put in place, which count as installed.
     let logged: Set<[UInt8]>
-    /// Whether modes and times that are wrong are mended; otherwise nothing is changed.
+    /// Whether wrong modes and times are corrected; otherwise nothing is changed.
     var mends = true
     let threads: Int
-    /// Whether an open directory takes names for one that differ only in case.
+    /// Whether an open directory ignores case.
     let foldsCase: @Sendable (_ directory: Int32) -> Bool
     let isStopped: @Sendable () -> Bool
     /// Told how far the hashing is.
@@ -43,7 +43,7 @@ struct InventoryScan: Sendable {
     private struct Unknown: Sendable {
         var row: Int
         var installed: Bool
-        /// What the index knows of its content.
+        /// The index's record of its content.
         var known: IndexRecord?
     }
 
@@ -104,7 +104,7 @@ struct InventoryScan: Sendable {
         let next = SharedCounter()
         let results = concurrently(min(threads, unknown.count), name: "hash") { _ -> [(Int, IndexRecord?)] in
             var found: [(Int, IndexRecord?)] = []
-            // No memory: as if nothing were there.
+            // Out of memory: treat it as missing.
             guard
                 var reader = try? PlaceReader(
                     destination,

@@ -10,13 +10,13 @@ struct Leftovers {
     init(_ context: RunContext) { self.context = context }
 
     struct Adopted: Sendable {
-        /// Rows whose parts turned out whole; given to the committer.
+        /// Rows whose parts turned out to be complete; handed to the committer.
         var complete: Set<Int> = []
-        /// First **bytes** that need not be fetched, by row, for files that come in one piece.
+        /// First **bytes** that need not be fetched, by row, for files fetched in one piece.
         var prefixes: [Int: UInt64] = [:]
         /// **Bytes** that need not be fetched, of both kinds.
         var bytes: UInt64 = 0
-        /// Parts of what is not wanted any more; they may hold chunks of what is. To be removed in the end.
+        /// Parts that are no longer wanted but may hold useful chunks. To be removed at the end.
         var unwanted: [Staging.File] = []
     }
 
@@ -32,7 +32,7 @@ struct Leftovers {
         }
         var hasher = try SHA256Hasher()
         for (file, size) in found {
-            // What was not looked at stays, for the next run.
+            // The rest stays for the next run.
             if context.isStopped { break }
             guard !file.name.isPartialBlob else {
                 if !context.partialBlobs.adopt(file, size: size) { staging.remove(file) }
@@ -63,7 +63,7 @@ struct Leftovers {
 }
 
 extension Staging {
-    /// Makes files of their own of what an interrupted run left in directories it was putting together.
+    /// Makes single files of those in directories that an interrupted run was assembling.
     func takeApart(for manifest: Manifest, wanted: [Int]) {
         guard !members().isEmpty else { return }
         var rows: [Directory: [String: Int]] = [:]

@@ -3,8 +3,8 @@ import SyncModel
 import SyncSystem
 import SyncUnpack
 
-/// Takes what a killed run has put in place into the index: it is ours, whatever the manifest at hand says of it, so
-/// that it can be pruned or removed later (F112). Every file is hashed again before it counts.
+/// Adds what a killed run put in place to the index: it is ours whatever the manifest says, so that it can be pruned or
+/// removed later (F112). Every file is hashed again first.
 struct LogFold {
     let destination: Destination
     let index: StatIndex
@@ -34,7 +34,7 @@ struct LogFold {
                 copy(&position, to: &writer) { PathOrder.compare($0, path) < 0 }
                 guard let record else { return }
                 writer.append(record, path: path)
-                // What was known of the path is of another time.
+                // The old record is out of date.
                 let isSame =
                     position < index.count && index.withPath(position) { PathOrder.compare($0, path) } == 0
                 if isSame { position += 1 }
@@ -45,13 +45,13 @@ struct LogFold {
         return StatIndex.read(from: destination)
     }
 
-    /// A record for each entry that is still in place; `nil` for the others.
+    /// A record for each entry that is still in place, else `nil`.
     private func verified(_ entries: [IndexLog.Entry]) -> [IndexRecord?] {
         let next = SharedCounter()
         let found = concurrently(max(1, min(threads, entries.count)), name: "fold") {
             _ -> [(Int, IndexRecord)] in
             var found: [(Int, IndexRecord)] = []
-            // No memory: as if nothing were there.
+            // Out of memory: treat it as missing.
             guard var reader = try? PlaceReader(destination, isStopped: isStopped) else {
                 return []
             }
@@ -82,7 +82,7 @@ struct LogFold {
 }
 
 extension PullRun {
-    /// The index with what a killed run has left in place.
+    /// The index including what a killed run put in place.
     func fold(
         _ log: [IndexLog.Entry],
         into index: StatIndex

@@ -4,8 +4,8 @@ import SyncModel
 import SyncStore
 
 extension PullRun {
-    /// Takes up what a killed process of this very run has put in place: those files count as installed by the run, and
-    /// those that it had no time to tell of are told now (S25), before their group is complete (S30).
+    /// Takes over what a killed process of this same run put in place: those files count as installed by the run, and
+    /// the events it had no time for are recorded now (S25), before their group is complete (S30).
     func takeUp(_ survey: Survey, _ files: inout RunFiles) throws(EngineError) {
         guard isTakenUp, !survey.logged.isEmpty else { return }
         let table = files.manifest.files
@@ -20,17 +20,17 @@ extension PullRun {
                 guard !told.contains(InstalledEvents.path(table.path(row))) else { continue }
                 journal.installed(row, of: files.manifest, from: .unknown)
             }
-            // Until then the log tells of them: the next kill must not forget either.
+            // Only then is the log no longer needed: another kill must lose nothing.
             try environment.events.flush()
         } catch {
             throw EngineError(error)
         }
     }
 
-    /// Paths that the run has told `task.installed` of, as they stand in its events.
+    /// Paths with a recorded `task.installed` of the run, as spelled in the events.
     private func toldPaths(atMost count: Int) throws(StoreError) -> Set<[UInt8]> {
         let end = try environment.store.session(session)?.lastSequence ?? 0
-        // Its files, each with what may have come before it: hops, waits, failures.
+        // Its files, each with events that may precede it: hops, waits, failures.
         var seen = max(0, end - Int64(count) * 3 - 20_000)
         let events = InstalledEvents(run: report.run)
         var told: Set<[UInt8]> = []
@@ -45,8 +45,7 @@ extension PullRun {
     }
 }
 
-/// Finds the paths in a run's `task.installed` events. Paths stay as they are written in JSON, and whoever compares
-/// writes them the same way.
+/// Finds the paths in a run's `task.installed` events. Paths stay in their JSON spelling, to be compared with the same.
 struct InstalledEvents {
     private let run: [UInt8]
     private static let start = Array("{\"event\":\"\(EventName.taskInstalled.rawValue)\"".utf8)
@@ -54,14 +53,14 @@ struct InstalledEvents {
 
     init(run: String) { self.run = Array(#""run":"\#(run)""#.utf8) }
 
-    /// A path as an event has it, without the quotes around it.
+    /// A path in its JSON spelling, without quotes.
     static func path(_ text: String) -> [UInt8] {
         Array(JSONLine.object { $0.field("path", text) }.bytes.dropFirst(key.count + 1).dropLast(2))
     }
 
-    /// The path of an event, without the quotes around it; `nil` for another event or another run's.
+    /// The path of an event, without quotes; `nil` for another event or another run's.
     ///
-    /// Quotes inside a text are escaped, so that a key is never found there.
+    /// Quotes inside strings are escaped, so a key is never found there.
     func path(in event: [UInt8]) -> [UInt8]? {
         guard event.starts(with: Self.start), Self.end(of: run, in: event) != nil,
             let start = Self.end(of: Self.key, in: event)

@@ -7,11 +7,11 @@ import SyncPlanner
 import SyncSystem
 import SyncUnpack
 
-/// The first stored bytes of blobs that were under way when a process ended, so that the next one goes on there.
+/// The first stored bytes of blobs that were in transit when a process ended, so that the next one can continue there.
 ///
 /// Each part of a span has one file in staging and overwrites it with every blob whose bytes run out before its end.
-/// The file is named by the pack's SHA-256 with the suffix `.begun`; its head says where the blob is. The bytes are used
-/// only if the whole blob has its digest. Nothing is synced: after a power cut the bytes can be fetched again.
+/// The file is named by the pack's SHA-256 with the suffix `.begun`; its head says where the blob is. The bytes are
+/// used only if the whole blob has its digest. Nothing is synced: after a power cut the bytes can be fetched again.
 final class PartialBlobs: Sendable {
     /// One file: the head, then a blob's first bytes.
     private final class PartialBlob: Sendable {
@@ -83,7 +83,7 @@ final class PartialBlobs: Sendable {
     /// Whether an earlier process left none.
     var isEmpty: Bool { state.withLock(\.found.isEmpty) }
 
-    /// A plan without what is here; removes what the plan has no use for.
+    /// The plan without the bytes that are here; removes files of no use to it.
     func shortened(_ plan: Plan) -> Plan {
         var plan = plan
         let counts = state.withLock { $0.found.mapValues { $0.place.withLock(\.count) } }
@@ -111,14 +111,13 @@ final class PartialBlobs: Sendable {
         return read == count ? bytes : [UInt8](repeating: 0, count: count)
     }
 
-    /// Whether the blob at a place was put together from bytes of two processes: a wrong digest then says nothing
-    /// about the source.
+    /// Whether the blob at a place has bytes of two processes, so that a wrong digest says nothing about the source.
     func isMixed(_ place: Plan.PackPosition) -> Bool { state.withLock { $0.used.contains(place) } }
 
     // MARK: For a later process
 
-    /// Keeps `bytes`, which stand `position` **bytes** behind the first of the blob at `place`. What cannot be
-    /// written is fetched again one day.
+    /// Stores `bytes`, which start `position` **bytes** into the blob at `place`. What cannot be written is fetched
+    /// again.
     func keep(
         _ bytes: UnsafeRawBufferPointer,
         at position: Int,
@@ -130,7 +129,7 @@ final class PartialBlobs: Sendable {
         let start = UInt64(Self.headLength + position)
         var isWritten = writeAll(partial.descriptor.raw, bytes, at: start) == 0
         if position == 0, isWritten {
-            // The head comes last: a file without it is nothing.
+            // The head comes last: a file without it is ignored.
             var head = (Self.magic.littleEndian, place.offset.littleEndian, length.littleEndian)
             isWritten = withUnsafeBytes(of: &head) { writeAll(partial.descriptor.raw, $0, at: 0) } == 0
         }
@@ -139,7 +138,7 @@ final class PartialBlobs: Sendable {
         partial.place.withLock { $0 = (place, count) }
     }
 
-    /// The file to write to: with what it has of the blob up to `position`, or empty.
+    /// The file to write to: one that has the blob up to `position`, or an empty one.
     private func partial(for place: Plan.PackPosition, from position: Int, part: Int) -> PartialBlob? {
         let (known, found) = state.withLock { ($0.open[part], position > 0 ? $0.found[place] : nil) }
         if position > 0 {
@@ -160,7 +159,7 @@ final class PartialBlobs: Sendable {
         return partial
     }
 
-    /// Parts of another plan follow.
+    /// The parts of another plan follow.
     func endPlan() {
         state.withLock {
             $0.open = [:]
@@ -168,7 +167,7 @@ final class PartialBlobs: Sendable {
         }
     }
 
-    /// Removes everything: nothing is missing any more.
+    /// Removes everything: all blobs are complete.
     func remove() {
         let files = state.withLock { state in
             defer { state = State() }

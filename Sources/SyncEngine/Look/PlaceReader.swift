@@ -5,7 +5,7 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Reads what stands at a row's place and tells whether it is right. One thread each.
+/// Reads what is at a row's place and checks it. One per thread.
 struct PlaceReader: ~Copyable {
     private let directories: Directories
     private var hasher: SHA256Hasher
@@ -14,8 +14,8 @@ struct PlaceReader: ~Copyable {
     private let hashed: @Sendable (UInt64) -> Void
 
     /// - Parameters:
-    ///   - isStopped: Asked often: a file can take minutes. What was not read to its end is not right.
-    ///   - hashed: Told of the **bytes** that were read, as often.
+    ///   - isStopped: Polled often: a file can take minutes. A file not read to its end does not count as right.
+    ///   - hashed: Called as often with the **bytes** read since.
     init(
         _ destination: Destination,
         isStopped: @escaping @Sendable () -> Bool,
@@ -63,7 +63,7 @@ struct PlaceReader: ~Copyable {
         }
     }
 
-    /// The record of what an interrupted run logged, if that is what stands there; `nil` otherwise.
+    /// The record of what an interrupted run logged, if that is still there; else `nil`.
     mutating func verify(_ entry: IndexLog.Entry) -> IndexRecord? {
         guard !entry.path.isEmpty, !entry.path.contains(0) else { return nil }
         // What cannot be reached is not ours.
@@ -94,7 +94,7 @@ struct PlaceReader: ~Copyable {
         return IndexRecord(status: before, digest: entry.digest, kind: entry.kind, installed: true)
     }
 
-    /// What is wrong with a row's place, in words for people; `nil` when nothing is. Changes nothing.
+    /// What is wrong with a row's place, for people; `nil` if nothing. Changes nothing.
     mutating func inspect(_ row: Int, of manifest: Manifest) -> Finding? {
         let files = manifest.files
         do throws(FileError) {
@@ -110,15 +110,15 @@ struct PlaceReader: ~Copyable {
         }
     }
 
-    /// What a look at one place has shown.
+    /// The result of checking one place.
     struct Finding: Sendable {
         var reason: String
-        /// Whether all is right but for the time, which many things change.
+        /// Whether only the time differs, which happens easily.
         var isNote = false
 
         init(reason: String) { self.reason = reason }
 
-        /// A mode or a time that is not the kept one; `nil` where both are right.
+        /// A mode or time that differs from the manifest's; `nil` if both are right.
         init?(_ traits: FileTraits, _ found: FileStatus) {
             guard !traits.hold(of: found) else { return nil }
             if let mode = traits.mode, !FileTraits(mode: mode).hold(of: found) {
@@ -176,7 +176,7 @@ struct PlaceReader: ~Copyable {
         let executable = files.kind(row) == .executable
         let traits = files.traits(row)
         if mends, !traits.hold(of: before) {
-            // What cannot be mended is fetched.
+            // What cannot be corrected is fetched.
             guard status(file.raw) == before, let mended = try? traits.give(to: file.raw, before, shown: "")
             else { return nil }
             before = mended

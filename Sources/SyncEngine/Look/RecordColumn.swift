@@ -3,10 +3,10 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 
-/// What is known of each row of a manifest, or nothing: **4 bytes** a row, and 48 for each row of which the index that
-/// was read knows nothing. A row that has a record holds what the manifest says.
+/// The record of each row of a manifest, if any, in **4 bytes** a row, and 48 for each row that is new against the
+/// index. A row with a record has the content that the manifest says.
 struct RecordColumn: Sendable {
-    /// By row: 0 for nothing, an entry's position and 1, or ``isOld`` and the position in the index.
+    /// By row: 0 for none, an entry's position plus 1, or ``isOld`` and the position in the index.
     private var numbers: [UInt32]
     private var entries: [Entry] = []
     private let files: FileTable
@@ -14,14 +14,14 @@ struct RecordColumn: Sendable {
 
     private static let isOld: UInt32 = 1 << 31
 
-    /// A record without what the manifest says of the row.
+    /// A record without what the manifest says anyway.
     private struct Entry: Sendable {
         var status: IndexRecord.Status
         var kind: IndexRecord.Kind
         var installed: Bool
     }
 
-    /// Knows nothing of any row.
+    /// No row has a record.
     ///
     /// - Parameter old: The index that was read.
     init(_ files: FileTable = FileTable(), old: StatIndex = .empty) {
@@ -47,16 +47,16 @@ struct RecordColumn: Sendable {
     /// The rows that have a record, ascending.
     var rows: some Sequence<Int> { numbers.indices.lazy.filter { numbers[$0] != 0 } }
 
-    /// Takes over records of files that hold what the manifest says; the later one counts.
+    /// Adds records of files that match the manifest; later ones replace earlier ones.
     mutating func take(_ more: [(row: Int, record: IndexRecord)]) {
         for (row, record) in more {
             entries.append(Entry(status: record.status, kind: record.kind, installed: record.installed))
-            // A manifest has at most five million rows, and each gets a record or two.
+            // A manifest has at most five million rows, each with a record or two.
             numbers[row] = UInt32(clamping: entries.count)
         }
     }
 
-    /// Takes over everything another column of the same manifest has got; nothing is copied when it is the first.
+    /// Adds all records of another column of the same manifest; nothing is copied for the first.
     mutating func take(_ other: RecordColumn) {
         let first = UInt32(clamping: entries.count)
         if entries.isEmpty { entries = other.entries } else { entries += other.entries }
@@ -65,7 +65,7 @@ struct RecordColumn: Sendable {
         }
     }
 
-    /// Says that what the index knows is still true.
+    /// Adds rows whose record in the index is still true.
     ///
     /// - Parameter more: Rows, and positions in the index; one has at most 2³¹ - 1.
     mutating func take(old more: [(row: Int, position: Int)]) {
@@ -74,8 +74,8 @@ struct RecordColumn: Sendable {
 }
 
 extension FileTable {
-    /// What the index has as a row's digest: of the content; for a link, of the target's text. `nil` when there is no
-    /// memory to hash with: then nothing is known of the row.
+    /// The digest for a row in the index: of the content or, for a link, of its target. `nil` if out of memory: the row
+    /// then has no record.
     func contentDigest(_ row: Int) -> SHA256Digest? {
         guard let target = linkTarget(row), kind(row) == .link else { return digest(row) }
         return try? sha256(target)

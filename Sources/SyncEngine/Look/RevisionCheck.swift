@@ -3,16 +3,17 @@ import SyncManifest
 import SyncModel
 import SyncStore
 
-/// Whether a manifest is older than what is here: a server that was set back, a cache, somebody in between (V35).
+/// Whether a manifest is older than what is here, because of a server restored from a backup, a cache, or an attacker
+/// (V35).
 ///
-/// What is here is known from two places, and the newer one counts: the destination's index, whoever pulled into it,
-/// and the session's last run that put something in place, wherever that was. A manifest without a revision has 0.
+/// The revision that is here is the newer of two: that of the destination's index, and that of the session's last run
+/// that placed something, wherever that was. A manifest without a revision has 0.
 struct RevisionCheck {
-    /// What is to be told of a manifest that may be installed.
+    /// What to report of a manifest that may be installed.
     enum Finding: Sendable, Equatable {
         /// It is older, and that is allowed.
         case older(than: UInt64)
-        /// It has the number of what is here, and is another one.
+        /// The same revision with other content.
         case repeated
 
         /// The word in events.
@@ -57,7 +58,7 @@ struct RevisionCheck {
 }
 
 extension SyncStore {
-    /// The revision that the last run of a session had which put something in place; `nil` when none is on record.
+    /// The revision of a session's last run that placed something; `nil` if none is recorded.
     func installedRevision(of session: String) throws(StoreError) -> UInt64? {
         for run in try runs(session: session) where run.result == .ok || run.result == .partial {
             if let revision = run.facts.revision { return revision }
@@ -67,7 +68,7 @@ extension SyncStore {
 }
 
 extension PullEngine {
-    /// Checks a manifest before anything is recorded, against what can be read without taking the destination.
+    /// Checks a manifest before anything is recorded, against what can be read without locking the destination.
     func checkRevision(_ manifest: Manifest, _ recipe: RunRecipe) throws(EngineError) {
         let path = Self.destinationPath(recipe, project: manifest.project)
         let session = try recording { () throws(StoreError) in
@@ -84,7 +85,7 @@ extension PullEngine {
 }
 
 extension PullRun {
-    /// Refuses an older manifest, or tells that it was allowed.
+    /// Refuses an older manifest, or reports that it was allowed.
     func checkRevision(_ manifest: Manifest, _ index: StatIndex) throws(EngineError) {
         let known = try recording { () throws(StoreError) in
             try environment.store.installedRevision(of: session)

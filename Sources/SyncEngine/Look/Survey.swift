@@ -3,25 +3,24 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// What a run finds at its destination before it changes anything there: what is here, what is wanted, what is in the way,
-/// and what the manifest no longer names.
+/// What a run finds at its destination before changing anything: what is here, missing, in the way, or no longer named.
 struct Survey {
-    /// The index, with what killed runs have left in place.
+    /// The index, including what killed runs put in place.
     let index: StatIndex
-    /// Paths that were put in place since the index was written.
+    /// Paths placed since the index was written.
     let logged: Set<[UInt8]>
     var inventory: Inventory
     let pruning: Pruning
     let directories: NamedDirectories
-    /// Rows of directories that are not here.
+    /// Rows of missing directories.
     let missingDirectories: [Int]
-    /// Positions in the index of files that the manifest does not name …
+    /// Positions in the index that the manifest does not name …
     let unnamed: [Int]
-    /// … those of them that a pull has installed, …
+    /// … of them, files that a pull has installed …
     let obsolete: [Int]
-    /// … and of directories that it does not name.
+    /// … and directories that it does not name.
     let formerDirectories: [Int]
-    /// Positions that are gone by now.
+    /// Positions that have been removed since.
     var gone: Set<Int> = []
 
     init(
@@ -39,6 +38,6 @@ struct Survey {
         formerDirectories = pruning.obsoleteDirectories()
     }
 
-    /// Those of some positions that are not gone.
+    /// The positions that have not been removed.
     func left(of positions: [Int]) -> [Int] { positions.without(gone) }
 }

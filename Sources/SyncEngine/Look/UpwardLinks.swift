@@ -4,10 +4,10 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Links whose targets go up again behind a name, as in `icons/../sounds`: where such a name is a link itself, the same
-/// text can lead out of the tree. One manifest's links are judged when it is read (``ManifestRules``). Here they are
-/// judged against the tree that results: links of an earlier revision stay where nothing is pruned, and what was a
-/// directory then may be a link now.
+/// Links whose targets go up behind a name, as in `icons/../sounds`: if that name is itself a link, the same target can
+/// lead out of the tree. Links of one manifest are checked when it is read (``ManifestRules``). Here they are checked
+/// against the resulting tree, in which links of an earlier revision stay unless pruned, and a former directory may now
+/// be a link.
 struct UpwardLinks {
     let manifest: Manifest
     let destination: Destination
@@ -21,7 +21,7 @@ struct UpwardLinks {
         directories = Directories(destination)
     }
 
-    /// Links of the index that stay, although this run does not place them, and that would lead out of the tree.
+    /// Links in the index that stay, are not placed by this run, and would lead out of the tree.
     ///
     /// - Parameters:
     ///   - unnamed: Positions in the index that the manifest does not name.
@@ -32,7 +32,8 @@ struct UpwardLinks {
         return kept.filter(leadsOut)
     }
 
-    /// Links at paths that the manifest names and the run does not bring; a target that it has itself was judged with it.
+    /// Links at paths of the manifest that the run does not bring; targets equal to the manifest's were checked with
+    /// it.
     private func unselected(_ rows: [Int]) -> [Int] {
         (0..<index.count).filter { position in
             guard index.isLink(position) else { return false }
@@ -49,7 +50,7 @@ struct UpwardLinks {
         }
     }
 
-    /// Whether a link of the index is still there, and leads out.
+    /// Whether a link of the index is still there and leads out.
     private func leadsOut(_ position: Int) -> Bool {
         index.withPath(position) { path in
             // What cannot be entered is not there.
@@ -70,8 +71,8 @@ struct UpwardLinks {
     static let astray =
         "its target goes up (“..”) from a link or a file here, not a directory; move that away"
 
-    /// Whether a row's target goes up behind what is a link in the destination. The manifest has a directory there, so
-    /// the link is somebody else's: it would have been in the way and be gone.
+    /// Whether a row's target goes up behind a link in the destination. The manifest has a directory there, so the link
+    /// is somebody else's: one of ours would have been removed as being in the way.
     func isAstray(_ row: Int) -> Bool {
         manifest.files.withLinkTarget(row) { target in
             guard target.goesUpBehindName else { return false }
@@ -118,7 +119,7 @@ struct UpwardLinks {
 }
 
 extension UnsafeBufferPointer<UInt8> {
-    /// Whether `..` may stand behind a name: quick, and never wrong when it says no.
+    /// Whether `..` may follow a name: quick, and never wrong when it says no.
     fileprivate var goesUpBehindName: Bool {
         var hasName = false
         var start = 0
@@ -134,7 +135,7 @@ extension UnsafeBufferPointer<UInt8> {
 }
 
 extension PullRun {
-    /// Removes links of earlier revisions that would lead out of the tree as this manifest makes it.
+    /// Removes links of earlier revisions that would lead out of the new tree.
     ///
     /// - Throws: ``EngineError`` with status 77 when one of them cannot be removed, or is not ours to remove.
     mutating func removeStraying(_ survey: inout Survey, _ rows: [Int]) throws(EngineError) {

@@ -7,16 +7,16 @@ import SyncUnpack
 
 /// Makes staged files visible, in batches, on a thread of its own.
 ///
-/// Order, and no other: every byte of the batch written → one syncfs(2) → record in the index log → rename each.
-/// The renames of a batch become durable with the syncfs of the next one (or the last, or one of its own when no next one
-/// comes within a second); only then is the batch told. git's `core.fsyncMethod=batch` has the same idea.
+/// Always in this order: write every byte of the batch, one syncfs(2), record it in the index log, rename each file.
+/// The renames of a batch become durable with the next batch's syncfs (or the last one, or an extra one if no batch
+/// follows within a second); only then is the batch reported. git's `core.fsyncMethod=batch` has the same idea.
 final class Committer: Sendable {
     /// A verified file in staging, ready for its place.
     struct Staged: Sendable {
         enum Source: Sendable {
-            /// What the file system said of it when it was hashed; `nil` for a link.
+            /// The file's status when it was hashed; `nil` for a link.
             case file(Staging.File, FileStatus?)
-            /// In a directory that is put together in staging, by number; what the file system says of it there.
+            /// In a directory assembled in staging, by number; the file's status there.
             case member(of: Int, FileStatus)
         }
         var row: Int
@@ -37,11 +37,11 @@ final class Committer: Sendable {
         }
     }
 
-    /// What became of rows. Read after ``finish()``.
+    /// The results by row. Read after ``finish()``.
     struct Outcome: Sendable {
         var records = RecordColumn()
         var failures: [(row: Int, error: FileError)] = []
-        /// What verifiers did not let in, with their reasons.
+        /// Rows refused by verifiers, with their reasons.
         var refusals: [Int: String] = [:]
     }
 
@@ -51,7 +51,7 @@ final class Committer: Sendable {
     private static let batchBytes: UInt64 = 128 << 20
     /// … or when its first file has waited so many **milliseconds**.
     private static let batchAge = 1000
-    /// As many may wait: whoever brings more waits for the disk, too.
+    /// As many may wait before ``add(_:)`` blocks.
     private static let mostWaiting = 8 * batchFiles
 
     private struct State: Sendable {
@@ -113,7 +113,7 @@ final class Committer: Sendable {
         thread.withLock { $0 = started }
     }
 
-    /// Hands over a verified file. Any thread; blocks while too many wait.
+    /// Hands over a verified file. From any thread; blocks while too many wait.
     func add(_ staged: Staged) {
         let size = manifest.files.size(staged.row)
         state.wait { state -> Void? in
@@ -124,7 +124,7 @@ final class Committer: Sendable {
         }
     }
 
-    /// Commits what is left, ends the thread, and returns what became of every row.
+    /// Commits the rest, ends the thread, and returns the result of every row.
     func finish() -> Outcome {
         state.change { $0.finishing = true }
         thread.withLock { $0 }?.join()
@@ -164,8 +164,8 @@ final class Committer: Sendable {
         }
     }
 
-    /// - Parameter hasUntold: Whether files of the last batch wait to be told: then an empty one comes when nothing else
-    ///   does, so that nobody hears of them only with the next file, which may take hours.
+    /// - Parameter hasUntold: Whether files of the last batch are still unreported: then an empty batch follows if no
+    /// other does, so that they are not reported only with the next file, which may take hours.
     private func nextBatch(hasUntold: Bool) -> (batch: [Staged], isLast: Bool) {
         var ticks = 0
         return state.wait(every: 50) { state -> ([Staged], Bool)? in
@@ -180,7 +180,7 @@ final class Committer: Sendable {
         }
     }
 
-    /// Leaves out what a verifier does not let in; that is gone.
+    /// Removes files that a verifier refuses from the batch and from staging.
     private func verified(_ batch: [Staged]) -> [Staged] {
         var batch = batch
         if !verifications.isEmpty { Self.waitForClock(after: batch) }
@@ -195,8 +195,8 @@ final class Committer: Sendable {
         return batch
     }
 
-    /// Waits until a file that changes from now on gets later times than those of a batch; at most 50 ms. The kernel
-    /// takes them from CLOCK_REALTIME_COARSE, which stands still for some milliseconds at a time. time(7).
+    /// Waits, at most 50 ms, until a file that changes from now on gets a later time than those of a batch. The kernel
+    /// takes times from CLOCK_REALTIME_COARSE, which stands still for some milliseconds at a time. time(7).
     private static func waitForClock(after batch: [Staged]) {
         let newest = batch.reduce(Int64(0)) { newest, staged in
             guard case .file(_, let status?) = staged.source else { return newest }

@@ -4,12 +4,12 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// A verifier, and which files it looks at before they are installed.
+/// A verifier, and the files that it checks before they are installed.
 package struct FileVerification: Sendable {
-    /// As events name it.
+    /// Its name in events.
     package var name: String
     package var verifier: any FileVerifier
-    /// Patterns of paths as groups have them; empty for every file.
+    /// Patterns of paths as in groups; empty for every file.
     package var include: [Glob]
 
     package init(name: String, verifier: any FileVerifier, include: [Glob] = []) {
@@ -24,7 +24,7 @@ package struct FileVerification: Sendable {
                 || manifest.files.withPath(row) { path in include.contains { $0.matches(path) } })
     }
 
-    /// Asks about a batch.
+    /// Checks a batch.
     ///
     /// - Returns: Why files are not installed, by row. A check that did not happen has not passed.
     func refusals(
@@ -69,7 +69,7 @@ package struct FileVerification: Sendable {
                 refusals[entry.row] = "could not be checked before it is installed: \(error)"
             }
         }
-        // It looks, it does not write: what was hashed is what is installed.
+        // A verifier must not write: what was hashed is what is installed.
         for entry in mine where refusals[entry.row] == nil {
             guard let status = entry.status, staging.fileStatus(of: entry.file) != status else { continue }
             refusals[entry.row] =

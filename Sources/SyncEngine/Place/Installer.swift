@@ -10,20 +10,20 @@ import SyncUnpack
 
 /// Turns blobs into verified staged files, on worker threads, and hands them to the committer.
 final class Installer: BlobConsumer {
-    /// A row that did not come out right, and why.
+    /// A row that failed, and why.
     struct Trouble: Sendable {
         enum Cause: Sendable {
-            /// The bytes do not have the digest: the source is at fault.
+            /// The digest is wrong: the source is at fault.
             case wrongBytes(String, found: SHA256Digest? = nil)
-            /// A delta did not give the blob: what is here at this machine is not what it was.
+            /// A delta gave another blob: the local base is not what it was.
             case wrongBase(String)
-            /// Others left no room for the window of a blob, so many **bytes**: nobody is at fault.
+            /// No room for a blob's window of this many **bytes**: nothing is at fault.
             case crowded(window: Int)
             /// Writing failed: this machine is at fault.
             case disk(FileError)
         }
         var row: Int
-        /// The span that brought the bytes, where one did.
+        /// The span that delivered the bytes, if one did.
         var span: Int?
         var cause: Cause
     }
@@ -32,7 +32,7 @@ final class Installer: BlobConsumer {
         var parts: [Int: PartFile] = [:]
         var streams: [Int: BlobStream] = [:]
         var troubles: [Trouble] = []
-        /// Slots that each part of a span did not bring; a span without an entry has not ended.
+        /// Slots that each part of a span did not deliver; a span without an entry has not ended.
         var missing: [Int: [Range<Int>]] = [:]
     }
 
@@ -78,10 +78,10 @@ final class Installer: BlobConsumer {
         self.onBytes = onBytes
     }
 
-    /// Rows that did not come out right. Read when the workers have drained.
+    /// Rows that failed. Read once the workers have drained.
     var troubles: [Trouble] { state.withLock(\.troubles) }
 
-    /// For each span, the slots that its parts did not hand over; a span without an entry has not ended.
+    /// The slots that each span's parts did not deliver; a span without an entry has not ended.
     var missing: [Int: [Range<Int>]] { state.withLock(\.missing) }
 
     // MARK: BlobConsumer
@@ -100,7 +100,7 @@ final class Installer: BlobConsumer {
         install(UnsafeRawBufferPointer(raw), slot, &worker)
     }
 
-    /// Makes a blob of its delta and what is here; nothing is written before the digest is right.
+    /// Rebuilds a blob from its delta and a local base; nothing is written before the digest is right.
     private func apply(
         _ delta: Int,
         _ stored: UnsafeRawBufferPointer,
@@ -133,7 +133,7 @@ final class Installer: BlobConsumer {
         let targets = plan.targets[wanted.targets]
         let wantedDigest = plan.digest(of: wanted, in: manifest.files)
         if targets.contains(where: \.isStandalone) {
-            // Whole small files: nothing touches the disk before the digest is right.
+            // Small files: nothing touches the disk before the digest is right.
             do {
                 let digest = try worker.hasher.digest(of: raw)
                 guard digest == wantedDigest else {
@@ -193,7 +193,7 @@ final class Installer: BlobConsumer {
             let copied = copies?.takeBack(blobs, of: target.row) ?? []
             let others = blobs.filter { !copied.contains($0) }
             if others.isEmpty, !copied.isEmpty { return }
-            // Blobs that an earlier run left have no span.
+            // Blobs left by an earlier run have no span.
             for span in Set(others.compactMap { span(of: $0, in: target.row) }) {
                 report(Trouble(row: target.row, span: span, cause: .wrongBytes(reason, found: found)))
             }
@@ -201,7 +201,7 @@ final class Installer: BlobConsumer {
         }
     }
 
-    /// The span whose source answers for a blob of a row. Looked for only when bytes were wrong.
+    /// The span that delivered a blob of a row. Looked up only after wrong bytes.
     private func span(of blob: Int, in row: Int) -> Int? {
         plan.targets.firstIndex { $0.row == row && $0.blob == blob }
             .flatMap { target in plan.slots.firstIndex { $0.targets.contains(target) } }
@@ -285,7 +285,7 @@ final class Installer: BlobConsumer {
         return Plan.PackPosition(pack: pack, offset: plan.slots[slot].range.lowerBound)
     }
 
-    /// The span that has a slot: spans have their slots in the order of the slots.
+    /// The span of a slot; spans are in the order of their slots.
     private func span(of slot: Int) -> Int? {
         let span = plan.spans.indices.partitioningIndex { plan.spans[$0].slots.upperBound > slot }
         return span < plan.spans.count && plan.spans[span].slots.contains(slot) ? span : nil
@@ -293,8 +293,8 @@ final class Installer: BlobConsumer {
 
     // MARK: Trouble
 
-    /// The span whose source answers for a slot; `nil` when an earlier process brought its first bytes: they may
-    /// have been changed since, and that is no source's fault.
+    /// The span whose source is responsible for a slot; `nil` if its first bytes come from an earlier process and may
+    /// have been changed since.
     private func source(of slot: Int) -> Int? {
         place(of: slot).map(partialBlobs.isMixed) == true ? nil : span(of: slot)
     }

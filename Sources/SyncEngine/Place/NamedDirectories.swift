@@ -4,14 +4,14 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Directories that a manifest names: made where they are missing, and given the modes and times that it keeps.
+/// Directories named by a manifest: created where missing, and given the modes and times that it keeps.
 ///
-/// They are reached like files, by descriptor and never through a link (V5–V8); what stands in the place of one stays.
+/// They are reached like files, by descriptor and never through a link (V5–V8); anything else in their place stays.
 struct NamedDirectories {
     let manifest: Manifest
     let destination: Destination
     let index: StatIndex
-    /// Of ``Manifest/directories``, ascending: each stands before what is in it.
+    /// Of ``Manifest/directories``, ascending: parents come before their children.
     let rows: [Int]
 
     private var table: FileTable { manifest.directories }
@@ -22,15 +22,15 @@ struct NamedDirectories {
         case taken(FileError)
     }
 
-    /// What became of them.
+    /// The results.
     struct Outcome: Sendable {
         var records: [(row: Int, record: IndexRecord)] = []
         var failures: [(row: Int, error: FileError)] = []
-        /// How many were not there before.
+        /// How many were created.
         var made = 0
     }
 
-    /// What stands in the place of a directory.
+    /// What is at the place of a directory.
     func look(at row: Int, _ directories: Directories) -> State {
         table.withPath(row) { path in
             do throws(FileError) {
@@ -57,7 +57,7 @@ struct NamedDirectories {
         }
     }
 
-    /// Which are missing, and whose places are taken.
+    /// Which ones are missing, and which places are taken.
     func preview() -> (missing: [Int], taken: [FileError]) {
         let directories = Directories(destination)
         var found: (missing: [Int], taken: [FileError]) = ([], [])
@@ -71,7 +71,7 @@ struct NamedDirectories {
         return found
     }
 
-    /// Logs that directories are ours, before they are made: a kill in between leaves none that nobody would remove.
+    /// Logs directories as ours before they are created, so that a kill leaves none that nothing would remove.
     func announce(_ rows: [Int]) {
         guard !rows.isEmpty else { return }
         do throws(FileError) {
@@ -86,12 +86,12 @@ struct NamedDirectories {
                 }
             )
         } catch {
-            // Without the log a crash costs the right to prune them.
+            // Without the log, a crash costs the right to prune them.
         }
     }
 
-    /// Before files come: makes those that are to be closed to others, so that nobody sees what is on its way there, and
-    /// opens those that are here and closed to their owner. ``finish()`` gives them their modes.
+    /// Before files arrive: creates directories that are to be closed to others, so that nobody can look in meanwhile,
+    /// and opens existing ones that are closed to their owner. ``finish()`` sets the final modes.
     func prepare() {
         let directories = Directories(destination)
         for row in rows {
@@ -99,7 +99,7 @@ struct NamedDirectories {
             switch look(at: row, directories) {
             case .missing where 0o055 & ~mode != 0:
                 table.withPath(row) { path in
-                    // What goes wrong here goes wrong at the end, too, and is told then.
+                    // An error here occurs at the end as well and is reported then.
                     _ = try? directories.withLeaf(of: path, create: true) {
                         mkdirat($0, $1, mode_t(mode | 0o700))
                     }
@@ -112,14 +112,14 @@ struct NamedDirectories {
         }
     }
 
-    /// Opens directories of an earlier manifest that are closed to their owner, so that what is in them can go.
+    /// Opens directories of an earlier manifest that are closed to their owner, so that their contents can be removed.
     ///
     /// - Parameter former: Positions in the index.
     func prepare(former: [Int]) {
         let directories = Directories(destination)
         for position in former where index.record(position)?.installed == true {
             index.withPath(position) { path in
-                // What stays closed stays.
+                // What cannot be opened stays closed.
                 _ = try? directories.withLeaf(of: path) { directory, leaf in
                     guard case .success(let found?) = status(directory, leaf), found.kind == .directory,
                         found.permissions & 0o700 != 0o700, let opened = openToRead(directory, leaf)
@@ -131,8 +131,8 @@ struct NamedDirectories {
         }
     }
 
-    /// When every file is in its place: makes what is missing and gives modes and times, innermost first, since what
-    /// happens in a directory changes its time.
+    /// Once every file is in place: creates what is missing and sets modes and times, innermost first, since changes in
+    /// a directory change its time.
     ///
     /// - Parameter announced: What was missing when the run began, ascending.
     func finish(_ announced: [Int]) -> Outcome {
@@ -176,7 +176,7 @@ struct NamedDirectories {
         return outcome
     }
 
-    /// Whether an earlier pull has made it.
+    /// Whether an earlier pull created it.
     private func wasMade(_ row: Int) -> Bool {
         table.withPath(row) { path in
             let position = index.lowerBound(path)
@@ -211,7 +211,7 @@ struct NamedDirectories {
 }
 
 extension PullRun {
-    /// Makes the directories, and tells of those that could not be made.
+    /// Creates the directories and reports those that failed.
     mutating func makeDirectories(_ survey: Survey) -> NamedDirectories.Outcome {
         let named = survey.directories
         let outcome = named.finish(survey.missingDirectories)

@@ -5,21 +5,21 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// The large files that are being put together, by row.
+/// The large files being assembled, by row.
 final class PartFiles: Sendable {
-    /// What completing a blob led to.
+    /// The result of completing a blob.
     enum Outcome: Sendable {
         case incomplete
         case verified
         case failed(FileError)
-        /// Bytes were wrong; the blobs at fault are open again.
+        /// Bytes were wrong; the blobs at fault have been reopened.
         case wrong(String, blobs: [Int], found: SHA256Digest?)
     }
 
     private let open = Mutex<[Int: PartFile]>([:])
     private let manifest: Manifest
     private let staging: Staging
-    /// The lane for parts, so that an interrupted run's parts are found where the next run looks.
+    /// The staging lane for parts, where the next run looks for them.
     private let lane: Int
     private let isStopped: @Sendable () -> Bool
 
@@ -36,7 +36,7 @@ final class PartFiles: Sendable {
         self.isStopped = isStopped
     }
 
-    /// The part for a row; made, empty, when it is the first time.
+    /// The part for a row; created, empty, the first time.
     ///
     /// - Parameter whole: Whether the file comes as one piece, whatever blobs the manifest has for it.
     func part(for row: Int, whole: Bool) throws(FileError) -> PartFile {
@@ -51,7 +51,7 @@ final class PartFiles: Sendable {
         }
     }
 
-    /// Takes over what an interrupted run left of a row: blobs whose bytes are right need not be fetched.
+    /// Takes over the part of a row from an interrupted run: blobs with the right bytes need not be fetched.
     ///
     /// - Returns: What completing the last blob led to when all are here; `.incomplete` otherwise; `nil` when
     ///   the left-over cannot be used.
@@ -79,7 +79,7 @@ final class PartFiles: Sendable {
         return (part, complete(part, row: row, blob: part.blobCount - 1, hasher: &hasher))
     }
 
-    /// Takes over the first bytes of a file that comes as one piece.
+    /// Takes over the first bytes of a file that is fetched in one piece.
     ///
     /// - Returns: How many **bytes** are kept; the digest of the whole decides later whether they were right.
     func adoptPrefix(_ file: Staging.File, row: Int) -> UInt64 {
@@ -89,7 +89,7 @@ final class PartFiles: Sendable {
         return kept
     }
 
-    /// Says that a blob is written. Looks for the blobs at fault when the whole is wrong.
+    /// Notes that a blob is written. If the whole file is wrong, looks for the blobs at fault.
     func complete(_ part: PartFile, row: Int, blob: Int, hasher: inout SHA256Hasher) -> Outcome {
         switch part.complete(blob: blob, isStopped: isStopped) {
         case .incomplete: return .incomplete
@@ -98,7 +98,7 @@ final class PartFiles: Sendable {
             open.withLock { $0[row] = nil }
             return .verified
         case .mismatch:
-            // What was hashed on the way may have been replaced since by a second attempt.
+            // Bytes hashed earlier may since have been replaced by a second attempt.
             let found = part.wholeDigest(hasher: &hasher)
             if found == manifest.files.digest(row), part.endsWhereItMust {
                 open.withLock { $0[row] = nil }
@@ -125,7 +125,7 @@ final class PartFiles: Sendable {
         }
     }
 
-    /// First **bytes** of a loose file that an earlier attempt of this run has brought.
+    /// First **bytes** of a loose file from an earlier attempt of this run.
     func prefix(row: Int) -> UInt64 {
         guard manifest.files.blobs(row).isEmpty else { return 0 }
         return open.withLock { $0[row] }?.hashedBytes ?? 0
@@ -136,7 +136,7 @@ final class PartFiles: Sendable {
         open.withLock { $0[row] }?.isDone(blob: blob) ?? false
     }
 
-    /// The progress of each file in the making, in **bytes**, in manifest order.
+    /// The progress of each unfinished file, in **bytes**, in manifest order.
     func progress() -> [(path: String, done: UInt64, total: UInt64)] {
         open.withLock { $0 }.sorted { $0.key < $1.key }.map { row, part in
             (manifest.files.path(row), max(part.doneBytes, part.hashedBytes), part.size)
@@ -149,7 +149,7 @@ final class PartFiles: Sendable {
         else {
             throw .last("create", staging.shown(file))
         }
-        // Its full length at once, all of it a hole; where that fails, zeros are written like other bytes.
+        // Extend it to its full length at once, as a hole; if that fails, zeros are written like other bytes.
         var isSparse = false
         if !whole, manifest.files.blobs(row).count > 1, let length = off_t(exactly: manifest.files.size(row))
         {
@@ -158,7 +158,7 @@ final class PartFiles: Sendable {
         return try part(descriptor, file, row, whole: whole, isSparse: isSparse)
     }
 
-    /// A left-over, open again, with the mode its row has now; `nil` when that fails, and it is fetched anew.
+    /// Reopens a leftover with the mode its row has now; `nil` on failure, so that it is fetched anew.
     private func reopen(_ file: Staging.File, row: Int, whole: Bool) -> PartFile? {
         guard let descriptor = staging.open(file) else { return nil }
         guard sa_set_executable(descriptor.raw, manifest.files.kind(row) == .executable ? 1 : 0) == 0 else {

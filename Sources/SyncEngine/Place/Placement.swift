@@ -4,11 +4,11 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Puts verified files into their places: one rename(2) a file, or one for a whole directory that was not there.
+/// Moves verified files into place: one rename(2) per file, or one for a whole new directory.
 ///
-/// Not `Sendable`: the committer's thread has the only one.
+/// Not `Sendable`: only the committer's thread has one.
 final class Placement {
-    /// What became of rows.
+    /// The results by row.
     struct Result: Sendable {
         var records: [(row: Int, record: IndexRecord)] = []
         var failures: [(row: Int, error: FileError)] = []
@@ -29,11 +29,11 @@ final class Placement {
     private let keeper: BackupDirectory.Keeper?
     /// Opened with the first batch: a run that changes nothing writes nothing.
     private var log: LogBox?
-    /// Members of directories that are not complete, by the directory's number.
+    /// Members of incomplete directories, by the directory's number.
     private var gathered: [Int: [Member]] = [:]
-    /// Directories that are in place, or whose files go one by one …
+    /// Directories that are in place, or whose files are placed one by one …
     private var closed: Set<Int> = []
-    /// … and the latter alone.
+    /// … and only the latter.
     private var dissolved: [Int] = []
 
     init(
@@ -56,15 +56,15 @@ final class Placement {
         init(_ log: consuming IndexLog) { self.log = log }
     }
 
-    /// Places a batch whose bytes are durable. Members of directories that still wait for others come with a later
-    /// batch, or with ``finish()``.
+    /// Places a batch whose bytes are durable. Members of directories that wait for others follow with a later batch,
+    /// or in ``finish()``.
     func place(_ batch: [Committer.Staged]) -> Result {
         write(batch)
         var result = Result()
         for staged in batch {
             switch staged.source {
             case .file(let file, let status):
-                // Its neighbours cannot come as a whole any more: the directory is about to be made.
+                // The directory is about to be created, so it can no longer be moved in as a whole.
                 if let number = wholes.number(of: staged.row) { result.add(dissolve(number)) }
                 let traits = manifest.files.traits(staged.row)
                 let given = traits == .none ? status : staging.give(traits, to: file, status)
@@ -88,7 +88,7 @@ final class Placement {
         return result
     }
 
-    /// Places, one by one, what belongs to directories that did not become complete.
+    /// Places the members of incomplete directories one by one.
     func finish() -> Result {
         var result = Result()
         for number in gathered.keys.sorted() { result.add(dissolve(number)) }
@@ -96,7 +96,7 @@ final class Placement {
         return result
     }
 
-    /// Logged before it is placed: a kill in between leaves nothing that nobody knows to be ours.
+    /// Logs files before they are placed, so that after a kill everything in place is known to be ours.
     private func write(_ batch: [Committer.Staged]) {
         do throws(FileError) {
             if log == nil { log = LogBox(try IndexLog(destination)) }
@@ -110,7 +110,7 @@ final class Placement {
                 }
             )
         } catch {
-            // Without the log a crash costs a re-hash and the right to prune these files.
+            // Without the log, a crash costs a re-hash and the right to prune these files.
         }
     }
 
@@ -142,7 +142,7 @@ final class Placement {
         result.records += gathered.removeValue(forKey: number) ?? []
     }
 
-    /// - Returns: Whether the directory is in its place; what stands there already is left as it is.
+    /// - Returns: Whether the directory is in place; anything already there is left as it is.
     private func move(_ whole: WholeDirectories.Whole) -> Bool {
         manifest.files.withPath(whole.firstRow) { path in
             let own = path.parentPath
@@ -155,7 +155,7 @@ final class Placement {
         }
     }
 
-    /// From now on the files of a directory are placed one by one.
+    /// From now on, places the files of a directory one by one.
     private func dissolve(_ number: Int) -> Result {
         var result = Result()
         guard closed.insert(number).inserted else { return result }
@@ -222,7 +222,7 @@ final class Placement {
         }
     }
 
-    /// What the index says of a file that has been moved.
+    /// The record of a file that has been moved.
     private func record(
         of row: Int,
         _ digest: SHA256Digest,
@@ -248,12 +248,11 @@ final class Placement {
             if found.isSame(as: known, kind) {
                 return IndexRecord(status: found, digest: digest, kind: kind, installed: true)
             }
-            // It counts only by its bytes; those of a second delivery may be as good. Without memory to hash it does
-            // not count.
+            // Only its bytes count; those of a second delivery may be as good. Out of memory: it does not count.
             guard var reader = try? PlaceReader(destination, isStopped: { false }),
                 let record = reader.verify(row, of: manifest, installed: true)
             else {
-                // No path shows bytes that were not verified.
+                // No path may show unverified bytes.
                 _ = unlinkat(directory, name, 0)
                 throw failed("put in place", ESTALE)
             }

@@ -4,18 +4,18 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Files that an earlier pull put there and the manifest no longer names (F112).
+/// Files that an earlier pull installed and the manifest no longer names (F112).
 ///
-/// Only what the index says we installed, and only while it is still exactly what we installed. The index is
-/// input too (V10): paths in it are reached like every other, by descriptor, never outside the destination.
+/// Only what the index lists as installed by us, and only if unchanged since. The index is input, too (V10): its paths
+/// are reached by descriptor like all others, never outside the destination.
 struct Pruning: Sendable {
     let manifest: Manifest
     let destination: Destination
     let index: StatIndex
-    /// Keeps what goes; `nil` where nobody wants that.
+    /// Keeps what is removed; `nil` for no backup.
     var backup: BackupDirectory?
 
-    /// Positions in the index that the manifest does not name, in ``PathOrder``; installed ones only.
+    /// Positions of installed files that the manifest does not name, in ``PathOrder``.
     func candidates() -> [Int] {
         obsolete().filter { index.record($0)?.installed == true }
     }
@@ -39,7 +39,7 @@ struct Pruning: Sendable {
         return found
     }
 
-    /// Positions of directories that an earlier manifest named and this one does not.
+    /// Positions of directories named by an earlier manifest but not by this one.
     func obsoleteDirectories() -> [Int] {
         (0..<index.count).filter { position in
             index.isDirectory(position)
@@ -47,7 +47,7 @@ struct Pruning: Sendable {
         }
     }
 
-    /// Of ``obsoleteDirectories()``, those that a pull has made and that are there.
+    /// Of ``obsoleteDirectories()``, those that a pull created and that still exist.
     func goingDirectories() -> [Int] {
         let directories = Directories(destination)
         return obsoleteDirectories().filter { position in
@@ -83,8 +83,8 @@ struct Pruning: Sendable {
         return false
     }
 
-    /// Of `candidates`, those that stand where the manifest wants something else: a file where it needs a
-    /// directory, or inside what it needs as a file. They go before anything new is placed.
+    /// Of `candidates`, those where the manifest needs something else: a directory, or a file that they are inside of.
+    /// They are removed before anything new is placed.
     func blocking(_ candidates: [Int]) -> [Int] {
         candidates.filter { position in
             index.withPath(position) { path in
@@ -99,13 +99,13 @@ struct Pruning: Sendable {
         }
     }
 
-    /// Removes files that are still what we installed, then directories that became empty.
+    /// Removes files that are unchanged since we installed them, then directories that became empty.
     func remove(_ positions: [Int]) -> Removal.Result {
         Removal(destination: destination, index: index, backup: backup).remove(positions)
     }
 
-    /// Why a pull must not remove so many of the files here: more than half of them without `--force`, or more than
-    /// `--max-delete`; `nil` where it may.
+    /// Why a pull must not remove so many files: more than half of them without `--force`, or more than `--max-delete`;
+    /// `nil` if it may.
     func refusal(_ recipe: RunRecipe, removing count: Int) -> Refusal? {
         let ours = (0..<index.count).count { !index.isDirectory($0) && index.record($0)?.installed == true }
         let (why, remedy): (String, String)
@@ -125,17 +125,17 @@ struct Pruning: Sendable {
         )
     }
 
-    /// That a pull does not prune.
+    /// A refusal to prune.
     struct Refusal {
         /// For `plan`, which changes nothing anyway.
         let reason: String
-        /// What the pull ends with.
+        /// The error that the pull ends with.
         let error: EngineError
     }
 }
 
 extension BackupDirectory {
-    /// Where a run keeps what it removes or replaces; `nil` where nobody wants that.
+    /// The backup of what a run removes or replaces; `nil` for none.
     static func open(
         for recipe: RunRecipe,
         beside destination: Destination
@@ -155,7 +155,7 @@ extension BackupDirectory {
 }
 
 extension PullRun {
-    /// Removes files and directories that an earlier pull has installed, and tells of it.
+    /// Removes files and directories that an earlier pull installed, and reports it.
     mutating func remove(_ positions: [Int], _ survey: inout Survey) {
         guard !positions.isEmpty else { return }
         let result = survey.pruning.remove(positions)

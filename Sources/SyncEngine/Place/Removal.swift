@@ -3,26 +3,26 @@ import SyncFiles
 import SyncModel
 import SyncSystem
 
-/// Removes files that we installed, as long as nobody has changed them since. Paths of the index are reached like
-/// every other, by descriptor (V10).
+/// Removes files that we installed and nobody has changed since. Paths of the index are reached by descriptor, like all
+/// others (V10).
 struct Removal: Sendable {
     let destination: Destination
     let index: StatIndex
-    /// Keeps what goes; `nil` where nobody wants that.
+    /// Keeps what is removed; `nil` for no backup.
     var backup: BackupDirectory?
 
-    /// What became of files.
+    /// The results by file.
     struct Result {
-        /// Positions of what is gone now, by us or before us.
+        /// Positions of files that are gone, removed by us or before.
         var gone: [Int] = []
-        /// How many of them by us, without directories.
+        /// How many were removed by us, directories excluded.
         var removed = 0
         var removedDirectories = 0
-        /// What could not be backed up, and is there still.
+        /// Files that could not be backed up and are still there.
         var failures: [(position: Int, error: FileError)] = []
     }
 
-    /// Removes files that are still what we installed, then directories that became empty.
+    /// Removes files that are unchanged since we installed them, then directories that became empty.
     func remove(_ positions: [Int]) -> Result {
         let directories = Directories(destination)
         let keeper = backup.map(BackupDirectory.Keeper.init)
@@ -40,7 +40,7 @@ struct Removal: Sendable {
                         } catch {
                             return result.failures.append((position, error))
                         }
-                        // Where there are no hard links, the backup is the file itself.
+                        // Without hard links, the backup is the file itself.
                         guard unlinkat(directory, leaf, 0) == 0 || (keeper != nil && sa_errno() == ENOENT)
                         else { return }
                         result.gone.append(position)
@@ -51,12 +51,12 @@ struct Removal: Sendable {
                     case .success, .failure: return  // Changed by somebody since: theirs now.
                     }
                 }
-                // Not there, or no longer a directory: nothing of ours to remove.
+                // Missing, or no longer a directory: nothing of ours to remove.
                 if entered == nil { result.gone.append(position) }
             }
         }
         directories.closeAll()
-        // Innermost first. What has something in it, or is no directory any more, is somebody else's.
+        // Innermost first. A directory that is not empty, or something else by now, belongs to somebody else.
         for position in positions.reversed() where index.isDirectory(position) {
             index.withPath(position) { path in
                 let code = try? directories.withLeaf(of: path) { unlinkat($0, $1, AT_REMOVEDIR) }
@@ -71,12 +71,12 @@ struct Removal: Sendable {
         return result
     }
 
-    /// rmdir(2) upwards, as long as directories are empty.
+    /// rmdir(2) upwards while directories are empty.
     private func removeEmpty(_ path: [UInt8]) {
         var rest = path
         let directories = Directories(destination, capacity: 1)
         while !rest.isEmpty {
-            // What cannot be entered has something in it.
+            // What cannot be entered is not empty.
             let code = try? directories.withLeaf(of: rest) { unlinkat($0, $1, AT_REMOVEDIR) }
             guard code == 0 else { return }
             rest.removeSubrange((rest.lastIndex(of: 0x2F) ?? 0)...)

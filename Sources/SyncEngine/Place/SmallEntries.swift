@@ -4,7 +4,7 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Makes what needs no bytes from anywhere: links and empty files.
+/// Creates entries that need no data: links and empty files.
 struct SmallEntries: Sendable {
     private let context: RunContext
     private var manifest: Manifest { context.manifest }
@@ -12,7 +12,7 @@ struct SmallEntries: Sendable {
 
     init(_ context: RunContext) { self.context = context }
 
-    /// Stages every link and empty file among `rows`, until somebody asks to stop; what is left then is no failure.
+    /// Stages every link and empty file among `rows` until a stop request; the rest is then no failure.
     ///
     /// - Returns: The rows that could not be made.
     func stage(_ rows: [Int]) -> [FetchRounds.Failure] {

@@ -3,7 +3,7 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// What a fetch takes of a file system.
+/// The space that a fetch needs on a file system.
 struct SpaceNeed: Sendable, Equatable {
     /// **Bytes**, with a little for each file's name.
     let bytes: UInt64
@@ -18,7 +18,7 @@ struct SpaceNeed: Sendable, Equatable {
         files = rows.count
     }
 
-    /// Why it does not fit; `nil` where it does (F061).
+    /// The error if it does not fit; `nil` if it does (F061).
     func shortage(_ free: Destination.FreeSpace, _ path: String) -> EngineError? {
         if free.bytes <= bytes {
             return EngineError(
@@ -39,7 +39,7 @@ struct SpaceNeed: Sendable, Equatable {
 }
 
 extension Destination {
-    /// Refuses a fetch that cannot fit, before it begins (F061).
+    /// Refuses, before it starts, a fetch that cannot fit (F061).
     func checkSpace(_ need: SpaceNeed) throws(EngineError) {
         let free: FreeSpace
         do throws(FileError) { free = try freeSpace() } catch { throw EngineError(cannotUse: error) }

@@ -4,32 +4,31 @@ import SyncModel
 import SyncSystem
 import SyncUnpack
 
-/// Directories that are not there yet and are put together in staging, to be moved into place by one rename(2)
-/// each instead of one for every file.
+/// New directories that are assembled in staging and moved into place by one rename(2) each, instead of one for every
+/// file.
 ///
-/// That is for directories that hold small files and no other directories; a file of them becomes visible when the
-/// last one of its directory is verified and durable. Where something does not go as it should, their files are
-/// placed one by one like all others.
+/// Used for directories with small files and no subdirectories; their files become visible once the last one is
+/// verified and durable. If anything goes wrong, the files are placed one by one like all others.
 final class WholeDirectories: Sendable {
     struct Whole: Sendable {
-        /// A row in it, for its path.
+        /// One of its rows, for the path.
         var firstRow: Int
         var lastRow: Int
-        /// How many files and links it will have.
+        /// How many files and links it will contain.
         var count: Int
         var staged: Staging.Directory
     }
 
-    /// Most entries of a directory that is kept back for them all …
+    /// The most entries of a directory that is assembled first …
     static let mostEntries = 16_384
-    /// … and most **bytes**.
+    /// … and the most **bytes**.
     static let mostBytes: UInt64 = 256 << 20
 
     private let wholes = Mutex<[Whole]>([])
 
     init() {}
 
-    /// Chooses directories among the rows that are to be placed. Called once, before any of them is staged.
+    /// Chooses directories among the rows to be placed. Called once, before any of them is staged.
     ///
     /// - Parameters:
     ///   - wanted: Every row that is to be placed, in path order.
@@ -38,13 +37,13 @@ final class WholeDirectories: Sendable {
         let directories = Directories(destination)
         var seen: Set<Staging.Directory> = []
         let found = Self.candidates(wanted, open: open, of: files).filter { whole in
-            // Two paths with one key: an accident that hardly happens, or a trick that gains nothing.
+            // Two paths with one key: a very rare accident, or a trick that gains nothing.
             seen.insert(whole.staged).inserted && Self.isMissing(whole.firstRow, files, directories)
         }
         wholes.withLock { $0 = found }
     }
 
-    /// Runs of rows with one parent, all of them open, small, and without a directory beside them.
+    /// Runs of rows with one parent, all of them open and small, without a subdirectory.
     static func candidates(_ wanted: [Int], open: [Int], of files: FileTable) -> [Whole] {
         var found: [Whole] = []
         var start = 0
@@ -63,7 +62,7 @@ final class WholeDirectories: Sendable {
                     { path -> Staging.Directory? in
                         guard let slash = path.lastIndex(of: 0x2F) else { return nil }
                         let below = UnsafeBufferPointer(rebasing: path[...slash])
-                        // In path order, what is below a directory stands together.
+                        // In path order, everything below a directory is contiguous.
                         let neighbours = [start - 1, end].filter(wanted.indices.contains)
                         guard
                             !neighbours.contains(where: {
@@ -98,7 +97,7 @@ final class WholeDirectories: Sendable {
         }
     }
 
-    /// Whether it is handed over in one piece, see ``SpanUnpacker/smallLimit``.
+    /// Whether it is delivered in one piece, see ``SpanUnpacker/smallLimit``.
     private static func isSmall(_ row: Int, _ files: FileTable) -> Bool {
         guard files.kind(row) != .link, files.size(row) > 0 else { return true }
         let blobs = files.blobs(row)
@@ -108,7 +107,7 @@ final class WholeDirectories: Sendable {
 
     private static func isMissing(_ row: Int, _ files: FileTable, _ directories: Directories) -> Bool {
         files.withPath(row) { path in
-            // The destination itself is there. A link or a file in the way: what fails there fails with its own words.
+            // The destination itself exists. For a link or file in the way, placing reports the error.
             do throws(FileError) {
                 return try directories.descriptor(path.parentPath, create: false) == nil
             } catch {
@@ -117,7 +116,7 @@ final class WholeDirectories: Sendable {
         }
     }
 
-    /// The directory that a row is to be staged in, by number.
+    /// The number of the directory in which a row is to be staged.
     func number(of row: Int) -> Int? {
         wholes.withLock { wholes in
             let number = wholes.indices.partitioningIndex { wholes[$0].lastRow >= row }
