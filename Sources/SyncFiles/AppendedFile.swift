@@ -1,18 +1,18 @@
 import CPosix
 import SyncSystem
 
-/// A file in a directory that grows at its end, through a buffer of 64 KiB. It is made when the buffer is full for
-/// the first time, or when its descriptor is asked for. The first failure is kept; nothing is written after it.
+/// A file that grows at its end, through a buffer of 64 KiB. It is created when the buffer is full for the first time,
+/// or when its descriptor is asked for. After the first failure, which is kept, nothing is written.
 struct AppendedFile: ~Copyable {
     /// **Bytes** appended.
     private(set) var length: UInt64 = 0
-    /// Why it could not be written; `nil` while all is well.
+    /// The first failure; `nil` while all is well.
     private(set) var failure: FileError?
     private let directory: Int32
     private let name: String
     /// For messages.
     private let shown: String
-    /// Whether it has no name once it is open.
+    /// Whether its name is removed once it is open.
     private let isUnnamed: Bool
     private var file: Descriptor?
     private var buffer: [UInt8] = []
@@ -32,7 +32,7 @@ struct AppendedFile: ~Copyable {
         length += UInt64(bytes.count)
     }
 
-    /// The descriptor, with everything written; the file is open until this value ends.
+    /// The descriptor, with everything written; the file stays open until this value ends.
     ///
     /// - Throws: The first failure of all.
     mutating func written() throws(FileError) -> Int32 {
@@ -41,7 +41,7 @@ struct AppendedFile: ~Copyable {
         return raw
     }
 
-    /// Appends everything another file has.
+    /// Appends the contents of another file.
     mutating func append(contentsOf other: inout AppendedFile) throws(FileError) {
         if let failure = other.failure { throw failure }
         let onDisk = other.length - UInt64(other.buffer.count)

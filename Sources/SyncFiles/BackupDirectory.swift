@@ -1,16 +1,16 @@
 import CPosix
 package import SyncSystem
 
-/// Where what a run removes or replaces is kept, under the same relative path: `--backup-dir`, as rclone has it.
+/// Keeps what a run removes or replaces under the same relative path: `--backup-dir`, as in rclone.
 ///
-/// On the destination's file system, neither inside it nor around it. Nothing that is there is ever replaced: a second
-/// backup of a name is `NAME.~1~`, the next `NAME.~2~`, as with mv(1) `--backup=numbered`.
+/// On the destination's file system, neither inside nor around it. Nothing in it is ever replaced: a second backup of a
+/// name is `NAME.~1~`, the next `NAME.~2~`, as with mv(1) `--backup=numbered`.
 package final class BackupDirectory: Sendable {
     /// As the user gave it, absolute.
     package let path: String
     private let root: Descriptor
 
-    /// Most backups of one name.
+    /// Most backups per name.
     private static let limit = 9_999
 
     private init(path: String, root: consuming Descriptor) {
@@ -18,7 +18,7 @@ package final class BackupDirectory: Sendable {
         self.root = root
     }
 
-    /// Opens the directory, making it when it is missing.
+    /// Opens the directory, creating it if missing.
     ///
     /// - Throws: ``FileError``; with code `EXDEV` on another file system, with `EINVAL` where one of the two directories is
     ///   in the other.
@@ -49,7 +49,7 @@ package final class BackupDirectory: Sendable {
         return BackupDirectory(path: path, root: root)
     }
 
-    /// Keeps files, for one thread.
+    /// Makes backups, for one thread.
     package final class Keeper {
         private let backup: BackupDirectory
         private let directories: Directories
@@ -59,8 +59,8 @@ package final class BackupDirectory: Sendable {
             directories = Directories(below: backup.root.raw)
         }
 
-        /// Keeps what stands at a path, by a second link to it where the file system has such, so that the path is never
-        /// empty; otherwise it is moved. Nothing there, or a directory: nothing happens.
+        /// Keeps what is at a path, by a hard link if possible, so that the path is never empty; otherwise by moving
+        /// it. Does nothing if there is nothing, or a directory.
         ///
         /// - Parameters:
         ///   - name: In `directory`.
@@ -105,7 +105,7 @@ package final class BackupDirectory: Sendable {
             )
         }
 
-        /// - Returns: An errno; 0 when it is kept, now or since an earlier run was cut off.
+        /// - Returns: An errno; 0 if it is kept, now or by an earlier run that was cut off.
         private func keep(
             _ name: UnsafePointer<CChar>,
             in directory: Int32,
@@ -113,7 +113,7 @@ package final class BackupDirectory: Sendable {
             as target: String,
             in above: Int32
         ) -> Int32 {
-            // A link to a link, not to what it leads to. linkat(2)
+            // Links to a link itself, not to its target. linkat(2)
             if linkat(directory, name, above, target, 0) == 0 { return 0 }
             switch sa_errno() {
             case EEXIST:

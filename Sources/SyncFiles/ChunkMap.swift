@@ -2,10 +2,10 @@ import CPosix
 package import SyncModel
 import SyncSystem
 
-/// `.syncagent/chunks`: of which chunks the large files here were made, by the files' digests.
+/// `.syncagent/chunks`: the chunks that local large files consist of, by the files' digests.
 ///
-/// It tells where to look for the chunks of the next revision, and proves nothing: what is found is hashed before
-/// it is used. So it has no checksum, and a damaged or missing one costs bytes on the network, nothing else.
+/// It says where to look for the next revision's chunks, and proves nothing: what is found is hashed before it is used.
+/// So it has no checksum, and damage or loss only costs network traffic.
 ///
 /// Eight bytes of magic, then records of 36 **bytes**: a file's digest and its number of chunks (4, little endian),
 /// followed by each chunk's digest and length.
@@ -13,7 +13,7 @@ package enum ChunkMap {
     static let name = "chunks"
     static let magic: [UInt8] = Array("SACHUNK1".utf8)
     static let recordLength = 36
-    /// Most **bytes** that are read: seven million chunks.
+    /// Most **bytes** read: seven million chunks.
     static let limit: UInt64 = 256 << 20
 }
 
@@ -32,7 +32,7 @@ package struct ChunkMapReader: ~Copyable {
 
     private let file: Descriptor
     private let buffer: UnsafeMutableRawBufferPointer
-    /// What is read and not yet given out.
+    /// What was read and not yet returned.
     private var held = 0..<0
     private var offset = UInt64(ChunkMap.magic.count)
     /// Chunks of the current file that were not asked for.
@@ -57,7 +57,7 @@ package struct ChunkMapReader: ~Copyable {
 
     deinit { buffer.deallocate() }
 
-    /// The next file, with its number of chunks; what was not read of the one before is skipped.
+    /// The next file, with its number of chunks; skips unread chunks of the previous one.
     package mutating func nextFile() -> Record? {
         let (skipped, overflow) = unread.multipliedReportingOverflow(by: UInt64(ChunkMap.recordLength))
         guard !overflow else { return nil }
@@ -75,7 +75,7 @@ package struct ChunkMapReader: ~Copyable {
         return record
     }
 
-    /// The next chunk of the current file; `nil` behind the last, and where the map ends early.
+    /// The next chunk of the current file; `nil` after the last, and if the map ends early.
     package mutating func nextChunk() -> Record? {
         guard unread > 0, let record = next() else { return nil }
         unread -= 1
@@ -99,7 +99,7 @@ package struct ChunkMapReader: ~Copyable {
     }
 }
 
-/// Writes the map under another name and puts it in place when it is whole.
+/// Writes the map under another name and renames it when complete.
 package struct ChunkMapWriter: ~Copyable {
     private let file: Descriptor
     private let directory: Int32
@@ -109,7 +109,7 @@ package struct ChunkMapWriter: ~Copyable {
 
     private static let temporaryName = ChunkMap.name + ".new"
 
-    /// Begins; `nil` when the file cannot be made.
+    /// `nil` if the file cannot be created.
     package init?(_ destination: Destination) {
         directory = destination.state
         guard let file = try? createFile(Self.temporaryName, in: directory, O_WRONLY) else { return nil }
@@ -128,7 +128,7 @@ package struct ChunkMapWriter: ~Copyable {
         if buffer.count > 1 << 16 { flush() }
     }
 
-    /// Puts the map in place. A failure leaves the old one, which is as good as it was.
+    /// Renames the map into place. On failure the old one stays, which is as good as before.
     package consuming func finish() {
         flush()
         guard code == 0, sa_rename(directory, Self.temporaryName, directory, ChunkMap.name) == 0 else {

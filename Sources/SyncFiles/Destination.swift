@@ -1,20 +1,19 @@
 import CPosix
 package import SyncSystem
 
-/// The directory that a session keeps in step, by descriptor: nothing below is reached through a path that
-/// leaves it (V5–V8).
+/// A session's destination directory, by descriptor: nothing in it is reached through a path that leaves it (V5–V8).
 ///
-/// Its own files live in `.syncagent/` inside, mode 0700, so that staging is on the same filesystem.
+/// Our own files are inside, in `.syncagent/`, mode 0700, so that staging is on the same filesystem.
 package final class Destination: Sendable {
     /// As the user gave it, absolute.
     package let path: String
     /// The directory itself.
     package var root: Int32 { rootDirectory.raw }
-    /// `.syncagent`; -1 where it is not open.
+    /// `.syncagent`; -1 if it is not open.
     package let state: Int32
     private let rootDirectory: Descriptor
     private let stateDirectory: SharedDescriptor?
-    /// Which directory this is, whatever its name is later.
+    /// Identifies the directory, whatever its name is later.
     package let device: UInt64
     package let inode: UInt64
 
@@ -34,7 +33,7 @@ package final class Destination: Sendable {
         inode = status.inode
     }
 
-    /// Opens a destination, making it and its state directory when asked.
+    /// Opens a destination, creating it and its state directory if asked.
     ///
     /// - Parameters:
     ///   - create: Without it nothing is created; a missing state directory leaves ``state`` at -1.
@@ -77,7 +76,7 @@ package final class Destination: Sendable {
         }
     }
 
-    /// Takes the destination for this process (S3, F117).
+    /// Locks the destination for this process (S3, F117).
     ///
     /// - Returns: The lock, or `nil` when another process has it.
     package func lock() throws(FileError) -> FileLock? {
@@ -88,7 +87,7 @@ package final class Destination: Sendable {
         return lock
     }
 
-    /// The process that wrote its number into the lock last; for messages only.
+    /// The process that last wrote its number into the lock; for messages only.
     package func lockHolder() -> Int32? {
         guard let bytes = try? readFile("lock", in: state, trust: .state, limit: 16) else { return nil }
         return Int32(String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self))
@@ -103,7 +102,7 @@ package final class Destination: Sendable {
         #endif
     }
 
-    /// Whether names that differ only in case are one here: the state directory is found under another one.
+    /// Whether names that differ only in case are the same here: tested with the name of the state directory.
     package var foldsCase: Bool {
         guard state >= 0, let own = SyncSystem.status(state),
             case .success(let found?) = SyncSystem.status(root, Self.stateName.uppercased())
@@ -111,7 +110,7 @@ package final class Destination: Sendable {
         return found.isSameFile(as: own)
     }
 
-    /// What is free on a file system: **bytes** for this user, and inodes (`nil` where there is no fixed number).
+    /// Free space of a file system: **bytes** for this user, and inodes (`nil` if there is no fixed number).
     package typealias FreeSpace = (bytes: UInt64, inodes: UInt64?)
 
     package func freeSpace() throws(FileError) -> FreeSpace {
@@ -125,7 +124,7 @@ package final class Destination: Sendable {
         return (overflow ? .max : bytes, info.f_files == 0 ? nil : UInt64(info.f_favail))
     }
 
-    /// What is free where a destination is, or would be made; nothing is made.
+    /// The free space where a destination is, or would be created; creates nothing.
     ///
     /// - Throws: ``FileError`` that tells what would keep ``open(path:create:usesState:)`` from making it, as far as one can
     ///   know without trying.
@@ -142,7 +141,7 @@ package final class Destination: Sendable {
         guard FileStatus(found).kind == .directory else {
             throw FileError(step: step, path: path, code: ENOTDIR)
         }
-        // Of a destination that has been filled the state directory is written to in any case.
+        // In a destination that has been filled, the state directory will be written to.
         let state = "\(place)/\(stateName)"
         let isFilled = place == path && access(state, F_OK) == 0
         guard faccessat(AT_FDCWD, isFilled ? state : place, W_OK | X_OK, AT_EACCESS) == 0 else {
@@ -150,16 +149,16 @@ package final class Destination: Sendable {
         }
         var info = statvfs()
         guard statvfs(place, &info) == 0 else { throw .last("determine the free space of", path) }
-        // Nothing can be made in /proc or /sys: they have no blocks.
+        // Nothing can be created in /proc or /sys: they have no blocks.
         guard info.f_blocks > 0 || info.f_files > 0 || isFilled else {
             throw FileError(step: step, path: path, code: EROFS, remark: "nothing can be written there")
         }
         return free(info)
     }
 
-    /// Whether another process works in it.
+    /// Whether another process has locked it.
     package var isTaken: Bool {
-        // Without the file nobody does.
+        // Without the file it is not locked.
         guard state >= 0, let file = try? openFile("lock", in: state, O_RDWR, trust: .state) else {
             return false
         }

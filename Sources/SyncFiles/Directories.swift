@@ -14,9 +14,9 @@ package final class Directories {
     private var order: [[UInt8]] = []
     private var lastPath: [UInt8] = []
     private var last: Int32 = -1
-    /// The last directory that was not there: nothing below it need be asked for.
+    /// The last missing directory: nothing below it need be looked up.
     private var missing: [UInt8]?
-    /// Told of each directory when it is opened.
+    /// Called with each directory that is opened.
     package var opened: ((_ path: [UInt8], _ descriptor: Int32) -> Void)?
     /// Directories made by this object.
     package private(set) var made = 0
@@ -116,7 +116,7 @@ package final class Directories {
         if descriptor >= 0 { return descriptor }
         guard sa_errno() == ENOENT else { throw Self.error("enter", path) }
         guard create else { return nil }
-        // Up to what is there, then down again. A path may have two thousand components: nothing here recurses.
+        // Up to an existing directory, then down again. A path may have two thousand components: nothing here recurses.
         var missing = [path.count]
         var (above, isOurs) = (root, false)
         while let end = missing.last, let slash = path[..<end].lastIndex(of: 0x2F) {
@@ -136,7 +136,7 @@ package final class Directories {
         for end in missing.reversed() {
             let step = Array(path[..<end])
             let name = Array(step[(step.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0)...])
-            // Whatever happens, what was opened on the way is closed.
+            // Close what was opened on the way, whatever happens.
             let former = isOurs ? above : -1
             defer { if former >= 0 { close(former) } }
             isOurs = true
@@ -190,7 +190,7 @@ package final class Directories {
 }
 
 extension UnsafeBufferPointer<UInt8> {
-    /// The directory that this path is in, a part of the same bytes; empty where the path has one name.
+    /// The path's directory, as a slice of the same bytes; empty for a single name.
     @inlinable
     package var parentPath: Self { UnsafeBufferPointer(rebasing: self[..<(lastIndex(of: 0x2F) ?? 0)]) }
 }

@@ -2,20 +2,21 @@ import CPosix
 package import SyncModel
 package import SyncSystem
 
-/// Modes and times that a manifest keeps, on files and directories. The umask has no say in them; nobody gets a set-id bit.
+/// Modes and times that a manifest keeps, on files and directories, whatever the umask says. No set-id bits are ever
+/// set.
 extension FileTraits {
-    /// Whether a file, link or directory has them. Links have no modes of their own. symlink(7)
+    /// Whether a file, link or directory has them. Links have no mode of their own. symlink(7)
     package func hold(of found: FileStatus) -> Bool {
         hasMode(found) && modified ?? found.modified == found.modified
     }
 
     private func hasMode(_ found: FileStatus) -> Bool {
         guard let mode, found.kind != .link else { return true }
-        // What a directory hands down to new files, and the sticky bit, are its owner's business.
+        // The bits that a directory hands down to new files, and the sticky bit, are its owner's business.
         return found.permissions & (found.kind == .directory ? 0o777 : 0o7777) == mode
     }
 
-    /// Gives them to an open file or directory.
+    /// Sets them on an open file or directory.
     ///
     /// - Parameters:
     ///   - found: What the file system says of it now.
@@ -37,7 +38,7 @@ extension FileTraits {
         return now
     }
 
-    /// Gives its time to what has a name in a directory; a link is not followed.
+    /// Sets the time of a name in a directory; a link is not followed.
     ///
     /// - Returns: errno, 0 for success.
     package func giveTime(to name: UnsafePointer<CChar>, in directory: Int32) -> Int32 {
@@ -48,7 +49,7 @@ extension FileTraits {
         return code == 0 ? 0 : sa_errno()
     }
 
-    /// For utimensat(2): the time of the last access stays.
+    /// For utimensat(2): leaves the access time alone.
     private static func timespecs(_ modified: Int64) -> [timespec] {
         let (seconds, rest) = floorDivision(modified, 1_000_000_000)
         return [

@@ -1,10 +1,9 @@
 import CPosix
 package import SyncSystem
 
-/// A hook's own word that its work for one run is done: an empty file in `.syncagent/receipts`.
+/// A hook's own confirmation that its work for one run is done: an empty file in `.syncagent/receipts`.
 ///
-/// A hook that leaves one as its last step has its effect exactly once: whoever finds it after a crash does not
-/// call the hook again.
+/// A hook that leaves one as its last step takes effect exactly once: after a crash it is not called again.
 package struct HookReceipt: Sendable, Equatable {
     private let name: String
 
@@ -17,7 +16,7 @@ package struct HookReceipt: Sendable, Equatable {
 
     private static func fileName(_ text: String) -> String { SyncSystem.fileName(of: text.utf8.prefix(80)) }
 
-    /// Whether it has been left.
+    /// Whether it exists.
     package func exists(in destination: Destination) -> Bool {
         guard let directory = try? Self.open(in: destination),
             case .success(let found?) = status(directory.raw, name)
@@ -41,7 +40,7 @@ package struct HookReceipt: Sendable, Equatable {
         "\(destination.path)/\(Destination.stateName)/receipts"
     }
 
-    /// Leaves it, durably. open(2) with `O_EXCL`: of two at the same time one makes it.
+    /// Leaves it, durably. open(2) with `O_EXCL`: of two at the same time, one creates it.
     ///
     /// - Returns: Whether this call made it.
     /// - Throws: ``FileError``.
@@ -58,7 +57,7 @@ package struct HookReceipt: Sendable, Equatable {
         return true
     }
 
-    /// Removes receipts that nobody will ask for any more.
+    /// Removes receipts that are no longer needed.
     ///
     /// - Parameters:
     ///   - time: Those left before it go, **nanoseconds** since 1970.
@@ -71,7 +70,7 @@ package struct HookReceipt: Sendable, Equatable {
         keeping runs: Set<String>,
         isDryRun: Bool = false
     ) -> Int {
-        // No directory, no receipt.
+        // No directory, no receipts.
         guard let directory = try? open(in: destination) else { return 0 }
         let kept = runs.map { fileName($0) + "." }
         return directoryEntries(directory.raw).count { name in

@@ -3,13 +3,13 @@ import SyncDigest
 package import SyncModel
 package import SyncSystem
 
-/// What a run has put in place since the index was written: `.syncagent/index.log`, one frame a commit batch.
+/// What a run has placed since the index was written: `.syncagent/index.log`, one frame per commit batch.
 ///
-/// After a crash it tells which files are ours (so that a later `--prune` may remove them) and which digests
-/// to expect; their content is hashed again before it counts. A torn last frame is dropped.
+/// After a crash it says which files are ours (so that a later `--prune` may remove them) and which digests to expect;
+/// their content is hashed again first. A torn last frame is dropped.
 ///
-/// Frame: `SAIL`, payload length (4 bytes, little endian), payload, first 8 bytes of the payload's SHA-256.
-/// Entry in a payload: kind (1), path length (2), digest (32), path.
+/// Frame: `SAIL`, payload length (4 bytes, little endian), payload, first 8 bytes of the payload's SHA-256. Entry in a
+/// payload: kind (1), path length (2), digest (32), path.
 package struct IndexLog: ~Copyable {
     private let file: Descriptor
     private var end: UInt64
@@ -26,7 +26,7 @@ package struct IndexLog: ~Copyable {
             end = 0
             return
         }
-        // A torn frame is written over: nothing behind it could ever be read.
+        // A torn frame is overwritten: nothing after it could ever be read.
         end = Self.readFrames(destination).end
         if let length = off_t(exactly: end) { _ = ftruncate(file.raw, length) }
     }
@@ -65,7 +65,7 @@ package struct IndexLog: ~Copyable {
         end += UInt64(frame.count)
     }
 
-    /// Forgets the log, once an index that covers it is in place.
+    /// Removes the log, once an index that covers it is in place.
     package static func remove(_ destination: Destination) {
         _ = unlinkat(destination.state, name, 0)
     }

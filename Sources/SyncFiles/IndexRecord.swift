@@ -1,10 +1,10 @@
 package import SyncModel
 package import SyncSystem
 
-/// What was true of one path when its content was last verified.
+/// What was true of a path when its content was last verified.
 ///
-/// A file whose ``device``, ``inode``, ``size``, ``modified`` and ``changed`` are still the same holds the
-/// bytes of ``digest``; see ``StatIndex/trusts(_:)`` for the exception.
+/// A file whose ``device``, ``inode``, ``size``, ``modified`` and ``changed`` are unchanged holds the bytes of
+/// ``digest``; see ``StatIndex/trusts(_:)`` for the exception.
 package struct IndexRecord: Equatable, Sendable {
     package enum Kind: UInt8, Sendable {
         /// Nothing known; never stored.
@@ -13,11 +13,11 @@ package struct IndexRecord: Equatable, Sendable {
         case executable = 2
         /// `digest` is of the target's text.
         case link = 3
-        /// A directory that a manifest named; no content is known of it.
+        /// A directory named by a manifest; has no content.
         case directory = 4
     }
 
-    /// What the filesystem says of a file that nobody has touched.
+    /// The status of a file while it is unchanged.
     package struct Status: Equatable, Sendable {
         package var device: UInt64 = 0
         package var inode: UInt64 = 0
@@ -34,7 +34,7 @@ package struct IndexRecord: Equatable, Sendable {
     package var kind: Kind
     /// Whether a pull put it there, rather than found it there. Only such files are ever pruned.
     package var installed: Bool
-    /// Of a directory, whether the manifest that was brought last names it.
+    /// Of a directory: whether the latest manifest names it.
     package var isNamed = false
 
     /// Bytes of a record on disk, little endian: five integers, digest, path offset (4) and length (2),
@@ -52,7 +52,7 @@ package struct IndexRecord: Equatable, Sendable {
         self.init(Status(status), digest: digest, kind: kind, installed: installed)
     }
 
-    /// A directory that the manifest names, as it is now.
+    /// A directory named by the manifest, with its present status.
     ///
     /// - Parameter traits: What the manifest keeps of it; it stands in the place of its size.
     package init(directory status: FileStatus, keeping traits: FileTraits, installed: Bool) {
@@ -66,7 +66,7 @@ package struct IndexRecord: Equatable, Sendable {
     private static let keepsMode: UInt64 = 1 << 16
     private static let keepsTime: UInt64 = 1 << 17
 
-    /// Whether a directory is still what the manifest asks for; what is in it is no matter.
+    /// Whether a directory is still as the manifest wants it, whatever is in it.
     private func isKept(_ directory: FileStatus) -> Bool {
         guard directory.kind == .directory else { return false }
         if status.size & Self.keepsMode != 0, status.size & 0o777 != UInt64(directory.permissions & 0o777) {

@@ -3,11 +3,11 @@ package import SyncDigest
 package import SyncModel
 package import SyncSystem
 
-/// A large file while it is put together from blobs that may come in any order, from several workers.
+/// A large file being assembled from blobs that may arrive in any order, from several workers.
 ///
-/// The bytes are hashed once, in file order, while they are in memory where order allows it; what came too
-/// early is read back from the page cache when its turn comes. The digests of single blobs are looked at
-/// only when the whole does not match, to find out which blob was wrong.
+/// The bytes are hashed once, in file order, while still in memory if they arrive in order; bytes that arrive early are
+/// read back from the page cache in their turn. The digests of single blobs are checked only if the whole does not
+/// match, to find the wrong one.
 package final class PartFile: Sendable {
     /// Its name in the staging directory.
     package let staged: Staging.File
@@ -22,15 +22,15 @@ package final class PartFile: Sendable {
 
     private struct State {
         var done: [Bool]
-        /// First blob that has not been hashed to its end.
+        /// The first blob that is not completely hashed.
         var frontier = 0
         /// **Bytes** hashed.
         var hashed: UInt64 = 0
-        /// Whether a thread has the hasher.
+        /// Whether a thread is using the hasher.
         var hashing = false
-        /// Whether all that was never written is a hole: zeros need not be written there.
+        /// Whether unwritten ranges are holes, so that zeros need not be written.
         var isSparse: Bool
-        /// Blobs of a sparse file that something was written to.
+        /// Blobs of a sparse file that have been written to.
         var touched: [Bool]
     }
 
@@ -41,12 +41,12 @@ package final class PartFile: Sendable {
         init(_ hasher: consuming SHA256Hasher) { self.hasher = hasher }
     }
 
-    /// What is known after a blob is complete.
+    /// The result of completing a blob.
     package enum Progress: Equatable, Sendable {
         case incomplete
-        /// All bytes are here and have the digest.
+        /// All bytes are here and match the digest.
         case verified
-        /// All bytes are here and do not have the digest.
+        /// All bytes are here and do not match the digest.
         case mismatch
         case failed(FileError)
     }
@@ -79,7 +79,7 @@ package final class PartFile: Sendable {
     /// Whether a blob is complete.
     package func isDone(blob: Int) -> Bool { state.withLock { $0.done[blob] } }
 
-    /// Says that an earlier run has written a blob, which has been checked.
+    /// Notes that an earlier run has written a blob, which has been checked.
     package func adopt(blob: Int) { state.withLock { $0.done[blob] = true } }
 
     /// **Bytes** of the blobs that are complete.
@@ -91,7 +91,7 @@ package final class PartFile: Sendable {
         }
     }
 
-    /// Takes over what the file holds, as the first bytes of its only blob, and hashes it.
+    /// Takes over the file's present bytes as the start of its only blob, and hashes them.
     ///
     /// - Returns: How many **bytes** were taken; 0 when there is nothing of use.
     package func adoptPrefix() -> UInt64 {
@@ -102,7 +102,7 @@ package final class PartFile: Sendable {
         return length
     }
 
-    /// First **bytes** that are written and hashed without a gap.
+    /// **Bytes** from the start that are written and hashed without a gap.
     package var hashedBytes: UInt64 { state.withLock(\.hashed) }
 
     /// What the file system says of the file now; `nil` with errno set when it cannot be asked.
@@ -111,7 +111,7 @@ package final class PartFile: Sendable {
     /// How many blobs it is made of.
     package var blobCount: Int { ends.count }
 
-    /// Writes bytes of a blob, and hashes them at once when they are next in file order.
+    /// Writes bytes of a blob, and hashes them at once if they are next in file order.
     ///
     /// - Returns: `nil`, or why it could not.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> FileError? {
@@ -119,7 +119,7 @@ package final class PartFile: Sendable {
         return replace(bytes, at: offset) ?? hash(bytes, at: offset)
     }
 
-    /// Writes a whole blob. Zeros are left out where the file has a hole.
+    /// Writes a whole blob. Zeros are left as a hole if possible.
     package func write(_ bytes: UnsafeRawBufferPointer, blob: Int) -> FileError? {
         let isZero = bytes.isZero
         let isHole = state.withLock { state in
@@ -133,7 +133,7 @@ package final class PartFile: Sendable {
         return hash(bytes, at: offset)
     }
 
-    /// Writes bytes and does not hash them; they are read back when their turn comes.
+    /// Writes bytes without hashing them; they are read back in their turn.
     package func replace(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> FileError? {
         let code = writeAll(descriptor.raw, bytes, at: offset)
         return code == 0 ? nil : FileError(step: "write", path: staged.name.text, code: code)
@@ -180,7 +180,7 @@ package final class PartFile: Sendable {
         return ok ? nil : FileError(step: "hash", path: staged.name.text, code: 0, remark: "OpenSSL failed")
     }
 
-    /// Says that every byte of a blob has been written, and hashes on as far as the file is complete.
+    /// Notes that a blob is completely written, and hashes on as far as the file is complete.
     ///
     /// - Parameter isStopped: Asked often: reading a large file back takes minutes. Then it is incomplete.
     package func complete(blob: Int, isStopped: () -> Bool = { false }) -> Progress {
@@ -193,7 +193,7 @@ package final class PartFile: Sendable {
         return starts ? hashOn(isStopped) : .incomplete
     }
 
-    /// **Bytes** that are read back between two looks at whether to stop.
+    /// **Bytes** read back between two checks for a stop.
     private static let step: UInt64 = 16 << 20
 
     /// Reads back and hashes every complete blob from the frontier on. The caller has set `hashing`.
@@ -217,7 +217,7 @@ package final class PartFile: Sendable {
                 return (state.hashed..<min(ends[state.frontier], state.hashed + Self.step), isHole)
             }
             guard let step else { return finish() }
-            // Reading a hole would fill the page cache with its zeros.
+            // Reading a hole would fill the page cache with zeros.
             if let error = step.isHole ? hashZeros(step.bytes.count) : readBack(step.bytes) {
                 state.withLock { $0.hashing = false }
                 return .failed(error)
@@ -229,7 +229,7 @@ package final class PartFile: Sendable {
     private func finish() -> Progress {
         let isWhole = state.withLock { $0.frontier == ends.count }
         guard isWhole else { return .incomplete }
-        // `hashing` stays set: nobody feeds this hasher any more.
+        // `hashing` stays set: this hasher is finished.
         do {
             guard try hash.hasher.finish() == digest else { return .mismatch }
             return cut() ?? .verified
@@ -238,7 +238,7 @@ package final class PartFile: Sendable {
         }
     }
 
-    /// Cuts off what stands behind the last byte: a left-over that somebody made longer.
+    /// Truncates a leftover that somebody made longer.
     private func cut() -> Progress? {
         guard let length = off_t(exactly: size) else { return nil }
         if status(descriptor.raw)?.size == size || ftruncate(descriptor.raw, length) == 0 { return nil }
@@ -296,15 +296,15 @@ package final class PartFile: Sendable {
         }
     }
 
-    /// Reads a blob back and tells whether it has this digest.
+    /// Reads a blob back and checks its digest.
     package func check(blob: Int, digest: SHA256Digest, hasher: inout SHA256Hasher) -> Bool {
         self.digest(of: range(blob: blob), &hasher) == digest
     }
 
-    /// Reads everything back; `nil` when that fails.
+    /// Reads everything back; `nil` on failure.
     package func wholeDigest(hasher: inout SHA256Hasher) -> SHA256Digest? { digest(of: 0..<size, &hasher) }
 
-    /// Whether nothing stands behind the last byte; it is cut off.
+    /// Whether the file ends at its last byte; anything after it is cut off.
     package var endsWhereItMust: Bool { cut() == nil }
 
     private func digest(of range: Range<UInt64>, _ hasher: inout SHA256Hasher) -> SHA256Digest? {
@@ -313,7 +313,7 @@ package final class PartFile: Sendable {
         }
     }
 
-    /// Starts over after a mismatch: the blobs in `bad` are open again, the whole is hashed anew.
+    /// Starts over after a mismatch: reopens the blobs in `bad` and hashes the whole file anew.
     package func reopen(bad: [Int]) {
         state.withLock { state in
             for blob in bad { state.done[blob] = false }
@@ -326,7 +326,7 @@ package final class PartFile: Sendable {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether every byte is 0: the first is, and each is as the one before it.
+    /// Whether every byte is 0: the first is, and each equals the one before it.
     package var isZero: Bool {
         guard let base = baseAddress, count > 0, self[0] == 0 else { return count == 0 }
         return memcmp(base, base + 1, count - 1) == 0

@@ -3,9 +3,9 @@ package import SyncModel
 package import SyncSystem
 
 extension Staging {
-    /// A directory under construction: `.syncagent/staging/dir-<key>/`, its files under their final names.
+    /// A directory being assembled: `.syncagent/staging/dir-<key>/`, its files under their final names.
     package struct Directory: Hashable, Sendable {
-        /// FNV-1a of the path it is to have: so the next run finds out what an interrupted one has put together.
+        /// FNV-1a of its final path, so that the next run recognises what an interrupted one has assembled.
         package let key: UInt64
 
         /// - Parameter path: Relative to the destination.
@@ -67,7 +67,7 @@ extension Staging {
         }
     }
 
-    /// Makes a symbolic link in a directory under construction.
+    /// Creates a symbolic link in a directory being assembled.
     package func link(
         to text: String,
         as leaf: UnsafePointer<CChar>,
@@ -146,12 +146,12 @@ extension Staging {
         return Self.give(traits, to: leaf, in: opened.raw, known) ?? known
     }
 
-    /// Removes one file of a directory; a missing one is no matter.
+    /// Removes one file of a directory, if it exists.
     package func remove(memberNamed leaf: UnsafePointer<CChar>, of target: Directory) {
         if let opened = try? open(target, make: false) { _ = unlinkat(opened.raw, leaf, 0) }
     }
 
-    /// Removes a directory that has nothing in it any more; one that is gone is no matter.
+    /// Removes an empty directory, if it exists.
     package func remove(_ target: Directory) {
         underWay.forget(target)
         _ = target.withName { unlinkat(directory, $0, AT_REMOVEDIR) }
@@ -166,11 +166,11 @@ extension Staging {
     }
 }
 
-/// The directories under construction: which ones they are, and descriptors of some.
+/// The directories being assembled: their identities, and descriptors of some.
 ///
-/// A name in staging proves nothing, since whoever may write there can put a link or another directory in its place.
-/// So a directory is opened when it is made and worked on by descriptor from then on; where it has to be opened again,
-/// it must be the same one.
+/// A name in staging proves nothing: whoever may write there can replace it by a link or another directory. So a
+/// directory is opened when it is created and used by descriptor from then on; if it has to be opened again, it must be
+/// the same one.
 final class UnderWay: Sendable {
     private struct State {
         var identities: [Staging.Directory: FileStatus] = [:]
@@ -178,7 +178,7 @@ final class UnderWay: Sendable {
         var order: [Staging.Directory] = []
     }
 
-    /// Most descriptors that are kept.
+    /// Most descriptors kept open.
     private static let capacity = 64
     private let state = Mutex(State())
 
@@ -247,7 +247,7 @@ final class UnderWay: Sendable {
 }
 
 extension Staging {
-    /// Files of directories that an interrupted run was putting together, with their **bytes**.
+    /// Files of directories that an interrupted run was assembling, with their **bytes**.
     package func members() -> [(directory: Directory, leaf: String, size: UInt64)] {
         var found: [(Directory, String, UInt64)] = []
         for target in directories() {
@@ -260,8 +260,7 @@ extension Staging {
         return found
     }
 
-    /// Takes apart the directories that an interrupted run was putting together, and removes what has such a name and
-    /// is none.
+    /// Takes apart the directories that an interrupted run was assembling, and removes other things with such names.
     ///
     /// - Parameter digest: The digest that a file of a directory should have, by its name; what has none is removed.
     /// - Returns: How many files are among ``leftovers()`` now, to be checked like those.

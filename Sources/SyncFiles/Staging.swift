@@ -4,11 +4,11 @@ package import SyncSystem
 
 import struct Synchronization.Atomic
 
-/// Where unfinished bytes live: `.syncagent/staging/`, on the destination's filesystem.
+/// Holds unfinished files: `.syncagent/staging/`, on the destination's filesystem.
 ///
-/// A file's name is the SHA-256 that its content must have, so that whatever an interrupted run left behind
-/// can be checked and used by the next one without any record of it. Each worker writes into a directory of
-/// its own, since two threads that create files in one directory wait for each other.
+/// A file's name is the SHA-256 that its content must have, so that whatever an interrupted run left can be checked and
+/// used by the next one without any record. Each worker writes into a directory of its own, since two threads that
+/// create files in one directory wait for each other.
 package final class Staging: Sendable {
     /// `.syncagent/staging`.
     var directory: Int32 { own.raw }
@@ -19,16 +19,16 @@ package final class Staging: Sendable {
     private static let mostLanes = 1024
     /// The largest serial number in use.
     private let lastSerial = Atomic<UInt32>(0)
-    /// The directories under construction.
+    /// The directories being assembled.
     let underWay = UnderWay()
 
-    /// Opens the staging directory with one lane a worker, and one more for parts of large files.
+    /// Opens the staging directory with one lane per worker, and one more for parts of large files.
     package init(_ destination: Destination, lanes count: Int) throws(FileError) {
         path = "\(destination.path)/.syncagent/staging"
         own = try openPrivateDirectory("staging", in: destination.state, create: false, shown: path)
         let directory = own.raw
         var opened: [SharedDescriptor] = []
-        // Lanes that a run with more workers left are looked after, too.
+        // Includes the lanes of an earlier run with more workers.
         let existing = directoryEntries(directory).compactMap { Int($0) }.filter {
             (0..<Self.mostLanes).contains($0)
         }
@@ -41,12 +41,12 @@ package final class Staging: Sendable {
             )
         }
         lanes = opened
-        // Names of left-overs are taken: one may be on its way to its place while another file is made.
+        // Leftovers keep their names: one may be on its way into place while another file is created.
         let taken = opened.flatMap { directoryEntries($0.raw) }.compactMap { StagedName(parsing: $0)?.serial }
         lastSerial.store(taken.max() ?? 0, ordering: .relaxed)
     }
 
-    /// A staged file: which lane, and its name there.
+    /// A staged file: its lane and its name there.
     package struct File: Sendable, Hashable {
         package var lane: Int
         package var name: StagedName
@@ -57,7 +57,7 @@ package final class Staging: Sendable {
         }
     }
 
-    /// A name that no other file in staging has, whatever content they share.
+    /// A name that no other file in staging has, even with the same content.
     package func newFile(lane: Int, digest: SHA256Digest, isPart: Bool = false) -> File {
         let serial = lastSerial.wrappingAdd(1, ordering: .relaxed).newValue
         return File(lane: lane, name: StagedName(digest: digest, serial: serial, isPart: isPart))
@@ -115,7 +115,7 @@ package final class Staging: Sendable {
         }
     }
 
-    /// Creates `file`, empty, for writing; `nil` with errno set when that fails. A left-over is replaced.
+    /// Creates `file`, empty, for writing; `nil` with errno set on failure. A leftover is replaced.
     package func create(_ file: File, executable: Bool) -> Descriptor? {
         file.name.withCString { Self.create($0, in: descriptor(lane: file.lane), executable: executable) }
     }
@@ -129,7 +129,7 @@ package final class Staging: Sendable {
         return Descriptor(opened: sa_openat(directory, name, flags, mode))
     }
 
-    /// Makes a symbolic link under a staged name.
+    /// Creates a symbolic link under a staged name.
     package func link(to target: String, as file: File) throws(FileError) {
         let code = file.name.withCString {
             Self.makeLink(to: target, as: $0, in: descriptor(lane: file.lane))
@@ -137,7 +137,7 @@ package final class Staging: Sendable {
         guard code == 0 else { throw FileError(step: "create link", path: shown(file), code: code) }
     }
 
-    /// Makes a symbolic link, instead of what is in the way; gives errno, 0 for success.
+    /// Creates a symbolic link, replacing what is in the way; returns errno, 0 for success.
     static func makeLink(to target: String, as name: UnsafePointer<CChar>, in directory: Int32) -> Int32 {
         if symlinkat(target, directory, name) == 0 { return 0 }
         guard sa_errno() == EEXIST else { return sa_errno() }
@@ -145,13 +145,13 @@ package final class Staging: Sendable {
         return symlinkat(target, directory, name) == 0 ? 0 : sa_errno()
     }
 
-    /// Opens a staged file for reading and writing; `nil` when it is not there, or is not one of ours alone: a link,
-    /// a FIFO, another user's, a file with another name somewhere.
+    /// Opens a staged file for reading and writing; `nil` if it does not exist or is not ours alone: a link, a FIFO,
+    /// another user's file, or one with a second name.
     package func open(_ file: File) -> Descriptor? {
         try? openFile(file.name.text, in: descriptor(lane: file.lane), O_RDWR, trust: .staged)
     }
 
-    /// Gives a staged file its mode and its time before it is seen anywhere.
+    /// Sets a staged file's mode and time before it becomes visible.
     ///
     /// - Parameter known: What the file system said of it when it was hashed; `nil` for a link.
     /// - Returns: What it says now; `known` where something went wrong, which shows when the file is in its place.
@@ -181,7 +181,7 @@ package final class Staging: Sendable {
         return (try? traits.give(to: opened.raw, found, shown: "")) ?? known
     }
 
-    /// Removes a staged file; a missing one is no matter.
+    /// Removes a staged file, if it exists.
     package func remove(_ file: File) {
         _ = file.name.withCString { unlinkat(descriptor(lane: file.lane), $0, 0) }
     }
@@ -193,7 +193,7 @@ package final class Staging: Sendable {
         }
     }
 
-    /// Every file in every lane, with its name read back; what has no such name is removed.
+    /// Every file in every lane, with its parsed name; files with other names are removed.
     package func leftovers() -> [(file: File, size: UInt64)] {
         var found: [(File, UInt64)] = []
         for (lane, descriptor) in lanes.map(\.raw).enumerated() {
@@ -211,7 +211,7 @@ package final class Staging: Sendable {
         return found
     }
 
-    /// Moves what has been placed back to its staged name: it is not what was verified.
+    /// Moves a placed file back to its staged name: it is not what was verified.
     package func takeBack(_ file: File, from name: UnsafePointer<CChar>, in directory: Int32) {
         _ = file.name.withCString { sa_rename(directory, name, descriptor(lane: file.lane), $0) }
     }

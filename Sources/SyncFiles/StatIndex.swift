@@ -3,13 +3,13 @@ import SyncDigest
 package import SyncModel
 import SyncSystem
 
-/// What a destination holds, verified: path → ``IndexRecord``, as one file `.syncagent/index`, in ``PathOrder``.
+/// The verified contents of a destination: path → ``IndexRecord``, in one file `.syncagent/index`, in ``PathOrder``.
 ///
-/// The idea and the racily-clean rule are git's (gitformat-index(5), Documentation/technical/racy-git):
-/// a file that was touched in the same clock tick in which the index was written may have changed unseen,
-/// so its record does not count. Losing the index costs a re-hash, never data.
+/// The idea and the racily-clean rule are git's (gitformat-index(5), Documentation/technical/racy-git): a file touched
+/// in the same clock tick in which the index was written may have changed unseen, so its record does not count. Losing
+/// the index costs a re-hash, never data.
 package struct StatIndex: Sendable {
-    /// What the destination was brought to, when the last run ended with every file in place.
+    /// What the destination was brought to, if the last run ended with every file in place.
     package struct Completion: Equatable, Sendable {
         package var manifest: SHA256Digest
         /// First 8 bytes of the SHA-256 of the selected groups' names.
@@ -53,10 +53,10 @@ package struct StatIndex: Sendable {
 
     static let magic: [UInt8] = Array("SAINDEX1".utf8)
     static let headerLength = 128
-    /// Most **bytes** of an index that are read: nearly two million files. One that is longer counts for nothing.
+    /// Most **bytes** of an index that are read: nearly two million files. A longer one is ignored.
     static let limit = 256 << 20
 
-    /// An index that knows nothing.
+    /// An empty index.
     package static let empty = StatIndex()
 
     private init() {
@@ -69,7 +69,7 @@ package struct StatIndex: Sendable {
         arenaStart = 0
     }
 
-    /// Checks and takes the bytes of an index file; `nil` when they are damaged or of another version.
+    /// Checks and parses an index file; `nil` if it is damaged or of another version.
     init?(_ bytes: [UInt8]) {
         guard let layout = Self.layout(bytes, fileLength: bytes.count) else { return nil }
         stamp = layout.header.stamp

@@ -6,8 +6,8 @@ import SyncPlugins
 import SyncSystem
 
 extension ManifestInHand {
-    /// Brings one file, asking for no more of its packs than it needs, and gives its bytes away when all of them are here
-    /// and their SHA-256 is right.
+    /// Fetches one file, with no more of its packs than it needs, and passes its bytes on once all are here and their
+    /// SHA-256 is right.
     ///
     /// - Parameters:
     ///   - row: Of a file, not of a link.
@@ -30,14 +30,14 @@ extension ManifestInHand {
                 failure = error
                 continue
             }
-            // Whoever takes them and cannot is asked no second time.
+            // If the receiver fails, nothing is fetched again.
             if spool.holds(files.digest(row), size: files.size(row)) { return try spool.give(to: take) }
             failure = EngineError(.dataInvalid, "\(path): other bytes came than the manifest says")
         }
         throw failure
     }
 
-    /// One request: blobs that lie one behind the other, or a whole object.
+    /// One request: adjacent blobs, or a whole object.
     private struct Piece {
         var urls: [String]
         var range: Range<UInt64>
@@ -76,7 +76,7 @@ extension ManifestInHand {
         }
         var ways: [Way] = []
         if !pieces.isEmpty {
-            // One source may lie; the next is asked before the same is asked again.
+            // A source may be wrong, so the next one is asked before the same is asked again.
             let sources = pieces.map(\.urls.count).max() ?? 1
             for first in 0..<sources {
                 let turned = pieces.map { piece in
@@ -137,20 +137,20 @@ extension ManifestInHand {
     }
 }
 
-/// Decodes the blobs of a range one after the other, as they come.
+/// Decodes the blobs of a range in order, as they arrive.
 private final class BlobsSink: TransferSink {
     private struct State {
-        /// **Bytes** of the range that were taken.
+        /// **Bytes** of the range taken so far.
         var taken: UInt64 = 0
         var blob = 0
-        /// **Bytes** of the blob that were taken.
+        /// **Bytes** of the blob taken so far.
         var ofBlob: UInt64 = 0
         var stream: BlobStream?
         var failure: String?
     }
 
     private let range: Range<UInt64>
-    /// None for an object that is the file itself.
+    /// None if the object is the file itself.
     private let blobs: [Blob]
     private let dictionary: DecodingDictionary?
     private let spool: FileSpool

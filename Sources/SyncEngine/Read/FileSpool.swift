@@ -3,18 +3,17 @@ import SyncDigest
 import SyncModel
 import SyncSystem
 
-/// Holds a file's bytes until their SHA-256 is known to be right: in memory, or, where they are many, in a file without a
-/// name.
+/// Holds a file's bytes until their SHA-256 has been checked, in memory or, if large, in an unnamed file.
 ///
-/// The transport's thread adds to it until its transfer has ended; then, and not before, whoever waited for that end reads.
+/// The transport's thread appends until its transfer has ended; only then does the waiting thread read.
 final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
-    /// Files up to so many **bytes** stay in memory.
+    /// Files up to this many **bytes** stay in memory.
     static let longestInMemory: UInt64 = 32 << 20
 
     private var bytes: [UInt8] = []
     private var count: UInt64 = 0
     private var hasher: SHA256Hasher
-    /// Why something could not be kept.
+    /// Why bytes could not be stored.
     private(set) var failure: EngineError?
     private let file: SharedDescriptor?
     private let directory: String
@@ -45,7 +44,7 @@ final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
         file = SharedDescriptor(opened)
     }
 
-    /// Adds what comes next.
+    /// Appends the next bytes.
     ///
     /// - Returns: Whether it could be kept.
     func append(_ piece: UnsafeRawBufferPointer) -> Bool {
@@ -70,13 +69,13 @@ final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
         return true
     }
 
-    /// Whether exactly the bytes of this digest have come; asked once, at the end.
+    /// Whether exactly the bytes with this digest have arrived; called once, at the end.
     func holds(_ digest: SHA256Digest, size: UInt64) -> Bool {
         let found = try? hasher.finish()
         return count == size && found == digest
     }
 
-    /// Gives all of it, in pieces of 1 MiB.
+    /// Passes everything on in pieces of 1 MiB.
     func give(to take: (UnsafeRawBufferPointer) throws(EngineError) -> Void) throws(EngineError) {
         guard let file else {
             var failure: EngineError?

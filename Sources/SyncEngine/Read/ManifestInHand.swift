@@ -1,7 +1,7 @@
 package import SyncManifest
 package import SyncModel
 
-/// A manifest for somebody who reads in it: `ls`, `diff`, `cat`. Nothing of it is kept.
+/// A manifest for reading: `ls`, `diff`, `cat`. Nothing is stored.
 package struct ManifestInHand: Sendable {
     package let manifest: Manifest
     /// Where it came from, for people.
@@ -9,7 +9,7 @@ package struct ManifestInHand: Sendable {
     let found: FoundManifest
     let source: ManifestSource
 
-    /// The rows of some groups, ascending; of all files when none is named.
+    /// The rows of some groups, ascending; of all files if none is named.
     ///
     /// - Throws: ``EngineError``: 64 for a group that the manifest does not have.
     package func rows(of groups: [String]) throws(EngineError) -> [Int] {
@@ -21,7 +21,7 @@ package struct ManifestInHand: Sendable {
         manifest.directories(with: rows, groups: groups, filter: nil)
     }
 
-    /// The row that has a path, which may lead through links of the manifest; `nil` when there is none.
+    /// The row at a path, which may lead through links of the manifest; `nil` if there is none.
     package func row(of path: String) -> Int? {
         var path = path
         for _ in 0..<40 {

@@ -8,23 +8,23 @@ import SyncUnpack
 
 import struct Synchronization.Atomic
 
-/// Puts chunks that are here already into the new files, while the rest is on its way.
+/// Copies local chunks into the new files while the rest is being fetched.
 ///
-/// Blocks are shared where the filesystem can (ioctl_ficlonerange(2)), else bytes are copied through one buffer a
-/// thread. What a chunk holds is seen when the whole file is hashed; chunks at fault are fetched then.
+/// Blocks are shared where the filesystem supports it (ioctl_ficlonerange(2)), otherwise bytes are copied through one
+/// buffer per thread. Chunks are checked when the whole file is hashed; wrong ones are then fetched.
 final class ChunkCopies: Sendable {
-    /// What came of it.
+    /// The results.
     struct Outcome: Sendable {
-        /// **Bytes** that were taken from here.
+        /// **Bytes** taken from local files.
         var bytes: UInt64 = 0
-        /// Rows with chunks that were not what they should be: they must be fetched.
+        /// Rows with wrong chunks, which must be fetched.
         var missing: Set<Int> = []
         var failures: [FetchRounds.Failure] = []
     }
 
     private struct Unit: Sendable {
         var row: Int
-        /// Positions of blobs in the row, next to each other, all of them here.
+        /// Positions of adjacent blobs of the row, all available locally.
         var blobs: Range<Int>
         /// First **byte** in the new file.
         var offset: UInt64
@@ -37,10 +37,10 @@ final class ChunkCopies: Sendable {
     private let units: [Unit]
     private let queue: FilePartQueue
     private let state = Mutex(Outcome())
-    /// Whether blocks cannot be shared here.
+    /// Whether blocks cannot be shared on this filesystem.
     private let copiesBytes = Atomic(false)
 
-    /// **Bytes** after which another thread may go on.
+    /// **Bytes** of a unit, after which another thread may take the next.
     private static let unitLength: UInt64 = 16 << 20
 
     /// - Parameters:
@@ -86,7 +86,7 @@ final class ChunkCopies: Sendable {
                 copy(units[position], copier, directories, onBytes)
             }
         }
-        // What no thread has taken, for want of memory.
+        // For units left over when threads ran out of memory.
         var own: Int?
         while !context.isStopped, let position = queue.next(after: &own) {
             state.withLock { _ = $0.missing.insert(units[position].row) }
@@ -94,10 +94,10 @@ final class ChunkCopies: Sendable {
         return state.withLock(\.failures)
     }
 
-    /// What came of it. Read when ``run(onBytes:)`` has returned.
+    /// The results. Read after ``run(onBytes:)`` has returned.
     var outcome: Outcome { state.withLock { $0 } }
 
-    /// Rows that may get something from here.
+    /// Rows that may get chunks from here.
     var rows: Set<Int> { Set(units.map(\.row)) }
 
     private func copy(
@@ -126,7 +126,7 @@ final class ChunkCopies: Sendable {
         }
     }
 
-    /// Chunks that follow one another both here and there.
+    /// Chunks that are adjacent in both files.
     private struct Run {
         var blobs: Range<Int>
         var place: ChunkSources.Location
@@ -155,7 +155,7 @@ final class ChunkCopies: Sendable {
         return run
     }
 
-    /// Shares the blocks that lie wholly in a run with the new file.
+    /// Shares the blocks that lie entirely in a run with the new file.
     ///
     /// - Returns: The **bytes** of the new file that have them now.
     private func share(_ run: Run, _ part: PartFile, _ source: Int32) -> Range<UInt64> {
@@ -176,7 +176,7 @@ final class ChunkCopies: Sendable {
         return none
     }
 
-    /// Writes what is not shared, and says which chunks are complete.
+    /// Writes what is not shared, and notes which chunks are complete.
     ///
     /// - Returns: How many chunks are.
     private func put(
@@ -220,12 +220,12 @@ final class ChunkCopies: Sendable {
         case .verified: context.committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
         case .failed(let error): fail(row, error)
         case .wrong(_, let blobs, _):
-            // Some may be the network's: they are asked for again, too.
+            // Blobs from the network may be among them; they are fetched again, too.
             if takeBack(blobs, of: row).isEmpty { state.withLock { _ = $0.missing.insert(row) } }
         }
     }
 
-    /// Takes note of blobs that turned out wrong when their whole file was hashed.
+    /// Notes blobs that turned out wrong when their whole file was hashed.
     ///
     /// - Parameter blobs: Positions in the row; empty for all of it.
     /// - Returns: Those that came from here; they are fetched later.

@@ -2,14 +2,13 @@ import SyncFiles
 import SyncModel
 import SyncSystem
 
-/// One chunk on its way from a local file into a new one.
+/// One chunk to be copied from a local file into a new one.
 ///
-/// Its bytes are hashed once, with the whole of the new file: when that is wrong, the chunks at fault are looked for
-/// and fetched.
+/// Its bytes are hashed once, with the whole new file; if that is wrong, the chunks at fault are found and fetched.
 struct ChunkCopy {
     enum Result {
         case done
-        /// The source does not reach so far any more.
+        /// The source has become shorter.
         case cut
         case failed(FileError)
     }
@@ -23,7 +22,7 @@ struct ChunkCopy {
     /// First **byte** in the source.
     let from: UInt64
 
-    /// Copies the bytes, zeros as holes where the chunk fits the buffer.
+    /// Copies the bytes; zeros become holes if the chunk fits the buffer.
     func copy(through buffer: UnsafeMutableRawBufferPointer) -> Result {
         let length = target.upperBound - target.lowerBound
         guard length <= UInt64(buffer.count) else {
@@ -34,7 +33,7 @@ struct ChunkCopy {
         return part.write(UnsafeRawBufferPointer(bytes), blob: blob).map { .failed($0) } ?? .done
     }
 
-    /// Copies what of the chunk does not lie in blocks shared already.
+    /// Copies the bytes of the chunk that are not in shared blocks.
     func copy(besides shared: Range<UInt64>, through buffer: UnsafeMutableRawBufferPointer) -> Result {
         let inside = target.clamped(to: shared)
         for edge in [target.lowerBound..<inside.lowerBound, inside.upperBound..<target.upperBound] {

@@ -4,7 +4,7 @@ import SyncModel
 import SyncPlanner
 import SyncSystem
 
-/// Fetches what is not here while chunks that are here are copied; what turns out wrong is fetched afterwards.
+/// Fetches what is missing while local chunks are copied; chunks that turn out wrong are fetched afterwards.
 struct ChunkReuse {
     private let context: RunContext
     private let wanted: [Int]
@@ -12,7 +12,7 @@ struct ChunkReuse {
     private let copies: ChunkCopies
     private let bases: DeltaBases
 
-    /// Looks for chunks, and writes down of which chunks the files will be made.
+    /// Searches for chunks, and records which chunks the files will consist of.
     ///
     /// - Parameter leftovers: Parts of what is not wanted any more.
     init(_ context: RunContext, wanted: [Int], leftovers: [Staging.File]) {
@@ -78,7 +78,7 @@ struct ChunkReuse {
 
     private func isComing(_ row: Int, _ blob: Int) -> Bool { copies.sources.has(row: row, blob: blob) }
 
-    /// Rows that get something from here and nothing by network.
+    /// Rows that get something from local files and nothing from the network.
     func rowsWithoutNetwork(_ plan: Plan) -> Set<Int> {
         guard !copies.rows.isEmpty else { return [] }
         let fetched = Set(plan.targets.map(\.row))
@@ -115,7 +115,7 @@ struct ChunkReuse {
         return (failures, outcome.bytes)
     }
 
-    /// What was thought to be here and is not.
+    /// Fetches chunks that turned out not to be here.
     private func fetchMissing(
         _ rows: Set<Int>,
         besides failures: [FetchRounds.Failure],

@@ -4,7 +4,7 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Opens local files that may hold chunks, and looks whether they do. One thread.
+/// Opens local files that may hold chunks, and checks them. For one thread.
 struct ChunkSearch: ~Copyable {
     let index: StatIndex
     let destination: Destination
@@ -17,11 +17,11 @@ struct ChunkSearch: ~Copyable {
     struct Opened {
         let file: ChunkFile
         let size: UInt64
-        /// Whether it looks as it did when it was verified.
+        /// Whether it is unchanged since it was verified.
         let isTrusted: Bool
     }
 
-    /// `nil` when there is no memory to hash with: then nothing is reused.
+    /// `nil` if out of memory: nothing is then reused.
     init?(
         _ index: StatIndex,
         _ destination: Destination,
@@ -37,7 +37,7 @@ struct ChunkSearch: ~Copyable {
         directories = Directories(destination)
     }
 
-    /// The local file with each content that the map tells of, by the first 8 bytes of its digest.
+    /// The local file for each content in the map, by the first 8 bytes of its digest.
     func origins(_ parts: [Staging.File]) -> [UInt64: ChunkSources.Origin] {
         guard var map = ChunkMapReader(destination) else { return [:] }
         var isMapped: Set<UInt64> = []
@@ -56,7 +56,7 @@ struct ChunkSearch: ~Copyable {
         return origins
     }
 
-    /// What stands at the places of wanted large files, where no map tells of which chunks it is made.
+    /// Files at the places of wanted large files whose chunks are in no map.
     func filesWithoutMap(_ files: FileTable, _ wanted: [Int]) -> [ChunkSources.Origin] {
         var isMapped: Set<UInt64> = []
         if var map = ChunkMapReader(destination) {
@@ -106,7 +106,7 @@ struct ChunkSearch: ~Copyable {
         return Opened(file: file, size: status.size, isTrusted: isTrusted)
     }
 
-    /// Whether the file is long enough for a chunk.
+    /// Whether the file is long enough to have a chunk at an offset.
     func holds(_ opened: Opened, _ chunk: ChunkMapReader.Record, at offset: UInt64) -> Bool {
         let (end, overflow) = offset.addingReportingOverflow(UInt64(chunk.number))
         return !overflow && end <= opened.size && chunk.number > 0
@@ -120,7 +120,7 @@ struct ChunkSearch: ~Copyable {
     }
 }
 
-/// Reads and hashes parts of files. One thread.
+/// Reads and hashes parts of files. For one thread.
 final class ChunkReader {
     private(set) var hasher: SHA256Hasher
     let buffer: UnsafeMutableRawBufferPointer
@@ -135,7 +135,7 @@ final class ChunkReader {
     /// Gives the hasher to `body`.
     func withHasher<R>(_ body: (inout SHA256Hasher) -> R) -> R { body(&hasher) }
 
-    /// The SHA-256 of a part of a file; `nil` when it could not be read to its end.
+    /// The SHA-256 of a part of a file; `nil` if it could not be read to its end.
     func digest(of file: Int32, _ range: Range<UInt64>) -> SHA256Digest? {
         sha256(of: file, range, with: &hasher, through: buffer)
     }

@@ -6,12 +6,12 @@ import SyncModel
 import SyncSystem
 import SyncUnpack
 
-/// Where chunks that are wanted lie in files that are here: older versions of the same files, other files, and
-/// what an interrupted run left of files that nobody wants any more.
+/// Where wanted chunks are in local files: older versions of the same files, other files, and what an interrupted run
+/// left of files no longer wanted.
 ///
-/// ``ChunkMap`` tells of which chunks local files were made. A file that still looks as it did when it was verified
-/// is believed until its bytes are read; of any other file each wanted chunk is hashed before it counts. Either
-/// way the bytes are hashed again on their way into the new file.
+/// ``ChunkMap`` records the chunks of local files. A file that is unchanged since it was verified is trusted until its
+/// bytes are read; in any other file each wanted chunk is hashed first. Either way the bytes are hashed again on their
+/// way into the new file.
 struct ChunkSources: Sendable {
     /// Where a chunk's bytes begin.
     struct Location: Sendable, Equatable {
@@ -25,7 +25,7 @@ struct ChunkSources: Sendable {
     enum Origin: Sendable {
         /// Position in the index.
         case indexed(Int)
-        /// A path of the manifest, in a destination that was filled by other means.
+        /// A path of the manifest, in a destination filled by other means.
         case named([UInt8])
         case staged(Staging.File)
     }
@@ -35,15 +35,15 @@ struct ChunkSources: Sendable {
     private var places: [UInt64: Location] = [:]
     private static let nowhere = UInt32.max
 
-    /// Nothing found.
+    /// Nothing found yet.
     init(manifest: Manifest) { self.manifest = manifest }
 
-    /// Where the bytes of a wanted chunk may be. Digests are told apart by their first 8 bytes.
+    /// Where a wanted chunk may be. Digests are compared by their first 8 bytes.
     func place(of digest: SHA256Digest) -> Location? {
         places[digest.firstWord].flatMap { $0.file == Self.nowhere ? nil : $0 }
     }
 
-    /// Whether a blob's bytes may be here. Only files of several blobs are looked for.
+    /// Whether a blob may be available locally. Only files of several blobs are searched for.
     func has(row: Int, blob: Int) -> Bool {
         guard !files.isEmpty else { return false }
         let blobs = manifest.files.blobs(row)
@@ -87,7 +87,7 @@ struct ChunkSources: Sendable {
         return sources
     }
 
-    /// Reads the map and takes what is wanted.
+    /// Reads the map and picks what is wanted.
     private mutating func look(into origins: [UInt64: Origin], with search: borrowing ChunkSearch) {
         guard var map = ChunkMapReader(search.destination) else { return lookAtWholeFiles(with: search) }
         while let record = map.nextFile() {
@@ -106,7 +106,7 @@ struct ChunkSources: Sendable {
         lookAtWholeFiles(with: search)
     }
 
-    /// Files of which no map tells: cut as the publisher cuts.
+    /// Files that are in no map are cut as the publisher would cut them.
     private mutating func cut(_ origins: [Origin], with search: borrowing ChunkSearch) {
         guard !origins.isEmpty, var cutter = OldFileCutter(manifest.chunking) else { return }
         for origin in origins where !search.isStopped() {
@@ -140,8 +140,8 @@ struct ChunkSources: Sendable {
         places[digest.firstWord] = Location(file: UInt32(files.count - 1), offset: offset)
     }
 
-    /// Writes down of which chunks files are made: those of this manifest, and those of files the index knows.
-    /// Called before anything is replaced, so that a run that is killed leaves a map of both.
+    /// Records the chunks of files: those of this manifest, and those of files in the index. Called before anything is
+    /// replaced, so that a killed run leaves a map of both.
     static func remember(_ manifest: Manifest, index: StatIndex, in destination: Destination) {
         let rows = manifest.files.indices.filter { manifest.files.blobs($0).count > 1 }
         var known = Set(rows.map { manifest.files.digest($0).firstWord })
@@ -184,13 +184,12 @@ struct ChunkSources: Sendable {
     }
 }
 
-/// A local file that holds wanted chunks. The first ones stay open, so that they can be read although the run puts
-/// another file in their place.
+/// A local file with wanted chunks. The first ones stay open, so that they can be read after the run has replaced them.
 final class ChunkFile: Sendable {
     let origin: ChunkSources.Origin
     private let kept: Descriptor?
 
-    /// Most files that are kept open.
+    /// Most files kept open.
     static let mostKept = 128
 
     init(_ origin: ChunkSources.Origin, keeping kept: consuming Descriptor?) {
@@ -198,7 +197,7 @@ final class ChunkFile: Sendable {
         self.kept = kept
     }
 
-    /// Calls `body` with a descriptor of the file; `nil` when it cannot be opened.
+    /// Calls `body` with a descriptor of the file; `nil` if it cannot be opened.
     func withDescriptor<R>(
         _ index: StatIndex,
         _ staging: Staging?,
@@ -221,7 +220,7 @@ final class ChunkFile: Sendable {
 }
 
 extension ChunkSources.Origin {
-    /// Opens its file to read, never through a link; `nil` when that cannot be.
+    /// Opens its file for reading, never through a link; `nil` on failure.
     func open(_ index: StatIndex, _ staging: Staging?, _ directories: Directories) -> Descriptor? {
         switch self {
         case .indexed(let entry): index.open(entry, through: directories)
@@ -232,13 +231,13 @@ extension ChunkSources.Origin {
 }
 
 extension StatIndex {
-    /// Opens an entry's file to read, never through a link; `nil` when that cannot be.
+    /// Opens an entry's file for reading, never through a link; `nil` on failure.
     func open(_ entry: Int, through directories: Directories) -> Descriptor? {
         Descriptor(opened: withPath(entry) { openFile($0, through: directories) })
     }
 }
 
-/// Opens a file below a destination to read, never through a link; -1 when that cannot be. A NUL follows the path.
+/// Opens a file below a destination for reading, never through a link; -1 on failure. A NUL follows the path.
 func openFile(_ path: UnsafeBufferPointer<UInt8>, through directories: Directories) -> Int32 {
     (try? directories.withLeaf(of: path, openRaw)) ?? -1  // Gone: fetched.
 }

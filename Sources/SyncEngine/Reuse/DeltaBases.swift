@@ -5,10 +5,10 @@ import SyncPlanner
 import SyncSystem
 import SyncUnpack
 
-/// Bytes of former versions that are here, and the deltas that they make usable.
+/// Local bytes of former versions, and the deltas that they make usable.
 ///
-/// Each base is read and hashed before its delta is asked for. The file stays open where there are not too many; should
-/// its bytes change all the same, the blob that comes out has another SHA-256, and the full blob is fetched.
+/// Each base is read and hashed before its delta is fetched. Files stay open unless there are too many; if a base still
+/// changes, the resulting blob has the wrong SHA-256 and the full blob is fetched.
 struct DeltaBases: Sendable {
     private var files: [Int: ChunkFile] = [:]
     private let manifest: Manifest
@@ -60,7 +60,7 @@ struct DeltaBases: Sendable {
         for (delta, file) in found.joined() { files[delta] = file }
     }
 
-    /// Deltas by the local file that should be their base.
+    /// Deltas by the local file that contains their base.
     private static func checks(
         _ candidates: [Int],
         _ manifest: Manifest,
@@ -85,7 +85,7 @@ struct DeltaBases: Sendable {
         return checks
     }
 
-    /// The index of a delta that a blob can be made with.
+    /// The index of a delta from which a blob can be made.
     func delta(row: Int, blob: Int) -> Int? {
         guard !files.isEmpty else { return nil }
         let deltas = manifest.files.deltas(row)

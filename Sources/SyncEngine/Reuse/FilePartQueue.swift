@@ -1,10 +1,10 @@
 import SyncSystem
 
-/// Gives out the parts of files to threads, each thread a file of its own while there are enough: bytes of a file that
-/// come in order are hashed while they are in memory. Threads that find no untouched file help with the longest.
+/// Hands out parts of files to threads, to each thread a file of its own while there are enough: parts taken in order
+/// are hashed while still in memory. Threads without an untouched file help with the longest.
 final class FilePartQueue: Sendable {
     private struct File {
-        /// Positions of its parts that nobody has taken.
+        /// Positions of its parts that no thread has taken.
         var parts: Range<Int>
         var isTouched = false
     }

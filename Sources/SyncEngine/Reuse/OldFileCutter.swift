@@ -4,18 +4,18 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Cuts a file of which nobody knows the chunks, as the publisher cuts, and tells which ones it has.
+/// Cuts a file with unknown chunks as the publisher would, and reports the chunks.
 ///
-/// For destinations that were filled by other means, and where ``ChunkMap`` was lost. Every chunk is hashed.
+/// For destinations filled by other means, or whose ``ChunkMap`` was lost. Every chunk is hashed.
 struct OldFileCutter: ~Copyable {
     private let cutter: ChunkCutter
     private var hasher: SHA256Hasher
     private let buffer: UnsafeMutableRawBufferPointer
 
-    /// Longer chunks than this many **bytes** are not looked for.
+    /// Chunks longer than this many **bytes** are not searched for.
     private static let longestChunk = 4 << 20
 
-    /// `nil` when chunks are too long, or there is no memory to hash with.
+    /// `nil` if chunks are too long, or out of memory.
     init?(_ parameters: ChunkParameters?) {
         guard let parameters, parameters.isValid, parameters.maximum <= Self.longestChunk,
             let hasher = try? SHA256Hasher()

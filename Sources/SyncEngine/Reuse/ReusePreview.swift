@@ -3,16 +3,16 @@ import SyncManifest
 import SyncModel
 import SyncPlanner
 
-/// What a pull would take from here, for `syncagent plan`: nothing is created, and only bases of deltas are read.
+/// What a pull would take from local files, for `syncagent plan`: creates nothing, and reads only bases of deltas.
 struct ReusePreview {
-    /// **Bytes** of wanted files that files here have.
+    /// **Bytes** of wanted files found in local files.
     private(set) var bytes: UInt64 = 0
     private let wanted: [Int]
     private let manifest: Manifest
     private let sources: ChunkSources
     private let bases: DeltaBases?
 
-    /// - Parameter destination: `nil` where none is yet.
+    /// - Parameter destination: `nil` if there is none yet.
     init(
         _ manifest: Manifest,
         wanted: [Int],
@@ -63,7 +63,7 @@ struct ReusePreview {
         for row in open { bytes &+= self.bytes(of: row) }
     }
 
-    /// **Bytes** of a wanted file that chunks of files here have.
+    /// **Bytes** of a wanted file found in local chunks.
     func bytes(of row: Int) -> UInt64 {
         manifest.files.blobs(row).enumerated().reduce(UInt64(0)) { sum, next in
             sources.has(row: row, blob: next.offset) ? sum &+ next.element.rawLength : sum

@@ -6,7 +6,7 @@ package import SyncPlugins
 package import SyncStore
 import SyncSystem
 
-/// What the engine is given from outside: how to move bytes, what time it is, who listens.
+/// What the engine gets from outside: transports, clocks, stores, listeners.
 package struct EngineEnvironment: Sendable {
     /// For http and https.
     package var transport: any Transport {
@@ -25,42 +25,42 @@ package struct EngineEnvironment: Sendable {
     package var workers: Int
     /// Whether files are synced to the disk before they are renamed (default) or not (`--no-fsync`).
     package var isDurable = true
-    /// Whether what a phase needed goes back to the kernel at its end. Every heap of the process is looked through
-    /// and other threads are interrupted: not for many pulls at a time in one process.
+    /// Whether memory is returned to the kernel at the end of each phase. This walks every heap of the process and
+    /// interrupts other threads, so it is not for many pulls at a time in one process.
     package var releasesMemory = true
-    /// Whom to believe.
+    /// Which signers to trust.
     package var trust = TrustChoice()
-    /// The most a manifest may hold.
+    /// Limits of a manifest.
     package var manifestLimits = ManifestLimits.standard
-    /// From an attempt of a hook that asks to be called again to the next one; attempts count from 1 (F093).
+    /// The wait before a hook that asked for a retry is called again; attempts count from 1 (F093).
     package var hookRetryWait: @Sendable (_ attempt: Int) -> Duration = { .seconds($0 * $0 * 2) }
-    /// This process, as others will see who holds a session.
+    /// This process, as recorded for others as the holder of a session.
     package var process: Int32
     /// Sessions, runs, hooks and their events.
     package var store: SyncStore
     /// Where cached manifests are kept, absolute.
     package var stateDirectory: String
-    /// What the names of hooks in a manifest stand for here; their `group` is ignored.
+    /// The local meaning of hook names in a manifest; their `group` is ignored.
     package var namedHooks: [String: RunHook] = [:]
-    /// Told of every event.
+    /// Receives every event.
     package var events: EventRecorder
-    /// Keeps on disk what the run is at.
+    /// Records the current state of the run on disk.
     let live = LiveRun()
-    /// Told how far things are, a few times a second at most.
+    /// Receives the progress, a few times a second at most.
     package var progress: @Sendable (PullProgress) -> Void
-    /// Told what is on the wire, twice a second at most: the object that `status --requests` reads, as JSON.
+    /// Receives the transfers on the wire, twice a second at most: the object that `status --requests` reads, as JSON.
     package var requests: @Sendable ([UInt8]) -> Void = { _ in }
-    /// Called twice a second while a run is worked on, on a thread of its own: keeps what must not go with the process.
+    /// Called twice a second during a run, on a thread of its own, to save what must not be lost with the process.
     package var keep: @Sendable () -> Void = {}
     /// Runs hooks.
     package var hooks: (any GroupHook)?
-    /// Who looks at files before they are installed, in this order.
+    /// Verifiers of files before they are installed, in this order.
     package var verifications: [FileVerification] = []
-    /// Whether a destination takes names for one that differ only in case.
+    /// Whether a destination ignores case in names.
     package var foldsCase: @Sendable (Destination) -> Bool = { $0.foldsCase }
-    /// Whether a directory below it does, where the destination as a whole does not.
+    /// Whether a directory in it does, if the destination as a whole does not.
     package var directoryFoldsCase: @Sendable (_ directory: Int32) -> Bool = { SyncSystem.foldsCase($0) }
-    /// Asked to stop.
+    /// The stop request to obey.
     package var stop: StopRequest
 
     package init(
@@ -92,28 +92,28 @@ package struct EngineEnvironment: Sendable {
     }
 }
 
-/// How far a pull is. Totals come from the plan and never change during a run (S117).
+/// The progress of a pull. Totals come from the plan and never change during a run (S117).
 package struct PullProgress: Sendable, Equatable {
     package var phase = PullPhase.finding
-    /// Files that are in place, or hashed while it looks what is here.
+    /// Files in place, or hashed so far while local files are checked.
     package var filesDone = 0
     package var filesTotal = 0
-    /// Raw **bytes** that are here, with those that have come and are not yet verified. It never falls within a phase.
+    /// Raw **bytes** that are here, including received ones not yet verified. Never decreases within a phase.
     package var bytesDone: UInt64 = 0
     package var bytesTotal: UInt64 = 0
-    /// Body **bytes** that have come over the network so far, the manifest's included.
+    /// Body **bytes** received over the network, the manifest's included.
     package var received: UInt64 = 0
-    /// What keeps it; `nil` while bytes come.
+    /// What it is waiting for; `nil` while bytes arrive.
     package var wait: TransferWait?
 
     package init() {}
 }
 
-/// What a transfer that was tried waits for.
+/// What a failed transfer is waiting for.
 package struct TransferWait: Sendable, Equatable {
-    /// The host that is asked, without path and user.
+    /// The host, without path and user.
     package var host: String
-    /// The attempt to come, where attempts are counted, and how many there are.
+    /// The next attempt and how many there are, where attempts are counted.
     package var attempt, attempts: Int?
     /// When it is tried again, **milliseconds** since 1970.
     package var until: Int64
@@ -128,22 +128,22 @@ package struct TransferWait: Sendable, Equatable {
 
 /// Why a run is stopped, which decides how it rests (S24, S27).
 package enum StopReason: String, Sendable, Equatable {
-    /// A person stops it: it stays paused.
+    /// Stopped by a person: it stays paused.
     case user = "user_stop"
-    /// A condition or a window does: it goes on when that clears.
+    /// Stopped by a condition or a window: it continues when that clears.
     case policy
-    /// The process that works on it ends: it goes on with the next one.
+    /// The process is ending: the run continues in the next one.
     case released = "agent_restart"
-    /// The time that a person gave it is up: it ends with what has come.
+    /// Its deadline has passed: it ends with what it has.
     case late = "deadline"
-    /// A person gives it up.
+    /// Cancelled by a person.
     case cancelled = "user_cancel"
 
-    /// As the store and the control API have it.
+    /// Its spelling in the store and the control API.
     package var rest: RestReason { self == .late ? .agentRestart : RestReason(rawValue: rawValue) }
 }
 
-/// A request to stop that many may watch.
+/// A stop request that many may watch.
 package final class StopRequest: Sendable {
     private struct State: Sendable {
         var reason: StopReason?
@@ -154,13 +154,13 @@ package final class StopRequest: Sendable {
 
     package init() {}
 
-    /// Whether somebody asked.
+    /// Whether a stop was requested.
     package var isStopped: Bool { state.withLock(\.isStopped) }
 
-    /// Why somebody asked, the first time; `nil` when nobody has.
+    /// The first reason given; `nil` if none.
     package var reason: StopReason? { state.withLock(\.reason) }
 
-    /// Asks. Runs what ``onStop(_:)`` has registered, once.
+    /// Requests a stop. Runs what ``onStop(_:)`` has registered, once.
     package func stop(_ reason: StopReason = .user) {
         let actions = state.change { state in
             state.reason = state.reason ?? reason
@@ -170,7 +170,7 @@ package final class StopRequest: Sendable {
         for action in actions { action() }
     }
 
-    /// Runs `action` when stopped; at once when that has happened already.
+    /// Runs `action` when stopped, or at once if already stopped.
     func onStop(_ action: @escaping @Sendable () -> Void) {
         let now = state.change { state in
             if !state.isStopped { state.actions.append(action) }
@@ -180,15 +180,15 @@ package final class StopRequest: Sendable {
     }
 }
 
-/// Keeps the C heap small: one heap a processor, at most 8, and large pieces of memory go back when they are freed.
+/// Keeps the C heap small: one heap per processor, at most 8, and large blocks are returned when freed.
 ///
 /// To be called once, before there are threads. mallopt(3); without effect where the C library has no such thing.
 package func boundHeaps(processors: Int) {
     sa_bound_heaps(Int32(min(max(processors, 1), 8)), 1 << 20)
 }
 
-/// Gives memory back that the phase before needed: free pages of the heaps, and code that has run. malloc_trim(3),
-/// madvise(2). Costs well below a millisecond.
+/// Returns memory of the last phase: free pages of the heaps, and code that has run. malloc_trim(3), madvise(2). Takes
+/// well below a millisecond.
 package func releaseMemory() {
     sa_trim_heaps()
     sa_release_code()

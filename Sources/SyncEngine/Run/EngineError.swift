@@ -1,14 +1,14 @@
 package import SyncModel
 package import SyncSystem
 
-/// Why a command of the engine ended early: what the process exits with, and one line for people.
+/// Why a command of the engine ended early: the exit status and one line for people.
 package struct EngineError: Error, Sendable, Equatable {
     package var status: ExitStatus
-    /// What happened, to what, what to do; foreign text in it has been escaped.
+    /// What happened, to what, and what to do; foreign text in it is escaped.
     package var message: String
     /// What matters for what to do.
     package var cause: FailureCause
-    /// Whether a server has answered that it gives that to nobody: 403.
+    /// Whether a server answered 403.
     var isForbidden = false
 
     /// - Parameter cause: `nil` where ``status`` says it.
@@ -18,20 +18,20 @@ package struct EngineError: Error, Sendable, Equatable {
         self.cause = cause ?? FailureCause(status)
     }
 
-    /// A place of this machine cannot be made or written: that its disk is full is another status than that it may not be.
+    /// A local place cannot be created or written to; a full disk has another status than missing permission.
     ///
-    /// - Parameter what: What was tried, with a colon and a blank.
+    /// - Parameter what: What was tried, followed by a colon and a blank.
     package init(cannotUse error: FileError, _ what: String = "") {
         let cause = error.isMissing ? .noPermission : error.cause
         self.init(cause == .diskFull ? .ioError : .cannotCreate, "\(what)\(error)", cause: cause)
     }
 
-    /// The time that a person gave it is up; `where` says how far it came.
+    /// The deadline that a person gave has passed; `where` says how far the command got.
     package static func late(_ where: String, _ status: ExitStatus = .unavailable) -> EngineError {
         EngineError(status, "the deadline has passed; \(`where`)", cause: .late)
     }
 
-    /// The same error, where somebody asked to stop because the time is up.
+    /// The same error, or ``late(_:_:)`` if the stop was because of a deadline.
     package func after(_ reason: StopReason?) -> EngineError {
         reason == .late && status == .interrupted ? .late(message) : self
     }

@@ -6,7 +6,7 @@ import SyncPlugins
 import SyncStore
 import SyncSystem
 
-/// What a pull would do, found out without doing or creating anything.
+/// What a pull would do, determined without creating anything.
 extension PullEngine {
     /// - Parameters:
     ///   - recipe: As for the pull.
@@ -123,7 +123,7 @@ extension PullEngine {
                 pruneRefusal: pruneRefusal,
                 refusal: refusals.first,
                 isDictionaryHere: found.isDictionaryHere(of: manifest),
-                // Parts of the manifest are fetched when it is read.
+                // The parts of the manifest have been fetched by now.
                 manifestRequests: environment.transport.totals.requests,
                 referrer: found.referrer
             )

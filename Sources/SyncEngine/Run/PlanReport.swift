@@ -9,13 +9,13 @@ package struct PlanReport: Sendable {
     package let project: String
     package let revision: UInt64
     package let destination: String
-    /// Files and links the selection names.
+    /// Files and links in the selection.
     package let files: Int
     /// Already here and right.
     package let unchanged: Int
     /// To be fetched or made.
     package let wanted: Int
-    /// Directories that the manifest names and that are not there.
+    /// Missing directories named by the manifest.
     package var missingDirectories = 0
     /// Directories that `--prune` would remove, where nothing else is in them.
     package var prunableDirectories = 0
@@ -23,7 +23,7 @@ package struct PlanReport: Sendable {
     package let obstructed: [String]
     /// Files that `--prune` would remove.
     package let prunable: Int
-    /// Whether it is said.
+    /// Whether `--prune` was given.
     package let prunes: Bool
     /// Why a pull that prunes would be refused; `nil` when it would not, or does not prune.
     package let pruneRefusal: String?
@@ -33,25 +33,25 @@ package struct PlanReport: Sendable {
     package let totalBytes, unchangedBytes: UInt64
     /// **Bytes** of wanted files that older versions and other files here have.
     package let reusedBytes: UInt64
-    /// **Bytes** that an interrupted pull has left: what of them is wanted is not fetched, and not planned without.
+    /// **Bytes** left by an interrupted pull: what is wanted of them is not fetched, although the plan includes it.
     package let leftoverBytes: UInt64
-    /// Those of ``packBytes`` that are deltas against older versions here.
+    /// The part of ``packBytes`` that is deltas against local older versions.
     package let deltaBytes: UInt64
-    /// **Bytes** of the dictionary, when blobs need it and it is not here; not among ``packBytes``.
+    /// **Bytes** of the dictionary, if blobs need it and it is not cached; not included in ``packBytes``.
     package let dictionaryBytes: UInt64
     /// Stored **bytes** wanted from packs, **bytes** of loose files, and **bytes** between blobs.
     package let packBytes, looseBytes, gapBytes: UInt64
     package let packRequests, looseRequests: Int
-    /// Requests that one request a file would cost more.
+    /// Requests saved against one request per file.
     package let requestsAvoided: Int
-    /// Requests this report cost.
+    /// Requests made for this report.
     package let manifestRequests: UInt64
     /// Requests of the pull: the fewest, and the most to be expected where no server redirects or fails. Long ones are cut
     /// once more at their end, so that all connections end together.
     package let requestCount: ClosedRange<UInt64>
     /// Each request, in order.
     package let requests: [Request]
-    /// For what the manifest names; `nil` for one of this machine.
+    /// Where the manifest came from; `nil` for a local one.
     package var referrer: TransferRequest.Referrer?
 
     package struct Request: Sendable {
@@ -65,7 +65,7 @@ package struct PlanReport: Sendable {
         package var range: Range<UInt64>
         /// Files or chunks it brings.
         package var blobs: Int
-        /// **Bytes** in it that nobody wants.
+        /// **Bytes** in it that are not wanted.
         package var gapBytes: UInt64
     }
 }
@@ -141,13 +141,13 @@ extension PlanReport {
         }
     }
 
-    /// How often a request of so many **bytes** can be cut, where none becomes shorter than half a mebibyte.
+    /// How often a request of this many **bytes** can be cut into pieces of at least half a mebibyte.
     private static func cuts(_ bytes: UInt64) -> UInt64 { bytes < 1 << 20 ? 0 : bytes >> 19 &- 1 }
 
-    /// All ends together: sixteen connections, and each cut leaves half of the rest.
+    /// All cuts together: sixteen connections, and each cut halves the rest.
     private static let mostCuts: UInt64 = 64
 
-    /// What the pull would exit with, as far as one can know before it.
+    /// The exit status of the pull, as far as it can be known.
     package var status: ExitStatus {
         refusal?.status ?? (obstructed.isEmpty ? .done : .incomplete)
     }

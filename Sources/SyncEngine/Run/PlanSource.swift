@@ -1,7 +1,7 @@
 import SyncModel
 
 extension PlanReport {
-    /// Objects that stand beside each other on one server.
+    /// Objects beside each other on one server.
     package struct Source: Sendable {
         /// The URL up to the last slash of its path, absolute. Not redacted.
         package let prefix: String
@@ -9,7 +9,7 @@ extension PlanReport {
         package let example: (url: String, size: UInt64)
         /// Different objects.
         package fileprivate(set) var objects: Int
-        /// Requests that ask there, if the servers named before do not fail.
+        /// Requests sent there if the servers before it do not fail.
         package fileprivate(set) var requests: Int
     }
 

@@ -3,7 +3,7 @@ import SyncManifest
 package import SyncModel
 import SyncSystem
 
-/// What a pull would do with one file or link, or with a directory that the manifest names.
+/// What a pull would do with a file, a link, or a directory named by the manifest.
 package struct PlannedFile: Sendable {
     /// The word in events and lines.
     package enum Action: String, Sendable {
@@ -28,9 +28,9 @@ package struct PlannedFile: Sendable {
     package var size: UInt64?
     /// The link's target.
     package var link: String?
-    /// A file here that has the very content.
+    /// A local file with the same content.
     package var from: String?
-    /// **Bytes** of it that need not be fetched.
+    /// **Bytes** of it that are available locally.
     package var here: UInt64 = 0
     /// Why its place cannot be used.
     package var reason: String?
@@ -48,12 +48,12 @@ package struct PlannedFile: Sendable {
     }
 }
 
-/// Goes through the files of a plan one by one; nothing of them is kept.
+/// Reports the files of a plan one by one; keeps none.
 struct PlannedFiles {
     let manifest: Manifest
     let inventory: Inventory
     let index: StatIndex
-    /// `nil` where none is yet.
+    /// `nil` if there is none yet.
     let destination: Destination?
     let reuse: ReusePreview
     let prunes: Bool
@@ -139,7 +139,7 @@ struct PlannedFiles {
         return file
     }
 
-    /// Whether something has the row's name, whatever it is.
+    /// Whether anything has the row's name.
     private func isTaken(_ row: Int, _ directories: Directories?) -> Bool {
         guard let directories else { return false }
         let found = manifest.files.withPath(row) { path in
@@ -151,7 +151,7 @@ struct PlannedFiles {
         return found == .some(.some(true))
     }
 
-    /// Which file here has a content.
+    /// The local file for each content.
     private func places() -> [SHA256Digest: Int] {
         var places: [SHA256Digest: Int] = [:]
         for position in 0..<index.count {

@@ -22,7 +22,7 @@ package struct PullEngine: Sendable {
 
     package init(_ environment: EngineEnvironment) { self.environment = environment }
 
-    /// The same engine for another piece of work: with what it has learnt, and with counts of its own.
+    /// The same engine for another run: keeps what it has learnt, with counts of its own.
     package func again(stop: StopRequest) -> PullEngine {
         var environment = environment
         environment.transport = environment.ledger.transport
@@ -30,7 +30,7 @@ package struct PullEngine: Sendable {
         return PullEngine(environment)
     }
 
-    /// Runs a pull to its end. Hooks that an earlier pull of the session still owes come first.
+    /// Runs a pull to its end. Hooks still owed by an earlier pull of the session run first.
     ///
     /// - Returns: The report, also of a pull that could not place every file.
     /// - Throws: ``EngineError`` when nothing could be tried: no manifest, no destination, busy, refused.
@@ -41,7 +41,7 @@ package struct PullEngine: Sendable {
         environment.releaseMemory()  // What reading arguments and settings took.
         let source = try manifestSource(caching: true)
         let found = try releases(source, recipe).find(recipe.manifest)
-        // After a crash these hooks get every file of it.
+        // After a crash these hooks get the whole list of files.
         let wantsFiles = (recipe.hooks + environment.namedHooks.values).contains { $0.batch != nil }
         if wantsFiles, found.release == nil, recipe.isOfDefaultChannel {
             source.keep(found.location, found.digest)
@@ -54,7 +54,7 @@ package struct PullEngine: Sendable {
         return report
     }
 
-    /// The caller has the session.
+    /// The caller holds the session.
     func work(
         on found: FoundManifest,
         _ recipe: RunRecipe,
@@ -68,7 +68,7 @@ package struct PullEngine: Sendable {
         if !recipe.groups.isEmpty || !recipe.hooks.isEmpty || recipe.hasPatterns,
             try Self.openIfPresent(path) == nil
         {
-            // A name that is not in the manifest leaves no directory behind.
+            // Checked first, so that a name missing in the manifest leaves no directory behind.
             let manifest = try found.decode()
             try recipe.requireGroups(of: manifest)
             if recipe.hasPatterns { _ = try recipe.selectedRows(of: manifest, environment.stop) }
@@ -92,7 +92,7 @@ package struct PullEngine: Sendable {
         return report
     }
 
-    /// Takes a destination for this process.
+    /// Locks a destination for this process.
     static func lock(_ destination: Destination) throws(EngineError) -> FileLock {
         let lock: FileLock?
         do throws(FileError) { lock = try destination.lock() } catch { throw EngineError(cannotUse: error) }
@@ -100,7 +100,7 @@ package struct PullEngine: Sendable {
         throw isAtWork(in: destination)
     }
 
-    /// Somebody else has the destination.
+    /// Another process has locked the destination.
     static func isAtWork(in destination: Destination) -> EngineError {
         let holder = destination.lockHolder().map { " (process \($0))" } ?? ""
         return EngineError(
@@ -116,7 +116,7 @@ package struct PullEngine: Sendable {
                 stateDirectory: environment.stateDirectory,
                 limit: environment.manifestLimits.ownTextBytes
             ) { [store = environment.store] in
-                // What the store does not say is kept; 'syncagent gc' drops it.
+                // If the store cannot tell, it is kept; 'syncagent gc' removes it.
                 (try? store.isNeeded($0)) ?? true
             }
         }
@@ -142,7 +142,7 @@ package struct PullEngine: Sendable {
         )
     }
 
-    /// The manifest, for a look at it that keeps nothing.
+    /// The manifest, only to be read; nothing is stored.
     func find(_ recipe: RunRecipe) throws(EngineError) -> FoundManifest {
         try releases(manifestSource(caching: false), recipe, isReadOnly: true).find(recipe.manifest)
     }
@@ -170,16 +170,16 @@ package struct PullEngine: Sendable {
 }
 
 extension RunRecipe {
-    /// Connections that the plan counts with. Four where they adapt: spans long enough that 512 MiB take few requests,
-    /// also after tails were split. The transport has limits of its own.
+    /// Connections assumed by the plan. Four if adaptive: spans are then long enough that 512 MiB take few requests,
+    /// even with split tails. The transport has limits of its own.
     var plannedConnections: Int { connections ?? 4 }
 
-    /// Whether its manifest is the one in the place that was named.
+    /// Whether its manifest is the one at the named place.
     var isOfDefaultChannel: Bool { WantedRelease(self).path == nil }
 
-    /// Takes over what is known of a manifest that was found.
+    /// Adds what is known of a found manifest.
     mutating func note(_ found: FoundManifest) {
-        // Who signs now says which numbers count; a thief's were higher.
+        // The current signers say which numbers count; a thief's were higher.
         if found.release?.mayBeOlder == true { allowOlder = true }
     }
 }

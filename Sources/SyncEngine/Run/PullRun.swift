@@ -19,7 +19,7 @@ struct PullRun {
     let started: Int64
     let progress: ProgressCount
     let session: String
-    /// The run to take up; `nil` to begin one.
+    /// The run to take over; `nil` to start a new one.
     let recorded: StoredRun?
     /// Whether another process has worked on it before.
     var isTakenUp = false
@@ -46,7 +46,7 @@ struct PullRun {
         report.session = session
     }
 
-    /// Runs it to its end, or to where it is stopped; the caller has the session and the destination.
+    /// Runs it until it ends or is stopped; the caller holds the session and the destination.
     mutating func run() throws(EngineError) -> PullReport {
         let index = StatIndex.read(from: destination)
         try Self.requireOwner(index, of: destination.path, project: found.project)
@@ -58,7 +58,7 @@ struct PullRun {
             names = index.owner.split(separator: "\n").dropFirst().map(String.init)
             facts.revision = index.revision?.number
         } else {
-            // Hooks get every file by name.
+            // Hooks get the name of every file.
             let decoded = try found.decode()
             if recorded == nil {
                 let found = NamedHooks(decoded, recipe, environment.namedHooks)
@@ -107,8 +107,8 @@ struct PullRun {
 
     // MARK: Nothing to do
 
-    /// When the index was completed for this very manifest and every file still has the status it had, there is
-    /// nothing to decode, open or write.
+    /// If the index was completed for this manifest and every file is unchanged, nothing has to be decoded, opened or
+    /// written.
     private func unchangedSinceCompletion(_ index: StatIndex) -> StatIndex.Completion? {
         guard let completion = index.completion, completion.manifest == found.digest,
             completion.selection == recipe.selectionMark,
@@ -131,7 +131,7 @@ struct PullRun {
 
     // MARK: Bringing
 
-    /// Look, make room, bring, remove, make the directories, write the index: in this order.
+    /// In this order: check, make room, bring, remove, create the directories, write the index.
     private mutating func bring(_ manifest: Manifest, _ index: StatIndex) throws(EngineError) -> RowStates {
         let rows = try recipe.selectedRows(of: manifest, environment.stop)
         var files = RunFiles(manifest, rows, .pending)
@@ -148,8 +148,7 @@ struct PullRun {
         leaveObstructed(&survey, &files)
         if !survey.inventory.wanted.isEmpty { try fetch(&survey, &files, tasks) }
         if recipe.prune, !environment.stop.isStopped || files.states.count(.pending) == 0 {
-            // A stop that comes when every file is in place does not keep the run from its end, so it must not keep it
-            // from this.
+            // When every file is in place, a stop no longer prevents the run's end, nor this.
             prune(&survey)
         }
         let directories = makeDirectories(survey)
@@ -159,14 +158,14 @@ struct PullRun {
             do throws(EngineError) {
                 try writeIndex(survey, directories, files)
             } catch {
-                // Where the disk is full that has been said: the next pull looks at what the log names.
+                // A full disk has been reported: the next pull checks what the log names.
                 guard report.status == .ioError else { throw error }
             }
         }
         return files.states
     }
 
-    /// Finds out what there is to do, and refuses what must not be done, before anything is changed.
+    /// Determines what to do, and refuses what must not be done, before anything is changed.
     private func look(at files: RunFiles, _ index: StatIndex) throws(EngineError) -> Survey {
         let manifest = files.manifest
         try checkRevision(manifest, index)
@@ -214,7 +213,7 @@ struct PullRun {
         ).run()
     }
 
-    /// Prepares directories, and removes what stands where the manifest wants something else.
+    /// Prepares directories, and removes what is where the manifest wants something else.
     private mutating func makeRoom(_ survey: inout Survey, _ files: RunFiles) throws(EngineError) {
         let pruning = survey.pruning
         survey.directories.announce(survey.missingDirectories)
@@ -280,7 +279,7 @@ struct PullRun {
         let (journal, total) = (journal, report.files.total)
         let unchanged = files.states.count(.unchanged)
         var outcome = BringStep.Outcome()
-        // What was taken from here counts also when the rest cannot be fetched.
+        // What was reused counts even if the rest cannot be fetched.
         defer { report.bytes.reused = outcome.reusedBytes }
         try step.run(first: recorded?.firstPaths ?? [], into: &outcome) {
             journal.planned($0, total: total, unchanged: unchanged)
@@ -320,18 +319,18 @@ struct PullRun {
         }
     }
 
-    /// Removes what an earlier pull installed and the manifest no longer names. Only now: what moved has been copied from
-    /// its old place.
+    /// Removes what an earlier pull installed and the manifest no longer names. Last, so that moved files have been
+    /// copied from their old places.
     private mutating func prune(_ survey: inout Survey) {
         let former = survey.formerDirectories.filter { survey.index.record($0)?.installed == true }
         remove(survey.left(of: survey.obsolete + former), &survey)
-        // The others are not ours to remove, ever.
+        // The others will never be ours to remove.
         survey.gone.formUnion(survey.formerDirectories)
     }
 
     // MARK: The end
 
-    /// Why files are not there, for whoever asks later. A failure costs only that.
+    /// Stores why files are missing, for later queries. Failing to do so does no other harm.
     private func keepReasons(_ files: RunFiles) {
         let (states, table) = (files.states, files.manifest.files)
         guard !states.reasons.isEmpty else { return }
@@ -375,7 +374,7 @@ struct PullRun {
             )
             IndexLog.remove(destination)
         } catch {
-            // Files are in place and verified; the next run hashes them again. Disk full is the likely cause.
+            // Files are in place and verified; the next run hashes them again. Most likely the disk is full.
             throw EngineError(.ioError, "\(error)", cause: error.cause)
         }
     }

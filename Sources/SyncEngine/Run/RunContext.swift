@@ -13,7 +13,7 @@ struct RunContext: Sendable {
     let index: StatIndex
     let staging: Staging
     let committer: Committer
-    /// Directories that are put together in staging.
+    /// Directories being assembled in staging.
     let wholes: WholeDirectories
     /// Large files in progress.
     let parts: PartFiles
@@ -21,10 +21,10 @@ struct RunContext: Sendable {
     let partialBlobs: PartialBlobs
     let disk: FullDisk
 
-    /// Whether somebody asks to stop; asked often.
+    /// Whether a stop was requested; polled often.
     var isStopped: Bool { environment.stop.isStopped }
 
-    /// A staging lane for links and empty files, beside those of the workers and the one for ``parts`` and ``partialBlobs``.
+    /// The staging lane for links and empty files, besides the workers' and the one for ``parts`` and ``partialBlobs``.
     var laneOfSmallEntries: Int { environment.workers + 1 }
 
     /// Prepares staging and starts the committer.

@@ -5,9 +5,9 @@ import SyncPlanner
 import SyncPlugins
 import SyncStore
 
-// A run's record: entered in the store before anything is fetched, ended there before anybody is told.
+// A run's record: in the store before anything is fetched, and ended there before anything is reported.
 extension PullRun {
-    /// Begins the run, or takes it up; from here on everything is on record.
+    /// Starts the run or takes it over; from here on everything is recorded.
     mutating func enter(_ groups: [String]) throws(EngineError) -> RecordedRun {
         report.manifest = found.tally.value
         let former = try followed()
@@ -40,7 +40,7 @@ extension PullRun {
         return record
     }
 
-    /// What the session was asked for last, when it has followed another channel so far.
+    /// The session's previous request, if it followed another channel.
     private func followed() throws(EngineError) -> RunRecipe? {
         guard recipe.revision == nil else { return nil }
         let runs = try recording { () throws(StoreError) in
@@ -53,7 +53,7 @@ extension PullRun {
         return last
     }
 
-    /// A run that ended before its groups were complete: the error is on record, and its hooks are not owed.
+    /// Ends a run before its groups are complete: the error is recorded, and its hooks are not owed.
     mutating func failed(_ error: EngineError, _ record: RecordedRun) -> EngineError {
         let error = error.after(environment.stop.reason)
         count()
@@ -70,12 +70,12 @@ extension PullRun {
                 try record.finish(report, error: error)
             }
         } catch {
-            // What went wrong first is what counts.
+            // The first error is the one that counts.
         }
         return error
     }
 
-    /// Nothing changed and nobody asks for more: the manifest is not even decoded.
+    /// Ends a run for which nothing changed: the manifest is not even decoded.
     mutating func finish(
         _ completion: StatIndex.Completion?,
         _ groups: [String],
@@ -145,7 +145,7 @@ extension PullRun {
         let haveHooksSucceeded = try groups.run(report)
         if !haveHooksSucceeded, report.status == .done { report.status = .hookFailed }
         if let reason = environment.stop.reason, try isCutShort(by: reason, haveHooksSucceeded) {
-            // A hook was stopped: it is called again by whoever takes the run up.
+            // A hook was stopped: whoever continues the run calls it again.
             count()
             summarize(stopped: reason)
             journal.stopped(report, reason)
@@ -155,7 +155,7 @@ extension PullRun {
         return try finished(record)
     }
 
-    /// What has become of the files so far.
+    /// Counts the results of the files so far.
     mutating func count(_ states: RowStates) {
         report.files.installed = states.count(.installed)
         report.files.reused = states.count(.reused)
@@ -163,7 +163,7 @@ extension PullRun {
         report.files.failed = states.missing
     }
 
-    /// Whether a stop has kept a hook from its end: then so it has the run.
+    /// Whether a stop cut a hook short, and so the run.
     private func isCutShort(by reason: StopReason, _ haveHooksSucceeded: Bool) throws(EngineError) -> Bool {
         if reason == .cancelled, !haveHooksSucceeded { return true }
         return try recording { () throws(StoreError) in
@@ -171,7 +171,7 @@ extension PullRun {
         }
     }
 
-    /// Tells and adds up what this process did for the run.
+    /// Reports and adds up what this process did for the run.
     private func summarize(stopped reason: StopReason?) {
         environment.live.tasks?.end(reason)
         journal.summary(report, environment.live.tasks?.steps, stopped: reason)
@@ -180,11 +180,11 @@ extension PullRun {
         work.requests = report.requests
         work.files = UInt64(max(0, report.files.installed + report.files.reused))
         work.elapsed = report.elapsedMilliseconds
-        // A counter that misses a run is no reason to fail it.
+        // Failing to count a run is no reason to fail it.
         try? environment.store.add(work, to: session)
     }
 
-    /// What has been sent and received so far: hooks are told, too.
+    /// Counts what was sent and received so far; hooks get this, too.
     mutating func count() {
         let totals = environment.transport.totals
         report.requests = totals.requests

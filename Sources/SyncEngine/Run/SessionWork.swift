@@ -5,7 +5,7 @@ import SyncPlugins
 package import SyncStore
 import SyncSystem
 
-/// A run that has been checked and can be recorded.
+/// A checked run that can be recorded.
 package struct PreparedRun: Sendable {
     package var recipe: RunRecipe
     let found: FoundManifest
@@ -13,7 +13,7 @@ package struct PreparedRun: Sendable {
     let facts: ManifestFacts
     /// The groups that will complete.
     let groups: [String]
-    /// What is odd about it and does not keep it from being worked on, for people.
+    /// Oddities that do not stop the run, for people.
     package var warnings: [String] = []
 
     /// The manifest's project.
@@ -23,7 +23,7 @@ package struct PreparedRun: Sendable {
 }
 
 extension PullEngine {
-    /// Finds and checks everything that can be checked of a run before it is recorded: manifest, selection, hooks.
+    /// Finds the manifest and checks what can be checked before the run is recorded: manifest, selection, hooks.
     ///
     /// - Throws: ``EngineError``, as a pull would.
     package func prepare(_ recipe: RunRecipe) throws(EngineError) -> PreparedRun {
@@ -66,14 +66,14 @@ extension PullEngine {
         )
     }
 
-    /// The open run that asks for the very same, if there is one.
+    /// The open run with the same request, if there is one.
     package func openRun(like prepared: PreparedRun) throws(EngineError) -> StoredRun? {
         try recording { () throws(StoreError) in
             try environment.store.openRun(like: RecordedRun.start(prepared, nil, environment))
         }
     }
 
-    /// Records a run for somebody else to work on. When it returns, the run is on the disk, and so is its manifest.
+    /// Records a run for another process. When this returns, the run and its manifest are on disk.
     ///
     /// - Returns: The run, or the open one that asks for the same.
     /// - Throws: ``EngineError``; 75 when somebody works on the session.
@@ -86,7 +86,7 @@ extension PullEngine {
         return started
     }
 
-    /// Removes what a session has installed and nobody has changed since, and what is in its staging (S103).
+    /// Removes unchanged files that a session has installed, and its staging (S103).
     ///
     /// - Parameters:
     ///   - path: The destination, absolute.
@@ -124,7 +124,7 @@ extension PullEngine {
         return removed
     }
 
-    /// Whether the manifest of a run names one of some paths at least.
+    /// Whether the manifest of a run names at least one of some paths.
     ///
     /// - Throws: ``EngineError``, also when that manifest cannot be had any more.
     package func names(_ paths: [String], _ run: StoredRun) throws(EngineError) -> Bool {
@@ -147,7 +147,7 @@ extension PullEngine {
         }
     }
 
-    /// Works on a run that waits in the store; the caller has its session's lease.
+    /// Works on a run that is waiting in the store; the caller holds its session's lease.
     ///
     /// - Returns: The report.
     /// - Throws: ``EngineError``; the run is finished by then, unless it could not even be taken up.
@@ -174,8 +174,8 @@ extension PullEngine {
         return try work(on: found, recipe, recorded: run, started: started, progress)
     }
 
-    /// Runs the hooks that earlier runs of a session owe, and finishes runs whose groups are all complete. The caller
-    /// has the session; whoever worked on those runs is gone.
+    /// Runs the hooks owed by earlier runs of a session, and ends runs whose groups are all complete. The caller holds
+    /// the session; the processes of those runs are gone.
     ///
     /// - Parameters:
     ///   - session: The session.
@@ -204,7 +204,7 @@ extension PullEngine {
         return true
     }
 
-    /// The runs that ``settle(_:run:)`` has something to do for: those that owe hooks first, oldest first.
+    /// The runs with work for ``settle(_:run:)``: those that owe hooks first, oldest first.
     ///
     /// - Throws: ``StoreError``.
     package static func unsettledRuns(of session: String, in store: SyncStore) throws(StoreError)
@@ -289,7 +289,7 @@ extension PullEngine {
         do throws(EngineError) {
             try record.finish(report)
         } catch {
-            // The next one finishes it.
+            // The next one ends it.
         }
     }
 }

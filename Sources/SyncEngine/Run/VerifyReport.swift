@@ -5,7 +5,7 @@ import SyncPlugins
 import SyncSystem
 import SyncUnpack
 
-/// What hashing every file again has shown.
+/// The result of hashing every file again.
 package struct VerifyReport: Sendable {
     package struct Problem: Sendable {
         package var path: String
@@ -13,18 +13,18 @@ package struct VerifyReport: Sendable {
         package var reason: String
     }
 
-    /// Files and links that were looked at.
+    /// Files and links checked.
     package var files = 0
-    /// Directories that the manifest names and that were looked at.
+    /// Directories named by the manifest and checked.
     package var directories = 0
     /// **Bytes** hashed.
     package var bytes: UInt64 = 0
     package var problems: [Problem] = []
-    /// What has the right bytes and the right mode, but was modified at another time than the manifest keeps.
+    /// Files with the right bytes and mode, but another time than the manifest's.
     package var notes: [Problem] = []
-    /// Who has signed the manifest; `nil` when nobody is pinned for it.
+    /// Who has signed the manifest; `nil` if none is pinned for it.
     package var release: TrustedRelease?
-    /// The destination, where there is none.
+    /// The destination, if it does not exist.
     package var missingPlace: String?
 
     /// Whether everything is in place and right.
@@ -69,7 +69,7 @@ package struct VerifyReport: Sendable {
 }
 
 extension PullEngine {
-    /// Hashes every file the manifest names, whatever the index says, on every core. Changes nothing.
+    /// Hashes every file in the manifest, whatever the index says, on every core. Changes nothing.
     package func verify(_ recipe: RunRecipe) throws(EngineError) -> VerifyReport {
         let found = try find(recipe)
         let manifest = try found.decode()
@@ -93,7 +93,7 @@ extension PullEngine {
         let stop = environment.stop
         let results = concurrently(environment.workers, name: "verify") { _ -> Findings in
             var findings = Findings()
-            // Told below as unread.
+            // Reported below as unread.
             guard var reader = try? PlaceReader(destination, isStopped: { stop.isStopped }) else {
                 return findings
             }

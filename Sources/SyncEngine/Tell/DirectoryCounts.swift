@@ -1,6 +1,6 @@
 import SyncManifest
 
-/// Where a run put files: by the first parts of their paths, the largest first.
+/// Where a run put files: counts by leading directory, the largest first.
 struct DirectoryCounts: Sendable, Equatable {
     struct Count: Sendable, Equatable {
         /// `.` for files in no directory; `nil` for all that are not listed.
@@ -17,7 +17,7 @@ struct DirectoryCounts: Sendable, Equatable {
 
     init() {}
 
-    /// Counts the rows that were put in place.
+    /// Counts the rows that were placed.
     init(_ manifest: Manifest, _ states: RowStates) {
         var sums: [Substring: (files: Int, bytes: UInt64)] = [:]
         for row in 0..<manifest.files.count where states[row] == .installed || states[row] == .reused {

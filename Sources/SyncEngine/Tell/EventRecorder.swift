@@ -3,8 +3,8 @@ package import SyncPlugins
 package import SyncStore
 import SyncSystem
 
-/// Tells every event of a run to a listener and records it in the store: one at a time, in one order, whoever
-/// tells it.
+/// Passes every event of a run to a listener and records it in the store, one at a time and in one order, whichever
+/// thread it comes from.
 package final class EventRecorder: Sendable {
     private struct Recording: Sendable {
         let session: String
@@ -19,21 +19,21 @@ package final class EventRecorder: Sendable {
 
     private let listener: @Sendable (SyncEvent) -> Void
     private let state = Mutex(State())
-    /// What the transfers are for that events tell of.
+    /// What the transfers in events are for.
     package let subjects = TransferSubjects()
 
-    /// Hops of a run that are on record before their request goes out; those beyond follow within a second.
+    /// Hops of a run that are recorded before their request goes out; later ones follow within a second.
     private static let hopLimit = 1_000
 
     /// - Parameter listener: Told of every event, from several threads, one call at a time.
     package init(_ listener: @escaping @Sendable (SyncEvent) -> Void = { _ in }) { self.listener = listener }
 
-    /// Events belong to this run from here on.
+    /// From here on, events belong to this run.
     func open(_ log: EventLog, session: String, run: String) {
         state.withLock { $0 = State(recording: Recording(session: session, run: run, log: log)) }
     }
 
-    /// Events belong to no run any more; what waits is recorded.
+    /// Events belong to no run any more; pending ones are recorded.
     func close() throws(StoreError) {
         let log = state.withLock { state in
             defer { state.recording = nil }
@@ -42,7 +42,7 @@ package final class EventRecorder: Sendable {
         try log?.flush()
     }
 
-    /// Tells an event and records it with the next ones.
+    /// Reports an event and records it with the next ones.
     func tell(_ event: SyncEvent) {
         state.withLock { state in
             state.recording?.log.add(event.json.bytes, time: event.time)
@@ -50,19 +50,19 @@ package final class EventRecorder: Sendable {
         }
     }
 
-    /// Tells an event that is not part of the record: what only this process has to say.
+    /// Reports an event that is not recorded: it concerns this process only.
     func tellOnly(_ event: SyncEvent) { state.withLock { _ in listener(event) } }
 
-    /// Tells what a transport does for the run. A hop is on record before the next request goes out (S76).
+    /// Reports what a transport does for the run. A hop is recorded before the next request goes out (S76).
     package func tell(transfer event: TransferEvent, time: Int64) {
         if let id = event.transfer, let input = event.input { subjects.note(input, of: id) }
-        // What is for nobody's ears costs no look at what it is for.
+        // Not reported, so do not look up what it is for.
         if case .asked = event { return }
         let subject = event.transfer.flatMap { subjects.subject(of: $0) }
         if let event = SyncEvent(transfer: event, time: time, subject: subject) { tell(transfer: event) }
     }
 
-    /// Tells what happened on the way of a transfer, as one of the run's events.
+    /// Reports what happened to a transfer, as one of the run's events.
     func tell(transfer event: SyncEvent) {
         state.withLock { state in
             guard let recording = state.recording else { return listener(event) }
@@ -70,19 +70,19 @@ package final class EventRecorder: Sendable {
             recording.log.add(event.json.bytes, time: event.time)
             if event.name == .taskRedirected, state.hops < Self.hopLimit {
                 state.hops += 1
-                // What cannot be recorded is told at the next flush; a request does not wait for it.
+                // A failure is reported at the next flush; the request does not wait for it.
                 try? recording.log.flush()
             }
             listener(event)
         }
     }
 
-    /// Records what waits together with `events` in one transaction of the caller's, then tells them.
+    /// Records pending events together with `events` in one transaction of the caller's, then reports them.
     func tell(
         _ events: [SyncEvent],
         recordedBy record: ([[UInt8]]) throws(StoreError) -> Void
     ) throws(StoreError) {
-        // Nobody else's event may come between those that were taken and these.
+        // Under the lock, so that no other event comes in between.
         let failure = state.withLock { state -> StoreError? in
             do throws(StoreError) {
                 try record((state.recording?.log.take() ?? []) + events.map(\.json.bytes))
@@ -95,10 +95,10 @@ package final class EventRecorder: Sendable {
         if let failure { throw failure }
     }
 
-    /// Records what waits; what goes wrong is told at the next ``flush()``.
+    /// Records pending events; a failure is reported at the next ``flush()``.
     func settle() { state.withLock { $0.recording?.log }?.settle() }
 
-    /// Records what waits.
+    /// Records pending events.
     package func flush() throws(StoreError) {
         let log = state.withLock { $0.recording?.log }
         try log?.flush()

@@ -3,14 +3,14 @@ import SyncManifest
 import SyncModel
 import SyncStore
 
-/// Tells which groups are complete, then runs their hooks. Nothing here starts before every file event is out.
+/// Reports which groups are complete, then runs their hooks. Starts only after every file event.
 struct GroupCompletion {
     let manifest: Manifest
     let states: RowStates
     let journal: RunJournal
     let environment: EngineEnvironment
     let recipe: RunRecipe
-    /// What is handed on to hooks; JSON text.
+    /// JSON to be handed on to hooks.
     let userData: String?
     let destination: Destination
     /// Whether another process has worked on the run before.
@@ -22,7 +22,7 @@ struct GroupCompletion {
         var ends = [End(name: RunRecipe.groupOfAll, result: report.result, changed: report.changed)]
         let selected = Set(Self.names(manifest.groups.map(\.name), recipe))
         for group in manifest.groups where selected.contains(group.name) {
-            // Nothing of it is kept: there can be thousands of groups, and as many rows in each.
+            // Not kept: there can be thousands of groups, and as many rows in each.
             ends.append(end(of: group.name, try rows(of: group)))
         }
         do throws(StoreError) {
@@ -70,12 +70,12 @@ struct GroupCompletion {
     static func names(_ groups: [String], _ recipe: RunRecipe) -> [String] {
         let selected = Set(recipe.groups)
         let all = RunRecipe.groupOfAll
-        // Who takes parts of groups has none of them whole.
+        // A run with patterns completes no other group.
         if recipe.hasPatterns { return [all] }
         return [all] + groups.filter { $0 != all && (selected.isEmpty || selected.contains($0)) }
     }
 
-    /// How a group ended.
+    /// The end of a group.
     private struct End {
         let name: String
         let result: RunResult
@@ -83,13 +83,13 @@ struct GroupCompletion {
         let changed: Int
     }
 
-    /// Its rows. A run that is stopped here is taken up again: its groups are not complete.
+    /// Its rows. A stop during this leaves the groups incomplete, and the run is taken over later.
     private func rows(of group: Manifest.Group) throws(EngineError) -> RowSelection {
         if let rows = manifest.rows(of: group, isStopped: { environment.stop.isStopped }) { return rows }
         throw EngineError(.interrupted, "stopped while looking for the files of the groups")
     }
 
-    /// Files that are in place and that a hook in batches has not accepted in earlier runs, or in earlier work on this one.
+    /// Files that earlier runs, or earlier work on this one, put in place and a batch hook has not accepted.
     private func earlierRows(_ hook: StoredHook) throws(StoreError) -> Set<Int> {
         guard hook.batch != nil,
             let work = try environment.store.untold(hook, includingOwn: isTakenUp)

@@ -1,15 +1,15 @@
 import SyncPlugins
 
-/// The calls of one attempt of a hook, one after the other; the first that does not do its work ends it (S131).
+/// The calls of one attempt of a hook, in order; the first that fails ends it (S131).
 struct HookCalls {
     let runner: any GroupHook
     let input: HookInput
     let isStopped: () -> Bool
 
-    /// Most **bytes** of output that are kept of all calls together, where there are several: the end.
+    /// Most **bytes** of output kept of all calls together, if there are several: the end of it.
     static let outputLimit = 64 << 10
 
-    /// How an attempt ended.
+    /// The end of an attempt.
     struct End {
         /// Of the last call; output and time are of all.
         var outcome: HookOutcome
@@ -17,7 +17,7 @@ struct HookCalls {
         var calls: Int
     }
 
-    /// - Parameter invocation: What all calls have in common.
+    /// - Parameter invocation: What all calls share.
     func run(_ invocation: HookInvocation) -> End {
         var end = End(outcome: HookOutcome(end: .exited(0), output: "", milliseconds: 0), calls: 0)
         if let obstacle = input.obstacle {

@@ -1,19 +1,19 @@
-/// What the calls of one attempt of a hook get on standard input: one report of a group, or one for each batch of files.
+/// The standard input of the calls of one attempt: one report of a group, or one per batch of files.
 struct HookInput {
-    /// Calls that make up one attempt; 0 when there is nothing to call the hook for.
+    /// Calls of one attempt; 0 if the hook need not be called.
     let calls: Int
     /// Whether each call gets a batch of files.
     let isBatched: Bool
-    /// Whether what became of each file is not known any more.
+    /// Whether the result of each file is no longer known.
     let isLate: Bool
-    /// Why the hook cannot be called, for people; `nil` where it can.
+    /// Why the hook cannot be called, for people; `nil` if it can.
     let obstacle: String?
-    /// SHA-256 of the manifest that the files are named by, where it is not that of the hook's run.
+    /// SHA-256 of the manifest that names the files, if not that of the hook's run.
     var otherManifest: String?
     /// The report of a call, JSON; calls count from 1.
     let report: (_ call: Int) -> [UInt8]
 
-    /// One call.
+    /// A single call.
     init(_ report: [UInt8]) {
         calls = 1
         isBatched = false
@@ -22,7 +22,7 @@ struct HookInput {
         self.report = { _ in report }
     }
 
-    /// No call, and the attempt has failed.
+    /// No call; the attempt has failed.
     init(obstacle: String) {
         calls = 1
         isBatched = true
@@ -31,7 +31,7 @@ struct HookInput {
         report = { _ in [] }
     }
 
-    /// One call for each batch; with no files none.
+    /// One call per batch; none without files.
     ///
     /// - Parameters:
     ///   - rows: The files, in the order of their paths.
@@ -58,7 +58,7 @@ struct HookInput {
     }
 }
 
-/// One batch of the files that one attempt of a hook gets.
+/// One batch of files.
 struct HookBatch: Sendable, Equatable {
     /// From 1.
     let number: Int

@@ -2,7 +2,7 @@ import SyncManifest
 import SyncModel
 import SyncStore
 
-/// What a hook gets on standard input: one JSON object with every file of its group and what became of it.
+/// The standard input of a hook: one JSON object with every file of its group and its result.
 struct HookReport {
     let manifest: Manifest
     let report: PullReport
@@ -11,7 +11,7 @@ struct HookReport {
     let destination: String
     /// Files of the group that changed.
     let changed: Int
-    /// What whoever asked for the run wants handed on, JSON.
+    /// JSON to be handed on, from whoever requested the run.
     let userData: String?
     private let states: RowStates
     private let rows: RowSelection?
@@ -39,7 +39,7 @@ struct HookReport {
         self.rows = rows
     }
 
-    /// What a hook of the group gets: the whole report, or the files that changed, in batches.
+    /// The input of a hook of the group: the whole report, or the changed files in batches.
     ///
     /// - Parameters:
     ///   - hook: The hook.
@@ -91,7 +91,7 @@ struct HookReport {
     }
 
     private func write(_ row: Int, isChanged: Bool, to entry: inout JSONLine) {
-        // Of what was put in place before this process began it is not known how it came.
+        // How a file was placed by an earlier process is not known.
         let state = isChanged && states[row] == .unchanged ? Self.present : states[row].word
         Self.write(row, of: manifest.files, state: state, to: &entry)
         entry.field("reason", optional: states.reasons[row])

@@ -4,7 +4,7 @@ import SyncModel
 import SyncStore
 
 extension PullEngine {
-    /// What a hook gets that is called after a crash, or once more.
+    /// The input of a hook that is called after a crash, or once more.
     ///
     /// - Parameters:
     ///   - hook: The hook.
@@ -35,7 +35,7 @@ extension PullEngine {
                         + "a session keeps its latest 16 MiB of events"
                 )
             }
-            // Where events of that time are gone, all that are there: none is missed.
+            // If the events of that time are gone, all files that are there, so that none is missed.
             let rows = (changed ?? nil) ?? here
             return report.input(manifest, rows, size: size)
         } catch {
@@ -43,8 +43,8 @@ extension PullEngine {
         }
     }
 
-    /// The manifest of a run. Where that is not kept any more, the one of the session's latest run: of what an older run has
-    /// changed, what is there now is named in that.
+    /// The manifest of a run. If that is no longer kept, the one of the session's latest run, which names what is there
+    /// now.
     private func manifest(of run: StoredRun, project: String) throws(EngineError) -> Manifest {
         let source = try manifestSource(caching: true)
         func recorded(_ run: StoredRun) throws(EngineError) -> Manifest {

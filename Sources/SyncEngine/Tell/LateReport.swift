@@ -2,13 +2,13 @@ import SyncManifest
 import SyncModel
 import SyncStore
 
-/// The report of a hook that is called after a crash, or once more: the numbers as they were recorded. What became of
-/// each file is not known any more.
+/// The report for a hook called after a crash, or once more: the recorded numbers. The result of each file is no longer
+/// known.
 struct LateReport {
     let hook: StoredHook
     let run: StoredRun
 
-    /// For a hook that is called once: it names no files.
+    /// For a hook with a single call: it names no files.
     var json: [UInt8] { JSONLine.object { write(nil, to: &$0) }.bytes }
 
     /// For a hook that gets files: those that it has not accepted.
@@ -37,7 +37,7 @@ struct LateReport {
         return input
     }
 
-    /// Whether the run's own manifest is not kept any more.
+    /// Whether the run's own manifest is no longer kept.
     private func isOther(_ manifest: Manifest) -> Bool { manifest.digest != run.manifest }
 
     private func write(_ manifest: Manifest?, to line: inout JSONLine) {

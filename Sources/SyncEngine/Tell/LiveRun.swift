@@ -3,9 +3,9 @@ import SyncPlugins
 import SyncStore
 import SyncSystem
 
-/// Keeps on disk what the run of this process is at: its transfers, its tasks, how far it is. A thread of its own looks
-/// twice a second and writes what has changed, events too, so that whoever looks on sees what is so, at most a second late,
-/// and a process that is killed leaves what it was at.
+/// Records on disk what this process's run is doing: its transfers, tasks and progress. A thread looks twice a second
+/// and writes what has changed, events too, so that observers are at most a second behind, and a killed process leaves
+/// a record.
 package final class LiveRun: Sendable {
     private struct State: Sendable {
         var recording: Recording?
@@ -32,9 +32,9 @@ package final class LiveRun: Sendable {
 
     private let state = Monitor(State())
 
-    /// From one look to the next, in **milliseconds**.
+    /// Between looks, in **milliseconds**.
     private static let interval = 500
-    /// Transfers that are written; the rest is counted.
+    /// Transfers that are written; the rest is only counted.
     static let mostTransfers = 200
     /// Large files in the record.
     static let mostFiles = 200
@@ -43,7 +43,7 @@ package final class LiveRun: Sendable {
 
     // MARK: What the run tells
 
-    /// Begins to write for a run. Without a thread nothing is written: that must not fail a pull.
+    /// Starts writing for a run. Without a thread nothing is written: that must not fail a pull.
     func open(run: String, session: String, _ environment: EngineEnvironment) {
         let recording = Recording(run: run, files: environment.store.liveFiles(of: session))
         state.withLock { $0 = State(recording: recording) }
@@ -51,7 +51,7 @@ package final class LiveRun: Sendable {
         state.withLock { $0.thread = thread }
     }
 
-    /// Writes a last time; then nothing any more.
+    /// Writes once more, then stops.
     func close() {
         let thread = state.change { state in
             state.isEnding = true
@@ -78,7 +78,7 @@ package final class LiveRun: Sendable {
     /// Reports the progress of these large files from now on.
     func watch(_ parts: PartFiles) { state.withLock { $0.parts = parts } }
 
-    /// The tasks of the run; `nil` before it has looked at what is here.
+    /// The tasks of the run; `nil` before the destination has been checked.
     var tasks: TaskTracker? { state.withLock(\.tasks) }
 
     // MARK: The thread
@@ -94,7 +94,7 @@ package final class LiveRun: Sendable {
                 looks += 1
                 return state.isEnding ? true : looks > 1 ? false : nil
             }
-            // What waits at the end is recorded with the end.
+            // Events pending at the end are recorded with the end.
             if !isEnding { environment.events.settle() }
             environment.keep()
             let now = environment.now()
@@ -108,7 +108,7 @@ package final class LiveRun: Sendable {
             if let files = state.recording?.files, state.total.files > 0 || !transfers.isEmpty {
                 let json = record(transfers, more: told?.more ?? 0, samples, state, environment, now: now)
                 if json != written {
-                    // What cannot be written is only not shown.
+                    // What cannot be written is just not shown.
                     try? files.write(requests: json)
                     environment.requests(json)
                     written = json
@@ -212,7 +212,7 @@ extension TransferStatus {
         }
         line.field("tasks", subject?.tasks ?? 0)
         line.field("state", state)
-        // To the second: what stands still is not written again and again.
+        // In whole seconds, so that an unchanged state is not written again.
         line.field("since", timestamp(milliseconds: (now - Int64(age / .milliseconds(1))) / 1000 * 1000))
         if let wait {
             line.field("until", timestamp(milliseconds: (now + Int64(wait / .milliseconds(1))) / 1000 * 1000))
@@ -246,6 +246,6 @@ extension TransferStatus {
 }
 
 extension String {
-    /// A redacted URL without the mark that there was a query.
+    /// A redacted URL without the sign that there was a query.
     fileprivate var withoutQueryMark: String { hasSuffix("?…") ? String(dropLast(2)) : self }
 }

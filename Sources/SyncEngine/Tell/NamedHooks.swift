@@ -1,10 +1,10 @@
 import SyncManifest
 import SyncModel
 
-/// The hooks that a manifest's groups name, as far as somebody has said here what the names stand for. A manifest
-/// never brings a program along (V55).
+/// The hooks named by a manifest's groups that are defined on this machine. A manifest never brings its own program
+/// (V55).
 struct NamedHooks {
-    /// A name that nothing is known of.
+    /// An undefined name.
     struct Unknown: Equatable {
         let name: String
         let group: String
@@ -18,12 +18,12 @@ struct NamedHooks {
 
     /// In the manifest's order.
     private(set) var specifications: [RunHook] = []
-    /// The first names that nothing is known of, each once, with the first group that has it.
+    /// The first undefined names, each once, with the first group that has it.
     private(set) var unknown: [Unknown] = []
-    /// How many more such names there are.
+    /// How many more there are.
     private(set) var more = 0
 
-    /// So many unknown names are told of one by one: a manifest can have millions.
+    /// Undefined names that are reported one by one: a manifest can have millions.
     private static let toldNames = 100
 
     /// - Parameters:
@@ -52,13 +52,13 @@ struct NamedHooks {
         }
     }
 
-    /// What is unknown, for people: a line a name.
+    /// The undefined names, for people, one per line.
     var notes: [String] {
         let rest = "the manifest names \(more) more hooks that are not defined here"
         return unknown.map(\.note) + (more > 0 ? [rest] : [])
     }
 
-    /// Says which names nothing is known of, each once; the last event stands for those beyond the first.
+    /// Reports undefined names, each once; the last event stands for those beyond the limit.
     func tell(_ events: EventRecorder, session: String, run: String, time: Int64) {
         for (index, note) in notes.enumerated() {
             events.tell(

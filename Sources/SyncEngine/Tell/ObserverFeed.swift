@@ -2,12 +2,12 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// Hands events to an observer on a thread of its own. Nobody waits for it: what does not fit into the queue is dropped,
-/// and how much that was is told with the next events.
+/// Passes events to an observer on a thread of its own. Nothing waits for it: events that do not fit the queue are
+/// dropped, and their number is reported with the next ones.
 package final class ObserverFeed: Sendable {
-    /// Most events that wait.
+    /// Most events queued.
     package static let capacity = 10_000
-    /// Most events of one call.
+    /// Most events per call.
     private static let batchSize = 500
 
     private struct State: Sendable {
@@ -36,11 +36,11 @@ package final class ObserverFeed: Sendable {
         self.observer = observer
         self.names = names
         self.failed = failed
-        // Not joined: an observer that hangs keeps nobody from ending.
+        // Not joined: a hanging observer must not prevent the end.
         do throws(ThreadError) {
             _ = try WorkerThread(name: "observer") { [self] in work() }
         } catch {
-            // It is told nothing; a run does not depend on it.
+            // The observer gets nothing; a run does not depend on it.
             state.change { state in
                 state.isClosed = true
                 state.hasEnded = true
@@ -49,7 +49,7 @@ package final class ObserverFeed: Sendable {
         }
     }
 
-    /// Puts an event into the queue, if it is wanted and there is room.
+    /// Queues an event, if it is wanted and there is room.
     package func tell(_ event: SyncEvent) {
         guard names.isEmpty || names.contains(event.name.rawValue) else { return }
         state.change { state in
@@ -62,7 +62,7 @@ package final class ObserverFeed: Sendable {
         }
     }
 
-    /// Takes no more events, and waits until the observer has had those that are here.
+    /// Takes no more events, and waits until the observer has had those queued.
     ///
     /// - Parameter patience: Waits no longer.
     /// - Returns: Whether it has had all of them.

@@ -4,13 +4,13 @@ import SyncModel
 import SyncPlugins
 import SyncStore
 
-/// Runs hooks that are owed: recorded before they start and after they end, so that a crash in between makes them
-/// owed once more, with a higher attempt (S19, S33, F089).
+/// Runs owed hooks: recorded before they start and after they end, so that after a crash in between they are owed
+/// again, with a higher attempt (S19, S33, F089).
 struct OwedHooks {
     let environment: EngineEnvironment
     let destination: Destination
 
-    /// Most attempts in a row of a hook that asks to be called again (F093).
+    /// Most attempts in a row of a hook that asks for a retry (F093).
     static let attemptLimit = 3
 
     /// Runs one hook to its end.
@@ -31,7 +31,7 @@ struct OwedHooks {
         for round in 1...Self.attemptLimit {
             let attempt = try store.started(hook: hook.identifier, now: environment.now())
             if hook.attempt > 0, hook.ended != StoredHook.replayed, hook.batch == nil, hasReceipt(hook) {
-                // It did its work, and only the record of it was lost.
+                // It did its work, and only the record of that was lost.
                 try store.finished(
                     hook: hook.identifier,
                     .succeeded,
@@ -73,13 +73,13 @@ struct OwedHooks {
 
     private func input(after outcome: HookOutcome, round: Int) -> HookRunInput {
         if outcome.succeeded { return .succeeded }
-        // Given up by a person: it is not owed any more. Stopped for any other reason it is called again.
+        // If a person cancelled it, it is no longer owed. After any other stop it is called again.
         if outcome.end == .stopped { return environment.stop.reason == .cancelled ? .failed : .interrupted }
         let asksAgain = outcome.isTransient || outcome.end == .exited(75)
         return asksAgain && round < Self.attemptLimit ? .askedForRetry : .failed
     }
 
-    /// Whether the hook said itself that its work is done: `syncagent hooks receipt RUN_ID`.
+    /// Whether the hook itself reported its work as done: `syncagent hooks receipt RUN_ID`.
     private func hasReceipt(_ hook: StoredHook) -> Bool {
         HookReceipt(run: hook.run, group: hook.group).exists(in: destination)
     }
@@ -105,7 +105,7 @@ struct OwedHooks {
         )
     }
 
-    /// Waits, but no longer than until somebody asks to stop.
+    /// Waits, or until a stop is requested.
     private func wait(_ duration: Duration) {
         let end = ContinuousClock.now + duration
         while !environment.stop.isStopped, ContinuousClock.now < end { usleep(50_000) }

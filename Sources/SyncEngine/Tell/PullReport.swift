@@ -3,13 +3,13 @@ import SyncStore
 
 /// How a pull ended: the last JSON line, and what hooks get on standard input.
 package struct PullReport: Sendable {
-    /// What finding the manifest has cost.
+    /// The cost of finding the manifest.
     package struct ManifestCounts: Sendable {
         /// Body **bytes** received for it and its parts.
         package var bytes: UInt64 = 0
-        /// Parts that were read; 0 for a manifest of one text, and when nothing had to be read.
+        /// Parts read; 0 for a manifest in one text, and if nothing had to be read.
         package var parts = 0
-        /// Parts that were not here, and fetched.
+        /// Parts fetched because they were not cached.
         package var partsFetched = 0
         package init() {}
     }
@@ -23,7 +23,7 @@ package struct PullReport: Sendable {
     /// Every HTTP request sent.
     package var requests: UInt64 = 0
     package var elapsedMilliseconds: Int64 = 0
-    /// What became of the directories that the manifest names.
+    /// The results of directories named by the manifest.
     package struct FolderCounts: Sendable, Equatable {
         package var made = 0
         package var removed = 0
@@ -33,19 +33,19 @@ package struct PullReport: Sendable {
     package var folders = FolderCounts()
     /// Where files were put.
     var directories = DirectoryCounts()
-    /// What the process should exit with.
+    /// The exit status.
     package var status = ExitStatus.done
-    /// Why every file that is missing is, where that is one thing.
+    /// Why files are missing, if all are for the same reason.
     var reason: String?
 
     package init() {}
 
-    /// What is on record of a run.
+    /// The recorded numbers of a run.
     init(_ counts: RunCounts) {
         (files, bytes, requests) = (counts.files, counts.bytes, counts.requests)
     }
 
-    /// The numbers, as the store keeps them.
+    /// The numbers as stored.
     var counts: RunCounts {
         var counts = RunCounts()
         (counts.files, counts.bytes, counts.requests) = (files, bytes, requests)
@@ -55,7 +55,7 @@ package struct PullReport: Sendable {
     /// Files that changed: what hooks see as `SYNCAGENT_CHANGED`.
     package var changed: Int { files.installed + files.reused + files.removed }
 
-    /// Why ``status`` is not ``ExitStatus/done``, where nothing more is known.
+    /// Why ``status`` is not ``ExitStatus/done``, if nothing more is known.
     var shortfall: String {
         switch status {
         case .incomplete where files.failed == 0 && folders.failed > 0:
@@ -71,7 +71,7 @@ package struct PullReport: Sendable {
     /// The fields of `pull.finished`, in the contract's order.
     package func write(to line: inout JSONLine) {
         line.field("result", result.rawValue)
-        // Nobody knows them where it ended before its manifest came.
+        // Unknown if the pull ended before its manifest was found.
         if !session.isEmpty { line.field("session", session) }
         if !run.isEmpty { line.field("run", run) }
         line.key("files")

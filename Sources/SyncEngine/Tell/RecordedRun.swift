@@ -12,7 +12,7 @@ struct RecordedRun {
 
     private var store: SyncStore { environment.store }
 
-    /// Takes a session for this process.
+    /// Takes a session's lease for this process.
     ///
     /// - Throws: ``EngineError`` with status 75, which names the holder.
     static func lease(_ session: String, _ environment: EngineEnvironment) throws(EngineError) -> SessionLease
@@ -28,7 +28,7 @@ struct RecordedRun {
         }
     }
 
-    /// Records a run, or finds the open one that asks for the same. The caller has the lease.
+    /// Records a run, or finds the open one with the same request. The caller holds the lease.
     ///
     /// - Parameter isHeld: Whether this process works on it from here on.
     static func begin(
@@ -37,7 +37,7 @@ struct RecordedRun {
         isHeld: Bool,
         _ environment: EngineEnvironment
     ) throws(EngineError) -> StartedRun {
-        // A command that is repeated after a power cut loses nothing; one that was acknowledged must not be lost.
+        // A command can be repeated after a power cut; an acknowledged request must not be lost.
         let hasHooks = !prepared.recipe.hooks.isEmpty
         var start = start(prepared, destination, environment)
         start.recipe.paused = start.recipe.paused && !isHeld
@@ -52,7 +52,7 @@ struct RecordedRun {
         }
     }
 
-    /// A run as the store takes it; without a destination only to be compared.
+    /// A run as the store takes it; without a destination, only for comparison.
     static func start(
         _ prepared: PreparedRun,
         _ destination: Destination?,
@@ -72,7 +72,7 @@ struct RecordedRun {
         recipe.manifest = found.location
         let groups = Set(prepared.groups)
         let hooks = recipe.hooks.filter { groups.contains($0.group) }
-        // The order in which they are called: what is done for each file comes first.
+        // The order of calls: hooks for each file come first.
         recipe.hooks = hooks.filter { $0.batch != nil } + hooks.filter { $0.batch == nil }
         var start = RunStart(
             session: request,
@@ -95,14 +95,13 @@ struct RecordedRun {
         return digits + "Z-" + String(repeating: "0", count: 8 - random.count) + random
     }
 
-    /// Events go to the store from here on.
+    /// From here on, events go to the store.
     func open() {
         environment.events.open(EventLog(store: store, session: session), session: session, run: run)
         environment.live.open(run: run, session: session, environment)
     }
 
-    /// The run has come to its end: on record together with its last event, so that no crash can leave one without
-    /// the other.
+    /// Records the end of the run together with its last event, so that no crash can separate them.
     func finish(_ report: PullReport, error: EngineError? = nil) throws(EngineError) {
         environment.live.close()
         let journal = RunJournal(environment: environment, session: session, run: run)
@@ -125,7 +124,7 @@ struct RecordedRun {
         }
     }
 
-    /// The run is stopped before its end; the reason decides how it rests.
+    /// Records that the run is stopped before its end; the reason decides how it rests.
     func rest(_ reason: StopReason, _ report: PullReport) throws(EngineError) {
         environment.live.close()
         do throws(StoreError) {
@@ -149,7 +148,7 @@ extension EngineError {
     init(_ error: StoreError) { self.init(error.status, error.message) }
 }
 
-/// Asks the store, in the engine's words for what goes wrong.
+/// Calls the store and converts its errors.
 func recording<R>(_ body: () throws(StoreError) -> R) throws(EngineError) -> R {
     do throws(StoreError) {
         return try body()

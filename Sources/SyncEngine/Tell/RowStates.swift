@@ -1,7 +1,7 @@
 import SyncManifest
 import SyncReport
 
-/// What became of each row of a manifest in one run.
+/// The result of each row of a manifest in one run.
 struct RowStates: Sendable {
     enum State: UInt8, Sendable {
         /// Not part of this run's selection.
@@ -12,10 +12,10 @@ struct RowStates: Sendable {
         case unchanged
         /// Fetched and put in place.
         case installed
-        /// Copied from what was here and put in place.
+        /// Copied from local files and put in place.
         case reused
         case failed
-        /// A plugin did not want it to be asked for.
+        /// A plugin refused its request.
         case cancelled
 
         /// The word in reports.
@@ -33,7 +33,7 @@ struct RowStates: Sendable {
     }
 
     private(set) var states: [State]
-    /// Why rows failed, or were cancelled.
+    /// Why rows failed or were cancelled.
     private(set) var reasons: [Int: String] = [:]
 
     init(count: Int) { states = Array(repeating: .unselected, count: count) }
@@ -43,16 +43,16 @@ struct RowStates: Sendable {
         set { states[row] = newValue }
     }
 
-    /// A row has ended without its file.
+    /// Ends a row without its file.
     mutating func end(_ row: Int, _ state: State, _ reason: String) {
         states[row] = state
         reasons[row] = reason
     }
 
-    /// Rows that have ended without their files.
+    /// Rows that ended without their files.
     var missing: Int { count(.failed) + count(.cancelled) }
 
-    /// Why all that is missing is, where that is one thing.
+    /// Why files are missing, if all are for the same reason.
     func commonReason(of manifest: Manifest) -> String? {
         var sums = FailureSums()
         for (row, reason) in reasons.sorted(by: { $0.key < $1.key }) {
@@ -65,14 +65,14 @@ struct RowStates: Sendable {
     func count(_ state: State) -> Int { states.count { $0 == state } }
 }
 
-/// The files that a run is for, and what has become of each.
+/// The files of a run, and the result of each.
 struct RunFiles {
     let manifest: Manifest
     /// Ascending.
     let rows: [Int]
     var states: RowStates
 
-    /// - Parameter state: Of all of them, to begin with.
+    /// - Parameter state: The initial state of all.
     init(_ manifest: Manifest, _ rows: [Int], _ state: RowStates.State) {
         (self.manifest, self.rows) = (manifest, rows)
         states = RowStates(count: manifest.files.count)

@@ -8,7 +8,7 @@ import SyncStore
 enum RowOrigin: Sendable, Equatable {
     case network
     case reused
-    /// Put in place by a process that was killed before it could tell.
+    /// Put in place by a process that was killed before it could report it.
     case unknown
 
     /// The word in events.
@@ -21,7 +21,7 @@ enum RowOrigin: Sendable, Equatable {
     }
 }
 
-/// Tells what happens in a run, in the contract's words.
+/// Reports what happens in a run, as events of the contract.
 struct RunJournal: Sendable {
     let environment: EngineEnvironment
     let session: String
@@ -45,7 +45,7 @@ struct RunJournal: Sendable {
         environment.events.tell(event(name, note: note, fill))
     }
 
-    /// - Parameter former: What was asked for before, when another channel was followed so far.
+    /// - Parameter former: The previous request, if the session followed another channel.
     func started(
         _ found: FoundManifest,
         destination: String,
@@ -72,7 +72,7 @@ struct RunJournal: Sendable {
         }
     }
 
-    /// What is odd about the manifest's revision, and let through.
+    /// Reports an odd revision that was let through.
     func revision(_ revision: UInt64, _ finding: RevisionCheck.Finding) {
         let note: String
         var installed = revision
@@ -130,7 +130,7 @@ struct RunJournal: Sendable {
         environment.events.tell(event)
     }
 
-    /// A plugin does not want the file to be asked for.
+    /// A plugin refused the file's request.
     func cancelled(_ path: String, reason: String) {
         tell(.taskCancelled, note: "\(escaped(path)): \(reason)") {
             $0.field("path", path)
@@ -141,7 +141,7 @@ struct RunJournal: Sendable {
 
     func removed(_ path: String) { tell(.taskRemoved) { $0.field("path", path) } }
 
-    /// What should go and could not be backed up: it is no file of the manifest that failed.
+    /// Reports what should be removed and could not be backed up: no file of the manifest has failed.
     func notRemoved(_ path: String, reason: String) {
         tell(.pruneFailed, note: "\(escaped(path)) is not removed: \(reason)") {
             $0.field("path", path)
@@ -149,7 +149,7 @@ struct RunJournal: Sendable {
         }
     }
 
-    /// Groups are complete: recorded by the caller in one transaction with all that came before, then told (S30).
+    /// Reports complete groups: the caller records this in one transaction with everything before it (S30).
     func groupsCompleted(
         _ groups: [(name: String, result: RunResult)],
         recordedBy record: ([[UInt8]]) throws(StoreError) -> Void
@@ -172,7 +172,7 @@ struct RunJournal: Sendable {
         let batch: Int?
         /// Calls that make up the attempt.
         let batches: Int
-        /// SHA-256 of the manifest that names its files, where that of its run is not kept any more.
+        /// SHA-256 of the manifest that names its files, if that of its run is no longer kept.
         let otherManifest: String?
 
         var shown: String { shownHookProgram(program) }
@@ -214,7 +214,7 @@ struct RunJournal: Sendable {
         }
     }
 
-    /// What this process did for the run, whether it ends with it or is stopped: what the morning report adds up.
+    /// Reports what this process did for the run, whether it ended or was stopped: the morning report adds this up.
     func summary(_ report: PullReport, _ steps: TaskTracker.Steps?, stopped: StopReason?) {
         let (origins, otherBytes) = environment.ledger.entries
         tell(.runSummary) { line in
@@ -260,8 +260,7 @@ struct RunJournal: Sendable {
         }
     }
 
-    /// The last event, recorded by the caller in one transaction with the run's end and all that came before, then
-    /// told.
+    /// The last event: the caller records it in one transaction with the run's end and everything before it.
     ///
     /// - Parameter error: Why the run came to nothing, where it did.
     func finished(
@@ -272,13 +271,13 @@ struct RunJournal: Sendable {
         try environment.events.tell([last(report, error: error)], recordedBy: record)
     }
 
-    /// The run is stopped before its end and goes on later: only this process says what it came to.
+    /// The run is stopped before its end and continues later: only this process reports what it achieved.
     func stopped(_ report: PullReport, error: String? = nil, _ reason: StopReason) {
         tell(.runStopped) { $0.field("reason", reason.rawValue) }
         environment.events.tellOnly(last(report, error: error, stopped: reason))
     }
 
-    /// Its fields are the contract's, in the contract's order.
+    /// Its fields are the contract's, in that order.
     private func last(_ report: PullReport, error: String?, stopped: StopReason? = nil) -> SyncEvent {
         SyncEvent(.pullFinished, time: environment.now()) {
             report.write(to: &$0)

@@ -1,13 +1,13 @@
 package import SyncModel
 
-/// One thing that happened in a run. The same value is printed, stored and replayed.
+/// Something that happened in a run. The same value is printed, stored and replayed.
 package struct SyncEvent: Sendable {
     package let name: EventName
     /// When, in **milliseconds** since 1970-01-01 UTC.
     package let time: Int64
-    /// One line for people, where the event is one that they should see at once.
+    /// One line for people, if they should see the event at once.
     package let note: String?
-    /// The file it is about, where that went wrong; told in sums.
+    /// The file that went wrong, if any; reported in sums.
     package let failure: FileFailure?
     private let fill: @Sendable (inout JSONLine) -> Void
 
@@ -34,7 +34,7 @@ package struct SyncEvent: Sendable {
         }
     }
 
-    /// The same event with more fields behind its own.
+    /// The same event with more fields after its own.
     package func with(_ more: @escaping @Sendable (inout JSONLine) -> Void) -> SyncEvent {
         SyncEvent(name, time: time, note: note, failure: failure) { [fill] in
             fill(&$0)
@@ -52,12 +52,12 @@ package struct SyncEvent: Sendable {
     }
 }
 
-/// A file that did not come out right at the first try, or at all.
+/// A file that failed at the first try, or for good.
 package struct FileFailure: Sendable {
     package let path: String
-    /// For people; it may begin with the URL that was asked.
+    /// For people; it may begin with the URL.
     package let reason: String
     package let cause: FailureCause
-    /// Whether the file was not brought; otherwise it may yet come from elsewhere.
+    /// Whether the file was not brought; otherwise it may still come from elsewhere.
     package var isFinal = true
 }

@@ -4,7 +4,7 @@ import SyncPlugins
 package import SyncStore
 import SyncSystem
 
-/// The tasks of a run, one by one, whoever works on it: from the manifest that is kept, and from what the run has recorded.
+/// The tasks of a run, one by one, whichever process works on it: from the cached manifest and the run's records.
 package struct TaskListing: Sendable {
     /// One task.
     package struct Entry: Sendable {
@@ -15,11 +15,11 @@ package struct TaskListing: Sendable {
         package var size: UInt64
         package var state: TaskState
         package var reason: String?
-        /// The transfer that it was given to last.
+        /// Its latest transfer.
         package var transfer: UInt64?
     }
 
-    /// What a transfer is at.
+    /// What a transfer is doing.
     package struct Request: Sendable {
         package var state: RequestState
         package var reason: String?
@@ -139,7 +139,7 @@ package struct TaskListing: Sendable {
     }
 }
 
-/// Brings nothing: who only looks asks nobody.
+/// Fetches nothing: a listing sends no requests.
 private struct NoTransport: Transport {
     func start(
         _ request: TransferRequest,

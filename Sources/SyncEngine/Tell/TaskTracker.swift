@@ -2,25 +2,25 @@ import SyncModel
 import SyncStore
 import SyncSystem
 
-/// The tasks of a run: each step that one takes goes by the table (``TaskState``), and where it rests is on disk at once.
+/// The tasks of a run: every step follows the table (``TaskState``), and every resting state is on disk at once.
 ///
-/// A task that the table has no step for stays as it is, and is counted: that is a mistake of this program. `run.summary` has
-/// the number, and tests demand that it is 0.
+/// A step that is not in the table leaves the task as it is and is counted as a mistake of this program. `run.summary`
+/// has the number, and tests demand that it is 0.
 final class TaskTracker: Sendable {
     typealias Mark = TaskFile.Mark
 
     private struct State: Sendable {
-        /// Where each task is; of rows that are none of this run it means nothing.
+        /// The state of each task; without meaning for rows outside this run.
         var states: [TaskState]
         /// What is on disk.
         var marks: [Mark]
         var steps = Steps()
     }
 
-    /// What has happened to tasks, as often as it led somewhere.
+    /// Counts of the inputs that led to a step.
     struct Steps: Sendable {
         fileprivate(set) var taken: [TaskInput: Int] = [:]
-        /// Steps that the table did not have.
+        /// Steps that are not in the table.
         fileprivate(set) var refused = 0
 
         /// The field `tasks` of `run.summary`.
@@ -52,7 +52,7 @@ final class TaskTracker: Sendable {
     private let state: Mutex<State>
     private let file: TaskFile?
 
-    /// Begins with what is here, or goes on where another process of the same run has ended.
+    /// Starts from what is here, or goes on where another process of the same run ended.
     ///
     /// - Parameters:
     ///   - rows: What looking at the destination has found.
@@ -76,7 +76,7 @@ final class TaskTracker: Sendable {
             )
         }
         state = Mutex(State(states: states, marks: marks, steps: steps))
-        // What cannot be written is only not shown.
+        // What cannot be written is just not shown.
         file = files.flatMap { try? TaskFile($0, run: run, marks: marks) }
     }
 
@@ -100,18 +100,18 @@ final class TaskTracker: Sendable {
 
     var steps: Steps { state.withLock(\.steps) }
 
-    /// Rows are given to a transfer, which waits for its turn.
+    /// Rows are assigned to a transfer, which is queued.
     func give(_ rows: [Int], to transfer: UInt64) {
         file?.give(rows, to: UInt32(truncatingIfNeeded: transfer))
     }
 
-    /// What the transfer of rows does: it sends a request, or waits for its server or the time that was named.
+    /// The transfer of rows sends a request, or waits for its server or a retry.
     func note(_ input: TaskInput, _ rows: [Int]) {
-        // A span that goes on where it broke off has brought some of its rows already.
+        // A resumed span has delivered some of its rows already.
         step(rows, [input], from: [.waiting, .running])
     }
 
-    /// A transfer has ended without rows, which get another one.
+    /// A transfer has ended without rows, which will get another one.
     func released(_ rows: [Int]) { step(rows, [.released]) }
 
     /// Files are in place, durable and verified. For files that were waiting, or were copied from local ones, this is also the start.
@@ -124,10 +124,10 @@ final class TaskTracker: Sendable {
     /// A task has ended without its file.
     func failed(_ row: Int) { step([row], [.failed]) }
 
-    /// Somebody does not want it.
+    /// A task was cancelled.
     func cancelled(_ row: Int) { step([row], [.cancelled]) }
 
-    /// The process has done what it does for the run; what has not ended rests as the run does.
+    /// This process has finished its work on the run; unfinished tasks rest as the run does.
     ///
     /// - Parameter reason: Why it stops before the run's end; `nil` at its end.
     func end(_ reason: StopReason?) {
@@ -181,7 +181,7 @@ final class TaskTracker: Sendable {
 }
 
 extension TaskFile.Mark {
-    /// Where a task in a state rests (S105).
+    /// How a task in a state rests (S105).
     fileprivate init(_ state: TaskState, isReused: Bool) {
         switch state {
         case .waiting, .running: self = .waiting

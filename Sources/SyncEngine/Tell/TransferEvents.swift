@@ -3,7 +3,7 @@ package import SyncPlugins
 import SyncSystem
 
 extension SyncEvent {
-    /// What a transport tells, in the contract's words. URLs in it are redacted already.
+    /// A transport's event in the contract's words. URLs are redacted already.
     ///
     /// - Parameter subject: What the transfer is for, where it is for something of the set.
     /// - Returns: `nil` for what is shown by the states of tasks alone.
@@ -41,7 +41,7 @@ extension SyncEvent {
             }
         case .retrying(let transfer, let url, let reason, let attempt, let wait):
             let milliseconds = Int64(wait / .milliseconds(1))
-            // What passes within a second is nobody's concern.
+            // Waits below a second are not worth a line.
             let note = wait < .seconds(1) ? nil : "\(url): \(reason); retrying in \(milliseconds / 1000) s"
             self.init(.transferRetrying, time: time, note: note) {
                 $0.transfer(transfer, subject)
@@ -61,7 +61,7 @@ extension SyncEvent {
             let until = patience.map {
                 time.addingReportingOverflow(Int64($0 / .milliseconds(1))).partialValue
             }
-            // One line a server, not one a file.
+            // One line per server, not one per file.
             var note = "waiting for \(OriginLedger.origin(url) ?? url): \(reason)"
             if let until { note += "; trying until \(clockTime(milliseconds: until)), Ctrl-C stops" }
             self.init(.transferWaiting, time: time, note: note) {
@@ -83,7 +83,7 @@ extension SyncEvent {
 }
 
 extension TransferEvent {
-    /// Which transfer it is about; `nil` for none.
+    /// The transfer concerned; `nil` for none.
     var transfer: TransferID? {
         switch self {
         case .asked(let id), .redirected(let id, _, _, _, _), .rewritten(let id, _, _, _, _),
@@ -94,7 +94,7 @@ extension TransferEvent {
         }
     }
 
-    /// What it does to the tasks of its transfer: a request goes out, or it waits for more than a moment.
+    /// What it means for the tasks of its transfer: a request goes out, or it waits for more than a moment.
     var input: TaskInput? {
         switch self {
         case .asked: .started
@@ -106,7 +106,7 @@ extension TransferEvent {
 }
 
 extension JSONLine {
-    /// Names a transfer by its number and by what it is for: a file, or a pack.
+    /// Identifies a transfer by its number and what it is for: a file, or a pack.
     fileprivate mutating func transfer(_ id: TransferID, _ subject: TransferSubject?) {
         field("transfer", id.rawValue)
         field("path", optional: subject?.path)

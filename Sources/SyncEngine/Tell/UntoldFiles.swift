@@ -3,16 +3,16 @@ import SyncManifest
 import SyncModel
 import SyncStore
 
-/// Which files a file hook has not been told of: what was put in place since it last did its work.
+/// The files that a file hook has not been given: those placed since it last did its work.
 struct UntoldFiles {
     let manifest: Manifest
     let store: SyncStore
     let session: String
 
-    /// Clocks of file servers differ from ours; **nanoseconds**.
+    /// Tolerance for file servers' clocks; **nanoseconds**.
     private static let slack: Int64 = 60_000_000_000
 
-    /// Of `rows`, those that the work has put in place, as its events say; `nil` where not all events are kept.
+    /// The `rows` placed by the work, according to its events; `nil` if some events are no longer kept.
     func among(_ rows: [Int], _ work: UntoldWork) throws(StoreError) -> [Int]? {
         guard work.isOnRecord else { return nil }
         let marks = try marks(work)
@@ -42,7 +42,7 @@ struct UntoldFiles {
         }
     }
 
-    /// Of each path one number: two that meet cost a hook a file too many, and a million paths are not held.
+    /// One number per path, so that a million paths need not be held; a collision only gives a hook a file too many.
     private func marks(_ work: UntoldWork) throws(StoreError) -> Set<Int> {
         var marks: Set<Int> = []
         var seen = work.after ?? 0
@@ -68,7 +68,7 @@ struct UntoldFiles {
     private static let completed = Array("{\"event\":\"group.completed\"".utf8)
     private static let key = Array("\"path\":\"".utf8)
 
-    /// The value of `path`, escaped as ``JSONLine`` does it.
+    /// The value of `path`, escaped as by ``JSONLine``.
     private static func path(_ line: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
         var rest = line
         while let quote = rest.firstIndex(of: 0x22) {

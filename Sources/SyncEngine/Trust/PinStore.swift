@@ -5,10 +5,10 @@ package import SyncModel
 import SyncSystem
 package import SyncTrust
 
-/// The pins of this user: one file for each project in `trust/` of the state directory, 0600, replaced as a whole.
+/// The pins of this user: one file per project in `trust/` of the state directory, 0600, replaced as a whole.
 ///
-/// What stands in a file is believed: it was verified before it was written, and nobody else may write there. A file that is
-/// damaged stops its own project alone: beside it are empty files, which name the places that the project was pulled from.
+/// The files are trusted: they were verified before they were written, and nobody else may write there. A damaged file
+/// stops only its own project: empty files beside it name the places that the project was pulled from.
 package struct PinStore: Sendable {
     private let directory: String
 
@@ -22,12 +22,12 @@ package struct PinStore: Sendable {
         "\(directory)/\(try Self.digest(project))\(Self.ending)"
     }
 
-    /// The empty file that says that a project is pinned at a place.
+    /// The empty file that marks a place as a pinned project's.
     private static func mark(_ project: some StringProtocol, _ place: SHA256Digest) -> String {
         "\(project).\(place)\(placeEnding)"
     }
 
-    /// The digest of the project that a file of the directory belongs to.
+    /// The digest of the project that a file belongs to.
     private static func owner(_ name: String) -> Substring { name.prefix { $0 != "." } }
 
     static func digest(_ text: String) throws(EngineError) -> SHA256Digest {
@@ -38,14 +38,14 @@ package struct PinStore: Sendable {
         }
     }
 
-    /// The pin of a project; `nil` when there is none.
+    /// The pin of a project; `nil` if there is none.
     ///
     /// - Throws: ``EngineError`` when there is one that cannot be read: without it nothing of the project is believed.
     package func pin(_ project: String) throws(EngineError) -> TrustPin? {
         try read(path(project))
     }
 
-    /// The pin of the project that was pulled from a place; `nil` when none was.
+    /// The pin of the project pulled from a place; `nil` if there is none.
     ///
     /// - Parameter place: SHA-256 of it.
     /// - Throws: ``EngineError`` when that may be a project whose pin cannot be read.
@@ -62,7 +62,7 @@ package struct PinStore: Sendable {
                     $0.hasSuffix(Self.placeEnding) && Self.owner($0) == Self.owner(name)
                 }
                 if marks.contains(Self.mark(Self.owner(name), place)) { throw error }
-                // An older program has left no names of its places: then every place may be one.
+                // Older versions left no marks of places: any place may be the damaged pin's.
                 if marks.isEmpty { doubt = doubt ?? error }
             }
         }
@@ -70,7 +70,7 @@ package struct PinStore: Sendable {
         return found
     }
 
-    /// Every pin, by project, and what is wrong with those that cannot be read.
+    /// Every pin, by project, and the errors of those that cannot be read.
     package func all() throws(EngineError) -> (pins: [TrustPin], damage: [EngineError]) {
         var (pins, damage) = ([TrustPin](), [EngineError]())
         for name in try names() where Self.isPin(name) {
@@ -89,7 +89,7 @@ package struct PinStore: Sendable {
     private func names() throws(EngineError) -> [String] {
         if let names = directoryEntries(directory) { return names.sorted() }
         let code = sa_errno()
-        // A link that leads nowhere: the disk with the pins is away. That is not a machine which has pinned nothing.
+        // A link that leads nowhere: the disk with the pins is missing, which does not mean that nothing is pinned.
         let found = try? status(AT_FDCWD, directory).get()
         guard code == ENOENT, found?.kind != .link else {
             throw EngineError(.ioError, "cannot read the pins in \(escaped(directory)): \(errorText(code))")
@@ -120,7 +120,7 @@ package struct PinStore: Sendable {
         )
     }
 
-    /// Keeps a pin in the place of another.
+    /// Replaces a pin.
     ///
     /// - Parameter former: What this one was made from; `nil` when there was none.
     /// - Returns: `false` when another process has kept something else meanwhile: nothing is written then.
@@ -137,7 +137,7 @@ package struct PinStore: Sendable {
                 }
                 try replaceFile(path, with: pin.file)
                 for mark in marked.subtracting(marks) { unlink("\(directory)/\(mark)") }
-                // The name, too: a pin that a power cut takes away would be a machine that believes everybody.
+                // Sync the name, too: if a power cut removed the pin, this machine would trust anyone.
                 guard let folder = openDirectory(directory), fsync(folder.raw) == 0 else {
                     throw .last("sync", directory)
                 }
@@ -169,7 +169,7 @@ package struct PinStore: Sendable {
         }
     }
 
-    /// Does something that no other process does meanwhile. flock(2)
+    /// Runs `work` while no other process does. flock(2)
     private func locked<R>(_ work: () throws(EngineError) -> R) throws(EngineError) -> R {
         let file = try lock()
         let result = Result { () throws(EngineError) in try work() }

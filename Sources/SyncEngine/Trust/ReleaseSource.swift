@@ -15,12 +15,12 @@ import SyncTrust
 struct ReleaseSource {
     let source: ManifestSource
     let pins: PinStore
-    /// Whether nothing may be kept, as by `plan` and `verify`.
+    /// Whether nothing may be stored, as for `plan` and `verify`.
     let isReadOnly: Bool
     let environment: EngineEnvironment
     var wanted = WantedRelease()
-    /// Whether it may be a release of former times: then the place that was named counts alone, and what it says about what
-    /// is newest does not.
+    /// Whether an old release may be asked for: then only the named place counts, and what it says about the newest
+    /// release does not.
     var looksBack = false
 
     private var choice: TrustChoice { environment.trust }
@@ -29,7 +29,7 @@ struct ReleaseSource {
         TrustAnchoring(source: source, pins: pins, isReadOnly: isReadOnly, environment: environment)
     }
 
-    /// Statements about one release that came too late for another process's: so often it begins again.
+    /// How often it starts over because another process has stored something newer.
     private static let attempts = 5
 
     func find(_ given: String) throws(EngineError) -> FoundManifest {
@@ -61,7 +61,7 @@ struct ReleaseSource {
         return found
     }
 
-    /// The manifest of a run that was recorded earlier. What was signed then is what is installed now.
+    /// The manifest of an earlier run. What was signed then is installed now.
     func recorded(
         _ digest: SHA256Digest,
         project: String,
@@ -105,16 +105,16 @@ struct ReleaseSource {
 
     // MARK: Places
 
-    /// How a place is asked.
+    /// How to ask a place.
     private struct Asked {
         let place: String
-        /// Whether past all caches.
+        /// Whether to bypass all caches.
         var reload = false
-        /// How long it may take for its statements, anew with each root that is believed.
+        /// How long its statements may take, starting anew with each root that is accepted.
         let patience: Duration
-        /// Until when all places together have to have brought theirs.
+        /// When all places together must have answered.
         let last: SuspendingClock.Instant
-        /// Until when its statements have to be here.
+        /// When its statements must have arrived.
         var end: SuspendingClock.Instant
 
         init(_ place: String, within patience: Duration, until last: SuspendingClock.Instant) {
@@ -129,9 +129,9 @@ struct ReleaseSource {
     enum Failure: Error {
         case refused(TrustRefusal, url: String)
         case engine(EngineError)
-        /// Those who are trusted have said it: no other place is asked.
+        /// The trusted signers say so: no other place is asked.
         case settled(EngineError)
-        /// Another process has kept something newer.
+        /// Another process has stored something newer.
         case overtaken
 
         var told: EngineError {
@@ -156,9 +156,9 @@ struct ReleaseSource {
         EngineError(.refused, message, cause: .signature)
     }
 
-    /// Asks one place after the other until one is believed.
+    /// Asks one place after the other until one is accepted.
     private func signed(_ location: String, _ believed: BelievedPin) throws(EngineError) -> FoundManifest {
-        // One time for the whole check, whatever it takes. TUF 5.1.
+        // One time for the whole check, however long it takes. TUF 5.1.
         let now = environment.now()
         var believed = believed
         let places = try places(location, believed.pin, now)
@@ -184,14 +184,14 @@ struct ReleaseSource {
                         other = other ?? error.told
                         break
                     }
-                    // A cache on the way may be what is old: past it, once.
+                    // A cache may be what is old: bypass it, once.
                     if !asked.reload, ![.unsigned, .clock].contains(cause.cause), !cause.cause.isSilence,
                         !place.hasPrefix("file:")
                     {
                         asked.reload = true
                         continue
                     }
-                    // Of several places, one is what the pull ends with.
+                    // The pull ends with the error of one of the places.
                     let isAnother = (cause.cause.isSilence ? refusal ?? other : refusal) != nil
                     if cause.cause.isSilence {
                         other = other ?? error.told
@@ -199,7 +199,7 @@ struct ReleaseSource {
                         refusal = refusal ?? error.told
                         source.transport.blame(url: place, reason: "its signatures are not valid")
                     }
-                    // Whoever could not be reached may be there the next time; this machine may have been offline.
+                    // An unreachable place may be back the next time, or this machine was offline.
                     if places.count > 1, ![.clock, .unreachable].contains(cause.cause) {
                         try penalise(place, &believed, now)
                     }
@@ -217,7 +217,7 @@ struct ReleaseSource {
         throw refusal ?? other ?? refused("\(redacted(url: location)): there is no signed release")
     }
 
-    /// Where to ask: the place that was named and its mirrors, those last that were refused a short time ago.
+    /// The places to ask: the named one and its mirrors, recently refused ones last.
     private func places(_ location: String, _ pin: TrustPin, _ now: Int64) throws(EngineError) -> [String] {
         var places = [manifestURL(location)]
         guard !looksBack else { return places }
@@ -239,18 +239,18 @@ struct ReleaseSource {
         try PinStore.digest(withoutSecrets(place))
     }
 
-    /// Notes that a place was refused, for the next pull.
+    /// Notes for the next pull that a place was refused.
     private func penalise(_ place: String, _ believed: inout BelievedPin, _ now: Int64) throws(EngineError) {
         var pin = believed.pin
         pin.penalise(try Self.digest(place), now: now)
         guard believed.kept != nil else { return believed.pin = pin }
-        // Where another process was faster, the next pull asks there once more.
+        // If another process was faster, the next pull asks there once more.
         do throws(Failure) { try keep(pin, &believed) } catch {
             if case .engine(let error) = error { throw error }
         }
     }
 
-    /// Goes through the statements of one place, and its manifest.
+    /// Checks the statements of one place, and its manifest.
     private func check(
         _ asked: inout Asked,
         _ location: String,
@@ -299,7 +299,7 @@ struct ReleaseSource {
         let number = check.pin.root.content.number
         do throws(TrustRefusal) { try check.take(served?.bytes) } catch { refusal = error }
         if check.pin.root.content.number > number { asked.beginAnew() }
-        // A root that was believed stays so, whatever came after it. TUF 5.3.8.
+        // An accepted root stays, whatever comes after it. TUF 5.3.8.
         if check.pin != believed.pin, believed.kept != nil {
             try keep(check.pin, &believed)
         } else {
@@ -307,7 +307,7 @@ struct ReleaseSource {
         }
         guard let refusal else { return }
         guard refusal.cause == .removed else {
-            // Where there was no newer root, it is about what was fetched before.
+            // Without a newer root, it concerns what was fetched before.
             guard served == nil, case .root = check.want else { throw .refused(refusal, url: url) }
             throw .refused(
                 refusal,
@@ -319,7 +319,7 @@ struct ReleaseSource {
         )
     }
 
-    /// Whether what nobody serves is a name that was never believed, and no attack: a channel, or a revision.
+    /// Whether something missing is a name that was never accepted rather than an attack: a channel, or a revision.
     private func isNotThere(_ check: TrustCheck) -> Bool {
         switch check.want {
         case .fresh: check.channel != nil && check.track.fresh == nil && check.track.serial == 0
@@ -341,7 +341,7 @@ struct ReleaseSource {
         believed.kept = pin
     }
 
-    /// The manifest that everybody has signed for.
+    /// The manifest that the statements agree on.
     private func finish(
         _ digest: SHA256Digest,
         _ size: UInt64,
@@ -367,7 +367,7 @@ struct ReleaseSource {
         let name = "signed \(project)" + (wanted.name.map { " \($0)" } ?? "")
         if let kept = files.kept(digest, name, project: project, place, location, believed.isPublic) {
             if check.isKnown {
-                // It was verified when it was believed the first time.
+                // It was verified when it was first accepted.
                 try accept(&check, project: project, revision: check.track.revision, place)
             } else {
                 let manifest: Manifest

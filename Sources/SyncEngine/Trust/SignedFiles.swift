@@ -6,12 +6,12 @@ import SyncPlugins
 import SyncSystem
 import SyncTrust
 
-/// Brings statements, and manifests by their digest. Whatever it brings is bounded, and the manifest is the one asked for;
-/// whether anybody has signed it is for ``ReleaseSource`` to say.
+/// Fetches statements, and manifests by digest. Everything is bounded, and the manifest is the one asked for; whether
+/// it is signed is up to ``ReleaseSource``.
 struct SignedFiles {
     let source: ManifestSource
 
-    /// A statement; `nil` when there is none.
+    /// A statement; `nil` if there is none.
     ///
     /// - Parameter end: Until when it has to be here.
     func statement(
@@ -30,7 +30,7 @@ struct SignedFiles {
             if sink.overflowed || error.code == .tooLarge {
                 throw .refused(TrustRefusal(.malformed, "it has more than \(limit) bytes"), url: url)
             }
-            // What a bucket does not have it may also forbid.
+            // Buckets may answer 403 for what they do not have.
             if let status = error.code.status, [403, 404, 410].contains(status) { return nil }
             if error.code == .refusedByPolicy || error.code == .redirectRefused {
                 throw .engine(EngineError(.refused, "cannot fetch a signature: \(error)", cause: error.cause))
@@ -39,7 +39,7 @@ struct SignedFiles {
         }
     }
 
-    /// Nothing came that could be judged.
+    /// Nothing arrived that could be checked.
     private static func silence(
         _ error: TransferError,
         _ url: String,
@@ -72,7 +72,7 @@ struct SignedFiles {
         return result
     }
 
-    /// The manifest with this digest, from a place.
+    /// Fetches the manifest with this digest from a place.
     ///
     /// - Parameters:
     ///   - size: **Bytes** of its text; `nil` when nobody has said.
@@ -90,7 +90,7 @@ struct SignedFiles {
             throw .engine(source.tooLong(redacted(url: place)))
         }
         let url = resolve("manifests/\(digest).json.zst", against: place)
-        // No frame that a publisher makes is longer than its text and what zstd adds at most, ZSTD_compressBound.
+        // No publisher's frame is longer than its text plus what zstd adds at most, ZSTD_compressBound.
         let bound = size.map { min(most, Int($0) + Int($0) / 256 + 512) } ?? most
         let sink = MemorySink(limit: bound)
         let isPublic: Bool?
@@ -144,7 +144,7 @@ struct SignedFiles {
         return (found, body)
     }
 
-    /// The manifest with this digest as it was kept under a name, not yet decoded; `nil` when it was not.
+    /// The manifest with this digest as cached under a name, not yet decoded; `nil` if it was not.
     func kept(
         _ digest: SHA256Digest,
         _ name: String,
@@ -191,7 +191,7 @@ struct SignedFiles {
 }
 
 extension String {
-    /// A manifest's place as it may be recorded: an absolute path, or a URL without userinfo, query and fragment.
+    /// A manifest's place, fit to be recorded: an absolute path, or a URL without userinfo, query and fragment.
     var withoutSecretsOfPlace: String {
         urlScheme(of: self) != nil ? withoutSecrets(self) : absolute(self)
     }

@@ -4,18 +4,18 @@ import SyncModel
 import SyncSystem
 import SyncTrust
 
-/// A pin, and the file that it was made from.
+/// A pin, and the stored one that it was made from.
 struct BelievedPin {
     var pin: TrustPin
-    /// What is kept; `nil` for a pin that is new.
+    /// The stored pin; `nil` if this one is new.
     var kept: TrustPin?
-    /// A root that somebody has named: the check has to lead to it. `nil` where nobody has.
+    /// A root named by the user, to which the check must lead; `nil` if none was.
     var anchor: TrustPin.Root?
-    /// Whether the last statement came from a public address; `nil` when nobody can tell.
+    /// Whether the last statement came from a public address; `nil` if unknown.
     var isPublic: Bool?
 }
 
-/// Turns what a person says of whom to trust into a pin: a file with a root, a fingerprint, or the first root that is there.
+/// Turns the user's choice of whom to trust into a pin: a file with a root, a fingerprint, or the first root found.
 struct TrustAnchoring {
     let source: ManifestSource
     let pins: PinStore
@@ -24,7 +24,7 @@ struct TrustAnchoring {
 
     private var choice: TrustChoice { environment.trust }
 
-    /// What the command says of whom to trust; `nil` when it says nothing.
+    /// The command's choice of whom to trust; `nil` if it made none.
     func anchored(_ location: String) throws(EngineError) -> BelievedPin? {
         guard let anchor = choice.anchor else { return nil }
         let origin: TrustPin.Origin =
@@ -36,8 +36,8 @@ struct TrustAnchoring {
         return try begin(anchor, origin, location)
     }
 
-    /// The pin that an anchor stands for: the one there is, if that began or has come by this root, or may yet come to it;
-    /// else a new one.
+    /// The pin for an anchor: the stored one, if it started from, has passed, or may yet reach this root; else a new
+    /// one.
     func begin(
         _ anchor: TrustChoice.Anchor,
         _ origin: TrustPin.Origin,
@@ -63,7 +63,7 @@ struct TrustAnchoring {
         guard anchor != .first, !kept.roots.contains(new.root.statement.digest) else {
             return BelievedPin(pin: kept, kept: kept)
         }
-        // After a change of keys, the file may be here before this machine has learned of it.
+        // After a change of keys, the file may arrive before this machine has seen the change.
         guard new.root.content.number > kept.root.content.number else {
             throw refused(
                 "\(new.project) is pinned to another root, SHA256:\(kept.root.statement.digest); if this one is right, run: "

@@ -1,59 +1,59 @@
 package import SyncModel
 import SyncTrust
 
-/// Whom a pull believes, as somebody has said.
+/// The user's choice of whom to trust.
 package struct TrustChoice: Sendable, Equatable {
-    /// Where trust in a project begins.
+    /// Where trust in a project starts.
     package enum Anchor: Sendable, Equatable {
         /// The root itself, as published.
         case file(path: String, [UInt8])
         /// ``SignedStatement/digest`` of a root.
         case fingerprint(SHA256Digest)
-        /// Whatever root is served at first sight.
+        /// The first root that is served.
         case first
-        /// What cannot be read; its project alone is stopped.
+        /// Unreadable; stops only its own project.
         case unreadable(EngineError)
     }
 
-    /// For what is pulled now; `nil` to keep to the pins there are.
+    /// For this pull; `nil` to use the stored pins.
     package var anchor: Anchor?
     /// By project, from the configuration.
     package var pins: [String: Anchor] = [:]
-    /// Refuse what is signed by nobody, or by nobody who is pinned.
+    /// Refuse manifests without a signature by a pinned signer.
     package var requiresSignature = false
-    /// How many **milliseconds** after its end a statement is still believed.
+    /// **Milliseconds** for which an expired statement is still accepted.
     package var grace: Int64 = 0
-    /// How long one place may take for all its statements; the clock begins anew with each root that is believed.
+    /// How long one place may take for all its statements; the clock starts anew with each accepted root.
     ///
-    /// Statements are a few kilobytes in all: a modem needs seconds, and whoever needs a minute holds them back. Without this,
-    /// eight attempts of a transfer that drips take nine minutes before a mirror is asked.
+    /// Statements are a few kilobytes in all: a modem needs seconds, and a place that needs a minute is holding them
+    /// back. Without this, eight attempts of a dripping transfer take nine minutes before a mirror is asked.
     package var patience: Duration = .seconds(60)
-    /// How long all places together may take for their statements: where there are many, each has its share of it. Whoever
-    /// hands a run to the agent waits that long and is not told that the agent does not answer.
+    /// How long all places together may take for their statements; many places share it. A client that hands a run to
+    /// the agent waits this long before it reports that the agent does not answer.
     package var patienceWithAll: Duration = .seconds(240)
 
     package init() {}
 }
 
-/// Which release of a set is asked for.
+/// Which release is wanted.
 package struct WantedRelease: Sendable, Equatable {
     /// `nil` for the default channel.
     package var channel: String?
     /// `nil` for the newest of the channel.
     package var revision: UInt64?
 
-    /// What `manifest.json` is.
+    /// The release in `manifest.json`.
     package init() {}
 
     package init(_ recipe: RunRecipe) { (channel, revision) = (recipe.channel, recipe.revision) }
 
-    /// Where its manifest is, from the place of `manifest.json`; `nil` for that itself.
+    /// The path of its manifest relative to `manifest.json`; `nil` for that itself.
     var path: String? { name.map { "channels/\($0).json" } }
 
     /// The channel or revision as part of a name; `nil` for the default channel.
     var name: String? { revision.map { "\($0)" } ?? channel }
 
-    /// That it is not there.
+    /// The error if it does not exist.
     ///
     /// - Parameters:
     ///   - names: The channels that there are; `nil` when nobody knows.
@@ -82,21 +82,21 @@ package struct WantedRelease: Sendable, Equatable {
     }
 }
 
-/// A release whose signatures are good: what a person may want to know of them.
+/// A release with good signatures, as shown to people.
 package struct TrustedRelease: Sendable, Equatable {
     package let project: String
-    /// The root whose keys counted.
+    /// The root whose keys were used.
     package let root: UInt64
     package let revision: UInt64
     package let serial: UInt64
     /// Until when it counts as the newest; **milliseconds** since 1970.
     package let until: Int64
-    /// Fingerprints of the keys that have signed the release.
+    /// Fingerprints of the keys that signed the release.
     package let signers: [String]
-    /// Whether what is installed may be newer than what is right: its revision was signed by a key that is revoked.
+    /// Whether what is installed may be newer than what is right: its revision was signed by a revoked key.
     let mayBeOlder: Bool
 
-    /// - Parameter check: One that has believed a release; `nil` comes of another.
+    /// - Parameter check: One that has accepted a release; otherwise the result is `nil`.
     init?(_ check: TrustCheck) {
         guard let (fresh, release, content) = check.believed else { return nil }
         project = content.project

@@ -34,7 +34,7 @@ extension SyncEvent {
         }
     }
 
-    /// A statement was believed although its time is over.
+    /// An expired statement was accepted.
     static func stale(_ grace: TrustPin.Grace, _ pin: TrustPin, at time: Int64) -> SyncEvent {
         let until = timestamp(milliseconds: grace.until)
         let note =
