@@ -169,7 +169,7 @@ package struct StatIndex: Sendable {
         bytes[Self.headerLength + index * IndexRecord.byteCount + 78] == IndexRecord.Kind.directory.rawValue
     }
 
-    /// Directories that the manifest which was brought last names.
+    /// How many directories the latest manifest names.
     package var namedDirectories: Int {
         (0..<count).count { isDirectory($0) && record($0)?.isNamed == true }
     }
@@ -185,16 +185,16 @@ package struct StatIndex: Sendable {
         (0..<count).partitioningIndex { withPath($0) { !PathOrder.precedes($0, path) } }
     }
 
-    /// Whether a record may stand for its file at all: not when the file was last touched in, or after, the
-    /// clock tick in which the index was written. A time far ahead was set, as a manifest can ask for, and whoever writes
-    /// to the file takes it back.
+    /// Whether a record may stand for its file: not if the file was last changed in, or after, the clock tick in which
+    /// the index was written. A time far ahead was set deliberately, as a manifest can ask for, and a write to the file
+    /// would take it back.
     package func trusts(_ record: IndexRecord) -> Bool {
         record.kind == .directory
             || record.status.changed < stamp
                 && (record.status.modified < stamp || Self.isAhead(record.status.modified, of: stamp))
     }
 
-    /// Whether a time is so far ahead of another, in **nanoseconds**, that no clock of a file system is that coarse.
+    /// Whether a time is so far ahead of another, in **nanoseconds**, that a coarse clock cannot explain it.
     static func isAhead(_ time: Int64, of other: Int64) -> Bool {
         time.subtractingReportingOverflow(other).partialValue > 2_000_000_000 && time > other
     }
@@ -206,7 +206,7 @@ package struct StatIndex: Sendable {
         }
     }
 
-    /// Where the path lies in `bytes`, or `nil` when the record points outside the arena.
+    /// The range of the path in `bytes`; `nil` if the record points outside the arena.
     private func pathRange(_ index: Int) -> Range<Int>? {
         let start = Self.headerLength + index * IndexRecord.byteCount
         let (offset, length) = bytes.withUnsafeBytes {
@@ -222,11 +222,11 @@ package struct StatIndex: Sendable {
 }
 
 extension StatIndex {
-    /// Forgets what is known about the files; they are hashed again when they are wanted.
+    /// Removes the index; the files are hashed again when they are next wanted.
     package static func remove(from destination: Destination) { unlinkat(destination.state, "index", 0) }
 
-    /// Reads a destination's index; an absent or damaged one is ``empty``, which only costs a re-hash. So is one that
-    /// is not ours, or longer than ``limit``.
+    /// Reads a destination's index; a missing, damaged, foreign or too long one is ``empty``, which only costs a
+    /// re-hash.
     package static func read(from destination: Destination) -> StatIndex {
         guard destination.state >= 0, let bytes = readBytes(destination.state) else { return .empty }
         let isIntact = bytes.withUnsafeBytes { all -> Bool in
@@ -238,7 +238,7 @@ extension StatIndex {
         return StatIndex(bytes) ?? .empty
     }
 
-    /// What an index says was pulled last, from its head alone.
+    /// The revision pulled last according to an index, from its head alone.
     package static func revision(in destination: Destination) -> Revision? {
         guard destination.state >= 0, let file = try? openFile("index", in: destination.state, trust: .state),
             let size = status(file.raw)?.size, let count = Int(exactly: size)
@@ -252,7 +252,7 @@ extension StatIndex {
         }
     }
 
-    /// Takes memory for a whole index only when its head fits its length.
+    /// Allocates memory for a whole index only if its head fits its length.
     private static func readBytes(_ state: Int32) -> [UInt8]? {
         guard let file = try? openFile("index", in: state, trust: .state),
             let size = status(file.raw)?.size, let count = Int(exactly: size), count <= limit,

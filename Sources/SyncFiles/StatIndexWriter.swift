@@ -5,7 +5,7 @@ package import SyncSystem
 
 /// Takes records in ``PathOrder`` and writes them as `.syncagent/index`, whole or not at all.
 ///
-/// Records and paths go to the disk as they come: an index of a million files is never in memory.
+/// Records and paths go to disk as they come, so an index of a million files is never in memory.
 package struct StatIndexWriter: ~Copyable {
     private let destination: Destination
     private var index: AppendedFile
@@ -15,7 +15,7 @@ package struct StatIndexWriter: ~Copyable {
 
     private static let name = "index.new"
 
-    /// Begins an index; nothing is there before it is written.
+    /// Starts an index; no file exists until something is written.
     package init(in destination: Destination) {
         self.destination = destination
         index = AppendedFile(Self.name, in: destination)

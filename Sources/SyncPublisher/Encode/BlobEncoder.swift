@@ -3,23 +3,23 @@ import SyncDigest
 import SyncFiles
 import SyncModel
 
-/// Hashes raw bytes and decides how they are stored; one for each worker.
+/// Hashes raw bytes and decides how they are stored; one per worker.
 struct BlobEncoder: ~Copyable {
     private var hasher: SHA256Hasher
     private var compressor: ZstdCompressor
     private var withDictionary: ZstdCompressor?
-    /// Where frames made with the dictionary are tried.
+    /// Holds frames made with the dictionary.
     private var other = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private let scratch: UnsafeMutableRawBufferPointer
-    /// The digest of so many zeros, the last that were asked for: holes are cut into chunks of one length.
+    /// The last digest of zeros and their number: holes are cut into chunks of one length.
     private var zeros: (count: Int, digest: SHA256Digest)?
 
-    /// Blobs from this many **bytes** on are probed before the whole is compressed.
+    /// Blobs of at least this many **bytes** are probed before they are compressed.
     static let probedSize = 64 << 10
     /// **Bytes** of each probe.
     static let probeSize = 8 << 10
 
-    /// Blobs of at most so many **bytes** are tried with the dictionary although they do not shrink without.
+    /// Blobs up to this many **bytes** are tried with the dictionary even if they do not shrink without it.
     static let shortSize = 1 << 10
 
     /// How a blob is stored.
@@ -27,7 +27,7 @@ struct BlobEncoder: ~Copyable {
         /// **Bytes**.
         var length: Int
         var codec: Codec
-        /// **Bytes** less than without the dictionary.
+        /// **Bytes** saved by the dictionary.
         var saved = 0
     }
 
@@ -57,7 +57,7 @@ struct BlobEncoder: ~Copyable {
         other.deallocate()
     }
 
-    /// The longest stored length that is worth a decoder's time: 5 % less, and at least 32 **bytes**.
+    /// The longest stored length that is worth decoding: 5 % less, and at least 32 **bytes**.
     static func limit(_ count: Int) -> Int { count - max(count / 20, 32) }
 
     mutating func digest(_ raw: UnsafeRawBufferPointer) throws(PublishError) -> SHA256Digest {
@@ -100,7 +100,7 @@ struct BlobEncoder: ~Copyable {
         }
     }
 
-    /// Encodes into ``other``; `nil` without a dictionary, and when the frame would have more than `most` **bytes**.
+    /// Encodes into ``other``; `nil` without a dictionary, and if the frame would exceed `most` **bytes**.
     private mutating func encodeWithDictionary(
         _ raw: UnsafeRawBufferPointer,
         most: Int
@@ -113,7 +113,7 @@ struct BlobEncoder: ~Copyable {
         return try withDictionary?.encode(raw, into: UnsafeMutableRawBufferPointer(rebasing: other[..<most]))
     }
 
-    /// Whether the start, the middle or the end of it shrinks.
+    /// Whether its start, middle or end shrinks.
     private mutating func isPromising(_ raw: UnsafeRawBufferPointer) throws(CompressionError) -> Bool {
         let size = Self.probeSize
         let target = UnsafeMutableRawBufferPointer(rebasing: scratch[..<Self.limit(size)])

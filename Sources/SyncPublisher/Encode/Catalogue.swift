@@ -2,12 +2,12 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Every blob that has a place in a pack, by the digest of its raw bytes; and those on their way.
+/// Every blob stored in a pack, by the digest of its raw bytes, and the blobs in progress.
 ///
-/// Workers ask whether a blob needs compressing at all, the writer decides where it goes. Only the writer's
-/// answers, which come in path order, reach the output; so it does not depend on how fast a worker is.
+/// Workers ask whether a blob needs compressing; the writer decides where it goes. Only the writer's decisions, made in
+/// path order, affect the output, so it does not depend on the speed of workers.
 final class Catalogue: Sendable {
-    /// A blob in a pack. Packs count from 0 through the base's packs and then the new ones.
+    /// A stored blob. Packs count from 0 through the base's packs and then the new ones.
     struct Entry: Sendable {
         var digest: SHA256Digest
         var pack: UInt32
@@ -20,7 +20,7 @@ final class Catalogue: Sendable {
     private struct State: ~Copyable {
         var places: [Entry] = []
         var index = DigestIndex()
-        /// The first job, in order, that carries a blob without a place.
+        /// The first job, in order, with a blob that is not stored yet.
         var claims: [SHA256Digest: UInt64] = [:]
 
         func find(_ digest: SHA256Digest) -> UInt32? { index.find(digest) { places[Int($0)].digest } }
@@ -36,8 +36,8 @@ final class Catalogue: Sendable {
 
     private let state = Mutex(State())
 
-    /// Whether a worker should compress this blob: it has no place, and no earlier job carries it. `order` grows
-    /// with the order of the output.
+    /// Whether a worker should compress this blob: it is not stored, and in no earlier job. `order` grows in the order
+    /// of the output.
     func claim(_ digest: SHA256Digest, order: UInt64) -> Bool {
         state.withLock { state in
             if state.find(digest) != nil { return false }
@@ -47,10 +47,10 @@ final class Catalogue: Sendable {
         }
     }
 
-    /// The blob's number, if it has a place.
+    /// The blob's number, if it is stored.
     func find(_ digest: SHA256Digest) -> UInt32? { state.withLock { $0.find(digest) } }
 
-    /// Gives a blob its place, unless it has one.
+    /// Enters a stored blob, unless it has an entry.
     ///
     /// - Returns: Its number, or `nil` after 2³² blobs.
     func add(_ place: Entry) -> UInt32? {
@@ -65,6 +65,6 @@ final class Catalogue: Sendable {
         }
     }
 
-    /// Every blob by number. Copies on the next change; for the end of a run.
+    /// Every blob by number. Copied on the next change, so only for the end of a run.
     var places: [Entry] { state.withLock { $0.places } }
 }

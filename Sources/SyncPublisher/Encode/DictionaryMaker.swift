@@ -2,18 +2,18 @@ import SyncCompression
 import SyncManifest
 import SyncModel
 
-/// Decides whether a dictionary pays for a set, and makes it.
+/// Decides whether a dictionary pays for a set, and creates it.
 ///
-/// Small files of one kind (icons, JSON, scripts) say the same things over and over, and each is a frame of its own,
-/// so that it can be fetched alone. A dictionary holds what they have in common, once. Whether it pays is measured, on
-/// files that it was not made of: first with a small one of few samples, and only where that promises something with the
-/// whole work, which takes many times as long.
+/// Small files of one kind (icons, JSON, scripts) repeat each other, and each is a frame of its own, so that it can be
+/// fetched alone. A dictionary holds once what they have in common. Whether it pays is measured on files that it was
+/// not made from: first with a small one from few samples, and only if that is promising with a full one, which takes
+/// many times as long.
 struct DictionaryMaker {
     let options: PublishOptions
     let samples: DictionarySamples
-    /// Told when samples are made into a dictionary, and while it is tried, with **bytes** done and to do.
+    /// Called while samples are made into a dictionary and while it is tried, with **bytes** done and to do.
     let onTrial: (UInt64, UInt64) -> Void
-    /// **Bytes** that were given to zstd to find out: looked at, made into dictionaries (twice each), tried.
+    /// **Bytes** passed to zstd for this decision: sampled, made into dictionaries (twice each), tried.
     private(set) var effort: UInt64 = 0
 
     init(
@@ -24,36 +24,36 @@ struct DictionaryMaker {
         (self.options, self.samples, self.onTrial) = (options, samples, onTrial)
     }
 
-    /// What it must save to be worth a request more and a reader that knows it: **bytes**, and hundredths of all.
+    /// What it must save to justify one more request and a newer reader: **bytes**, and percent of everything.
     private static let leastSaving = (bytes: 4.0 * 1_048_576, percent: 4.0)
-    /// **Bytes** of compressible content that are not worth a look.
+    /// Less compressible content, in **bytes**, is not worth the work.
     private static let leastContent = 8.0 * 1_048_576
     /// Possible sizes in **bytes**.
     private static let capacities = [128 << 10, 512 << 10, 2 << 20, 4 << 20]
-    /// It has at most one of so many **bytes** of compressed content, and two sizes are tried.
+    /// A dictionary has at most one byte per this many **bytes** of compressed content, and two sizes are tried.
     private static let contentPerByte = 6.0
-    /// A small dictionary of few samples saves less than a large one. Where it does not save this part of what has to be
-    /// saved, the large one would not either.
+    /// A small dictionary saves less than a large one. If it saves less than this share of the goal, a large one would
+    /// fail, too.
     private static let promise = 0.25
-    /// The part of it from which on a larger dictionary is tried, too.
+    /// The share of the goal from which a larger dictionary is tried, too.
     private static let nearly = 0.75
-    /// Most **bytes** of the small one, and the part of its samples that it may have.
+    /// Most **bytes** of the small one, and its share of the samples.
     private static let small = (most: 128 << 10, part: 8)
 
-    /// A dictionary, and what goes into its pack.
+    /// A dictionary, raw and as stored.
     struct Made {
         let dictionary: SetDictionary
         let stored: SetDictionary.Stored
     }
 
-    /// What a dictionary of one size would do for the whole set, by what it did for some files; **bytes**.
+    /// The effect of a dictionary on the whole set, estimated from some files; **bytes**.
     private struct Trial {
         var made: Made
-        /// Less than without it, the dictionary itself deducted.
+        /// Saved, after deducting the dictionary itself.
         var saving: Double
     }
 
-    /// The dictionary; `nil` when none pays.
+    /// The dictionary; `nil` if none pays.
     mutating func make() throws(PublishError) -> Made? {
         let isForced = options.dictionary == .always
         guard let few = try samples.takeFew(least: isForced ? 1 : Self.leastContent) else { return nil }
@@ -67,7 +67,7 @@ struct DictionaryMaker {
         for capacity in isForced && possible.isEmpty ? [Self.capacities[0]] : possible.suffix(2) {
             guard let trial = try attempt(found, capacity: capacity) else { continue }
             if trial.saving > best?.saving ?? -.infinity { best = trial }
-            // A larger one saves a little more: where this one is far from enough, that one is, too.
+            // A larger one saves only a little more: if this one is far from the goal, so is that.
             if !isForced, trial.saving < Self.nearly * Self.wanted(found) { break }
         }
         guard let best else { return nil }
@@ -75,17 +75,17 @@ struct DictionaryMaker {
         return pays || isForced ? best.made : nil
     }
 
-    /// Whether a dictionary can pay, by what a small one does.
+    /// Whether a small dictionary suggests that a full one pays.
     private mutating func promises(_ few: DictionarySamples.Found) throws(PublishError) -> Bool {
-        // What has to be saved is not there.
+        // There is less content than must be saved.
         guard few.compressedContent >= Self.leastSaving.bytes else { return false }
         let capacity = min(Self.small.most, few.bytes.count / Self.small.part)
         guard capacity > 0, let trial = try attempt(few, capacity: capacity) else { return false }
-        // Its own length is nothing to go by: it is not the one that would be stored.
+        // Its own length does not count: it is not the one that would be stored.
         return trial.saving + Double(trial.made.stored.bytes.count) >= Self.promise * Self.wanted(few)
     }
 
-    /// What a dictionary has to save, in **bytes**.
+    /// How much a dictionary must save, in **bytes**.
     private static func wanted(_ found: DictionarySamples.Found) -> Double {
         max(leastSaving.bytes, found.storedContent * leastSaving.percent / 100)
     }

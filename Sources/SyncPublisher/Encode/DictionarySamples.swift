@@ -3,45 +3,45 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Reads pieces of a set, evenly over all of it in path order: what a dictionary is made of and tried on.
+/// Samples a set evenly in path order, for making and trying a dictionary.
 ///
-/// At first one byte of 24 is looked at, at most 4 MiB: where a dictionary cannot pay, that is all that was lost. Then as much
-/// as gives 32 MiB of compressible pieces, at most 256 MiB and a sixth of the set: what is looked at is compressed, made into
-/// dictionaries and compressed again, and that must not take longer than packing everything.
+/// First one byte in 24 is read, at most 4 MiB: if a dictionary cannot pay, only that was spent. Then enough for 32 MiB
+/// of compressible pieces, at most 256 MiB and a sixth of the set: samples are compressed, made into dictionaries and
+/// compressed again, which must not take longer than packing everything.
 struct DictionarySamples {
     let root: SharedRoot
     let tree: SourceTree
     let base: BaseSet?
     let level: Int32
-    /// Told how many **bytes** have been looked at, after each file, and how many will be.
+    /// Called after each file with the **bytes** sampled and to be sampled.
     let onLook: (UInt64, UInt64) -> Void
 
-    /// Files are looked at in pieces of so many **bytes**, about as long as the chunks they are cut into.
+    /// Files are sampled in pieces of this many **bytes**, about as long as chunks.
     static let pieceSize = 64 << 10
     private static let firstLook = (share: 1.0 / 24, least: 262_144.0, most: 4.0 * 1_048_576)
     private static let mostLooks = 256.0 * 1_048_576
     private static let mostSamples = 32 << 20
     private static let mostShare = 1.0 / 6
-    /// One piece of so many is not made part of the dictionary, but tried with it.
+    /// One piece in this many is kept out of the dictionary, to try it on.
     private static let onePieceOf = 8
 
-    /// What was found.
+    /// The samples found.
     struct Found {
-        /// Compressible pieces one after the other, and how long each is.
+        /// Compressible pieces in a row, and the length of each.
         var bytes: [UInt8] = []
         var sizes: [Int] = []
-        /// Compressible pieces apart from those.
+        /// Further compressible pieces, to try a dictionary on.
         var others: [[UInt8]] = []
-        /// Of the whole set, by what was looked at, in **bytes**: content that can be compressed, what becomes of
-        /// that, and what becomes of everything.
+        /// Estimates for the whole set, in **bytes**: compressible content, its compressed size, and the compressed
+        /// size of everything.
         var compressibleContent = 0.0
         var compressedContent = 0.0
         var storedContent = 0.0
-        /// **Bytes** that were given to zstd.
+        /// **Bytes** passed to zstd.
         var looked: UInt64 = 0
     }
 
-    /// What there is to look at.
+    /// What can be sampled.
     private struct Subject {
         var files: [Int]
         var total: Double
@@ -52,7 +52,7 @@ struct DictionarySamples {
         return Subject(files: files, total: files.reduce(0.0) { $0 + Double(tree.entries[$1].stamp.size) })
     }
 
-    /// Looks at little; `nil` when fewer than `least` **bytes** of the set can be compressed.
+    /// Takes a few samples; `nil` if fewer than `least` **bytes** of the set are compressible.
     func takeFew(least: Double) throws(PublishError) -> Found? {
         let subject = subject
         guard subject.total >= least else { return nil }
@@ -61,7 +61,7 @@ struct DictionarySamples {
         return few.compressibleContent >= least ? few : nil
     }
 
-    /// Looks at what a dictionary is made of.
+    /// Takes the samples for a dictionary.
     ///
     /// - Parameters:
     ///   - few: What was found before, which says how much there is.
@@ -73,7 +73,7 @@ struct DictionarySamples {
         return try look(subject, wanted: min(Double(Self.mostSamples) / share, most))
     }
 
-    /// Whether the base does not have it, by its path and length: what was published without stays as it is.
+    /// Whether the base lacks it, by path and length: content published without a dictionary stays as it is.
     private func isNew(_ index: Int) -> Bool {
         guard let files = base?.manifest.files else { return true }
         return tree.withPath(index) { path in
@@ -106,12 +106,12 @@ struct DictionarySamples {
                 let count = Int(min(UInt64(Self.pieceSize), size - offset))
                 seen += Double(count)
                 defer { offset += UInt64(count) }
-                // Even over the set: as much has been looked at as has gone by, times the share.
+                // Evenly: the sampled bytes keep up with the share of those passed.
                 guard looked < seen * share else { continue }
                 if descriptor == nil { descriptor = OpenFile(try root.openFile(tree, file)) }
                 guard let opened = descriptor else { continue }
                 let piece = UnsafeMutableRawBufferPointer(rebasing: raw[..<count])
-                // What cannot be read now is reported when all of it is read.
+                // Unreadable files are reported later, when everything is read.
                 guard readFully(opened.file.raw, into: piece, at: offset) == count else { continue }
                 looked += Double(count)
                 let encoded = try encoder.compress(UnsafeRawBufferPointer(piece), into: target)

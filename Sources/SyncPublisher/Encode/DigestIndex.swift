@@ -1,7 +1,6 @@
 import SyncModel
 
-/// From digest to number, for digests that are kept elsewhere: **8 to 16 bytes** each, where a dictionary takes
-/// 50 to 100.
+/// Maps digests, which are kept elsewhere, to numbers in **8 to 16 bytes** each; a Dictionary takes 50 to 100.
 ///
 /// Open addressing with linear probing, at most half full. D. Knuth, "The Art of Computer Programming", volume 3,
 /// section 6.4, algorithm L.
@@ -10,7 +9,7 @@ struct DigestIndex {
     private var slots: [UInt32] = Array(repeating: 0, count: 64)
     private(set) var count = 0
 
-    /// The number whose digest this is, if there is one; `digestOf` knows the digest of each number.
+    /// The number with this digest, if any; `digestOf` returns the digest of each number.
     func find(_ digest: SHA256Digest, _ digestOf: (UInt32) -> SHA256Digest) -> UInt32? {
         var slot = start(digest)
         while slots[slot] != 0 {
@@ -40,6 +39,6 @@ struct DigestIndex {
         slots[slot] = number + 1
     }
 
-    /// Seeded anew in each process, so nobody can choose files that meet in one slot.
+    /// Seeded per process, so that nobody can construct files that collide.
     private func start(_ digest: SHA256Digest) -> Int { digest.hashValue & (slots.count - 1) }
 }

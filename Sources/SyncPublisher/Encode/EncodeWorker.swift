@@ -3,7 +3,7 @@ import SyncFiles
 import SyncModel
 import SyncSystem
 
-/// Does jobs until there are none: reads small files, hashes, compresses.
+/// Runs jobs until there are no more: reads small files, hashes, compresses.
 struct EncodeWorker: ~Copyable {
     private let source: Source
     private var encoder: BlobEncoder
@@ -16,7 +16,7 @@ struct EncodeWorker: ~Copyable {
         let tree: SourceTree
         let catalogue: Catalogue
         let pipeline: Pipeline
-        /// Buffers for what workers make, and for what the reader has read.
+        /// Buffers for results of workers, and for bytes from the reader.
         let results: JobBuffers
         let segments: JobBuffers
         let options: PublishOptions

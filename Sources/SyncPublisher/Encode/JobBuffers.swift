@@ -1,8 +1,8 @@
 import SyncSystem
 
-/// Buffers of one size, used again and again; counts how much was alive at once.
+/// Reusable buffers of one size; counts how many were in use at once.
 ///
-/// The number of buffers is bounded by the ``Pipeline``'s window, not here: whoever takes one never waits.
+/// Their number is bounded by the ``Pipeline``'s window, not here: taking one never blocks.
 final class JobBuffers: Sendable {
     /// **Bytes** of each buffer.
     let size: Int
@@ -27,7 +27,7 @@ final class JobBuffers: Sendable {
         }
     }
 
-    /// Takes a buffer; it goes back by itself.
+    /// Takes a buffer, which returns by itself.
     func take() -> PooledBuffer {
         let memory = state.withLock { state in
             if let memory = state.free.popLast() { return memory }
@@ -42,11 +42,11 @@ final class JobBuffers: Sendable {
         state.withLock { $0.free.append(memory) }
     }
 
-    /// Most **bytes** alive at once.
+    /// The most **bytes** in use at once.
     var highWater: Int { state.withLock { $0.made } * size }
 }
 
-/// A buffer on loan from a ``JobBuffers``.
+/// A borrowed buffer of a ``JobBuffers``.
 ///
 /// Safe to hand over: it is filled by one thread before the pipeline's lock passes it on, and only read after.
 final class PooledBuffer: @unchecked Sendable {  // Safe: filled before a lock hands it over, then only read.
@@ -62,7 +62,7 @@ final class PooledBuffer: @unchecked Sendable {  // Safe: filled before a lock h
 
     var bytes: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: start, count: pool.size) }
 
-    /// A part of it, to read.
+    /// A part of it, for reading.
     subscript(range: Range<Int>) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: bytes[range])
     }

@@ -1,9 +1,9 @@
 import SyncSystem
 
-/// Jobs go in in order, workers finish them in any order, results come out in order.
+/// Jobs enter in order, workers finish them in any order, and results leave in order.
 ///
-/// At most ``window`` jobs are between `submit` and `collect`; that bounds every buffer behind them, and makes
-/// a slow disk slow down the reader.
+/// At most ``window`` jobs are between `submit` and `collect`, which bounds the memory of all stages, and lets a slow
+/// disk slow down the reader.
 final class Pipeline: Sendable {
     private enum Slot {
         case empty
@@ -34,7 +34,7 @@ final class Pipeline: Sendable {
         state = Monitor(State(slots: Array(repeating: .empty, count: window)), conditions: 3)
     }
 
-    /// Adds a job; waits while the window is full.
+    /// Adds a job; blocks while the window is full.
     ///
     /// - Returns: `false` when the run has failed and there is no more to do.
     func submit(_ job: EncodeJob) -> Bool {
@@ -49,10 +49,10 @@ final class Pipeline: Sendable {
         return isOpen
     }
 
-    /// No more jobs come.
+    /// No more jobs will follow.
     func close() { state.change { $0.closed = true } }
 
-    /// The next job for a worker, with its number; waits for one. `nil` at the end.
+    /// Waits for the next job for a worker, and its number. `nil` at the end.
     func take() -> (number: Int, job: EncodeJob)? {
         state.wait(for: Self.work) { state -> (number: Int, job: EncodeJob)?? in
             if state.failure == nil, state.taken == state.submitted, !state.closed { return nil }
@@ -75,13 +75,13 @@ final class Pipeline: Sendable {
         if isNext { state.signal(Self.ready) }
     }
 
-    /// Whether the run has ended early.
+    /// Whether the run was ended early.
     var hasFailed: Bool { state.withLock { $0.failure != nil } }
 
-    /// Ends the run early; the first failure is the one reported.
+    /// Ends the run early; the first failure is reported.
     func fail(_ error: PublishError) { state.change { $0.failure = $0.failure ?? error } }
 
-    /// The next result in order; waits for it. `nil` after the last.
+    /// Waits for the next result in order. `nil` after the last.
     func collect() throws(PublishError) -> EncodeResult? {
         let result = state.wait(for: Self.ready) { state -> Result<EncodeResult?, PublishError>? in
             if let failure = state.failure { return .failure(failure) }

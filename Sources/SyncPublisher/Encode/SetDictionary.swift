@@ -3,13 +3,13 @@ import SyncDigest
 import SyncManifest
 import SyncModel
 
-/// The dictionary that the blobs of a publish are made with: new, or the base's.
+/// The dictionary for the blobs of a publish: a new one, or the base's.
 struct SetDictionary: Sendable {
     let bytes: [UInt8]
     let encoding: EncodingDictionary
 
-    /// zstd's level for blobs at least: of 152 MiB of texts, 4 MiB of dictionary left 37 MiB with level 3, 17 with 6
-    /// and 8 with 9; of 57,895 icons, 512 KiB left 32, 30 and 29 MiB of 45.
+    /// The lowest zstd level for blobs with a dictionary: of 152 MiB of texts, a dictionary of 4 MiB left 37 MiB with
+    /// level 3, 17 with 6 and 8 with 9; of 57,895 icons, one of 512 KiB left 32, 30 and 29 MiB of 45.
     static let leastLevel: Int32 = 9
 
     init(_ bytes: [UInt8], level: Int32) throws(PublishError) {
@@ -23,13 +23,13 @@ struct SetDictionary: Sendable {
         }
     }
 
-    /// A dictionary as it lies in a pack.
+    /// A dictionary as stored in a pack.
     struct Stored {
         let bytes: [UInt8]
         let codec: Codec
     }
 
-    /// Its stored form: a zstd frame, or the bytes as they are.
+    /// Its stored form: a zstd frame, or the raw bytes.
     func stored() throws(PublishError) -> Stored {
         do {
             var compressor = try ZstdCompressor(level: ManifestFiles.level)
@@ -44,7 +44,7 @@ struct SetDictionary: Sendable {
         }
     }
 
-    /// Writes it to a pack of its own, so that it stays where it is whatever becomes of the blobs.
+    /// Writes it to a pack of its own, where it stays whatever happens to the blobs.
     ///
     /// - Parameters:
     ///   - stored: Its stored form.

@@ -2,7 +2,8 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// One thread that reads large files, those that hash and encode, and whoever takes what they make, in path order.
+/// Runs the stages: one thread reads large files, others hash and encode, and the caller collects the results in path
+/// order.
 struct SourceReading {
     let source: EncodeWorker.Source
 
@@ -45,7 +46,7 @@ struct SourceReading {
                 threads.append(try WorkerThread(name: "encode-\(number)") { EncodeWorker.run(source) })
             }
         } catch {
-            // With one to read and one to encode it goes on, only slower (F095).
+            // With one thread to read and one to encode it works, only more slowly (F095).
             if threads.count < 2 { source.pipeline.fail(.noThreads) }
         }
         do throws(PublishError) {

@@ -6,7 +6,7 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Reads the parts of a base out of its packs, in the output directory or beside the base.
+/// Reads a base's parts from their packs, in the output directory or beside the base.
 enum BaseParts {
     /// The raw bytes of one part, or of the dictionary, their SHA-256 checked.
     ///
@@ -29,7 +29,7 @@ enum BaseParts {
         var raw = stored
         if blob.codec.isCompressed {
             let decoded = stored.withUnsafeBytes { frame -> [UInt8]? in
-                // What cannot be decoded has no text, which its digest does not fit.
+                // What cannot be decoded is treated as an empty text, whose digest does not match.
                 try? decodeZstd(frame, limit: Int(clamping: blob.rawLength))
             }
             raw = decoded ?? []
@@ -57,7 +57,7 @@ enum BaseParts {
         }
         let directory = manifest.lastIndex(of: "/").map { String(manifest[...$0]) } ?? ""
         for url in pack.urls where !url.contains("://") && !url.hasPrefix("/") {
-            // Elsewhere, then.
+            // Try the next place.
             guard let file = try? openFile(directory + url, trust: .input) else { continue }
             if let bytes = read(file.raw, blob) { return bytes }
         }

@@ -5,7 +5,7 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Reads content of the base's files out of its packs, those that are in the output directory. One thread.
+/// Reads content of the base's files from those packs that are in the output directory. For one thread.
 final class BaseReader {
     private let base: Manifest
     private let output: OutputDirectory
@@ -13,7 +13,7 @@ final class BaseReader {
     private var decompressor: ZstdDecompressor
     private var hasher: SHA256Hasher
     private var packs: [UInt32: Pack] = [:]
-    /// The row read last, and where each of its blobs ends in the file.
+    /// The last row read, and where each of its blobs ends in the file.
     private var ends: (row: Int, offsets: [UInt64]) = (-1, [])
 
     private final class Pack {
@@ -21,9 +21,9 @@ final class BaseReader {
         init(_ file: consuming Descriptor?) { self.file = file }
     }
 
-    /// Longer blobs are not read: memory is bounded.
+    /// Longer blobs are not read, to bound memory.
     private static let longestBlob: UInt64 = 16 << 20
-    /// Packs that are open at once.
+    /// Most packs open at once.
     private static let mostPacks = 64
 
     init(
@@ -42,8 +42,7 @@ final class BaseReader {
         self.output = output
     }
 
-    /// A part of a file's content, with the SHA-256 of each blob checked; `nil` when its packs are not here or
-    /// not what they were.
+    /// A part of a file's content, with the SHA-256 of each blob checked; `nil` if its packs are missing or damaged.
     func read(row: Int, _ range: Range<UInt64>) -> [UInt8]? {
         var result: [UInt8] = []
         result.reserveCapacity(Int(range.upperBound - range.lowerBound))

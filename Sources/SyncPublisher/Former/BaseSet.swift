@@ -6,20 +6,20 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// The manifest whose packs are reused, and which of its packs can be.
+/// The manifest whose packs are reused, and which of them can be.
 struct BaseSet {
     let manifest: Manifest
-    /// Where it was read.
+    /// Where it was read from.
     let path: String
-    /// By the base's pack index: whether blobs in it may be named again.
+    /// By the base's pack index: whether its blobs may be reused.
     private(set) var usable: [Bool]
-    /// URLs to write for each pack.
+    /// The packs with the URLs to write.
     private(set) var packs: [Manifest.Pack]
     private(set) var warnings: [String] = []
-    /// The manifest's dictionary; `nil` when it has none, or its pack is not here.
+    /// The manifest's dictionary; `nil` if it has none, or its pack is not here.
     private(set) var dictionary: [UInt8]?
 
-    /// Loads the base the options name; `nil` when there is none.
+    /// Loads the base named by the options; `nil` if there is none.
     ///
     /// - Parameter ownPlace: Where files are when nobody says so; see ``PublishChoices``.
     static func load(
@@ -30,7 +30,7 @@ struct BaseSet {
         switch options.base {
         case .none: return nil
         case .inOutput:
-            // Of releases that are kept the last one, whichever channel has it: no number is given twice.
+            // The latest release kept, in whatever channel, so that no number is used twice.
             let kept = output.keptRevisions().last
             guard kept != nil || output.size(.top, "manifest.json") != nil else { return nil }
             let path = "\(options.output)/" + (kept.map { "channels/\($0).json.zst" } ?? "manifest.json")
@@ -54,7 +54,7 @@ struct BaseSet {
         self.manifest = manifest
         self.path = path
         packs = manifest.packs
-        // Without packs those of the base are nothing to us.
+        // A set without packs does not reuse the base's.
         if try PublishChoices(options, base: manifest, ownPlace: ownPlace).isLoose {
             usable = Array(repeating: false, count: packs.count)
             return
@@ -101,7 +101,7 @@ struct BaseSet {
         }
     }
 
-    /// Whether blobs that are made with the dictionary may be named again.
+    /// Whether blobs made with the dictionary may be reused.
     private var isDictionaryUsable: Bool { manifest.dictionary.map { usable[Int($0.blob.pack)] } ?? false }
 
     /// Enters every usable blob into the catalogue.

@@ -5,7 +5,7 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// What one thread needs to make deltas: contexts, memory, and the base's packs. About **4 MiB**.
+/// What one thread needs for making deltas: contexts, memory, and the base's packs. About **4 MiB**.
 final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` has it, and is joined.
     /// A delta that was made.
     struct Made: Sendable {
@@ -14,8 +14,8 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
         var baseDigest: SHA256Digest
     }
 
-    /// zstd's level at least: deltas are few, and every update pays for their bytes. Of a library of 333 MiB that was
-    /// compiled anew, they had 38.2 MiB with level 3, 36.0 with 6 and 35.4 with 9, in 1.0, 4.2 and 6.2 s.
+    /// The lowest zstd level for deltas: they are few, and every update fetches them. For a recompiled library of 333
+    /// MiB they took 38.2 MiB with level 3, 36.0 with 6 and 35.4 with 9, in 1.0, 4.2 and 6.2 s.
     private static let leastLevel: Int32 = 6
 
     let reader: BaseReader
@@ -33,7 +33,7 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
         }
     }
 
-    /// Makes the delta of a task; `nil` where there can be none.
+    /// Makes the delta of a task; `nil` if it cannot be made.
     ///
     /// - Parameters:
     ///   - file: The new version, open.
@@ -47,7 +47,7 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
         var raw = [UInt8](repeating: 0, count: Int(place.rawLength))
         let count = raw.withUnsafeMutableBytes { readFully(file.raw, into: $0, at: task.target.lowerBound) }
         do {
-            // Should the file have changed since the blob was stored, there is no delta.
+            // If the file has changed since the blob was stored, there is no delta.
             guard count == raw.count, try raw.withUnsafeBytes({ try hasher.digest(of: $0) }) == place.digest
             else { return nil }
             let base = regions.base(for: task, raw)

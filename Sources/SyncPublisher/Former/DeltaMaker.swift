@@ -5,9 +5,10 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Makes deltas: new blobs once more, as zstd frames behind bytes of the file's former version, in packs of their own.
+/// Makes deltas: new blobs stored a second time, as zstd frames against bytes of the file's former version, in packs of
+/// their own.
 ///
-/// Whoever has the former version fetches the delta, everybody else the blob.
+/// Machines with the former version fetch the delta, all others the blob.
 struct DeltaMaker {
     private let root: SharedRoot
     private let tree: SourceTree
@@ -16,11 +17,11 @@ struct DeltaMaker {
     private let options: PublishOptions
     private let output: OutputDirectory
 
-    /// The most that the deltas of a file may have of what its new blobs have, in hundredths: they are stored beside
-    /// them. Where all together stay below, those that save nothing are stored as well, so that an update finds
-    /// everything in one place; else each must stay below by itself.
+    /// The most that a file's deltas may take of what its new blobs take, in percent, since they are stored
+    /// additionally. If all together stay below, even deltas that save nothing are stored, so that an update finds
+    /// everything in one place; otherwise each must stay below by itself.
     private static let mostPercent: UInt64 = 70
-    /// Tasks that are worked on before their results are written; part of what decides about the output.
+    /// Tasks processed before their results are written; affects the output.
     private static let batch = 32
 
     init(
@@ -52,7 +53,7 @@ struct DeltaMaker {
         guard !tasks.isEmpty else { return (deltas, bytes) }
         try writer.cut()
         var encoders: [DeltaEncoder] = []
-        // One that is damaged decodes nothing: then there is no delta to its blobs.
+        // A damaged one decodes nothing: its blobs then get no delta.
         let dictionary = base.dictionary?.withUnsafeBytes { try? DecodingDictionary($0) }
         for _ in 0..<max(1, min(options.jobs, tasks.count)) {
             let reader = try BaseReader(base.manifest, dictionary: dictionary, output)
@@ -96,7 +97,7 @@ struct DeltaMaker {
         return (deltas, bytes)
     }
 
-    /// The results with `nil` for deltas that do not pay.
+    /// The results, with `nil` for deltas that do not pay.
     private func paying(
         _ tasks: [DeltaPlan.Task],
         _ results: [DeltaEncoder.Made?]
@@ -116,7 +117,7 @@ struct DeltaMaker {
         }
     }
 
-    /// Makes the deltas of a batch, each encoder on a thread of its own; `nil` where there can be none.
+    /// Makes the deltas of a batch, each encoder on a thread of its own; `nil` for those that cannot be made.
     private func make(
         _ batch: [DeltaPlan.Task],
         _ regions: FormerRegions,
@@ -189,9 +190,9 @@ struct DeltaMaker {
     }
 }
 
-/// The base's deltas, when every file is as the base has it: publishing again what is published changes nothing.
+/// The base's deltas, if every file is as in the base: publishing the same again changes nothing.
 ///
-/// Otherwise deltas are made anew, from the base to this revision; older ones would let the manifest grow.
+/// Otherwise new deltas are made, from the base to this revision; keeping older ones would let the manifest grow.
 struct DeltaCarrying {
     /// By index in the tree, their packs counted as in the base.
     private(set) var deltas: [Int: [Delta]] = [:]
@@ -200,7 +201,7 @@ struct DeltaCarrying {
         guard let base, base.manifest.files.count == tree.count else { return }
         let files = base.manifest.files
         var found: [Int: [Delta]] = [:]
-        // Both stand in path order.
+        // Both are in path order.
         for index in tree.entries.indices {
             let isSame = tree.withPath(index) { path in files.withPath(index) { $0.elementsEqual(path) } }
             guard isSame, (files.kind(index) == .link) == (tree.entries[index].kind == .link) else { return }
@@ -217,23 +218,23 @@ struct DeltaCarrying {
     }
 }
 
-/// How the deltas of files with a guessed former name have done, so that names that say nothing cost little.
+/// Tracks whether deltas pay for files whose former name is a guess, so that useless guesses cost little.
 ///
-/// A set whose files are all new, and called much like those that are gone, would else be compressed twice.
+/// Otherwise a set whose files are all new, with names much like the old ones, would be compressed twice.
 struct RenameTrials {
-    /// Files after which no more are tried, when none of them had a delta that pays; and blobs, within a file.
+    /// After this many files without a delta that pays, no more are tried; likewise blobs, within a file.
     private static let most = (files: 64, blobs: 16)
 
     private var vain = (files: 0, blobs: 0)
     private var file: Int?
 
-    /// Whether it is worth making; always, where the former name is no guess.
+    /// Whether a delta is worth trying; always if the former name is no guess.
     func isWorthMaking(_ task: DeltaPlan.Task) -> Bool {
         guard task.former.isGuess else { return true }
         return task.file == file ? vain.blobs < Self.most.blobs : vain.files < Self.most.files
     }
 
-    /// Takes what became of one.
+    /// Notes the result of a task.
     mutating func note(_ task: DeltaPlan.Task, pays: Bool) {
         guard task.former.isGuess else { return }
         if task.file != file {

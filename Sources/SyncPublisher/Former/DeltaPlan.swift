@@ -1,16 +1,16 @@
 import SyncManifest
 import SyncModel
 
-/// Which new blobs of changed files get a delta, and which bytes of the file's former version are the base.
+/// Chooses which new blobs of changed files get a delta, and which bytes of the former version are the base.
 ///
-/// The former version has the same path, or the likest path of those that are gone. A changed blob lies between blobs
-/// that both versions have; what the former version has between them is what the blob was made of.
+/// The former version has the same path, or the most similar of the paths that are gone. A changed blob lies between
+/// blobs that both versions have; its base is what the former version has between them.
 struct DeltaPlan {
-    /// One delta to be made.
+    /// A delta to be made.
     struct Task: Sendable {
         /// Index in the tree.
         var file: Int
-        /// What the file is made of.
+        /// The former version of the file.
         var former: FormerVersions.Version
         /// Position of the blob in the file, and its number in the catalogue.
         var blob: Int
@@ -18,8 +18,8 @@ struct DeltaPlan {
         /// **Bytes** of the new version, and of the former one.
         var target: Range<UInt64>
         var base: Range<UInt64>
-        /// Where in the former version bytes like the blob's may be, when that is too long for a base; ``base`` is then
-        /// what is taken when none are found there.
+        /// A region of the former version to be searched for bytes like the blob's, if it is too long for a base;
+        /// ``base`` is then the fallback.
         var region: Range<UInt64>?
     }
 
@@ -28,12 +28,12 @@ struct DeltaPlan {
     private let firstPack: Int
     private(set) var tasks: [Task] = []
 
-    /// Longest base in **bytes** that is taken as it is. From a longer region only what is most like the blob is
-    /// taken: who applies the delta reads all of it, and zstd finds more in less.
+    /// Longest base in **bytes** that is used as it is. Of a longer region only the part most like the blob is used:
+    /// the base has to be read completely for the delta, and zstd finds more in less.
     private static let longestRegion: UInt64 = 512 << 10
     /// **Bytes** of such a base beyond the blob's own length.
     private static let slack: UInt64 = 128 << 10
-    /// Stored lengths below this many **bytes** are not worth an entry in the manifest.
+    /// Shorter blobs, in stored **bytes**, are not worth an entry in the manifest.
     static let shortest = 512
 
     init(_ tree: SourceTree, _ ledger: Ledger, _ places: [Catalogue.Entry], _ base: BaseSet) {
@@ -92,7 +92,7 @@ struct DeltaPlan {
         return tasks
     }
 
-    /// Blobs that both versions have, in the order of both.
+    /// Blobs that both versions have, in the same order.
     private func anchors(row: Int, _ blobs: [UInt32]) -> [(new: Range<UInt64>, old: Range<UInt64>)] {
         var old: [SHA256Digest: [Range<UInt64>]] = [:]
         var offset: UInt64 = 0
@@ -108,7 +108,7 @@ struct DeltaPlan {
             let range = offset..<(offset + UInt64(places[Int(number)].rawLength))
             offset = range.upperBound
             guard let candidates = old[places[Int(number)].digest] else { continue }
-            // The nearest behind the last one; a blob that many places have, zeros for one, anchors little.
+            // The nearest one after the last anchor; a frequent blob, such as zeros, makes a poor anchor.
             let nearest = candidates.indices.partitioningIndex { candidates[$0].lowerBound >= reached }
             guard nearest < candidates.count else { continue }
             anchors.append((range, candidates[nearest]))
@@ -117,7 +117,7 @@ struct DeltaPlan {
         return anchors
     }
 
-    /// **Bytes** of a base that is looked for.
+    /// **Bytes** of a base that is searched for.
     static func width(_ target: Range<UInt64>) -> UInt64 { target.upperBound - target.lowerBound + slack }
 
     /// The part of a region around the place where the blob would be without insertions.

@@ -1,12 +1,12 @@
 import SyncManifest
 
-/// Indexes of the regions of former versions in which the deltas at hand look for their bases.
+/// Indexes of those regions of former versions that the current tasks search for their bases.
 struct FormerRegions: Sendable {
     private struct Region: Hashable {
         var row: Int
         var range: Range<UInt64>
 
-        /// Where a task looks; `nil` when its base is known.
+        /// The region that a task searches; `nil` if its base is known.
         init?(_ task: DeltaPlan.Task) {
             guard let range = task.region else { return nil }
             (row, self.range) = (task.former.row, range)
@@ -16,14 +16,14 @@ struct FormerRegions: Sendable {
         var length: UInt64 { range.upperBound - range.lowerBound }
     }
 
-    /// Most **bytes** that indexes of several regions may have together.
+    /// Most **bytes** of memory for indexes of several regions together.
     private static let mostBytes = 64 << 20
-    /// **Bytes** of a region that are read at a time.
+    /// **Bytes** of a region read at a time.
     private static let piece: UInt64 = 1 << 20
 
     private var indexes: [Region: SimilarityIndex] = [:]
 
-    /// Makes ready for the first of `tasks`, and for as many more as fit in memory.
+    /// Prepares for the first of `tasks` and as many more as fit in memory.
     ///
     /// - Returns: How many tasks that is; at least one if there is one.
     mutating func prepare(_ tasks: [DeltaPlan.Task], _ reader: BaseReader) -> Int {
@@ -38,7 +38,7 @@ struct FormerRegions: Sendable {
             }
             count += 1
         }
-        // What is not wanted any more goes before anything comes.
+        // Drop old indexes before adding new ones.
         indexes = indexes.filter { wanted.contains($0.key) }
         for region in wanted where indexes[region] == nil { indexes[region] = Self.index(region, reader) }
         return count
@@ -57,7 +57,7 @@ struct FormerRegions: Sendable {
         return index
     }
 
-    /// Which **bytes** of the former version are most like the blob of a task, which has the bytes `raw`.
+    /// The **bytes** of the former version most like the blob of a task, which is `raw`.
     func base(for task: DeltaPlan.Task, _ raw: [UInt8]) -> Range<UInt64> {
         guard let region = Region(task), let index = indexes[region],
             let found = raw.withUnsafeBytes({ index.likest($0, width: DeltaPlan.width(task.target)) })

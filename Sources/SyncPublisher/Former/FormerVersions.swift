@@ -1,10 +1,11 @@
 import SyncManifest
 import SyncModel
 
-/// What the base has of a file: its row, or, where its path is new, that of the likest path among those that are gone.
+/// Finds the former version of a file in the base: the same path or, for a new path, the most similar of those that are
+/// gone.
 ///
-/// A directory or a file that has a version or a digest in its name is called otherwise in every release, and its
-/// content is nearly what it was. Only paths are compared here; whether a delta pays is seen when it is made.
+/// A directory or file with a version or digest in its name has another name in every release, with nearly the same
+/// content. Only paths are compared here; whether a delta pays is seen when it is made.
 struct FormerVersions {
     struct Version {
         /// Row of the base manifest.
@@ -15,9 +16,9 @@ struct FormerVersions {
 
     private let tree: SourceTree
     private let files: FileTable
-    /// Rows with content whose paths the tree does not have, in path order. Nobody asks where no path is new.
+    /// Rows with content whose paths are gone from the tree, in path order. Not computed unless a path is new.
     private lazy var gone = rowsThatAreGone()
-    /// The same rows in the order of their paths read backwards.
+    /// The same rows, sorted by reversed path.
     private lazy var goneByEnd = gone.sorted { [files] one, other in
         files.withPath(one) { one in files.withPath(other) { Self.precedesByEnd(one, $0) } }
     }
@@ -27,7 +28,7 @@ struct FormerVersions {
         self.files = files
     }
 
-    /// The version with content that the file at `path` was made of, as far as paths say.
+    /// The former version, with content, of the file at `path`, judging by paths.
     ///
     /// - Complexity: O(log *n*) for *n* files, and O(*n* log *n*) once, at the first path that is new.
     mutating func version(of path: UnsafeBufferPointer<UInt8>) -> Version? {
@@ -39,7 +40,7 @@ struct FormerVersions {
 
     private func hasContent(_ row: Int) -> Bool { files.kind(row) != .link && !files.blobs(row).isEmpty }
 
-    /// Tree and base stand in ``PathOrder``: one pass over both.
+    /// Tree and base are in ``PathOrder``: one pass over both.
     private func rowsThatAreGone() -> [Int] {
         var index = 0
         return files.indices.filter { row in
@@ -53,7 +54,7 @@ struct FormerVersions {
         }
     }
 
-    /// Of the paths that begin, or end, like `path`, the one that shares most bytes with it, at least half.
+    /// Of the paths that start or end like `path`, the one that shares the most bytes with it, at least half.
     private mutating func row(likest path: UnsafeBufferPointer<UInt8>) -> Int? {
         let (gone, goneByEnd) = (gone, goneByEnd)
         let start = gone.indices.partitioningIndex { place in
@@ -82,7 +83,7 @@ struct FormerVersions {
         rows[max(0, place - 1)..<min(rows.count, place + 1)]
     }
 
-    /// **Bytes** that two paths have in common at their beginnings and ends.
+    /// **Bytes** that two paths share at their starts and ends.
     private static func shared(_ one: UnsafeBufferPointer<UInt8>, _ other: UnsafeBufferPointer<UInt8>) -> Int
     {
         let most = min(one.count, other.count)

@@ -1,21 +1,22 @@
 import SyncManifest
 
-/// Where a region of a file's former version has bytes that a blob of the new one has, too.
+/// Finds where a region of a file's former version has bytes in common with a blob of the new one.
 ///
-/// Fingerprints of 64 bytes are sampled by content, so both versions sample the same ones wherever these stand: U. Manber,
-/// "Finding Similar Files in a Large File System", USENIX Winter 1994. At most **16 MiB**, whatever the region's length.
+/// Fingerprints of 64 bytes are sampled by content, so both versions sample the same ones wherever they are: U. Manber,
+/// "Finding Similar Files in a Large File System", USENIX Winter 1994. At most **16 MiB**, whatever the region's
+/// length.
 package struct SimilarityIndex: Sendable {
-    /// Most fingerprints that are expected; a longer region is sampled more thinly.
+    /// Most fingerprints expected; a longer region is sampled more sparsely.
     private static let mostSamples: UInt64 = 1 << 20
-    /// One position in so many **bytes** is sampled, or fewer.
+    /// One position in this many **bytes** is sampled, or fewer.
     private static let density: UInt64 = 64
-    /// A slot has where a fingerprint ends in its low bits, 0 for none, and above them what tells fingerprints apart.
+    /// The low bits of a slot are where a fingerprint ends, 0 for none; the high bits identify the fingerprint.
     private static let positionBits: UInt64 = 40
     private static let positions: UInt64 = 1 << positionBits - 1
-    /// Position of a fingerprint that is there more than once: it says nothing.
+    /// Position of a fingerprint that occurs more than once, and is of no use.
     private static let ambiguous = positions
 
-    /// The gear hash of the last 64 bytes, and whether it is sampled.
+    /// The gear hash of the last 64 bytes, and whether the position is sampled.
     private struct Sampler {
         private static let gear = ChunkCutter.gearTable()
         private let gear = Sampler.gear
@@ -39,7 +40,7 @@ package struct SimilarityIndex: Sendable {
     private var sampler: Sampler
     private var length: UInt64 = 0
 
-    /// **Bytes** of memory an index of a region with `length` bytes has.
+    /// **Bytes** of memory for the index of a region of `length` bytes.
     package static func size(length: UInt64) -> Int { slotCount(length) * MemoryLayout<UInt64>.size }
 
     private static func slotCount(_ length: UInt64) -> Int {
@@ -47,7 +48,7 @@ package struct SimilarityIndex: Sendable {
         return 1 << (UInt64.bitWidth - (samples * 2 - 1).leadingZeroBitCount)
     }
 
-    /// An index of nothing yet.
+    /// An empty index.
     ///
     /// - Parameter length: **Bytes** that will be added.
     package init(length: UInt64) {
@@ -71,7 +72,7 @@ package struct SimilarityIndex: Sendable {
         }
     }
 
-    /// Passes over bytes that are not known.
+    /// Skips unknown bytes.
     package mutating func skip(_ count: UInt64) {
         sampler = Sampler(distance: distance)
         length += count
@@ -82,7 +83,7 @@ package struct SimilarityIndex: Sendable {
         return (Int(mixed >> 32) & (slots.count - 1), mixed << Self.positionBits)
     }
 
-    /// The `width` **bytes** of the region that have most of what `raw` has; `nil` when nothing is alike.
+    /// The `width` **bytes** of the region that share the most with `raw`; `nil` if nothing is alike.
     package func likest(_ raw: UnsafeRawBufferPointer, width: UInt64) -> Range<UInt64>? {
         var hits: [UInt64] = []
         var sampler = Sampler(distance: distance)

@@ -1,18 +1,18 @@
-/// A text that says what to leave out, as gitignore(5) has it.
+/// A file of patterns to leave out, as in gitignore(5).
 struct IgnoreFile: Sendable {
     /// The name of such files in a tree.
     static let name = ".syncignore"
 
     /// Largest file, in **bytes**.
     static let maximumSize = 1 << 20
-    /// Longest pattern, in **bytes**: twice what a path can have.
+    /// Longest pattern, in **bytes**: twice the longest path.
     private static let longestPattern = 8 << 10
 
     private var patterns: [IgnorePattern] = []
-    /// **Bytes** of the directory's path that patterns do not see, its `/` with it.
+    /// **Bytes** of the directory's path, with its `/`, that patterns do not see.
     private let base: Int
 
-    /// A line that is too long to be a pattern; counted from 1.
+    /// A line too long to be a pattern; counted from 1.
     struct LongLine: Error { let number: Int }
 
     /// - Parameter directory: Of the file, relative to the tree; empty at its top, and for a file from elsewhere.
@@ -26,7 +26,7 @@ struct IgnoreFile: Sendable {
         }
     }
 
-    /// What the last pattern that matches says: `true` for leaving it out, `false` for keeping it; `nil` without one.
+    /// The verdict of the last matching pattern: `true` to leave it out, `false` to keep it; `nil` without a match.
     ///
     /// - Parameter path: Relative to the tree, and below this file's directory.
     func verdict(on path: UnsafeBufferPointer<UInt8>, isDirectory: Bool) -> Bool? {
@@ -39,17 +39,17 @@ struct IgnoreFile: Sendable {
     }
 }
 
-/// One line of such a text.
+/// One pattern.
 private struct IgnorePattern {
-    /// Whether it takes back what an earlier one has left out.
+    /// Whether it includes again what an earlier one has excluded.
     let isNegated: Bool
     let wantsDirectory: Bool
-    /// Whether it stands for the whole path, and not for a name at any depth.
+    /// Whether it matches the whole path rather than a name at any depth.
     private let isOfPath: Bool
     private let text: [UInt8]
     /// **Bytes** before the first wildcard.
     private let literal: Int
-    /// Whether it is `*` and then letters alone.
+    /// Whether it is `*` followed by literal text.
     private let isEnding: Bool
 
     /// - Returns: `nil` for an empty line and a comment.
@@ -70,7 +70,7 @@ private struct IgnorePattern {
 
     private static func isSpecial(_ byte: UInt8) -> Bool { [0x2A, 0x3F, 0x5B, 0x5C].contains(byte) }
 
-    /// Blanks at the end are no part of it, unless the first has a backslash before it.
+    /// Removes blanks at the end, unless the first is escaped by a backslash.
     private static func withoutTrailingBlanks(_ line: [UInt8]) -> [UInt8]? {
         var line = line[...]
         if line.last == 0x0D { line = line.dropLast() }
@@ -95,7 +95,7 @@ private struct IgnorePattern {
             return subject.count >= text.count - 1
                 && subject.suffix(text.count - 1).elementsEqual(text.dropFirst())
         }
-        // What is literal is compared first, and what follows is a pattern of its own, as in git.
+        // The literal part is compared first, and the rest is matched as a pattern of its own, as in git.
         let start = isOfPath ? literal : 0
         guard subject.count >= start, subject.prefix(start).elementsEqual(text[..<start]) else {
             return false

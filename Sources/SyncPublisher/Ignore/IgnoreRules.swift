@@ -3,12 +3,12 @@ import SyncFiles
 import SyncModel
 import SyncSystem
 
-/// All that is left out of a tree by files that say so, in git's order: the `.syncignore` of the entry's own directory
-/// decides first, then those above it, then files named on the command line, the last one first. A directory that is
-/// left out goes with all that is in it.
+/// Everything excluded by ignore files, in git's order: the `.syncignore` of the entry's own directory decides first,
+/// then those above it, then files named on the command line, the last one first. A directory is excluded with
+/// everything in it.
 struct IgnoreRules {
     private var named: [IgnoreFile] = []
-    /// Of the directories on the way down, the deepest last.
+    /// Of the directories on the current path, the deepest last.
     private var levels: [IgnoreFile?] = []
 
     /// Reads the files of `--exclude-from`.
@@ -28,7 +28,7 @@ struct IgnoreRules {
         }
     }
 
-    /// Goes down into a directory.
+    /// Descends into a directory.
     ///
     /// - Parameters:
     ///   - file: Its `.syncignore`, open; `nil` when it has none.
@@ -49,7 +49,7 @@ struct IgnoreRules {
 
     mutating func leave() { levels.removeLast() }
 
-    /// Whether an entry of the deepest directory is left out.
+    /// Whether an entry of the deepest directory is excluded.
     func leavesOut(_ path: UnsafeBufferPointer<UInt8>, isDirectory: Bool) -> Bool {
         for level in levels.reversed() {
             if let verdict = level?.verdict(on: path, isDirectory: isDirectory) { return verdict }

@@ -1,22 +1,21 @@
-/// Whether a text is what a pattern of gitignore(5) says: `*`, `?`, `[a-z]`, `[[:alpha:]]`, `\` and `**`.
+/// Matches a text against a pattern of gitignore(5): `*`, `?`, `[a-z]`, `[[:alpha:]]`, `\` and `**`.
 ///
-/// Read as git reads it, letter by letter, with what it does where its manual is silent: git's wildmatch.c, which comes
-/// from rsync's. What was tried in vain once is not tried again, so a pattern of many asterisks costs no more than its
-/// length times the text's.
+/// Follows git letter by letter, also where its manual is silent: git's wildmatch.c, which comes from rsync's. Failed
+/// attempts are remembered, so that a pattern of many asterisks costs no more than its length times the text's.
 struct WildMatch {
     private enum Outcome {
         case match, noMatch
-        /// No longer text in this place can match, so whoever is above may give up.
+        /// No longer text can match here, so the callers may give up.
         case hopeless
-        /// Only a `**` above can still take more.
+        /// Only a `**` further up can match more.
         case wantsSlash
     }
 
     private let pattern: ArraySlice<UInt8>
     private let text: UnsafeBufferPointer<UInt8>
-    /// Whether `/` is special: only `**` takes it.
+    /// Whether `/` is special: only `**` matches it.
     private let isPath: Bool
-    /// By place in the pattern and in the text.
+    /// By position in the pattern and in the text.
     private var tried: [Int: Outcome] = [:]
 
     static func matches(
@@ -34,7 +33,7 @@ struct WildMatch {
         self.isPath = isPath
     }
 
-    /// 0 behind the end; no pattern and no name has it elsewhere.
+    /// 0 after the end; patterns and names contain no 0.
     private func letter(_ index: Int) -> UInt8 {
         pattern.indices.contains(index) ? pattern[index] : 0
     }
@@ -87,7 +86,7 @@ struct WildMatch {
             if isPath, first == start || letter(first - 1) == 0x2F,
                 [0, 0x2F].contains(letter(place)) || letter(place) == 0x5C && letter(place + 1) == 0x2F
             {
-                // Between two slashes it may stand for nothing.
+                // Between two slashes it may match nothing.
                 if letter(place) == 0x2F, attempt(place + 1, position) == .match { return .match }
                 takesSlash = true
             }
@@ -113,10 +112,10 @@ struct WildMatch {
     }
 }
 
-/// Letters in brackets. IEEE Std 1003.1, section 9.3.5, for bytes.
+/// A bracket expression. IEEE Std 1003.1, section 9.3.5, for bytes.
 private struct CharacterSet {
     private let pattern: ArraySlice<UInt8>
-    /// Where its `]` stands, once it was read.
+    /// The position of its `]`, once read.
     private(set) var end: Int
 
     init(_ pattern: ArraySlice<UInt8>, at start: Int) {
@@ -128,7 +127,7 @@ private struct CharacterSet {
         pattern.indices.contains(index) ? pattern[index] : 0
     }
 
-    /// Whether a byte is among them; `nil` for a set without an end, which matches nothing.
+    /// Whether it contains a byte; `nil` for an unterminated set, which matches nothing.
     mutating func contains(_ byte: UInt8) -> Bool? {
         var place = end + 1
         let isNegated = letter(place) == 0x21 || letter(place) == 0x5E

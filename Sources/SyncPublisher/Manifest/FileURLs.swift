@@ -1,9 +1,10 @@
 import SyncManifest
 import SyncModel
 
-/// The URLs of files as they are, made of what stands before their paths.
+/// URLs of loose files, formed by prefixing their paths.
 struct FileURLs: Sendable, Equatable {
-    /// URLs that end in `/`, best first; relative ones resolve against the manifest's own, and the empty one is beside it.
+    /// URLs that end in `/`, best first; relative ones resolve against the manifest's own, and the empty one is its
+    /// directory.
     let prefixes: [String]
 
     /// One for each prefix.
@@ -23,7 +24,7 @@ struct FileURLs: Sendable, Equatable {
         return prefixes.map { $0 + encoded }
     }
 
-    /// What a user gave as the place of files, with a `/` at its end.
+    /// Checks a user's URL for the place of files, and adds a final `/`.
     ///
     /// - Parameters:
     ///   - option: For messages.

@@ -1,17 +1,17 @@
 import SyncManifest
 import SyncModel
 
-/// Writes the entries of a tree, wherever in the manifest they stand.
+/// Writes the entries of a tree, for a manifest or its parts.
 struct ManifestEntries {
     let tree: SourceTree
     let ledger: Ledger
     let places: [Catalogue.Entry]
     /// By index in the tree; packs counted as in the catalogue.
     let deltas: [Int: [Delta]]
-    /// Where files can be had as they are.
+    /// Where loose files can be fetched.
     let urls: FileURLs
 
-    /// SHA-256 of no bytes at all. FIPS 180-4.
+    /// SHA-256 of the empty string. FIPS 180-4.
     static let digestOfNothing =
         SHA256Digest(hex: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855") ?? .zero
 
@@ -71,7 +71,7 @@ struct ManifestEntries {
                 digest: digest,
                 executable: entry.kind == .executable,
                 blobs: blobs,
-                // Nothing need be asked for nothing.
+                // Empty files need no URL.
                 urls: entry.stamp.size > 0 ? try urls.urls(of: path) : [],
                 traits: tree.traits(index),
                 deltas: deltas
@@ -79,7 +79,7 @@ struct ManifestEntries {
         }
     }
 
-    /// The packs that some entries need, by the catalogue's numbers, in the order of their first use.
+    /// The packs that some entries need, by the catalogue's numbers, in the order of first use.
     func packs(of rows: Range<Int>) -> [UInt32] {
         var order: [UInt32] = []
         var seen: Set<UInt32> = []

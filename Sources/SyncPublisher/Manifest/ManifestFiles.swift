@@ -6,27 +6,27 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Writes `manifest.json` and `manifest.json.zst` from what the run has found out.
+/// Writes `manifest.json` and `manifest.json.zst` from the results of a run.
 struct ManifestFiles {
     let entries: ManifestEntries
     let packs: [Manifest.Pack]
-    /// Index into ``packs`` by the catalogue's pack number; unused ones have none.
+    /// Index into ``packs`` by the catalogue's pack number; `nil` for unused ones.
     let packIndices: [UInt32?]
-    /// How large files were cut; `nil` when none was.
+    /// How large files were cut; `nil` if none was.
     let chunking: ChunkParameters?
     let project: String
     let groups: [Manifest.Group]
     /// `x-user-data` of the base: JSON text on one line.
     let userData: String?
-    /// What stands in place of the entries; `nil` when they stand in the manifest itself.
+    /// The parts that replace the entries; `nil` if the entries are in the manifest itself.
     let parts: [Manifest.Part]?
-    /// What blobs are decoded with.
+    /// The dictionary that blobs are decoded with.
     let dictionary: Manifest.SharedDictionary?
 
     /// zstd's level for the manifest: it is written once and read often.
     static let level: Int32 = 10
 
-    /// Makes the text once and gives it away in pieces of about 256 KiB.
+    /// Generates the text once and passes it on in pieces of about 256 KiB.
     private func forEachPiece(
         revision: UInt64,
         created: String?,

@@ -3,10 +3,10 @@ import SyncDigest
 import SyncManifest
 import SyncModel
 
-/// The parts of a manifest, each with its place.
+/// The parts of a manifest, and where each is stored.
 struct MadeParts {
     struct One {
-        /// Its pack counts in ``MadeParts/packs`` when it is new, else in the base's.
+        /// Its pack is an index into ``MadeParts/packs`` if it is new, else into the base's.
         var part: Manifest.Part
         var isNew: Bool
     }
@@ -29,19 +29,19 @@ struct MadeParts {
 
 /// Cuts the entries into parts and writes those that the base does not have, into packs of their own.
 ///
-/// One part's text is in memory at a time. It is made twice: to see whether the base has it, and to be written.
+/// One part's text is in memory at a time. It is generated twice: to see whether the base has it, and to be written.
 struct PartMaker: ~Copyable {
     private let entries: ManifestEntries
     /// The catalogue's packs, by number.
     private let packs: [SHA256Digest]
     private let base: BaseSet?
     private let output: OutputDirectory
-    /// Whether changed parts are written once more as deltas.
+    /// Whether changed parts are additionally written as deltas.
     private let deltas: Bool
     private var hasher: SHA256Hasher
     private var compressor: ZstdCompressor
 
-    /// A part whose text is known by its digest.
+    /// A part whose digest is known.
     private struct Draft {
         var rows: Range<Int>
         var digest: SHA256Digest
@@ -89,7 +89,7 @@ struct PartMaker: ~Copyable {
         self.compressor = compressor
     }
 
-    /// Makes all of them.
+    /// Makes all parts.
     ///
     /// - Parameters:
     ///   - moves: The base's packs whose parts are written anew, given the **bytes** that are needed of each.
@@ -112,7 +112,7 @@ struct PartMaker: ~Copyable {
                 made.all.append(MadeParts.One(part: try write(draft, writer), isNew: true))
             }
         }
-        // Behind all parts, so that who needs only deltas, or none, gets them with few requests.
+        // After all parts, so that readers that need only deltas, or none, need few requests.
         if let base, deltas {
             for index in made.all.indices where made.all[index].isNew {
                 made.all[index].part.delta = try delta(of: drafts[index], made.all[index].part, base, writer)
@@ -123,7 +123,7 @@ struct PartMaker: ~Copyable {
         return made
     }
 
-    /// Writes what a part needs of its text for whoever has the base's part in its place; `nil` when that saves little.
+    /// Writes a part as a delta for readers that have the base's part; `nil` if that saves little.
     private mutating func delta(
         of draft: Draft,
         _ part: Manifest.Part,
@@ -140,7 +140,7 @@ struct PartMaker: ~Copyable {
         let former = base.manifest.parts[index]
         guard former.digest != draft.digest,
             former.blob.rawLength + part.blob.rawLength <= Manifest.PartDelta.longestTexts,
-            // Packs that are on the server alone give no text, and so no delta.
+            // A pack that is only on the server gives no text, and so no delta.
             let prefix = try? BaseParts.read(
                 "part \(index)",
                 former.blob,
@@ -184,7 +184,7 @@ struct PartMaker: ~Copyable {
         return bytes
     }
 
-    /// Where each part begins and ends, its digest, and whether the base has it in a pack that can be named.
+    /// Where each part starts and ends, its digest, and whether the base has it in a usable pack.
     private mutating func drafts() throws(PublishError) -> [Draft] {
         var known: [SHA256Digest: Int] = [:]
         for (index, part) in (base?.manifest.parts ?? []).enumerated()
@@ -269,7 +269,7 @@ struct PartMaker: ~Copyable {
 extension PartMaker: Sendable {}
 
 extension PublishRun {
-    /// Whether the manifest's entries go into parts.
+    /// Whether the manifest's entries are split into parts.
     func isInParts(_ tree: SourceTree) -> Bool {
         switch options.form {
         case .automatic: tree.count > PublishOptions.mostEntriesOfOneText

@@ -1,21 +1,21 @@
 import SyncManifest
 import SyncModel
 
-/// What a publish does where its options leave that to the base: whoever publishes again says nothing twice.
+/// What a publish does where its options are silent: it repeats the choices of the base.
 struct PublishChoices: Sendable, Equatable {
     /// Groups to declare, in this order.
     private(set) var groups: [Manifest.Group] = []
-    /// Where the published directory can be had, too; URLs that end in `/`.
+    /// Where else the published directory is available; URLs that end in `/`.
     private(set) var mirrors: [String] = []
-    /// Where the files can be had as they are, a URL that ends in `/`; `nil` when nobody has said so.
+    /// Where loose files are available, a URL that ends in `/`; `nil` if not given.
     private(set) var filesURL: String?
     /// Whether files stay as they are, without packs.
     private(set) var isLoose = false
     /// What is kept of entries besides their content.
     private(set) var preserve: PublishOptions.KeptTraits = []
-    /// Whether the base was published with others.
+    /// Whether the base was published with other choices.
     private(set) var differsFromBase = false
-    /// In words, what was taken over from the base.
+    /// Descriptions of the choices taken from the base.
     private(set) var kept: [String] = []
 
     /// - Parameter ownPlace: Where files are when nobody says so, relative to the manifest; see ``OutputPlacement``.
@@ -65,7 +65,7 @@ struct PublishChoices: Sendable, Equatable {
 
     private init() {}
 
-    /// What a manifest shows of the choices it was made with.
+    /// The choices that can be seen in a manifest.
     private init(of base: Manifest, _ packURLPrefix: String, _ ownPlace: String) {
         groups = base.groups
         for table in [base.files, base.directories] {
@@ -83,7 +83,7 @@ struct PublishChoices: Sendable, Equatable {
             }
         } else {
             filesURL = urls?.first
-            // All packs of a set have the same; those that lie elsewhere have none.
+            // All packs of a set have the same mirrors; packs elsewhere have none.
             mirrors =
                 base.packs.last { $0.urls.count > 1 }.map { pack in
                     Array(
@@ -94,7 +94,7 @@ struct PublishChoices: Sendable, Equatable {
         }
     }
 
-    /// What stands before the path in the URLs of all files alike; `nil` where it is not so.
+    /// The common prefixes of the URLs of all files; `nil` if they differ.
     private static func filePrefixes(_ files: FileTable) -> [String]? {
         func prefixes(_ row: Int) -> [String] {
             Self.prefixes(files.urls(row), suffix: files.withPath(row) { percentEncoded(bytes: $0) })
@@ -104,7 +104,7 @@ struct PublishChoices: Sendable, Equatable {
         return rows.allSatisfy { prefixes($0) == found } ? found : nil
     }
 
-    /// What stands before `suffix` in each URL; none when one ends otherwise.
+    /// The prefixes of URLs with a suffix; none if one ends otherwise.
     private static func prefixes(_ urls: [String], suffix: String) -> [String] {
         let prefixes = urls.compactMap { url in
             url.hasSuffix(suffix) ? String(url.dropLast(suffix.count)) : nil
@@ -123,9 +123,9 @@ struct PublishChoices: Sendable, Equatable {
     }
 }
 
-/// Which name the project gets.
+/// Chooses the project's name.
 enum ProjectName {
-    /// The one asked for, the base's, or the directory's own with what no identifier can hold replaced by `-`.
+    /// The requested one, the base's, or the directory's own, with characters that are not allowed replaced by `-`.
     static func choose(_ options: PublishOptions, base: Manifest?) throws(PublishError) -> String {
         if let wanted = options.project {
             if let reason = ManifestRules.objection(identifier: wanted, what: "project") {
@@ -160,9 +160,9 @@ enum ProjectName {
     }
 }
 
-/// What is doubtful about groups: a hook that never runs is noticed too late.
+/// Warnings about groups, since a hook that never runs is noticed too late.
 enum GroupWarnings {
-    /// One line for each group that selects nothing, and one for groups that the base had and nobody declared.
+    /// One line for each group that selects nothing, and one for groups of the base that are no longer declared.
     static func make(_ groups: [Manifest.Group], base: [Manifest.Group], _ tree: SourceTree) -> [String] {
         var lines: [String] = []
         for group in groups where !selectsAnything(group, tree) {

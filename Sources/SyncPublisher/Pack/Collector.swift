@@ -1,7 +1,7 @@
 import SyncManifest
 import SyncModel
 
-/// Takes results in path order and gives every new blob its place; alone decides what the output looks like.
+/// Takes results in path order and stores every new blob; it alone determines the output.
 struct Collector {
     private let tree: SourceTree
     private let catalogue: Catalogue
@@ -10,24 +10,24 @@ struct Collector {
     private let base: Manifest?
     private let firstPack: Int
     private(set) var ledger: Ledger
-    /// The next entry without an end in the ledger.
+    /// The next entry to be closed in the ledger.
     private var next = 0
     private var files = 0
-    /// Files that were not read, since the base has them as they are.
+    /// Files not read because the base has them unchanged.
     private(set) var unread = 0
     private var bytes: UInt64 = 0
-    /// **Bytes** that the dictionary has saved.
+    /// **Bytes** saved by the dictionary.
     private(set) var saved: UInt64 = 0
-    /// **Bytes** of blobs that have no place yet, where nothing gets one.
+    /// **Bytes** of new blobs, when nothing is stored.
     private(set) var unplaced: UInt64 = 0
 
-    /// What the files are read for.
+    /// Why the files are read.
     enum Purpose: Sendable {
-        /// Every blob gets a place in a pack.
+        /// Every new blob is stored in a pack.
         case packing
-        /// To know the digest of every file.
+        /// To get the digest of every file.
         case hashing
-        /// To know that, and what packing would have to do.
+        /// To get those, and what packing would have to do.
         case counting
     }
 
@@ -76,7 +76,7 @@ struct Collector {
         }
     }
 
-    /// What is behind the last file that was read.
+    /// Closes the entries after the last file that was read.
     mutating func finish() throws(PublishError) { try pass(before: tree.count) }
 
     private mutating func add(_ blob: EncodedBlob, _ buffer: PooledBuffer) throws(PublishError) {
@@ -110,7 +110,7 @@ struct Collector {
         ledger.append(blob: number)
     }
 
-    /// Takes a blob for known from now on.
+    /// Counts a blob once.
     private mutating func count(_ blob: EncodedBlob) throws(PublishError) {
         guard catalogue.find(blob.digest) == nil else { return }
         unplaced += UInt64(blob.rawLength)
@@ -131,7 +131,7 @@ struct Collector {
         files += 1
     }
 
-    /// Ends the entries that no job carries: links, and files that are as the base has them.
+    /// Closes entries that are in no job: links, and files unchanged from the base.
     private mutating func pass(before file: Int) throws(PublishError) {
         while next < file {
             let row = Int(tree.entries[next].baseRow)

@@ -1,8 +1,8 @@
 import SyncModel
 
-/// What became of each file: its blobs by number, in tree order, by column; **8 bytes** for a file of one blob.
+/// The result for each file: its blobs by number, in tree order, by column; **8 bytes** for a file of one blob.
 struct Ledger {
-    /// Of files with several blobs, and of those without; a file of one blob has the blob's.
+    /// Of files with several blobs or none; a file of one blob has the blob's digest.
     private(set) var digests: [Int: SHA256Digest] = [:]
     private var ends: [UInt32]
     private var blobs: [UInt32] = []
@@ -16,10 +16,10 @@ struct Ledger {
         blobs[(index == 0 ? 0 : Int(ends[index - 1]))..<Int(ends[index])]
     }
 
-    /// Adds a blob to the entry that will be closed next.
+    /// Adds a blob to the entry that is closed next.
     mutating func append(blob: UInt32) { blobs.append(blob) }
 
-    /// Ends an entry; entries come in order.
+    /// Closes an entry; entries come in order.
     ///
     /// - Parameter hasBlobs: Whether blobs say what a file's digest is; otherwise it is kept.
     /// - Returns: `false` after 2³² blobs.
@@ -30,14 +30,14 @@ struct Ledger {
         return true
     }
 
-    /// Which of `count` blobs some file needs.
+    /// Which of `count` blobs are used by a file.
     func usedBlobs(count: Int) -> [Bool] {
         var used = Array(repeating: false, count: count)
         for blob in blobs { used[Int(blob)] = true }
         return used
     }
 
-    /// Blobs that files need, each once, in the order of first use.
+    /// Blobs used by files, each once, in the order of first use.
     func blobsInOrder(count: Int) -> [UInt32] {
         var seen = Array(repeating: false, count: count)
         var order: [UInt32] = []

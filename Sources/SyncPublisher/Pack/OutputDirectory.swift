@@ -4,17 +4,17 @@ import SyncFiles
 import SyncModel
 import SyncSystem
 
-/// The directory that is published to: one publisher at a time, temporary names, manifest last.
+/// The output directory: one publisher at a time, temporary names, manifest last.
 ///
-/// Everything is written under a temporary name, made durable, and renamed. A run that fails takes its
-/// temporary files away, and so does the next run after one that was killed.
+/// Every file is written under a temporary name, made durable, and renamed. A failed run removes its temporary files,
+/// as does the run after one that was killed.
 final class OutputDirectory {
     private let top: SharedDescriptor?
     private var packs: SharedDescriptor?
     let path: String
     private let access: Access
     private var temporaries = 0
-    /// Packs this run has put in place; taken away again when it fails.
+    /// Packs that this run has placed; removed again if it fails.
     private var placed: [String] = []
 
     private static let prefix = ".publish-"
@@ -23,8 +23,8 @@ final class OutputDirectory {
     /// What is done with it.
     enum Access { case publishing, reading }
 
-    /// Opens the directory. To publish it is made where it is missing, locked, and cleared of what was left over; to read
-    /// nothing is changed, and where it is missing it has no files.
+    /// Opens the directory. For publishing it is created if missing, locked, and cleared of leftovers; for reading
+    /// nothing is changed, and a missing one has no files.
     init(_ path: String, for access: Access = .publishing) throws(PublishError) {
         self.path = path
         self.access = access
@@ -36,8 +36,8 @@ final class OutputDirectory {
         try Self.makeDirectories(path)
         let top = SharedDescriptor(try Self.open(path, path))
         self.top = top
-        // Held until it is closed. flock(2): a directory takes no lock of fcntl(2).
-        // A file system without locks gives none; a lock of another is the only thing that stops us.
+        // Held until closed. flock(2): fcntl(2) cannot lock a directory. Where a file system has no locks we go on;
+        // only another's lock stops us.
         guard flock(top.raw, LOCK_EX | LOCK_NB) == 0 || sa_errno() != EWOULDBLOCK else {
             throw PublishError(
                 .busy,
@@ -53,12 +53,12 @@ final class OutputDirectory {
         }
     }
 
-    /// Given back by a call of its own: a program that is being started has the descriptor, too, until execve(2).
+    /// Unlocked explicitly: a program that is being started also has the descriptor, until execve(2).
     deinit {
         if access == .publishing, let top { flock(top.raw, LOCK_UN) }
     }
 
-    /// Makes `packs/`, unless it is there.
+    /// Creates `packs/`, if it is missing.
     func makePacks() throws(PublishError) {
         guard packs == nil, access == .publishing else { return }
         let directory = descriptor(.top)
@@ -75,12 +75,12 @@ final class OutputDirectory {
     /// Where a file stands.
     enum Folder { case top, packs }
 
-    /// -1, which no call takes, for what is not there.
+    /// -1, which every call refuses, for a missing folder.
     private func descriptor(_ folder: Folder) -> Int32 { (folder == .top ? top : packs)?.raw ?? -1 }
 
     // MARK: Signatures
 
-    /// Gives a file another name, too: a hard link where it can be, else a copy. linkat(2)
+    /// Gives a file a second name: a hard link if possible, else a copy. linkat(2)
     ///
     /// - Parameter isReplaced: Whether what has the name gives way, from one moment to the next.
     func give(_ source: String, _ name: String, in folder: String, replacing isReplaced: Bool = true)
@@ -94,7 +94,7 @@ final class OutputDirectory {
             guard sa_rename(directory.raw, temporary, directory.raw, name) == 0 else {
                 throw .writing("\(path)/\(folder)/\(name)", "rename to", code: sa_errno())
             }
-            // Two names of one file stay two names. rename(2)
+            // If both are names of one file, rename(2) does nothing.
             unlinkat(directory.raw, temporary, 0)
         } else {
             // A file system without links.
@@ -109,12 +109,12 @@ final class OutputDirectory {
         guard fsync(directory.raw) == 0 else { throw .writing("\(path)/\(folder)", "sync", code: sa_errno()) }
     }
 
-    /// Puts a statement into `trust/`, unless it is there.
+    /// Puts a statement into `trust/`, if it is not there.
     func placeStatement(_ bytes: [UInt8], _ name: String) throws(PublishError) {
         try put(bytes, name, in: "trust")
     }
 
-    /// Puts a small file into a folder, unless it is there.
+    /// Puts a small file into a folder, if it is not there.
     func put(_ bytes: [UInt8], _ name: String, in folder: String) throws(PublishError) {
         guard read("\(folder)/\(name)", limit: bytes.count) != bytes else { return }
         let directory = try subdirectory(folder)
@@ -126,7 +126,7 @@ final class OutputDirectory {
         guard fsync(directory.raw) == 0 else { throw .writing("\(path)/\(folder)", "sync", code: sa_errno()) }
     }
 
-    /// Writes a file under a temporary name, which the next publish takes away should it be left, and renames it.
+    /// Writes a file under a temporary name, which the next publish removes if left behind, and renames it.
     private func replace(_ name: String, with bytes: [UInt8], in directory: Int32) throws(FileError) {
         let temporary = "\(Self.prefix)0\(Self.suffix)"
         let file = try createFile(temporary, in: directory, O_WRONLY, mode: 0o644)
@@ -136,7 +136,7 @@ final class OutputDirectory {
         guard sa_rename(directory, temporary, directory, name) == 0 else { throw .last("replace", name) }
     }
 
-    /// Takes a file out of a folder; nothing when it is not there.
+    /// Removes a file from a folder, if it exists.
     func remove(_ name: String, from folder: String) throws(PublishError) {
         let directory = try subdirectory(folder)
         guard unlinkat(directory.raw, name, 0) == 0 || sa_errno() == ENOENT else {
@@ -145,7 +145,7 @@ final class OutputDirectory {
         guard fsync(directory.raw) == 0 else { throw .writing("\(path)/\(folder)", "sync", code: sa_errno()) }
     }
 
-    /// A small file; `nil` when there is none that can be read.
+    /// A small file; `nil` if there is none that can be read.
     func read(_ name: String, limit: Int) -> [UInt8]? {
         let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
         return try? readFile(name, in: descriptor(.top), trust: trust, limit: limit)
@@ -159,14 +159,14 @@ final class OutputDirectory {
     /// Whether releases are kept.
     var hasChannels: Bool { directoryEntries(path + "/channels") != nil }
 
-    /// The revisions that are kept, ascending.
+    /// The revisions kept, ascending.
     func keptRevisions() -> [UInt64] {
         (directoryEntries(path + "/channels") ?? []).compactMap { name in
             name.hasSuffix(".json.zst") ? UInt64(name.dropLast(9)) : nil
         }.sorted()
     }
 
-    /// Puts another manifest in the place of `manifest.json`, which follows its frame.
+    /// Replaces `manifest.json`, after its frame.
     func replaceManifest(with text: [UInt8], from frame: String) throws(PublishError) {
         let file = try makeTemporary(.top)
         let code = text.withUnsafeBytes { writeAll(file.descriptor.raw, $0, at: 0) }
@@ -204,7 +204,7 @@ final class OutputDirectory {
         )
     }
 
-    /// Makes a temporary file durable and gives it its name among the packs. fsync(2), rename(2).
+    /// Makes a temporary file durable and renames it to a pack's name. fsync(2), rename(2).
     func placePack(_ file: consuming TemporaryFile, as name: String) throws(PublishError) {
         try sync(file)
         let isNew = !exists(.packs, name)
@@ -228,7 +228,7 @@ final class OutputDirectory {
         try sync(text)
         try sync(compressed)
         if let revision {
-            // First: from then on its number is taken.
+            // First, since it reserves the number.
             try give(compressed.name, "\(revision).json.zst", in: "channels")
             placed = []
         }
@@ -254,7 +254,7 @@ final class OutputDirectory {
         }
     }
 
-    /// Takes a temporary file away.
+    /// Removes a temporary file.
     func discard(_ file: consuming TemporaryFile) {
         unlinkat(descriptor(file.folder), file.name, 0)
     }
@@ -267,7 +267,7 @@ final class OutputDirectory {
         }
     }
 
-    /// After a failure: no temporary file and no new pack stays.
+    /// After a failure: removes all temporary files and new packs.
     func clear() {
         guard access == .publishing else { return }
         removeTemporaries(descriptor(.top))
@@ -276,7 +276,7 @@ final class OutputDirectory {
         placed = []
     }
 
-    /// Length of a regular file in **bytes**, or `nil` when there is none.
+    /// Length of a regular file in **bytes**; `nil` if there is none.
     func size(_ folder: Folder, _ name: String) -> UInt64? {
         guard case .success(let found?) = status(descriptor(folder), name), found.kind == .file else {
             return nil
@@ -286,13 +286,13 @@ final class OutputDirectory {
 
     private func exists(_ folder: Folder, _ name: String) -> Bool { size(folder, name) != nil }
 
-    /// Opens a file to read; `nil` when there is none, or something else of that name.
+    /// Opens a file for reading; `nil` if there is none, or something else with that name.
     func open(_ folder: Folder, _ name: String) -> Descriptor? {
         let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
         return try? openFile(name, in: descriptor(folder), trust: trust)
     }
 
-    /// SHA-256 of a file; `nil` when it cannot be read.
+    /// SHA-256 of a file; `nil` if it cannot be read.
     func digest(_ folder: Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
         guard let file = open(folder, name) else { return nil }
         return try Self.digest(file.raw)
@@ -308,7 +308,7 @@ final class OutputDirectory {
         do { return try hasher.finish() } catch { throw .refusedCall(error) }
     }
 
-    /// Reads a file from its start; `false` when that fails.
+    /// Reads a file from its start; `false` on failure.
     private static func forEachPiece(
         of file: Int32,
         _ take: (UnsafeRawBufferPointer, UInt64) throws(PublishError) -> Void
@@ -325,7 +325,7 @@ final class OutputDirectory {
         }
     }
 
-    /// Brings a pack from elsewhere: a hard link where it can be, else a copy. linkat(2).
+    /// Takes over a pack from elsewhere: a hard link if possible, else a copy. linkat(2).
     ///
     /// - Returns: Whether it is here now, with the digest it should have.
     func adopt(_ source: String, asPack name: String, _ digest: SHA256Digest) throws(PublishError) -> Bool {
@@ -358,7 +358,7 @@ final class OutputDirectory {
     }
 
     private func removeTemporaries(_ directory: Int32) {
-        // Exactly ours: a set that is published where it stands may have names that begin alike.
+        // Only exact matches: in a set published in place, other files may have similar names.
         for name in directoryEntries(directory)
         where name.hasPrefix(Self.prefix) && name.hasSuffix(Self.suffix)
             && Int(name.dropFirst(Self.prefix.count).dropLast(Self.suffix.count)) != nil
@@ -393,7 +393,7 @@ final class OutputDirectory {
     }
 }
 
-/// A file that has no name of its own yet.
+/// A file without a final name.
 struct TemporaryFile: ~Copyable {
     let descriptor: Descriptor
     let folder: OutputDirectory.Folder

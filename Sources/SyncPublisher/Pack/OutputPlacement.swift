@@ -3,11 +3,11 @@ import SyncFiles
 import SyncModel
 import SyncSystem
 
-/// How source and output stand to each other: a set must not contain what is made of it.
+/// How source and output lie to each other: a set must not contain its own output.
 enum OutputPlacement: Equatable {
     /// Neither is in the other.
     case apart
-    /// One directory: only for files that stay as they are.
+    /// One directory: only for loose files.
     case same
     /// The source is below the output; its path from there.
     case below(String)
@@ -38,13 +38,13 @@ enum OutputPlacement: Equatable {
         return .below(String(to.dropFirst(from.count + 1)))
     }
 
-    /// What stands before the paths of files, from the manifest: empty, or with a `/` at its end.
+    /// The prefix of files' paths relative to the manifest: empty, or with a final `/`.
     var ownPlace: String {
         guard case .below(let path) = self else { return "" }
         return percentEncoded(bytes: path.utf8) + "/"
     }
 
-    /// The directory itself, or the nearest above it that exists.
+    /// The directory itself, or its nearest existing parent.
     private static func nearestDirectory(_ path: String) -> Descriptor? {
         var path = path
         while true {

@@ -1,12 +1,12 @@
 import SyncManifest
 import SyncModel
 
-/// How much of each pack the files need.
+/// How much of each pack is still needed.
 struct PackUsage {
-    /// Base packs that are named again, by the base's index.
+    /// Base packs that are reused, by the base's index.
     let keptPacks: Set<Int>
     let droppedPacks: Int
-    /// **Bytes** of raw content, each blob once.
+    /// **Bytes** of raw content, each blob counted once.
     let uniqueBytes: UInt64
     /// **Bytes** in packs that files need.
     let liveBytes: UInt64
@@ -17,9 +17,9 @@ struct PackUsage {
     /// Whether blobs need the base's dictionary.
     let keepsDictionary: Bool
 
-    /// A pack with a smaller live share is rewritten: what restic's `prune` aims at.
+    /// A pack with a smaller live share is rewritten, the share that restic's `prune` aims at.
     static let liveShare = 0.8
-    /// From this many small packs on they are joined; each costs a request.
+    /// From this many small packs on they are joined, since each costs a request.
     static let smallPacks = 4
 
     /// - Parameters:
@@ -44,7 +44,7 @@ struct PackUsage {
             stored += UInt64(place.storedLength)
             if Int(place.pack) < live.count { live[Int(place.pack)] += UInt64(place.storedLength) }
         }
-        // Packs that nobody rewrites.
+        // Packs that are never rewritten.
         var fixed: Set<Int> = []
         if hasDictionary, let blob = base?.manifest.dictionary?.blob {
             live[Int(blob.pack)] += blob.storedLength

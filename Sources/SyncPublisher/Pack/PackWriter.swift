@@ -5,16 +5,16 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Writes blobs one behind the other into packs, hashing on the way; a full pack is closed and named.
+/// Appends blobs to packs, hashing on the way; a full pack is closed and named.
 ///
-/// Packs get their names when they are closed, some time later their data is durable: writing goes on
-/// meanwhile, and the disk has started on the older ones.
+/// Packs get their names when they are closed; their data is made durable later: writing goes on meanwhile, and the
+/// disk has started on the older ones.
 final class PackWriter {
-    /// A pack that is closed.
+    /// A closed pack.
     struct Finished: Sendable {
         var sha256: SHA256Digest
         var size: UInt64
-        /// Whether a file with this name and size was there already.
+        /// Whether a file with this name and size existed already.
         var wasThere: Bool
     }
 
@@ -29,12 +29,12 @@ final class PackWriter {
     private var buffer: UnsafeMutableRawBufferPointer
     private var buffered = 0
     private var current: TemporaryFile?
-    /// **Bytes** in the current pack, those in the buffer included.
+    /// **Bytes** in the current pack, including those in the buffer.
     private var size: UInt64 = 0
     private var waiting: [Box] = []
     private(set) var finished: [Finished] = []
 
-    /// Packs whose data may still be on its way to the disk.
+    /// Most packs whose data may still be on its way to the disk.
     private static let mostWaiting = 8
 
     private final class Box {
@@ -85,7 +85,7 @@ final class PackWriter {
         try output.syncNames(.packs)
     }
 
-    /// Begins a new pack with the next blob.
+    /// Starts a new pack with the next blob.
     func cut() throws(PublishError) {
         if size > 0 { try closePack() }
     }
@@ -117,7 +117,7 @@ final class PackWriter {
         size = 0
         if wasThere { return output.discard(file) }
         #if os(Linux)
-            // The disk can begin; waiting comes with fsync(2) later. sync_file_range(2).
+            // The disk can start; fsync(2) waits later. sync_file_range(2).
             sa_start_writeback(file.descriptor.raw)
         #endif
         waiting.append(Box(Waiting(file: file, name: name)))

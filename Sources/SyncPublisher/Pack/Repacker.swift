@@ -4,9 +4,9 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Moves what is still needed out of packs that are mostly dead, or small, into new ones, in path order.
+/// Moves what is still needed from small or mostly unused packs into new ones, in path order.
 ///
-/// Stored bytes are copied as they are: the old pack's name is its digest, and that is checked before.
+/// Stored bytes are copied unchanged; the old pack is first checked against the digest in its name.
 struct Repacker {
     private let output: OutputDirectory
     private let catalogue: Catalogue
@@ -25,7 +25,7 @@ struct Repacker {
         var open: [UInt32: OpenPack] = [:]
         for index in usage.worthRepacking.sorted() {
             let name = base.packs[index].sha256.hex + ".pack"
-            // A pack that is not here, or not what its name says, stays as it is.
+            // A missing or damaged pack stays as it is.
             guard let file = output.open(.packs, name),
                 try output.digest(.packs, name) == base.packs[index].sha256
             else { continue }

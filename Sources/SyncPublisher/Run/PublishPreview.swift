@@ -4,9 +4,9 @@ package import SyncModel
 /// What a publish would do.
 package struct PublishPreview: Sendable {
     package let project: String
-    /// What the manifest would have; the base's own when nothing would change.
+    /// The manifest's revision; the base's own if nothing would change.
     package let revision: UInt64
-    /// Whether the base says exactly this already.
+    /// Whether the base is exactly the same.
     package let isUnchanged: Bool
     /// The base's revision; `nil` without a base.
     package let baseRevision: UInt64?
@@ -16,27 +16,27 @@ package struct PublishPreview: Sendable {
     /// Directories that the manifest would name.
     package let directories: Int
     package let excluded: Int
-    /// Files that look as they did at the last publish, and were not read.
+    /// Files that look unchanged since the last publish and were not read.
     package let unreadFiles: Int
     /// **Bytes** of all files.
     package let rawBytes: UInt64
-    /// **Bytes** that would be given to zstd: content that the base's packs do not have, each counted once.
+    /// **Bytes** that would be compressed: content not in the base's packs, each counted once.
     package let encodedBytes: UInt64
-    /// Files and links by what would become of them, against the base.
+    /// Files and links by how they would change against the base.
     package let counts: [Change.Kind: Int]
-    /// Those that are not as in the base, in path order.
+    /// Files and links that differ from the base, in path order.
     package let changes: [Change]
-    /// In words, which choices are the base's.
+    /// Descriptions of the choices taken from the base.
     package let kept: [String]
     package let warnings: [String]
 
-    /// What would become of one file or link.
+    /// How one file or link would change.
     package struct Change: Sendable, Equatable {
         package enum Kind: String, Sendable, CaseIterable { case new, changed, unchanged, removed }
 
         package let kind: Kind
         package let path: String
-        /// **Bytes**; 0 for links, and for what is removed those that it had.
+        /// **Bytes**; 0 for links; for removed files their former size.
         package let size: UInt64
     }
 
@@ -68,7 +68,7 @@ package struct PublishPreview: Sendable {
             counts[kind, default: 0] += 1
             if kind != .unchanged { changes.append(Change(kind: kind, path: path, size: size)) }
         }
-        // Both stand in path order.
+        // Both are in path order.
         var row = 0
         for index in tree.entries.indices {
             tree.withPath(index) { path in
@@ -94,7 +94,7 @@ package struct PublishPreview: Sendable {
         self.revision = isUnchanged ? base?.revision ?? revision : revision
     }
 
-    /// Adds directories that come and go, with a `/` at the end.
+    /// Adds directories that appear and disappear, with a final `/`.
     ///
     /// - Returns: Whether anything of directories is not as in the base.
     private static func compare(

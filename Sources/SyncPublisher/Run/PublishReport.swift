@@ -1,69 +1,69 @@
 package import SyncModel
 package import SyncTrust
 
-/// How far a publish has come. Calls come between pieces of about 1 MiB, not for each file.
+/// The progress of a publish. Reported between pieces of about 1 MiB, not for each file.
 package struct PublishProgress: Sendable, Equatable {
-    /// What is being done.
+    /// The current step.
     package enum Step: String, Sendable {
         case walking, sampling, training, reading, hashing, finishing
     }
 
     package var step: Step
-    /// Files read, or seen while walking and sampling.
+    /// Files read, or found while walking and sampling.
     package var files: Int
-    /// Files there are; 0 before they are read for good.
+    /// All files; 0 before they are finally read.
     package var totalFiles: Int
     /// **Bytes** read.
     package var bytes: UInt64
-    /// **Bytes** there are; while sampling and training those of the samples; 0 while walking.
+    /// **Bytes** in all; of the samples while sampling and training; 0 while walking.
     package var totalBytes: UInt64
 }
 
-/// What a publish did.
+/// The result of a publish.
 package struct PublishReport: Sendable, Equatable {
     package var project = ""
     package var revision: UInt64 = 0
-    /// Whether the base manifest already said exactly this, so that it stayed as it was.
+    /// Whether the base manifest was exactly the same, and so was left as it is.
     package var unchanged = false
     package var files = 0
     package var links = 0
-    /// Directories that the manifest names: empty ones, or all of them.
+    /// Directories named by the manifest: empty ones, or all of them.
     package var directories = 0
     /// Whether files stay as they are, without packs.
     package var isLoose = false
-    /// In words, which choices are the base's.
+    /// Descriptions of the choices taken from the base.
     package var kept: [String] = []
     /// Entries that a pattern excluded; a directory counts once.
     package var excluded = 0
-    /// Files that look as they did at the last publish, and were not read again.
+    /// Files that look unchanged since the last publish and were not read.
     package var unreadFiles = 0
     /// **Bytes** of all files.
     package var rawBytes: UInt64 = 0
-    /// **Bytes** of all files, identical content and chunks counted once.
+    /// **Bytes** of all files, with identical content and chunks counted once.
     package var uniqueBytes: UInt64 = 0
     /// **Bytes** in packs that this manifest needs.
     package var storedBytes: UInt64 = 0
     /// **Bytes** of blobs written to new packs.
     package var newBytes: UInt64 = 0
-    /// Deltas that this manifest names, and **bytes** of those that were made.
+    /// Deltas named by this manifest, and **bytes** of new ones.
     package var deltas = 0
     package var deltaBytes: UInt64 = 0
-    /// **Bytes** that were given to zstd to find out whether a dictionary pays.
+    /// **Bytes** compressed to find out whether a dictionary pays.
     package var trialBytes: UInt64 = 0
-    /// **Bytes** of a dictionary that was made, as stored; and what new blobs have less with a dictionary.
+    /// **Bytes** of a new dictionary, as stored; and what the dictionary saves on new blobs.
     package var dictionaryBytes: UInt64 = 0
     package var savedBytes: UInt64 = 0
     /// Packs written by this run.
     package var packsWritten = 0
-    /// Packs that were there already.
+    /// Packs that existed already.
     package var packsReused = 0
     /// Packs of the base that this manifest no longer names.
     package var packsDropped = 0
     /// **Bytes** in named packs that no file needs.
     package var deadBytes: UInt64 = 0
-    /// Whether `--repack` would rewrite at least one pack.
+    /// Whether `--repack` would rewrite a pack.
     package var repackPays = false
-    /// Parts of the manifest, 0 when it is one text; those written by this run, and their **bytes** in packs.
+    /// Parts of the manifest, 0 if it is one text; those written by this run, and their **bytes** in packs.
     package var parts = 0
     package var partsWritten = 0
     package var partBytes: UInt64 = 0
@@ -75,9 +75,9 @@ package struct PublishReport: Sendable, Equatable {
     package var manifestDigest: SHA256Digest?
     /// The channel that points at it; `nil` for the default one.
     package var channel: String?
-    /// What says that this is the newest; `nil` when nobody has signed it.
+    /// The statement that this is the newest; `nil` if unsigned.
     package var fresh: FreshStatement?
-    /// Most **bytes** of pooled buffers alive at once.
+    /// The most **bytes** of pooled buffers in use at once.
     package var bufferBytes = 0
     /// One line each, safe for a terminal.
     package var warnings: [String] = []

@@ -4,7 +4,7 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// One publish: what the steps hand to each other.
+/// One publish: the state that its steps share.
 struct PublishRun {
     let options: PublishOptions
     let output: OutputDirectory
@@ -14,9 +14,9 @@ struct PublishRun {
     let placement: OutputPlacement
     let choices: PublishChoices
     var report = PublishReport()
-    /// What new blobs are made with.
+    /// The dictionary for new blobs.
     private var dictionary: SetDictionary?
-    /// Where that is, when it is new; its pack counts as in the catalogue.
+    /// A new dictionary's place; its pack counts as in the catalogue.
     private(set) var madeDictionary: Manifest.SharedDictionary?
 
     init(
@@ -42,7 +42,7 @@ struct PublishRun {
         try base?.register(in: catalogue)
     }
 
-    /// Whether it can be done where it is to be done.
+    /// Checks that the options fit the place.
     private static func check(
         _ choices: PublishChoices,
         _ options: PublishOptions,
@@ -79,7 +79,7 @@ struct PublishRun {
                 remedy: "name another output directory for a signed set"
             )
         }
-        // Whatever else has this name is somebody's file. A base that is here has been read.
+        // Otherwise this name belongs to somebody's file. A base here has been read by now.
         if !hasBase || options.base != .inOutput {
             for name in ["manifest.json", "manifest.json.zst"] where output.size(.top, name) != nil {
                 guard name == "manifest.json",
@@ -161,7 +161,7 @@ struct PublishRun {
         return report
     }
 
-    /// Marks files that look as they did when they were read last.
+    /// Marks files that are unchanged since they were last read.
     private func spareUntouched(_ tree: inout SourceTree) {
         guard let base, let cache = options.stampCache, options.trustsStamps else { return }
         Untouched.mark(&tree, cache: cache, base, catalogue, isLoose: choices.isLoose)
@@ -229,7 +229,7 @@ struct PublishRun {
         return walk.tree
     }
 
-    /// The base's, so that one set has one dictionary; else a new one, where it pays.
+    /// The base's, so that one set has one dictionary; otherwise a new one, if it pays.
     private mutating func chooseDictionary(
         _ root: SharedRoot,
         _ tree: SourceTree,
@@ -300,9 +300,9 @@ struct PublishRun {
     }
 }
 
-/// The last step of a publish: the manifest, and what the next publish wants to know.
+/// The last step of a publish: the manifest, and what the next publish needs.
 extension PublishRun {
-    /// What the manifest is made of: packs of the base that are still needed, then the new ones.
+    /// The manifest's contents: packs of the base that are still needed, then the new ones.
     func manifestFiles(
         _ entries: ManifestEntries,
         _ usage: PackUsage,
@@ -316,7 +316,7 @@ extension PublishRun {
             indices.append(isKept ? UInt32(packs.count) : nil)
             guard isKept else { continue }
             packs.append(pack)
-            // Who mirrors this directory has what is in it.
+            // A mirror of this directory has everything in it.
             let name = options.packURLPrefix + pack.sha256.hex + ".pack"
             if pack.urls == [name] { packs[packs.count - 1].urls = choices.packURLs(name) }
         }
@@ -360,8 +360,7 @@ extension PublishRun {
         return Manifest.Pack(urls: choices.packURLs(name), size: pack.size, sha256: pack.sha256)
     }
 
-    /// Writes the manifest, unless it would say what the base says; that can only be when there are the base's
-    /// packs and no others.
+    /// Writes the manifest, unless it would equal the base; that is only possible with the base's packs and no others.
     mutating func writeManifest(_ files: ManifestFiles, mayBeUnchanged: Bool) throws(PublishError) {
         if options.keepsReleases { try Channels(output).begin() }
         if let base = base?.manifest, mayBeUnchanged, options.revision == nil,
@@ -417,7 +416,7 @@ extension PublishRun {
         report.compressedManifestBytes = written.compressed
     }
 
-    /// Whether the output has both forms of the base's manifest already.
+    /// Whether both forms of the base's manifest are in the output already.
     private mutating func isInPlace(_ base: Manifest) throws(PublishError) -> Bool {
         guard let plain = output.size(.top, "manifest.json"),
             let frame = output.size(.top, "manifest.json.zst"),
@@ -430,7 +429,7 @@ extension PublishRun {
         return true
     }
 
-    /// Remembers what the files looked like. Failing at that costs time at the next publish, nothing else.
+    /// Remembers how the files look. A failure only costs time at the next publish.
     mutating func keepStamps(_ entries: ManifestEntries) {
         guard let path = options.stampCache, let now = options.now else { return }
         let code = StampCache.write(entries.tree, to: path, now: now) { entries.digest(of: $0) }

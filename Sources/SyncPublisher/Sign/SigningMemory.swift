@@ -3,8 +3,8 @@ import SyncModel
 import SyncSystem
 package import SyncTrust
 
-/// The roots under which this machine has signed what is in an output directory: a file of the state directory, a pin as
-/// those are that pull. With it nobody who may write to what is published chooses the keys of the next publish.
+/// The roots under which this machine has signed an output directory: a file of the state directory, in the form of a
+/// pin. It prevents that somebody with write access to the published directory chooses the keys of the next publish.
 package struct SigningMemory: Sendable {
     private let directory: String
     private let output: String
@@ -16,7 +16,7 @@ package struct SigningMemory: Sendable {
         (self.directory, self.output) = (directory, output)
     }
 
-    /// By where the output really is, which is known once it is there; `nil` when it is not.
+    /// Named by the output's real path; `nil` if the output does not exist yet.
     private var path: String? {
         guard let real = OutputPlacement.realPath(output), let name = try? sha256(real).hex else {
             return nil
@@ -49,7 +49,7 @@ package struct SigningMemory: Sendable {
 
     private static let remedy = "name the directory with the roots with --sign, and it is written again"
 
-    /// Remembers roots, oldest first. Where that cannot be, the next publish is at first sight again, and says so.
+    /// Remembers roots, oldest first. On failure, the next publish trusts at first sight again, and says so.
     func keep(_ roots: [TrustPin.Root], now: Int64) {
         guard let path, let first = roots.first,
             var pin = try? TrustPin(root: first.statement.bytes, origin: .file, now: now)

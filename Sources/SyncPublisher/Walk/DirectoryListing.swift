@@ -2,15 +2,15 @@ import CPosix
 import SyncFiles
 import SyncSystem
 
-/// What is in one directory, by name order; read at once, so that the directory need not stay open.
+/// The entries of one directory in name order, read at once, so that the directory need not stay open.
 struct DirectoryListing {
     struct Entry {
         fileprivate var nameStart: Int
         fileprivate var nameLength: Int
         let status: FileStatus
-        /// Of a link, as written.
+        /// The target of a link, as written.
         var linkTarget: [UInt8]?
-        /// Of what is no file, directory or link.
+        /// The kind of anything that is no file, directory or link.
         var specialKind = ""
     }
 
@@ -19,7 +19,7 @@ struct DirectoryListing {
 
     var count: Int { entries.count }
 
-    /// Reads a directory and closes it. Entries that vanish in between are left out.
+    /// Reads a directory and closes it. Entries that vanish meanwhile are left out.
     init(owning descriptor: Int32, path: String) throws(PublishError) {
         guard let stream = fdopendir(descriptor) else {
             let code = sa_errno()
@@ -55,7 +55,7 @@ struct DirectoryListing {
         }
     }
 
-    /// Forgets entries by name and kind; tells how many.
+    /// Removes entries by name and kind; returns how many.
     mutating func removeAll(where isGone: (UnsafeBufferPointer<UInt8>, FileStatus.Kind) -> Bool) -> Int {
         let before = count
         let kept = entries.indices.filter { index in

@@ -1,9 +1,9 @@
-/// Names of one directory that some file systems take for one (V13).
+/// Names of one directory that some file systems consider equal (V13).
 enum NameClashes {
     enum Clash {
         /// Equal after Unicode normalisation: refused everywhere.
         case sameText(String, String)
-        /// Equal when case is ignored: real on Linux.
+        /// Equal if case is ignored: legal on Linux.
         case sameLetters(String, String)
     }
 
@@ -31,7 +31,7 @@ enum NameClashes {
         for (_, clash) in clashes.sorted(by: { $0.index < $1.index }) { report(clash) }
     }
 
-    /// Equal for names that are equal when case is ignored. FNV-1a, 64 bits.
+    /// The same hash for names that are equal if case is ignored. FNV-1a, 64 bits.
     private static func asciiHash(_ name: UnsafeBufferPointer<UInt8>) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in name {
@@ -41,7 +41,7 @@ enum NameClashes {
         return hash
     }
 
-    /// Equal for names that are equal when case and normalisation are ignored: text hashes by its normal form.
+    /// The same hash for names that are equal if case and normalisation are ignored: text is hashed in its normal form.
     private static func textHash(_ name: UnsafeBufferPointer<UInt8>) -> UInt64 {
         UInt64(bitPattern: Int64(String(decoding: name, as: UTF8.self).lowercased().hashValue))
     }

@@ -2,15 +2,15 @@ import CPosix
 import SyncFiles
 import SyncSystem
 
-/// The source directory for several threads; a descriptor may be used from any.
+/// The source directory, shared by threads; a descriptor may be used from any.
 final class SharedRoot: Sendable {
     private let root: SourceRoot
 
     init(_ root: consuming SourceRoot) { self.root = root }
 
-    /// Opens a file of the tree to read.
+    /// Opens a file of the tree for reading.
     ///
-    /// `O_NONBLOCK`: should a fifo have taken its place, opening it must not wait for a writer. open(2).
+    /// `O_NONBLOCK`: if a fifo has taken its place, opening it must not wait for a writer. open(2).
     func openFile(_ tree: SourceTree, _ index: Int) throws(PublishError) -> Descriptor {
         let raw = tree.withPath(index) { root.open($0, flags: O_RDONLY | O_NONBLOCK | O_NOCTTY) }
         let code = sa_errno()

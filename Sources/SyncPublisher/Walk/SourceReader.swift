@@ -5,19 +5,19 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Makes jobs of the tree, in path order: groups of small files, chunks of large ones.
+/// Turns the tree into jobs, in path order: groups of small files, chunks of large ones.
 ///
-/// Large files are read here, hashed whole and cut; chunks share the buffer they were read into.
+/// Large files are read here, hashed whole and cut; chunks share the buffer that they were read into.
 struct SourceReader: ~Copyable {
     private let source: EncodeWorker.Source
     private let cutter: ChunkCutter
     private var hasher: SHA256Hasher
-    /// Length of the first chunk of nothing but zeros; 0 until there was one.
+    /// Length of the first chunk of zeros only; 0 before there was one.
     private var zeroChunk = 0
 
     /// Most files in a job.
     static let filesPerJob = 256
-    /// **Bytes** read at once from a large file, at least.
+    /// Least **bytes** read at once from a large file.
     static let segmentSize = 2 << 20
 
     private init(_ source: EncodeWorker.Source, _ hasher: consuming SHA256Hasher) {
@@ -71,7 +71,7 @@ struct SourceReader: ~Copyable {
         var offset: UInt64 = 0
         var carried: (segment: PooledBuffer, range: Range<Int>)?
         while offset < entry.stamp.size || carried != nil {
-            // Nobody waits for what a file without chunks has given.
+            // A file without chunks has no results to wait for.
             if source.pipeline.hasFailed { return false }
             let segment = source.segments.take()
             var filled = 0
@@ -88,7 +88,7 @@ struct SourceReader: ~Copyable {
             let isLast = offset == entry.stamp.size
             var start = 0
             while start < end {
-                // A cut needs all bytes it may depend on; the rest moves to the next segment.
+                // A cut needs all bytes that it may depend on; the rest moves to the next segment.
                 if !isLast, end - start < source.options.chunks.maximum {
                     carried = (segment, start..<end)
                     break
@@ -108,7 +108,7 @@ struct SourceReader: ~Copyable {
         }
     }
 
-    /// Zeros have the same end each time: it is looked for once.
+    /// Zeros are always cut alike, so search only once.
     private mutating func firstChunk(of bytes: UnsafeRawBufferPointer) -> Int {
         let longest = source.options.chunks.maximum
         guard bytes.count >= longest, UnsafeRawBufferPointer(rebasing: bytes[..<longest]).isZero else {
@@ -126,7 +126,7 @@ struct SourceReader: ~Copyable {
         _ file: Int
     ) throws(PublishError) {
         let target = UnsafeMutableRawBufferPointer(rebasing: segment.bytes[range])
-        // A hole is zeros: reading them would only fill the page cache.
+        // A hole is zeros: reading it would only fill the page cache.
         let isHole =
             sa_next_data(descriptor, Int64(clamping: offset)) >= Int64(clamping: offset) + Int64(range.count)
         if isHole { target.initializeMemory(as: UInt8.self, repeating: 0) }

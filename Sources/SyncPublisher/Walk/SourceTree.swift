@@ -1,7 +1,7 @@
 import SyncFiles
 import SyncModel
 
-/// What a walk found: files and links in path order, by column; about **100 bytes** an entry with its path.
+/// The files and links found, in path order, by column; about **100 bytes** per entry with its path.
 struct SourceTree: Sendable {
     /// One file or link.
     struct Entry: Sendable {
@@ -10,17 +10,17 @@ struct SourceTree: Sendable {
         var kind: Kind
         /// 0...0o7777.
         var permissions: UInt16
-        /// The base's row that has the same content for sure; -1 for what must be read.
+        /// The base's row with certainly the same content; -1 if the file must be read.
         fileprivate(set) var baseRow: Int32 = -1
         var stamp: FileStamp
 
-        /// Whether it is a file that must be read.
+        /// Whether it is a file to be read.
         var isRead: Bool { kind != .link && baseRow < 0 }
     }
 
     enum Kind: UInt8, Sendable { case file, executable, link }
 
-    /// What must still be so when a file has been read; times are **nanoseconds** since 1970.
+    /// What must be unchanged after a file has been read; times are **nanoseconds** since 1970.
     struct FileStamp: Sendable, Equatable {
         var size: UInt64
         var inode: UInt64
@@ -28,21 +28,21 @@ struct SourceTree: Sendable {
         var changed: Int64
     }
 
-    /// A directory that the manifest names itself.
+    /// A directory that the manifest names.
     struct Directory: Sendable, Equatable {
         var path: [UInt8]
         var traits: FileTraits
     }
 
     private(set) var entries: [Entry] = []
-    /// Those without any entry below them, and all where modes or times are kept; in path order.
+    /// Empty directories, or all if modes or times are kept; in path order.
     var directories: [Directory] = []
     /// What is kept of entries besides their content.
     let kept: PublishOptions.KeptTraits
 
     init(keeping kept: PublishOptions.KeptTraits = []) { self.kept = kept }
 
-    /// Paths one after another, each ended by a NUL so that it can go to a system call.
+    /// Paths in a row, each followed by a NUL so that it can be passed to a system call.
     private var arena: [UInt8] = []
     /// By entry.
     private(set) var linkTargets: [Int: [UInt8]] = [:]
@@ -101,10 +101,10 @@ struct SourceTree: Sendable {
         )
     }
 
-    /// Spares a file from being read.
+    /// Marks a file as not to be read.
     mutating func setBaseRow(_ row: Int32, of index: Int) { entries[index].baseRow = row }
 
-    /// Takes links away; `indices` ascend. Directories that had nothing else in them are named from now on.
+    /// Removes links; `indices` ascend. Directories that contained nothing else are named from now on.
     mutating func remove(_ indices: [Int]) {
         guard !indices.isEmpty else { return }
         let parents = Set(indices.map { withPath($0) { Array($0.parentPath) } })
@@ -124,7 +124,7 @@ struct SourceTree: Sendable {
         linkTargets = targets
         let emptied = parents.filter { !hasDirectory($0) }
         guard !emptied.isEmpty else { return }
-        // Where modes or times are kept all are named, with theirs.
+        // If modes or times are kept, all directories are named already.
         directories += emptied.map { Directory(path: $0, traits: .none) }
         directories.sort { one, other in
             one.path.withUnsafeBufferPointer { one in
@@ -148,7 +148,7 @@ struct SourceTree: Sendable {
     /// The path as text.
     func path(_ index: Int) -> String { withPath(index) { String(decoding: $0, as: UTF8.self) } }
 
-    /// Whether some entry is below this directory; the root is given by an empty path. Binary search.
+    /// Whether there is an entry below this directory; an empty path is the root. Binary search.
     func hasDirectory(_ directory: [UInt8]) -> Bool {
         if directory.isEmpty { return true }
         let prefix = directory + [0x2F]

@@ -5,20 +5,19 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// What files looked like when they were last read, with their digests; so that files nobody touched need not be
-/// read again.
+/// How files looked when they were last read, with their digests, so that unchanged files need not be read again.
 ///
 /// A file of records in path order: path length (2 bytes), path, size, inode, mtime, ctime (8 bytes each, times in
-/// **nanoseconds**), SHA-256; a length of 0 ends it, and the SHA-256 of all that stands before it. Little-endian.
-/// A file that is damaged, or of another version, is as good as none.
+/// **nanoseconds**), SHA-256; a length of 0 ends it, followed by the SHA-256 of everything before. Little-endian. A
+/// file that is damaged, or of another version, is ignored.
 ///
-/// As in git's index, a record is not kept for a file that changed within two seconds of the walk: it could
-/// change again without its times telling ("racy git", gitformat-index(5)).
+/// As in git's index, no record is kept of a file that changed within two seconds of the walk: it could change again
+/// without its times showing it ("racy git", gitformat-index(5)).
 enum StampCache {
     static let magic = Array("syncagent publish stamps 1\n".utf8)
     /// Times closer than this prove nothing, in **nanoseconds**: FAT keeps even seconds only.
     static let racyTime: Int64 = 2_000_000_000
-    /// Most **bytes** that are read; about ten million files.
+    /// Most **bytes** read; about ten million files.
     private static let limit: UInt64 = 2 << 30
 
     /// Calls `body` with each record, in path order.
@@ -135,7 +134,7 @@ enum StampCache {
     }
 }
 
-/// Reads a file forward through a buffer.
+/// Reads a file sequentially through a buffer.
 private struct ByteReader: ~Copyable {
     static let step = 64 << 10
 
@@ -158,7 +157,7 @@ private struct ByteReader: ~Copyable {
     /// **Bytes** not taken yet.
     var rest: Int { Int(clamping: end - offset) + filled.count }
 
-    /// Gives the next `count` bytes, at most 128 KiB; `nil` when there are not so many.
+    /// Passes on the next `count` bytes, at most 128 KiB; `nil` if there are fewer.
     mutating func take<R>(_ count: Int, _ body: (UnsafeRawBufferPointer) -> R) -> R? {
         if filled.count < count {
             buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: buffer[filled]))
@@ -179,17 +178,17 @@ private struct ByteReader: ~Copyable {
 }
 
 extension PublishOptions {
-    /// A file name for ``stampCache`` that is the same for the same pair of absolute paths.
+    /// The same file name for ``stampCache`` for the same pair of absolute paths.
     package static func stampCacheName(directory: String, output: String) -> String {
         let pair = try? sha256("\(directory)\0\(output)").hex  // Without SHA-256 nothing can be published.
         return (pair ?? "unknown") + ".stamps"
     }
 }
 
-/// Finds files that need not be read: they look as they did when they were last read, and the base has what they
-/// held then, whole and in packs that can be named again.
+/// Finds files that need not be read: they are unchanged since they were last read, and the base has their content,
+/// whole and in usable packs.
 ///
-/// Tree, cache and base stand in ``PathOrder``, so one pass over the three is enough.
+/// Tree, cache and base are in ``PathOrder``, so one pass over the three is enough.
 enum Untouched {
     /// - Parameter isLoose: Whether it is enough that the base knows the file's digest.
     static func mark(

@@ -6,10 +6,10 @@ import SyncSystem
 
 /// Finds every file and link below the source directory, in path order, and everything that cannot be published.
 ///
-/// One directory is open at a time, however deep the tree is. Sorting each directory by bytes and going down
-/// where a subdirectory stands gives ``PathOrder``, since `/` comes before every other byte there.
+/// One directory is open at a time, however deep the tree. Sorting each directory by bytes and descending into
+/// subdirectories in that order gives ``PathOrder``, since `/` comes before every other byte there.
 struct TreeWalk: ~Copyable {
-    /// One directory on the way down: what is in it, and how far we are.
+    /// A directory on the current path: its entries, and the position in them.
     private struct Level {
         var listing: DirectoryListing
         var next = 0
@@ -24,11 +24,11 @@ struct TreeWalk: ~Copyable {
     private(set) var tree: SourceTree
     private(set) var notes = WalkNotes()
     private var levels: [Level] = []
-    /// The path of what is being looked at.
+    /// The current path.
     private var path: [UInt8] = []
     private let excluded: [Glob]
     private var ignored: IgnoreRules
-    /// Names at the top that belong to the publisher, not to the set.
+    /// Names at the top that belong to the publisher and are not published.
     private let ownNames: Set<String>
     private let leavesOutUnsafeLinks: Bool
 
@@ -133,7 +133,7 @@ struct TreeWalk: ~Copyable {
         tree.directories.append(SourceTree.Directory(path: path, traits: traits))
     }
 
-    /// Notes what a manifest cannot keep.
+    /// Notes attributes that a manifest cannot keep.
     private mutating func noteLosses(_ status: FileStatus) {
         if tree.kept.contains(.modes), status.kind == .file, status.permissions & 0o7000 != 0 {
             notes.setIds += 1
@@ -183,7 +183,7 @@ struct TreeWalk: ~Copyable {
         )
     }
 
-    /// Reads a directory's `.syncignore`, which is no part of the set itself.
+    /// Reads a directory's `.syncignore`, which is not published.
     private mutating func readIgnoreFile(
         _ root: borrowing SourceRoot,
         _ listing: inout DirectoryListing
@@ -212,7 +212,7 @@ struct TreeWalk: ~Copyable {
         try ignored.enter(opened.raw, path)
     }
 
-    /// Takes away what a pattern excludes: a file, or a directory with all that is in it.
+    /// Removes what a pattern excludes: a file, or a directory with everything in it.
     private mutating func leaveOut(_ listing: inout DirectoryListing) {
         if path.isEmpty, !ownNames.isEmpty {
             _ = listing.removeAll { name, _ in ownNames.contains(String(decoding: name, as: UTF8.self)) }
@@ -232,7 +232,7 @@ struct TreeWalk: ~Copyable {
 
     private func shownPath() -> String { path.isEmpty ? "." : String(decoding: path, as: UTF8.self) }
 
-    /// Links must stay inside, wherever they are followed from.
+    /// Checks that links stay inside, wherever they are followed from.
     private mutating func checkLinks() {
         let bad = tree.linkTargets.keys.sorted().compactMap { index -> (index: Int, reason: String)? in
             guard let target = tree.linkTargets[index] else { return nil }

@@ -1,11 +1,11 @@
 import SyncModel
 
-/// What a walk has to say: entries that no manifest can carry, and doubtful ones. Bounded, with counts.
+/// The refused and doubtful entries of a walk. Bounded, with counts.
 struct WalkNotes: Sendable {
-    /// Refused entries that are named; more are only counted.
+    /// How many refused entries are named; more are only counted.
     static let named = 20
 
-    /// Pairs of names that differ only in case and are shown; more are only counted.
+    /// How many pairs of names that differ only in case are shown; more are only counted.
     static let casePairs = 5
 
     /// Entries that a pattern excluded; a directory counts once.
