@@ -5,10 +5,10 @@ import SyncSystem
 
 /// Whether one run may proceed; evaluated before it starts and every few seconds while it runs (S133).
 ///
-/// All conditions are asked at the same time, each on a thread of its own, so a look takes as long as the slowest of
-/// them and never longer than the deadline. Whoever does not answer by then counts as unknown, and so as met (S49).
-/// Without the bus a look costs half a millisecond of a processor; metered and idle cost some 8 ms each, see
-/// ``SystemBus``.
+/// All conditions are asked at the same time, each on a thread of its own, so an evaluation takes as long as the
+/// slowest of them and never longer than the deadline. A condition that has not answered by then counts as unknown, and
+/// so as met (S49). Without the bus an evaluation costs half a millisecond of CPU; metered and idle cost some 8 ms
+/// each, see ``SystemBus``.
 package final class ConditionCheck: Sendable {
     private let probes: [ConditionProbe]
     private let deadline: Duration
@@ -49,13 +49,13 @@ package final class ConditionCheck: Sendable {
         )
     }
 
-    /// Whether there is anything to look at.
+    /// Whether there are no conditions.
     package var isEmpty: Bool { probes.isEmpty }
 
     /// Since when conditions block, by name, **milliseconds** since 1970.
     package var blockedSince: [String: Int64] { ledger.withLock(\.blockedSince) }
 
-    /// Asks all conditions; blocks, no longer than the deadline. One look at a time.
+    /// Asks all conditions; blocks, no longer than the deadline. One evaluation at a time.
     package func evaluate(_ context: ConditionContext) -> ConditionReport {
         let end = DispatchTime.now() + .milliseconds(Int(deadline / .milliseconds(1)))
         let asked = probes.map { ($0.condition.name, $0.ask(context)) }

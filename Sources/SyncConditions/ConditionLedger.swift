@@ -1,7 +1,7 @@
 import SyncModel
 package import SyncPlugins
 
-/// What one condition answered.
+/// The answer of one condition.
 package struct ConditionAnswer: Sendable, Equatable {
     /// ``/SyncPlugins/Condition/name``.
     package var name: String
@@ -14,9 +14,9 @@ package struct ConditionAnswer: Sendable, Equatable {
     }
 }
 
-/// What has become of a run's conditions since the look before.
+/// The result of an evaluation, and what has changed since the last one.
 package struct ConditionReport: Sendable, Equatable {
-    /// A condition that has come to block, or no longer does.
+    /// A condition that has started or stopped blocking.
     package enum Change: Sendable, Equatable {
         /// It blocks; the reason is for people, `until` in **milliseconds** since 1970.
         case blocked(condition: String, reason: String, until: Int64?)
@@ -24,9 +24,9 @@ package struct ConditionReport: Sendable, Equatable {
         case cleared(condition: String, after: Int64)
     }
 
-    /// What all conditions answered, in their order.
+    /// The answers of all conditions, in order.
     package var answers: [ConditionAnswer] = []
-    /// Name of the first that blocks; `nil` when the run may go on.
+    /// Name of the first that blocks; `nil` if the run may proceed.
     package var condition: String?
     /// Why that one blocks, for people.
     package var reason: String?
@@ -34,15 +34,15 @@ package struct ConditionReport: Sendable, Equatable {
     package var until: Int64?
     /// Since when that one blocks, **milliseconds** since 1970.
     package var since: Int64?
-    /// What has changed since the look before.
+    /// The changes since the last evaluation.
     package var changes: [Change] = []
-    /// What could not be told and so counts as met, once for each condition, once nothing else blocks (S49).
+    /// Conditions that could not be determined and so count as met, each reported once, when nothing else blocks (S49).
     package var warnings: [String] = []
 
     /// Whether the run has to wait.
     package var isBlocked: Bool { condition != nil }
 
-    /// When to look again, **milliseconds** since 1970.
+    /// When to check again, **milliseconds** since 1970.
     ///
     /// - Parameters:
     ///   - now: The present.
@@ -57,19 +57,19 @@ package struct ConditionReport: Sendable, Equatable {
     }
 }
 
-/// Decides from answers, and keeps what has to be known from one look to the next. Pure.
+/// Decides from answers, and keeps state between evaluations. Pure.
 package struct ConditionLedger: Sendable, Equatable {
     /// Since when conditions block, by name, **milliseconds** since 1970.
     package private(set) var blockedSince: [String: Int64]
     private var warned: Set<String> = []
 
-    /// Longest reason that is passed on, in characters: plugins write them.
+    /// Longest reason passed on, in characters, since plugins write them.
     private static let reasonLimit = 300
 
     /// - Parameter blockedSince: What was known before a restart.
     package init(blockedSince: [String: Int64] = [:]) { self.blockedSince = blockedSince }
 
-    /// Takes the answers of one look, at a time in **milliseconds** since 1970.
+    /// Takes the answers of one evaluation, at a time in **milliseconds** since 1970.
     package mutating func take(_ answers: [ConditionAnswer], at now: Int64) -> ConditionReport {
         var report = ConditionReport()
         for answer in answers {
@@ -114,7 +114,7 @@ package struct ConditionLedger: Sendable, Equatable {
         (report.condition, report.reason, report.until, report.since) = (name, reason, until, since)
     }
 
-    /// The same answer, fit for terminals and logs.
+    /// The answer with its texts made safe for terminals and logs.
     private static func safe(_ answer: ConditionAnswer) -> ConditionAnswer {
         let text = { (reason: String) in escaped(String(reason.prefix(reasonLimit))) }
         let state: ConditionState =

@@ -2,17 +2,17 @@ import Dispatch
 import SyncPlugins
 import SyncSystem
 
-/// Asks one condition, on a thread of its own, so that a condition that hangs holds up nobody.
+/// Asks one condition, on a thread of its own, so that a hanging condition holds up nothing else.
 ///
-/// As long as a question is not answered no other is put: a condition that never answers costs one thread. The thread
-/// is made for the question; a queue of libdispatch would leave threads behind that look at themselves all the time.
+/// While a question is unanswered no other is asked: a condition that never answers costs one thread. The thread is
+/// created per question; a libdispatch queue would leave idle threads behind that keep waking up.
 final class ConditionProbe: Sendable {
     let condition: any Condition
     private let isBusy = Mutex(false)
 
     init(_ condition: any Condition) { self.condition = condition }
 
-    /// Puts the question; ``Answer/wait(until:)`` has the answer.
+    /// Asks the question; ``Answer/wait(until:)`` returns the answer.
     func ask(_ context: ConditionContext) -> Answer {
         let answer = Answer()
         let isFree = isBusy.withLock { isBusy in
@@ -26,7 +26,7 @@ final class ConditionProbe: Sendable {
         do throws(ThreadError) {
             try WorkerThread(name: "condition") { [self] in
                 let state = Self.state(of: condition, in: context)
-                // Free before the answer is there: whoever has it may ask again.
+                // Freed before the answer is set: whoever gets it may ask again.
                 isBusy.withLock { $0 = false }
                 answer.give(state)
             }
@@ -45,7 +45,7 @@ final class ConditionProbe: Sendable {
         }
     }
 
-    /// An answer that is on its way.
+    /// A pending answer.
     final class Answer: Sendable {
         private let state = Mutex<ConditionState?>(nil)
         private let arrival = DispatchSemaphore(value: 0)

@@ -5,39 +5,38 @@ import SyncModel
 import SyncStore
 import SyncSystem
 
-/// The process that works on runs nobody waits for: takes up what waits in the store, gives back what others have
-/// left, and goes on until it is stopped. It holds nothing that is not in the store (S7, S13): killed at any moment,
-/// the next one goes on.
+/// Works on runs in the background: takes up what is waiting in the store, gives back what others have left, until it
+/// is stopped. All its state is in the store (S7, S13): if it is killed, the next one continues.
 package actor Agent {
     let environment: AgentEnvironment
     let reader: StatusReader
     let started: Int64
 
-    /// Sessions that a command is at work on, each with the commands that wait for it.
+    /// Sessions that a command is working on, each with the commands waiting for it.
     var turns: [String: [CheckedContinuation<Void, Never>]] = [:]
-    /// Commands to pause or resume that wait to be recorded together, by session.
+    /// Pause and resume commands to be recorded together, by session.
     var pauseCommands: [String: [PauseCommand]] = [:]
     /// When a command changed a session's run last, **milliseconds** since 1970.
     var changes: [String: Int64] = [:]
-    /// Of the runs under way, by session: what a person asked for weighs four times what a hook or a schedule did.
+    /// Weights of running runs, by session: a person's request weighs four times that of a hook or a schedule.
     private var weights: [String: Double] = [:]
     /// Work under way, by session.
     var jobs: [String: SessionJob] = [:]
-    /// Engines that have found the manifest of a run which may begin at once, by run.
+    /// Engines that have found the manifest of a run that may start at once, by run.
     var spares: [String: EngineHandle] = [:]
-    /// What ends the work that commands wait for, such as reading a manifest.
+    /// Stops the work that commands wait for, such as reading a manifest.
     var answering: [ObjectIdentifier: StopRequest] = [:]
     /// Failed attempts in a row to start a run, by run.
     var failedStarts: [String: Int] = [:]
     var stopMode: AgentStop?
-    /// What it knows of its own schedules.
+    /// The state of its own schedules.
     var mind = ScheduleMind()
-    /// Since when there is nothing left to do.
+    /// Since when there has been nothing to do.
     private var idleSince: Int64?
     private var alarm: Task<Void, Never>?
     private var wakeUps: [CheckedContinuation<Void, Never>] = []
     private var isWoken = false
-    /// Whether there was work since memory was given back.
+    /// Whether there was work since memory was last returned.
     private var hasWorked = true
     /// When history was pruned last, **milliseconds** since 1970.
     private var pruned: Int64?
@@ -46,8 +45,8 @@ package actor Agent {
 
     /// Longest sleep: wall clocks jump, and other processes leave runs behind (F099).
     private static let longestSleep = Duration.seconds(60)
-    /// So many **milliseconds** after a command changed a run it starts at the earliest: whoever pauses and resumes
-    /// at a high rate does not pay for a start each time.
+    /// How many **milliseconds** after a command has changed a run it starts at the earliest, so that rapid pausing and
+    /// resuming does not cost a start each time.
     private static let quietTime: Int64 = 20
     /// **Milliseconds** between two times that history is pruned.
     private static let pruneInterval: Int64 = 3_600_000
@@ -60,7 +59,7 @@ package actor Agent {
 
     var store: SyncStore { environment.store }
 
-    /// Works until ``stop(_:)`` is asked for, or until an agent that was started on demand has nothing left to do.
+    /// Works until ``stop(_:)`` is called, or until an agent started on demand has nothing left to do.
     ///
     /// - Returns: When every run is at rest and on record.
     package func run() async {
@@ -74,7 +73,7 @@ package actor Agent {
             if isIdle(), stopMode == nil { break }
             await rest(until: due)
         }
-        // A run that is being asked for at this moment is not waited for: the next agent asks again.
+        // A run that is just being enqueued is not waited for: the next agent asks again.
         schedules.cancel()
         bandwidth.cancel()
         live.close()
@@ -82,16 +81,16 @@ package actor Agent {
         for job in jobs.values { await job.untilEnd() }
     }
 
-    /// A run that waits keeps no engine.
+    /// A waiting run keeps no engine.
     private func endSpares() {
         for spare in spares.values { Task { await end(spare) } }
         spares = [:]
     }
 
-    /// Drops history beyond the limits, now and then: an agent can run for months.
+    /// Prunes history beyond the limits from time to time: an agent can run for months.
     private func pruneHistory() {
         let now = environment.now()
-        // A clock that was set back counts as well.
+        // A clock that was set back prunes, too.
         if let pruned, (0..<Self.pruneInterval).contains(now - pruned) { return }
         pruned = now
         do throws(StoreError) {
@@ -120,7 +119,7 @@ package actor Agent {
         let wait = due.map { Duration.milliseconds(max(1, $0 - environment.now())) } ?? Self.longestSleep
         let sleep = environment.sleep
         alarm = Task {
-            // Cancelled: somebody woke the agent already.
+            // Cancelled: the agent has been woken already.
             guard (try? await sleep(min(wait, Self.longestSleep))) != nil else { return }
             self.wake()
         }
@@ -129,10 +128,10 @@ package actor Agent {
         isWoken = false
     }
 
-    /// Whether an agent that was started on demand has been without work for long enough.
+    /// Whether an agent started on demand has been idle for long enough.
     private func isIdle() -> Bool {
         guard environment.isOnDemand else { return false }
-        // One with schedules of its own stays: there is nobody else to fire them.
+        // An agent with schedules of its own stays, since nothing else would run them.
         let isBusy = !jobs.isEmpty || live.hasFollowers || mind.hasSchedules || hasWork()
         guard !isBusy else {
             idleSince = nil
@@ -158,7 +157,7 @@ package actor Agent {
 // MARK: Starting
 
 extension Agent {
-    /// Starts every run that may, oldest first, as long as there is room.
+    /// Starts every run that may start, oldest first, while there is room.
     ///
     /// - Returns: When to look again, **milliseconds** since 1970; `nil` when nothing is due.
     private func startWhatMay() -> Int64? {
@@ -181,7 +180,7 @@ extension Agent {
                     let start = max(run.notBefore ?? 0, run.due ?? 0)
                     if start > now { later(start) } else { begin(run.session, run) }
                 case .running:
-                    // Its worker is another process, or gone: the lease tells.
+                    // Its worker is another process, or gone: the lease tells which.
                     if store.holder(of: run.session) == nil {
                         begin(run.session, run)
                     } else {
@@ -205,7 +204,7 @@ extension Agent {
     }
 
     private func begin(_ session: String, _ run: StoredRun?) {
-        // Hooks take no turn: two that run for an hour delay nobody.
+        // Hooks take no slot: two that run for an hour delay nobody.
         let transferring = jobs.values.count { !$0.isCallingHooks }
         guard stopMode == nil, run == nil || transferring < environment.maximumRuns,
             jobs.count < environment.maximumRuns + AgentEnvironment.hookCap
@@ -214,7 +213,7 @@ extension Agent {
         let job = SessionJob(session: session, run: run?.identifier, engine: engine)
         jobs[session] = job
         weights[session] = run?.recipe.origin == .interactive ? 4 : 1
-        // Until the next division it has its part of an even one.
+        // Until the next division it gets an equal share.
         if let total = environment.rateLimit, run != nil {
             job.setShare(max(1, total / UInt64(transferring + 1)))
         }
@@ -239,7 +238,7 @@ extension Agent {
         Task { await self.watch(job) }
     }
 
-    /// Divides the limit on the rate of all runs among those that transfer, once a second.
+    /// Divides the rate limit among the runs that transfer, once a second.
     private func shareBandwidth() async {
         guard let total = environment.rateLimit else { return }
         var last = ContinuousClock.now
@@ -303,7 +302,7 @@ extension Agent {
         }
     }
 
-    /// A run whose conditions do not hold: looked at again when they may.
+    /// A run whose conditions do not hold: checked again when they may.
     private func hold(_ run: String, _ job: SessionJob, _ report: ConditionReport) {
         let now = environment.now()
         let reason = report.condition.map(RestReason.init(rawValue:))
@@ -326,7 +325,7 @@ extension Agent {
         }
     }
 
-    /// Gives a run up whose deadline has passed.
+    /// Fails a run whose deadline has passed.
     private func isGivenUp(_ run: StoredRun, last: String?, now: Int64) throws(StoreError) -> Bool {
         guard let deadline = run.deadline, deadline <= now else { return false }
         _ = try store.take(run: run.identifier, now: now)

@@ -5,27 +5,27 @@ import SyncModel
 import SyncStore
 import SyncSystem
 
-/// What a job does on its thread: takes the session, gives back what a lost worker left, runs owed hooks, then works
-/// on the run.
+/// What a job does on its thread: locks the session, gives back what a lost worker left, runs owed hooks, then works on
+/// the run.
 struct JobWork: Sendable {
     /// How it ended.
     enum End: Sendable {
-        /// On record, one way or another.
+        /// Recorded, one way or another.
         case done
         /// It could not start; the reason is a word for `status`.
         case notYet(reason: RestReason, error: ControlError?)
-        /// A condition does not hold; what has come stays.
+        /// A condition does not hold; what was received stays.
         case blocked(ConditionReport)
     }
 
     let environment: AgentEnvironment
     let job: SessionJob
-    /// Told when a hook begins and when it ends: others may start, or may not.
+    /// Called when a hook starts and when it ends, since other runs may then start, or may not.
     let hooksChanged: @Sendable () -> Void
-    /// Whether somebody follows the session.
+    /// Whether a client follows the session.
     let isWatched: @Sendable () -> Bool
 
-    /// So many workers lost within ``lossWindow`` put a run aside (F087).
+    /// How many workers lost within ``lossWindow`` set a run aside (F087).
     static let lossLimit = 3
     /// **Milliseconds**.
     static let lossWindow: Int64 = 600_000
@@ -52,7 +52,7 @@ struct JobWork: Sendable {
             }
             try settle()
             guard let identifier = job.run, !job.stop.isStopped else { return .done }
-            // Its turn may have gone to another while hooks were called: it asks for one again.
+            // Its turn may have been taken while hooks ran: it queues again.
             if job.hasCalledHooks { return .done }
             return try work(identifier)
         } catch {
@@ -75,7 +75,7 @@ struct JobWork: Sendable {
         return check.block
     }
 
-    /// Runs owed hooks and ends what only has to be ended, each run with an engine as its client asked for it.
+    /// Runs owed hooks and ends runs that only have to be ended, each with an engine as its client requested.
     private func settle() throws(ControlError) {
         let runs = try asking { () throws(StoreError) in
             try PullEngine.unsettledRuns(of: job.session, in: store)
@@ -97,7 +97,7 @@ struct JobWork: Sendable {
         }
     }
 
-    /// What a run was asked for, with where it goes.
+    /// The recipe of a run, with its destination.
     private func recipe(of run: StoredRun) throws(ControlError) -> RunRecipe {
         var recipe = run.recipe
         recipe.destination = try asking { () throws(StoreError) in try store.session(job.session)?.destination
@@ -149,7 +149,7 @@ struct JobWork: Sendable {
         }
     }
 
-    /// What a run may have at most.
+    /// The most a run may have.
     private func share(for wanted: Int?) -> Int {
         let share = environment.connectionShare
         if let wanted, wanted > share {
@@ -161,7 +161,7 @@ struct JobWork: Sendable {
         return share
     }
 
-    /// What was entered is on record; what was not waits, or fails for good where waiting cannot help.
+    /// A recorded run has its result; one that could not be recorded waits, or fails if waiting cannot help.
     private func after(_ error: EngineError, _ run: String) -> End {
         environment.log("\(escaped(job.session)): \(error.message)")
         let reason: RestReason
@@ -204,7 +204,7 @@ struct JobWork: Sendable {
         return needs
     }
 
-    /// A hook is about to be called and nobody watches: what it asks for will wait (S59, S62).
+    /// A hook is about to run and nobody follows: what it enqueues will wait (S59, S62).
     private func raiseLimiter() {
         do throws(StoreError) {
             guard let session = try store.session(job.session) else { return }
@@ -219,7 +219,7 @@ struct JobWork: Sendable {
 }
 
 extension ControlError {
-    /// What the engine could not do.
+    /// Converts an error of the engine.
     init(_ error: EngineError) {
         let code: Code =
             switch error.status {
@@ -233,7 +233,7 @@ extension ControlError {
     }
 }
 
-/// Runs work of the engine, which blocks, on a thread of its own.
+/// Runs blocking work of the engine on a thread of its own.
 func onEngineThread<R: Sendable>(
     _ work: @escaping @Sendable () throws(EngineError) -> R
 ) async throws(EngineError) -> R {

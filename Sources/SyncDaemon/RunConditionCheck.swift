@@ -47,7 +47,7 @@ final class RunConditionCheck: Sendable {
         state.withLock(\.report).flatMap { $0.isBlocked ? $0 : nil }
     }
 
-    /// Work begins with this engine.
+    /// Work starts with this engine.
     func opened(_ handle: EngineHandle) {
         state.withLock { $0.handle = handle }
         holdRate()
@@ -68,7 +68,7 @@ final class RunConditionCheck: Sendable {
         return !report.isBlocked
     }
 
-    /// Sets the limit on the rate that holds at this time of day.
+    /// Applies the rate limit for this time of day.
     func holdRate() {
         guard !wanted.rates.isEmpty else { return }
         let now = environment.now()
@@ -81,7 +81,7 @@ final class RunConditionCheck: Sendable {
         handle?.setRateLimit(held.limit)
     }
 
-    /// When to look again while it is blocked, **milliseconds** since 1970.
+    /// When to check again while it is blocked, **milliseconds** since 1970.
     func nextCheck(_ report: ConditionReport) -> Int64 {
         report.nextCheck(after: environment.now(), every: environment.blockedInterval)
     }
@@ -106,10 +106,10 @@ final class RunConditionCheck: Sendable {
             return event.of(session: session, run: run).json.bytes
         }
         do throws(StoreError) {
-            // A look may end after the run has.
+            // A check may end after the run has.
             guard try environment.store.run(run).result == nil else { return }
             try environment.store.append(lines, to: session, time: now)
-            // Told once: whoever looks next must not find what has been cleared.
+            // Clear the recorded block, too, so that observers do not see one that is over.
             if block == nil { try environment.store.hold(run: run, reason: nil, due: nil) }
         } catch {
             environment.log("\(escaped(session)): \(error)")

@@ -3,7 +3,7 @@ import SyncEngine
 import SyncModel
 import SyncSystem
 
-/// Work on one session that is under way: a run, or hooks that an earlier run owes.
+/// Work in progress on one session: a run, or the hooks owed by an earlier run.
 final class SessionJob: Sendable {
     private struct State: Sendable {
         var progress: PullProgress?
@@ -12,7 +12,7 @@ final class SessionJob: Sendable {
         var isCallingHooks: Bool
         var hasCalledHooks = false
         var handle: EngineHandle?
-        /// Has found the manifest already.
+        /// An engine that has found the manifest already.
         var spare: EngineHandle?
         var ownLimit: UInt64?
         var share: UInt64?
@@ -22,12 +22,12 @@ final class SessionJob: Sendable {
     }
 
     let session: String
-    /// `nil` when only owed hooks are to be run.
+    /// `nil` if only owed hooks are run.
     let run: String?
     let stop = StopRequest()
     private let state: Mutex<State>
 
-    /// - Parameter engine: That has the run's manifest already, if there is one.
+    /// - Parameter engine: One that has the run's manifest already, if there is one.
     init(session: String, run: String?, engine: EngineHandle? = nil) {
         self.session = session
         self.run = run
@@ -42,14 +42,14 @@ final class SessionJob: Sendable {
         }
     }
 
-    /// Whether a hook is being called: then it transfers nothing and takes nobody's turn.
+    /// Whether a hook is running: the job then transfers nothing and takes no other job's turn.
     var isCallingHooks: Bool { state.withLock(\.isCallingHooks) }
     /// Whether a hook has been called.
     var hasCalledHooks: Bool { state.withLock(\.hasCalledHooks) }
 
     // MARK: Its rate
 
-    /// Work begins with this engine; `limit` is the run's own, in **bytes** a second.
+    /// Work starts with this engine; `limit` is the run's own, in **bytes** a second.
     func opened(_ handle: EngineHandle, limit: UInt64?) {
         let isShared = state.withLock { state in
             (state.handle, state.ownLimit, state.received) = (handle, limit, handle.received())
@@ -58,13 +58,13 @@ final class SessionJob: Sendable {
         if isShared { applyLimits() }
     }
 
-    /// The run's own limit is another now.
+    /// The run's own limit has changed.
     func setOwnLimit(_ limit: UInt64?) {
         state.withLock { $0.ownLimit = limit }
         applyLimits()
     }
 
-    /// What it has a claim to, of a limit for all; `nil` while it transfers nothing.
+    /// Its claim to a share of a limit for all; `nil` while it transfers nothing.
     ///
     /// - Parameter time: Since it was asked last.
     func claim(weight: Double, after time: Duration) -> BandwidthShares.Claim? {
@@ -79,7 +79,7 @@ final class SessionJob: Sendable {
         }
     }
 
-    /// It may use so much of the limit for all.
+    /// Sets its share of the limit for all.
     func setShare(_ share: UInt64) {
         state.withLock { $0.share = share }
         applyLimits()
@@ -92,7 +92,7 @@ final class SessionJob: Sendable {
         handle?.setRateLimit(limit)
     }
 
-    /// How far it is; `nil` before it has the manifest.
+    /// The progress; `nil` before there is a manifest.
     var progress: RunStatus.Progress? {
         state.withLock(\.progress).map {
             RunStatus.Progress(
@@ -114,7 +114,7 @@ final class SessionJob: Sendable {
     var isOver: Bool { state.withLock(\.isOver) }
 
     func note(_ progress: PullProgress) {
-        // Without a manifest there is nothing to count by.
+        // Without a manifest there is nothing to count.
         if progress.phase != .finding { state.withLock { $0.progress = progress } }
     }
 
@@ -126,7 +126,7 @@ final class SessionJob: Sendable {
         }
     }
 
-    /// Its work has ended and is on record.
+    /// Its work has ended and is recorded.
     func end() {
         let listeners = state.withLock { state in
             state.isOver = true

@@ -3,7 +3,7 @@ import SyncEngine
 import SyncModel
 import SyncStore
 
-// One command at a time works on a session, in the order they came; while one does, no run of the session starts.
+// Commands on a session run one at a time, in order; meanwhile no run of the session starts.
 extension Agent {
     /// Waits for the session's turn; ``leave(_:)`` must follow.
     func enter(_ session: String) async {
@@ -14,7 +14,7 @@ extension Agent {
         await withCheckedContinuation { turns[session, default: []].append($0) }
     }
 
-    /// Gives the turn to the next one; when there is none, runs may start.
+    /// Passes the turn on; if nobody is waiting, runs may start.
     func leave(_ session: String) {
         guard var others = turns[session], !others.isEmpty else {
             turns[session] = nil
@@ -26,15 +26,15 @@ extension Agent {
     }
 }
 
-/// A command to pause or to resume that waits for the one before it to take its turn.
+/// A pause or resume command waiting for its turn.
 struct PauseCommand {
     let input: RunInput
     let granted: CheckedContinuation<Result<SessionStatus, ControlError>, Never>
 }
 
 extension Agent {
-    /// Pauses or resumes a session. Commands that wait for their turn together are recorded together: the last one
-    /// decides, in one transaction, and all are told what the session is then.
+    /// Pauses or resumes a session. Commands waiting at the same time are recorded together: the last one decides, in
+    /// one transaction, and all get the resulting status.
     func wish(_ input: RunInput, _ session: String) async throws(ControlError) -> SessionStatus {
         guard pauseCommands[session] != nil else {
             pauseCommands[session] = []
@@ -46,7 +46,7 @@ extension Agent {
         return try result.get()
     }
 
-    /// Takes the turn for the first command and for all that have come by then.
+    /// Takes the turn for the first command and for all that have arrived by then.
     private func grant(_ first: RunInput, _ session: String) async -> Result<SessionStatus, ControlError> {
         await enter(session)
         // Lets those in that have come while the command before this one was recorded.

@@ -1,5 +1,5 @@
-/// What went wrong, as far as it matters for what to do: told with each failure, read by reports. The raw value is that of
-/// events and reports.
+/// What went wrong, as far as it matters for what to do: part of each failure, read by reports. The raw value is used
+/// in events and reports.
 public enum FailureCause: String, Sendable, CaseIterable, Codable {
     /// A server has no such object.
     case notThere = "not_there"
@@ -7,15 +7,15 @@ public enum FailureCause: String, Sendable, CaseIterable, Codable {
     case access
     /// A server is overloaded or out of order.
     case serverTrouble = "server_trouble"
-    /// Name, route, port, or a connection that breaks or says nothing.
+    /// Name, route or port, or a connection that breaks or falls silent.
     case unreachable
     /// A server cannot be trusted (TLS).
     case trust
-    /// A web page came in place of the object.
+    /// A web page came instead of the object.
     case loginPage = "login_page"
-    /// Whoever publishes is not believed: a signature is missing or wrong, or says something else.
+    /// The publisher is not trusted: a signature is missing, wrong, or for something else.
     case signature
-    /// A redirect breaks a rule, or a policy forbids where it leads.
+    /// A redirect breaks a rule, or a policy forbids its target.
     case refusedRedirect = "refused_redirect"
     /// Other bytes than the manifest names, or an answer that contradicts itself.
     case wrongBytes = "wrong_bytes"
@@ -25,21 +25,21 @@ public enum FailureCause: String, Sendable, CaseIterable, Codable {
     case noPermission = "no_permission"
     /// The disk fails.
     case diskTrouble = "disk_trouble"
-    /// Something that is not ours stands at the file's place.
+    /// Something that is not ours is at the file's place.
     case inTheWay = "in_the_way"
     /// More would be removed than is allowed.
     case pruneRefused = "prune_refused"
     /// The manifest is older than what is installed.
     case olderRevision = "older_revision"
-    /// What the manifest says cannot be.
+    /// The manifest is invalid.
     case badManifest = "bad_manifest"
     /// A verifier refuses the file.
     case rejected
-    /// A plugin does not want it to be asked for.
+    /// A plugin refused its request.
     case cancelled
     /// The deadline has passed.
     case late
-    /// The process that worked on it ended without a word.
+    /// The process that worked on it ended without reporting.
     case lostWorker = "lost_worker"
     /// Somebody stopped it.
     case stoppedByPerson = "stopped_by_person"
@@ -51,7 +51,7 @@ public enum FailureCause: String, Sendable, CaseIterable, Codable {
     case notRun = "not_run"
     /// The configuration cannot be used.
     case configuration
-    /// Anything else, also what later versions know.
+    /// Anything else, including causes of later versions.
     case other
 
     /// Reads a cause as events have it.
@@ -59,7 +59,7 @@ public enum FailureCause: String, Sendable, CaseIterable, Codable {
         self = FailureCause(rawValue: try decoder.singleValueContainer().decode(String.self)) ?? .other
     }
 
-    /// What an exit status says of it, where nothing says more.
+    /// The cause that an exit status implies, if nothing more is known.
     package init(_ status: ExitStatus) {
         self =
             switch status {
@@ -73,6 +73,6 @@ public enum FailureCause: String, Sendable, CaseIterable, Codable {
             }
     }
 
-    /// Whether this machine's disk, or what is on it, is at fault, and no server.
+    /// Whether the local disk, or what is on it, is at fault, and no server.
     package var isOfDisk: Bool { [.diskFull, .noPermission, .diskTrouble, .inTheWay].contains(self) }
 }

@@ -1,6 +1,6 @@
 package import SyncModel
 
-/// A transfer that did not deliver: what kind, which URL was current, and the transport's own words.
+/// Why a transfer did not deliver: the kind, the current URL, and the transport's own message.
 public struct TransferError: Error, Sendable {
     /// What a caller can act on. A struct, so that a new code does not break a plugin's `switch`.
     public struct Code: Hashable, Sendable {
@@ -29,9 +29,9 @@ public struct TransferError: Error, Sendable {
         public static let stoppedBySink = Code(kind: .stoppedBySink)
         /// Ended by ``Transport/cancel(_:)`` or shutdown.
         public static let cancelled = Code(kind: .cancelled)
-        /// 401, 403 or 407 with what credentials there are.
+        /// 401, 403 or 407 with the credentials available.
         public static let authentication = Code(kind: .authentication)
-        /// The transport was used wrongly, or its library failed in a way that has no better name.
+        /// The transport was misused, or its library failed in a way without a better name.
         public static let misuse = Code(kind: .misuse)
         /// A final answer that is not a success.
         public static func badStatus(_ status: Int) -> Code { Code(kind: .badStatus(status)) }
@@ -41,7 +41,7 @@ public struct TransferError: Error, Sendable {
             if case .badStatus(let status) = kind { status } else { nil }
         }
 
-        /// What matters for what to do.
+        /// The cause that the code implies.
         var cause: FailureCause {
             switch kind {
             case .unreachable, .timedOut: .unreachable
@@ -69,11 +69,11 @@ public struct TransferError: Error, Sendable {
     public var code: Code
     /// The URL asked last, redacted.
     public var url: String
-    /// One line for people: what happened, and where there is one, what to do.
+    /// One line for people: what happened and, if possible, what to do.
     public var detail: String
     /// HTTP requests sent for this transfer.
     public var requests: Int
-    /// What matters for what to do; a transport that knows more than ``code`` says sets it.
+    /// The cause, for advice; set by transports that know more than ``code`` says.
     package var cause: FailureCause
 
     /// Makes an error; `url` is redacted here.

@@ -10,7 +10,7 @@ public struct TransferID: Hashable, Sendable, CustomStringConvertible {
     public var description: String { "#\(rawValue)" }
 }
 
-/// What a transfer has to bring, and from where. Its identity is ``id``; URLs are only candidates.
+/// What a transfer must deliver, and from where. Its identity is ``id``; URLs are only candidates.
 public struct TransferRequest: Sendable {
     /// Names the transfer in events and results.
     public var id: TransferID
@@ -18,26 +18,26 @@ public struct TransferRequest: Sendable {
     public var urls: [String]
     /// The wanted **bytes** of the object, half open; `nil` for the whole object.
     public var range: Range<UInt64>?
-    /// The object's whole length in **bytes** where known; an answer that says otherwise is refused.
+    /// The object's whole length in **bytes** if known; an answer that says otherwise is refused.
     public var objectSize: UInt64?
-    /// Most body **bytes** to take; the transfer fails beyond it.
+    /// The most body **bytes** to accept; with more, the transfer fails.
     public var limit: UInt64
-    /// What an earlier part of the same object came with; sent in `If-Range` when strong.
+    /// The validator of an earlier part of the same object; sent in `If-Range` if strong.
     public var validator: Validator?
     /// When set, the request is conditional (`If-None-Match`, `If-Modified-Since`) and 304 is a good answer.
     public var knownValidator: Validator?
     /// Larger goes first in the queue.
     public var priority: Int
-    /// Asks caches on the way to look at the origin again (`Cache-Control: no-cache`): an earlier answer was wrong.
+    /// Makes caches ask the origin again (`Cache-Control: no-cache`), because an earlier answer was wrong.
     public var reload: Bool
-    /// Who names ``urls``, when a server does and not the user: what a redirect from there might not do, they may not.
+    /// Where ``urls`` come from, if not from the user: they may not lead where a redirect from there might not.
     public var referrer: Referrer?
 
-    /// A document that came from a server and names URLs.
+    /// A document from a server that names URLs.
     public struct Referrer: Sendable, Equatable {
         /// Where it came from, absolute.
         public var url: String
-        /// Whether it came from a public address; `nil` when nobody knows any more.
+        /// Whether it came from a public address; `nil` if unknown.
         public var isPublic: Bool?
 
         /// Makes a referrer; see the properties.
@@ -90,13 +90,13 @@ public struct Validator: Hashable, Sendable {
     public var isEmpty: Bool { etag == nil && lastModified == nil }
 }
 
-/// The answer a body belongs to.
+/// The head of the answer that a body belongs to.
 public struct ResponseHead: Sendable {
     /// 200 or 206, and 304 for a conditional request.
     public var status: Int
     /// Offset in the object of the body's first **byte**; 0 for 200.
     public var bodyOffset: UInt64
-    /// The object's whole length in **bytes** where the answer told it.
+    /// The object's whole length in **bytes** if the answer says it.
     public var objectSize: UInt64?
     /// `ETag` and `Last-Modified`.
     public var validator: Validator
@@ -123,15 +123,15 @@ public struct ResponseHead: Sendable {
 public enum SinkOutcome: Sendable {
     /// All were taken.
     case taken
-    /// None were taken; they come again after ``Transport/resume(_:)``. This is the back-pressure.
+    /// None were taken; they come again after ``Transport/resume(_:)``. This is how a sink applies back-pressure.
     case paused
-    /// None were taken and the transfer shall end; the reason is in the sink's hands.
+    /// None were taken and the transfer must end; the sink knows why.
     case stop
 }
 
-/// Takes the bytes of one transfer. Every call comes from the transport's thread, in order; do not block in it.
+/// Receives the bytes of one transfer. Every call comes from the transport's thread, in order; do not block in it.
 public protocol TransferSink: AnyObject, Sendable {
-    /// A good answer begins.
+    /// A good answer starts.
     ///
     /// Called once an attempt. After a broken connection the next attempt begins again here.
     ///
@@ -140,25 +140,25 @@ public protocol TransferSink: AnyObject, Sendable {
     ///   the sink has forgotten what it had.
     func begin(_ response: ResponseHead) -> UInt64
 
-    /// The next bytes, which belong at `offset` of the object. The buffer is the transport's: keep nothing.
+    /// The next bytes, at `offset` of the object. The buffer belongs to the transport: keep no reference to it.
     func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome
 
-    /// The answer has ended before this sink had all it wants; what comes next may take long. Memory that is held
-    /// for the next bytes is to be given back: others may wait for it. Does nothing unless the sink says otherwise.
+    /// The answer has ended before this sink has everything it wants, and the next may take long. A sink should free
+    /// memory held for the next bytes, since others may wait for it. By default it does nothing.
     func interrupted()
 }
 
 extension TransferSink {
-    /// Does nothing: for sinks that hold no memory between calls.
+    /// Does nothing, which suits sinks that hold no memory between calls.
     public func interrupted() {}
 }
 
-/// A sink that can give the end of what it wants to another sink, when connections idle and one transfer is slow.
+/// A sink that can hand the tail of its range to another sink, when connections idle and one transfer is slow.
 ///
-/// Each of the two then gets its own bytes in order, but the two run side by side. The transfer still has one
-/// identifier and one completion, called after both have ended; ``Transport/resume(_:)`` continues both.
+/// Each of the two then gets its own bytes in order, while both run side by side. The transfer still has one identifier
+/// and one completion, called after both have ended; ``Transport/resume(_:)`` continues both.
 public protocol SplittableSink: TransferSink {
-    /// Gives away what comes after some offset, or nothing when there is no good place to cut.
+    /// Gives away everything after some offset, or nothing if there is no good place to cut.
     ///
     /// Called from the transport's thread, between calls of ``TransferSink/receive(_:at:)``.
     ///
@@ -173,13 +173,13 @@ public protocol SplittableSink: TransferSink {
     ) -> (start: UInt64, sink: any TransferSink)?
 }
 
-/// How a transfer ended well.
+/// The result of a successful transfer.
 public struct TransferReport: Sendable {
     /// The last answer.
     public var response: ResponseHead
     /// Which of the request's URLs delivered, by index.
     public var sourceIndex: Int
-    /// Where redirects and rules led. Not redacted: for requests, not for logs.
+    /// The final URL after redirects and rules. Not redacted: for requests, not for logs.
     public var currentURL: String
     /// HTTP requests sent for this transfer.
     public var requests: Int
@@ -206,22 +206,21 @@ public struct TransferReport: Sendable {
     }
 }
 
-/// What happens on the way; told before the next request goes out. URLs are redacted.
+/// What happens during a transfer; reported before the next request is sent. URLs are redacted.
 public enum TransferEvent: Sendable {
-    /// A request goes out: the first, or the first after it has waited.
+    /// A request is sent: the first, or the first after a wait.
     case asked(TransferID)
     /// An answer pointed elsewhere.
     case redirected(TransferID, status: Int, from: String, to: String, hop: Int)
     /// The configuration sends a request elsewhere, after `hop` redirects.
     case rewritten(TransferID, from: String, to: String, by: Rewriter, hop: Int)
-    /// Another of the transfer's URLs is asked than before, or than the first.
+    /// The transfer switches to another of its URLs.
     case mirrored(TransferID, from: String, to: String)
     /// An attempt failed and another will follow.
     case retrying(TransferID, url: String, reason: String, attempt: Int, after: Duration)
     /// A source failed or sent wrong bytes; the others are asked first for a while.
     case sourcePenalised(TransferID, url: String, reason: String)
-    /// Nothing reaches the host; waiting for it, and trying it again after some time; `patience` is how long from now,
-    /// `nil` without end.
+    /// The host is unreachable and will be tried again; `patience` is how much longer, `nil` for no limit.
     case waitingForConnectivity(
         TransferID,
         url: String,
@@ -229,7 +228,7 @@ public enum TransferEvent: Sendable {
         after: Duration,
         patience: Duration?
     )
-    /// A plugin could not answer; what happens then is the point's default.
+    /// A plugin failed to answer; the default of its point applies.
     case pluginFailed(PluginPoint, PluginError)
 
     /// Who sends a request elsewhere.
@@ -247,14 +246,14 @@ public struct TransferTotals: Sendable, Equatable {
     public var requests: UInt64 = 0
     /// Body **bytes** received, wasted ones included.
     public var bytesReceived: UInt64 = 0
-    /// **Bytes** of these that reached no sink: redirects, error pages, login pages.
+    /// **Bytes** of these that reached no sink: bodies of redirects, error pages and login pages.
     public var bytesDiscarded: UInt64 = 0
 
     /// Nothing yet.
     public init() {}
 }
 
-/// Brings bytes for URLs: queueing, redirects, retries and resume included.
+/// Fetches URLs, including queueing, redirects, retries and resumption.
 ///
 /// A transport calls the sink, the event sink and the completion from threads of its own.
 public protocol Transport: Sendable {
@@ -271,7 +270,7 @@ public protocol Transport: Sendable {
     /// Ends a transfer, queued or running, with ``TransferError/Code/cancelled``. May come before its start.
     func cancel(_ id: TransferID)
 
-    /// Tells the transport that bytes it delivered from a source were wrong, so that others are asked first.
+    /// Reports that bytes from a source were wrong, so that others are asked first.
     func blame(url: String, reason: String)
 
     /// What has been sent and received so far.

@@ -5,32 +5,32 @@ import SyncModel
 import SyncSystem
 package import SyncTrust
 
-/// The channels of what is published: names that point at releases.
+/// The channels of an output directory: names that point at releases.
 ///
-/// `channels/R.json.zst` is the manifest of revision R and stays as it is, `channels/NAME.json.zst` that of the release which
-/// a channel points at, and `channels/index.json` says for people which channels there are. They are kept from the first
-/// publish with a channel on.
+/// `channels/R.json.zst` is the manifest of revision R and never changes, `channels/NAME.json.zst` is that of the
+/// release which a channel points at, and `channels/index.json` lists the channels for people. They are kept from the
+/// first publish to a channel on.
 package struct Channels {
     let output: OutputDirectory
 
-    /// What a channel is to point at.
+    /// What a channel is made to point at.
     package enum Target: Sendable, Equatable {
         case revision(UInt64)
-        /// What another channel points at; `nil` for the default one.
+        /// The release of another channel; `nil` for the default one.
         case channel(String?)
     }
 
-    /// What was done.
+    /// The result of a change.
     package struct Move: Sendable {
         package let project: String
         package let revision: UInt64
-        /// What it pointed at before; `nil` for a new channel.
+        /// The revision it pointed at before; `nil` for a new channel.
         package let former: UInt64?
-        /// What says so; `nil` when nobody has signed it.
+        /// The statement of it; `nil` if unsigned.
         package let fresh: FreshStatement?
     }
 
-    /// Opens a directory that somebody has published to.
+    /// Opens a published directory.
     package init(_ path: String, isReadOnly: Bool = false) throws(PublishError) {
         guard directoryEntries(path) != nil else {
             throw PublishError(
@@ -44,13 +44,13 @@ package struct Channels {
 
     init(_ output: OutputDirectory) { self.output = output }
 
-    /// What each channel points at, by name; the default one has no name.
+    /// The release of each channel, by name; the default one has no name.
     package func list() throws(PublishError) -> [(channel: String?, revision: UInt64)] {
         let named = index?.channels.sorted { $0.key < $1.key } ?? []
         return try (ofDefault().map { [(nil, $0)] } ?? []) + named.map { ($0.key, $0.value) }
     }
 
-    /// Lets a channel point at a release that was published before; nothing is published anew.
+    /// Points a channel at a release published before; nothing is published anew.
     ///
     /// - Throws: ``PublishError``, also for a release that is older than what the channel points at: machines that follow it
     ///   do not go back.
@@ -69,7 +69,7 @@ package struct Channels {
             )
         }
         let former = try current(channel)
-        // Whoever followed a channel that was removed has seen its last release.
+        // Followers of a removed channel have seen its last release.
         if let last = [former, output.word(channel)?.fresh.revision].compactMap(\.self).max(), last > revision
         {
             throw PublishError(
@@ -92,7 +92,7 @@ package struct Channels {
         return Move(project: kept.manifest.project, revision: revision, former: former, fresh: fresh)
     }
 
-    /// Takes a channel away; the releases stay.
+    /// Removes a channel; the releases stay.
     ///
     /// - Returns: What says so; `nil` when nobody has signed it.
     package func remove(_ channel: String, signing: Signing?) throws(PublishError) -> FreshStatement? {
@@ -102,13 +102,13 @@ package struct Channels {
             try SignedOutput(output: output, signing: signing).remove(channel)
         }
         try output.remove("\(channel).json.zst", from: "channels")
-        // Last: until then it can be removed once more.
+        // Last, so that until then the removal can be repeated.
         guard let project = index?.project else { return fresh }
         try note(channel, nil, project)
         return fresh
     }
 
-    /// What is signed stays so.
+    /// A signed set stays signed.
     private func requireSigner(_ signing: Signing?) throws(PublishError) {
         let isSigned = output.statementNames().contains { $0 == "fresh" || $0.hasSuffix(".fresh") }
         guard isSigned, signing == nil else { return }
@@ -119,7 +119,7 @@ package struct Channels {
         )
     }
 
-    /// Notes where a channel points, for people; `nil` when it is gone.
+    /// Records for people where a channel points; `nil` if it is removed.
     func note(_ channel: String, _ revision: UInt64?, _ project: String) throws(PublishError) {
         var index = index ?? ChannelIndex(project: project)
         index.channels[channel] = revision
@@ -144,7 +144,7 @@ package struct Channels {
         switch target {
         case .revision(let revision): return revision
         case .channel(let name):
-            // What a channel is, only its keys say: the index is for people.
+            // Only a channel's keys prove what it is: the index is for people.
             let isSigned = output.statementNames().contains(FreshStatement.name(name))
             if let signed, isSigned {
                 let word = try signed.said(name).fresh
@@ -161,7 +161,7 @@ package struct Channels {
         }
     }
 
-    /// Keeps releases from now on, beginning with the one that `manifest.json` is.
+    /// Keeps releases from now on, starting with the one in `manifest.json`.
     func begin() throws(PublishError) {
         guard !output.hasChannels, let revision = try ofDefault(),
             output.size(.top, "manifest.json.zst") != nil
@@ -169,7 +169,7 @@ package struct Channels {
         try output.give("manifest.json.zst", "\(revision).json.zst", in: "channels", replacing: false)
     }
 
-    /// A manifest that was kept.
+    /// A kept manifest.
     private func kept(_ revision: UInt64) throws(PublishError) -> (
         manifest: Manifest, text: [UInt8], file: String
     ) {

@@ -3,17 +3,17 @@ import SyncModel
 import SyncSystem
 package import SyncTrust
 
-/// A directory with the keys of a project and its roots: `root.key`, `release.key`, `fresh.key`, `1.root`, `2.root` …
+/// A directory with the keys and roots of a project: `root.key`, `release.key`, `fresh.key`, `1.root`, `2.root` …
 ///
-/// Whoever signs needs no more of it than the newest root and the keys of what is signed: `root.key` belongs into a drawer.
+/// Signing only needs the newest root and the keys for what is signed: `root.key` belongs in a drawer.
 package struct KeyDirectory {
     package let path: String
-    /// The roots that are here, oldest first; each is signed as the one before it asks.
+    /// The roots found, oldest first; each is signed as the one before it requires.
     package private(set) var roots: [TrustPin.Root]
     private let passphrase: [UInt8]?
-    /// Whether it has keys at all; what is published has none, whatever somebody puts there.
+    /// Whether keys are read at all; never from a published directory, whatever somebody puts there.
     private let hasKeys: Bool
-    /// The file of the key that has just gone; `nil` when it was not here.
+    /// The file of the key just replaced; `nil` if it was not here.
     package private(set) var kept: String?
 
     /// The newest root.
@@ -56,8 +56,8 @@ package struct KeyDirectory {
         }
     }
 
-    /// Opens the roots beside what is published. Whoever may write there may have put anything in their place: only an
-    /// unbroken chain counts, from those that this machine knows, or from the first one.
+    /// Opens the roots of a published directory. Anyone with write access may have replaced them: only an unbroken
+    /// chain counts, starting from those that this machine knows, or from the first one.
     ///
     /// - Parameters:
     ///   - output: The directory that was published to.
@@ -68,7 +68,7 @@ package struct KeyDirectory {
         for number in Self.numbers(directoryEntries(path) ?? []) {
             let root = try Self.root(number, in: path)
             if let known, number <= known.root.content.number {
-                // What was never signed under here decides nothing.
+                // Roots that were never signed under here are ignored.
                 if known.roots.contains(root.statement.digest) { roots.append(root) }
                 continue
             }
@@ -108,7 +108,7 @@ package struct KeyDirectory {
         }.sorted()
     }
 
-    /// Reads one root that has to have its name's number.
+    /// Reads a root, whose number must be that in its name.
     private static func root(_ number: UInt64, in path: String) throws(PublishError) -> TrustPin.Root {
         let file = "\(path)/\(number).root"
         let root = try root(file)
@@ -128,7 +128,7 @@ package struct KeyDirectory {
         }
     }
 
-    /// A root as it is, not yet checked.
+    /// The bytes of a root, unchecked.
     static func bytes(ofRoot path: String) throws(PublishError) -> [UInt8] {
         do throws(FileError) {
             return try readFile(path, trust: .input, limit: Role.root.limit)
@@ -143,7 +143,7 @@ package struct KeyDirectory {
 
     // MARK: Keys
 
-    /// The keys of a role that are here: `release.key`, and `release-….key` where a role has several.
+    /// The keys of a role found here: `release.key`, and `release-….key` if a role has several.
     package func keys(_ role: Role) throws(PublishError) -> [PrivateKey] {
         guard hasKeys else { return [] }
         return try Self.names(role, in: path).map { name throws(PublishError) in try key(name) }
@@ -180,13 +180,13 @@ package struct KeyDirectory {
 
     // MARK: Making
 
-    /// What a new project starts with.
+    /// Settings of a new project.
     package struct Beginning {
         package var project: String
-        /// How many root keys, and how many of them have to sign a change of keys.
+        /// How many root keys there are, and how many must sign a change of keys.
         package var rootKeys = 1
         package var threshold = 1
-        /// Root keys that were made elsewhere.
+        /// Root keys created elsewhere.
         package var otherRoots: [PublicKey] = []
         package var mirrors: [String] = []
         /// **Milliseconds** since 1970.
@@ -198,15 +198,15 @@ package struct KeyDirectory {
         }
     }
 
-    /// What came of a change.
+    /// The result of a change.
     package enum Outcome {
         /// The directory has a new root.
         case signed(KeyDirectory)
-        /// Keys that are not here have to sign it first.
+        /// Keys elsewhere have to sign it first.
         case pending(PendingRoot)
     }
 
-    /// Makes a directory with new keys and their first root; never writes over anything.
+    /// Creates a directory with new keys and their first root; never overwrites anything.
     package static func make(
         _ path: String,
         _ beginning: Beginning,
@@ -281,10 +281,10 @@ package struct KeyDirectory {
         return .signed(try KeyDirectory(folder, passphrase: passphrase))
     }
 
-    /// Puts a new key in the place of one, and writes the root that says so. An old key that is here stays as `NAME.key.1`.
+    /// Replaces a key by a new one and writes the new root. An old key found here is kept as `NAME.key.1`.
     ///
-    /// Where root keys that are not here have to sign, the root waits as ``PendingRoot``; a key that is made lies beside the
-    /// old one, and counts with the root that names it.
+    /// If root keys elsewhere have to sign, the root is a ``PendingRoot`` until then; a new key is stored beside the
+    /// old one and becomes valid with that root.
     ///
     /// - Parameters:
     ///   - fingerprint: The key that goes; `nil` for the one that is here, or was.
@@ -331,7 +331,7 @@ package struct KeyDirectory {
             }
             let beside = besideName(role, number)
             if let made { try Self.write(made, to: beside, passphrase) }
-            // From here on the new key counts, under the name that it has; a rotate that is killed leaves nothing to mend.
+            // From here on the new key is valid, under its present name; a killed rotation leaves nothing to repair.
             guard case .signed(var keys) = try Self.outcome(pending, passphrase) else {
                 return .pending(pending)
             }
@@ -354,7 +354,7 @@ package struct KeyDirectory {
         }
     }
 
-    /// The keys of a role that go, and the file of the one that is here.
+    /// The keys of a role to be replaced, and the file of the one found here.
     private func goingKeys(_ role: Role, _ fingerprint: String?) throws(PublishError) -> (
         [PublicKey], file: String?
     ) {
@@ -378,7 +378,8 @@ package struct KeyDirectory {
         if let one = here.first(where: { $0.file == usual }) ?? (here.count == 1 ? here[0] : nil) {
             return ([one.key], one.file)
         }
-        // A key that is lost cannot say which of several it was; then all of its role go, but for those who sign this.
+        // With a lost key it is unknown which of several it was: then all of its role are replaced, except those that
+        // sign this.
         guard role == .root ? known.count == 1 : here.isEmpty else {
             throw Self.unusable(
                 path,
@@ -389,7 +390,7 @@ package struct KeyDirectory {
         return (known, nil)
     }
 
-    /// A name for a new key beside the others of its role, which none of them has.
+    /// An unused file name for a new key of a role that has others.
     private func besideName(_ role: Role, _ number: UInt64) -> String {
         func name(_ number: UInt64) -> String { "\(path)/\(role.rawValue)-\(number).key" }
         var free = number

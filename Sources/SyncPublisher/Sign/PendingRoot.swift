@@ -3,28 +3,28 @@ import SyncModel
 import SyncSystem
 package import SyncTrust
 
-/// A root that waits for signatures of keys which live elsewhere: `N.root.pending`, carried from one machine to the next.
-/// With the last signature that is needed it becomes `N.root`.
+/// A root that still needs signatures of keys kept elsewhere: `N.root.pending`, carried from machine to machine. With
+/// the last signature it becomes `N.root`.
 package struct PendingRoot {
     /// Of the file.
     package let path: String
     package let content: RootStatement
-    /// The root whose keys have to sign it, too; `nil` for the first one.
+    /// The previous root, whose keys have to sign it, too; `nil` for the first one.
     package let before: TrustPin.Root?
     private var statement: SignedStatement
 
     package static let ending = ".pending"
 
-    /// How many keys of a root have signed, and how many have to.
+    /// How many keys of a root have signed, and how many must.
     package struct Count: Equatable {
         package let root: UInt64
         package let signed: Int
         package let needed: Int
-        /// Those of its keys that have not signed.
+        /// Its keys that have not signed.
         package let missing: [PublicKey]
     }
 
-    /// A new one in a directory of keys, not yet written.
+    /// A new one in a key directory, not yet written.
     init(
         _ content: RootStatement,
         signedBy keys: [PrivateKey],
@@ -79,7 +79,7 @@ package struct PendingRoot {
         self.before = before
     }
 
-    /// Who has signed, by root: the one before it, and itself where its keys are others.
+    /// The signatures so far, by root: the previous one, and its own if its keys differ.
     package var counts: [Count] {
         var roots = [(content.number, content.root)]
         if let before, before.content.root == content.root {
@@ -174,7 +174,7 @@ package struct PendingRoot {
         return keys
     }
 
-    /// Writes it: as `N.root` when it is complete, else as it was, with the signatures there are.
+    /// Writes it: as `N.root` if complete, else under its old name with the signatures so far.
     ///
     /// - Returns: The file.
     package func write() throws(PublishError) -> String {
@@ -187,12 +187,12 @@ package struct PendingRoot {
         } catch {
             throw PublishError(.cannotCreate, "\(error)", remedy: "make the directory writable")
         }
-        // Left behind it would only be signed in vain.
+        // A leftover would only be signed in vain.
         if isComplete { unlink(path) }
         return target
     }
 
-    /// What it changes, for people who are about to sign it.
+    /// Its changes, for people about to sign it.
     package var changes: [String] {
         guard let old = before?.content else {
             return [

@@ -1,32 +1,32 @@
 import SyncModel
 package import SyncTrust
 
-/// What was said once more.
+/// The result of renewing statements.
 package struct Refreshed {
-    /// What is the newest, the default channel first; and the root under which that was said before.
+    /// The renewed statements, the default channel first; and the root under which each was made before.
     package internal(set) var statements: [(fresh: FreshStatement, saidUnder: UInt64)] = []
-    /// Why a channel was left as it is: nobody who counts had said what was published of it.
+    /// Why a channel was left as it is: no valid key had signed what is published of it.
     package internal(set) var refused: [PublishError] = []
-    /// A signed release that is newer than all of them: somebody has published it, and nobody points at it.
+    /// A newer signed release that no channel points at.
     package internal(set) var ahead: UInt64?
 
     /// The newest revision that a channel points at.
     package var newest: UInt64 { statements.filter { !$0.fresh.isRemoved }.map(\.fresh.revision).max() ?? 0 }
 }
 
-/// Puts a signed release beside a manifest: the roots, the manifest under its digest, the release, and last what says
-/// that it is the newest. Whoever copies in this order never shows half of it.
+/// Puts a signed release beside a manifest: the roots, the manifest under its digest, the release, and last the
+/// statement that it is the newest. Copied in this order, no mirror ever shows half of it.
 struct SignedOutput {
     let output: OutputDirectory
     let signing: Signing
 
-    /// A release statement that is published.
+    /// A published release statement.
     struct Known {
         let statement: SignedStatement
         let content: ReleaseStatement
     }
 
-    /// Signs a manifest that is in place, and that a channel points at it.
+    /// Signs a manifest that is in place, and the channel pointing at it.
     ///
     /// - Parameter file: Its frame.
     /// - Returns: What says that it is the newest.
@@ -62,7 +62,7 @@ struct SignedOutput {
         )
     }
 
-    /// Lets a channel point at a release that was signed before, as ``signed(_:)`` gives it.
+    /// Points a channel at a release signed before, as returned by ``signed(_:)``.
     func point(_ channel: String?, at release: Known) throws(PublishError) -> FreshStatement {
         try output.give(
             "channels/\(release.content.revision).json.zst",
@@ -73,10 +73,10 @@ struct SignedOutput {
         return try finish(release, channel)
     }
 
-    /// Says once more what is the newest of every channel.
+    /// Renews the statement of the newest release for every channel.
     ///
-    /// Whoever may write to what is served may have put anything there. What nobody who counts has signed is never signed
-    /// here: a channel goes on with what one of the roots' fresh keys has said of it, and with that very release.
+    /// Anyone with write access may have changed what is served. Nothing that no valid key has signed is ever signed
+    /// here: a channel continues with exactly the release that the fresh keys of one of the roots have named.
     func refresh() throws(PublishError) -> Refreshed {
         let names = output.statementNames()
         let channels = [nil] + names.compactMap(FreshStatement.channel(ofFile:)).sorted()
@@ -113,13 +113,13 @@ struct SignedOutput {
         return refreshed
     }
 
-    /// Says that there is no such channel any more; what it pointed at stays.
+    /// States that a channel has been removed; its releases stay.
     func remove(_ channel: String) throws(PublishError) -> FreshStatement {
         let word = try said(channel).fresh
         return try say(word.revision, word.release, of: channel, isRemoved: true)
     }
 
-    /// What is published as the newest of a channel, and the root whose fresh keys have said so.
+    /// The published statement of a channel's newest release, and the root whose fresh keys signed it.
     func said(_ channel: String?) throws(PublishError) -> (fresh: FreshStatement, root: UInt64) {
         let name = "trust/" + FreshStatement.name(channel)
         guard let (statement, fresh) = output.word(channel) else { throw unsigned("\(name) cannot be read") }
@@ -131,7 +131,7 @@ struct SignedOutput {
         return (fresh, root.content.number)
     }
 
-    /// The very release that a word names.
+    /// The exact release that a statement names.
     private func signed(_ fresh: FreshStatement) throws(PublishError) -> Known {
         let known = try signed(fresh.revision)
         guard known.statement.digest == fresh.release else {
@@ -142,7 +142,7 @@ struct SignedOutput {
         return known
     }
 
-    /// A release that is published and signed by the keys that count now.
+    /// A published release that is signed by currently valid keys.
     func signed(_ revision: UInt64) throws(PublishError) -> Known {
         let name = "trust/\(revision).release"
         guard let known = release(revision) else { throw unsigned("\(name) is not there, or cannot be read") }
@@ -176,7 +176,7 @@ struct SignedOutput {
         )
     }
 
-    /// Signs what is the newest of a channel, and publishes it: the release, the roots, and last the word on it.
+    /// Signs and publishes a channel's newest release: the release, the roots, and last the fresh statement.
     private func say(
         _ revision: UInt64,
         _ digest: SHA256Digest,
@@ -184,8 +184,8 @@ struct SignedOutput {
         with release: SignedStatement? = nil,
         isRemoved: Bool = false
     ) throws(PublishError) -> FreshStatement {
-        // By the clock, so that it grows even where the former statement is lost. Numbers that nobody who counts has set,
-        // machines have not seen; those of a key that was revoked they have forgotten.
+        // From the clock, so that it increases even if the former statement is lost. Machines have not accepted numbers
+        // without a valid key, and have forgotten those of a revoked key.
         let serial = max(lastSerial(channel) + 1, UInt64(clamping: signing.now / 1000))
         guard serial <= UInt64(Int64.max) else {
             throw PublishError(
@@ -207,7 +207,7 @@ struct SignedOutput {
         )
         let signed = try signing.sign(fresh.json, .fresh)
         if let release { try output.placeStatement(release.bytes, "\(revision).release") }
-        // Late: from then on what keys have said that it revokes counts no more, until the last word is there.
+        // Late: from now on, statements of revoked keys are invalid, until the last statement is in place.
         for root in signing.roots {
             try output.placeStatement(root.statement.bytes, "\(root.content.number).root")
         }
@@ -221,7 +221,7 @@ struct SignedOutput {
             && release.statement.isSigned(.release, by: signing.root.release)
     }
 
-    /// The serial of the last statement that a key which counts has signed; 0 when there is none.
+    /// The serial of the last statement signed by a valid key; 0 if there is none.
     private func lastSerial(_ channel: String?) -> UInt64 {
         guard let (statement, fresh) = output.word(channel), fresh.project == signing.root.project,
             fresh.channel == channel, !statement.signers(.fresh, of: signing.root.fresh).isEmpty
@@ -240,7 +240,7 @@ struct SignedOutput {
 }
 
 extension OutputDirectory {
-    /// What is published as the newest of a channel, whoever says so; `nil` when nothing is, or what cannot be read.
+    /// The published fresh statement of a channel, whoever signed it; `nil` if there is none that can be read.
     func word(_ channel: String?) -> (statement: SignedStatement, fresh: FreshStatement)? {
         read("trust/" + FreshStatement.name(channel), limit: Role.fresh.limit).flatMap { bytes in
             guard let statement = try? SignedStatement(bytes, limit: Role.fresh.limit),

@@ -2,7 +2,7 @@ import SyncModel
 import SyncSystem
 package import SyncTrust
 
-/// Who signs what is published, and for how long it counts.
+/// Who signs what is published, and for how long it is valid.
 package struct Signing: Sendable {
     /// The roots, oldest first.
     package let roots: [TrustPin.Root]
@@ -12,9 +12,9 @@ package struct Signing: Sendable {
     package var program: (path: String, variables: [String])?
     /// **Milliseconds** since 1970.
     package var now: Int64
-    /// How long a fresh statement counts, **milliseconds**.
+    /// The validity of a fresh statement, **milliseconds**.
     package var validity: Int64
-    /// Where this machine keeps the roots that it has signed under; `nil` where it can keep nothing.
+    /// Where this machine remembers the roots that it has signed under; `nil` for nowhere.
     package var memory: SigningMemory?
 
     /// 30 days, **milliseconds**: long enough for a holiday, short enough that a frozen mirror is noticed.
@@ -34,7 +34,7 @@ package struct Signing: Sendable {
     ) throws(PublishError) {
         roots = directory.roots
         var keys: [Role: [PrivateKey]] = [:]
-        // A program that signs does so for everything that has no file here.
+        // A signing program signs for every key that has no file here.
         for role in roles { keys[role] = try directory.keys(role) }
         self.keys = keys
         self.program = program
@@ -45,7 +45,7 @@ package struct Signing: Sendable {
     /// The newest root.
     package var root: RootStatement { roots[roots.count - 1].content }
 
-    /// Says before anything is written that it could not be signed.
+    /// Checks before anything is written that it can be signed.
     private func requireEnough(_ role: Role, in directory: KeyDirectory) throws(PublishError) {
         guard program == nil else { return }
         let here = Set((keys[role] ?? []).map(\.publicKey))

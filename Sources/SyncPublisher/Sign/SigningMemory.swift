@@ -4,7 +4,7 @@ import SyncSystem
 package import SyncTrust
 
 /// The roots under which this machine has signed an output directory: a file of the state directory, in the form of a
-/// pin. It prevents that somebody with write access to the published directory chooses the keys of the next publish.
+/// pin. It keeps anyone with write access to the published directory from choosing the keys of the next publish.
 package struct SigningMemory: Sendable {
     private let directory: String
     private let output: String
