@@ -175,7 +175,7 @@ let package = Package(
         // HTTP/1.1 on a port or a Unix socket: who may connect, for how long, and what goes out.
         library("SyncHTTPServer", ["SyncSystem", "CMicroHTTPD", "CPosix"]),
         tests("SyncHTTPServerTests", ["SyncHTTPServer"]),
-        library("SyncServer", ["SyncSystem", "SyncModel", "SyncHTTPServer"]),
+        library("SyncServer", ["SyncSystem", "SyncModel", "SyncHTTPServer", "CPosix"]),
         tests("SyncServerTests", ["SyncServer", "SyncHTTPServer", "SyncModel"]),
         // The control API of the agent: what is said on the socket.
         library("SyncControl", ["SyncModel"]),
@@ -304,7 +304,10 @@ let package = Package(
         ),
 
         // For tests here and of plugins elsewhere.
-        library("SyncTestKit", ["SyncModel", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL"]),
+        library(
+            "SyncTestKit",
+            ["SyncModel", "SyncSystem", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL", "CPosix"]
+        ),
         tests(
             "FaultMatrixTests",
             [

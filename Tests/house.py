@@ -9,7 +9,8 @@ What is checked comes from `swift package dump-package`, so that it cannot drift
  1. a module imports what its target declares, and nothing that happens to be built as well;
  2. what a target declares is imported: an arrow that nobody walks goes;
  3. some arrows must never be drawn (FORBIDDEN), and Foundation and Dispatch stay where they are needed (SYSTEM);
- 4. a folder has at most 25 files.
+ 4. a folder has at most 25 files;
+ 5. what differs between systems is in few files (PLATFORM): nowhere else is asked which one this is.
 """
 
 import json
@@ -50,6 +51,21 @@ FORBIDDEN = [
     ("SyncPlanner", "SyncSystem", "a plan is a pure value"),
     ("SyncManifest", "SyncSystem", "the format is read from bytes, not from files"),
 ]
+# Where is asked for which system this is built, and for what.
+PLATFORM = {
+    "Sources/CPosix/shim.h": "files, locks, sockets, threads' names",
+    "Sources/CPosix/clone.h": "sharing blocks between files",
+    "Sources/CPosix/memory.h": "the heap",
+    "Sources/CPosix/process.h": "starting programs",
+    "Sources/CPosix/start.h": "what the process was started with",
+    "Sources/CPosix/tasks.h": "where Swift's tasks run",
+    "Sources/CMicroHTTPD/shim.h": "sockets of a server",
+    "Sources/SyncControlServer/TaskThreads.swift": "where Swift's tasks run",
+}
+BRANCH = re.compile(
+    r"^\s*#\s*(?:(?:if|elseif)\b.*\b(?:os|arch|canImport|targetEnvironment)\(|(?:if|ifdef|ifndef|elif)\b.*\b__(?:linux|APPLE|GLIBC)__)",
+    re.MULTILINE,
+)
 IMPORT = re.compile(
     r"^\s*(?:@\w+(?:\([^)]*\))?\s+)*(?:(?:public|package|internal|fileprivate|private)\s+)?import\s+"
     r"(?:(?:struct|class|enum|protocol|func|var|let|typealias)\s+)?(\w+)",
@@ -119,6 +135,18 @@ class Module:
         return max(counts.values(), default=0)
 
 
+def branches(shipped):
+    """Where systems are told apart, and should not be."""
+    paths = {path for module in shipped for path in module.files} | set((ROOT / "Sources").rglob("*.h"))
+    found = {
+        str(path.relative_to(ROOT)) for path in paths if BRANCH.search(path.read_text(encoding="utf-8"))
+    }
+    for path in sorted(found - PLATFORM.keys()):
+        yield f"{path}: asks which system this is; that is for the files of PLATFORM in Tests/house.py, as SyncSystem and CPosix"
+    for path in sorted(PLATFORM.keys() - found):
+        yield f"{path}: asks no longer which system this is; PLATFORM in Tests/house.py need not name it"
+
+
 def floor(name, modules, known):
     """How many stories are below a module."""
     if name not in known:
@@ -154,6 +182,7 @@ def main():
     if "--table" in sys.argv[1:]:
         table({name: module for name, module in shipped.items() if "Tests" not in str(module.directory.relative_to(ROOT))})
     problems = [problem for module in shipped.values() for problem in module.problems()]
+    problems += branches(shipped.values())
     for problem in problems:
         print(problem)
     if not problems:

@@ -3,6 +3,7 @@
 
 /* No _GNU_SOURCE here: it would give glibc's types another shape than in Swift's own Glibc module. */
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -76,6 +77,15 @@ static inline int sa_http_accept(int listener, struct sockaddr *address, socklen
     }
     return fd;
 #endif
+}
+
+/* What getaddrinfo(3) is asked for: addresses to listen at, the port as a number. */
+static inline struct addrinfo sa_http_hints(void) {
+    struct addrinfo hints;
+    memset(&hints, 0, sizeof hints);
+    hints.ai_flags = AI_NUMERICSERV | AI_PASSIVE;
+    hints.ai_socktype = SOCK_STREAM;
+    return hints;
 }
 
 /* socket(2) for a listener, close-on-exec and not blocking. */

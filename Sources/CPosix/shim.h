@@ -6,17 +6,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/types.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /* Swift cannot call variadic C functions such as openat(2) with a mode, nor raw system calls.
@@ -32,6 +40,23 @@ static inline int sa_file_kind(const struct stat *status) {
     return S_ISLNK(status->st_mode) ? 2 : 3;
 }
 
+/* When the content was changed last, and when anything was: macOS has other names for them. */
+static inline struct timespec sa_modified(const struct stat *status) {
+#ifdef __APPLE__
+    return status->st_mtimespec;
+#else
+    return status->st_mtim;
+#endif
+}
+
+static inline struct timespec sa_changed(const struct stat *status) {
+#ifdef __APPLE__
+    return status->st_ctimespec;
+#else
+    return status->st_ctim;
+#endif
+}
+
 static inline int sa_openat(int dir, const char *path, int flags, mode_t mode) {
     return openat(dir, path, flags | O_CLOEXEC, mode);
 }
@@ -39,7 +64,6 @@ static inline int sa_openat(int dir, const char *path, int flags, mode_t mode) {
 #ifdef __linux__
 #include <linux/fs.h>
 #include <linux/openat2.h>
-#include <sys/socket.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -70,6 +94,33 @@ static inline int sa_syncfs(int fd) { return (int)syscall(SYS_syncfs, fd); }
 /* sync_file_range(2), SYNC_FILE_RANGE_WRITE: the disk begins with what is there; a hint, nobody waits. */
 static inline void sa_start_writeback(int fd) { (void)syscall(SYS_sync_file_range, fd, 0L, 0L, 2U); }
 
+/* posix_fadvise(2): the file will be read from its beginning to its end; a hint. */
+static inline void sa_will_read_through(int fd) { (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL); }
+
+/* statfs(2): f_type of the filesystem that something is on, 0 where that is unknown. */
+static inline uint32_t sa_file_system(const char *path) {
+    struct statfs system;
+    return statfs(path, &system) == 0 ? (uint32_t)system.f_type : 0;
+}
+
+/* socket(2), close-on-exec from the first moment: other threads start programs. -1 with errno set. */
+static inline int sa_stream_socket(int family) { return socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0); }
+static inline int sa_datagram_socket(int family) { return socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0); }
+
+/* send(2), without SIGPIPE where the other end has gone. */
+static inline ssize_t sa_send_quietly(int fd, const void *bytes, size_t count) {
+    return send(fd, bytes, count, MSG_NOSIGNAL);
+}
+
+/* SIOCOUTQ of tcp(7): bytes that the other end's system has not acknowledged; 0 where that is unknown. */
+static inline int sa_unacknowledged(int fd) {
+    int count = 0;
+    return ioctl(fd, TIOCOUTQ, &count) == 0 ? count : 0;
+}
+
+/* F_SETLEASE of fcntl(2), which glibc hides behind _GNU_SOURCE: a read lease is given while nobody can write. */
+static inline int sa_lease(int fd, int kind) { return fcntl(fd, 1024, kind); }
+
 /* rtnetlink(7): a socket that tells of changed links, addresses and routes; not blocking. -1 with errno set. */
 static inline int sa_route_socket(void) {
     return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0 /* NETLINK_ROUTE */);
@@ -87,6 +138,20 @@ static inline void sa_name_thread(const char *name) { prctl(PR_SET_NAME, name, 0
 #endif
 
 #ifndef __linux__
+static inline int sa_openat_beneath(int dir, const char *path, int flags, mode_t mode) {
+    errno = ENOSYS;
+    return -1;
+}
+static inline int sa_folds_case(int directory) { return 0; }
+static inline int sa_syncfs(int fd) { sync(); return 0; }
+static inline void sa_start_writeback(int fd) {}
+static inline void sa_will_read_through(int fd) {}
+static inline uint32_t sa_file_system(const char *path) { return 0; }
+static inline int sa_stream_socket(int family) { return socket(family, SOCK_STREAM, 0); }
+static inline int sa_datagram_socket(int family) { return socket(family, SOCK_DGRAM, 0); }
+static inline ssize_t sa_send_quietly(int fd, const void *bytes, size_t count) { return send(fd, bytes, count, 0); }
+static inline int sa_unacknowledged(int fd) { return 0; }
+static inline int sa_lease(int fd, int kind) { return 0; }
 static inline int sa_route_socket(void) { return -1; }
 static inline int sa_clone_file(int target, int source) { return -1; }
 static inline void sa_name_thread(const char *name) { pthread_setname_np(name); }
@@ -107,6 +172,16 @@ static inline int sa_peer_user(int fd, uid_t *user) {
 #endif
 }
 
+/* Raises the soft limit on open files towards the hard one, to `most` at most, and says what it is now: getrlimit(2). 0
+   where that is unknown. */
+static inline rlim_t sa_raise_open_files(rlim_t most) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+    limit.rlim_cur = limit.rlim_max < most ? limit.rlim_max : most;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
 /* Gives or takes the execute bits, where the file may be read: fchmod(2). Set-id and sticky bits are dropped. */
 static inline int sa_set_executable(int fd, int executable) {
     struct stat status;
@@ -115,6 +190,8 @@ static inline int sa_set_executable(int fd, int executable) {
     if (executable) mode |= (mode & 0444) >> 2;
     return fchmod(fd, mode);
 }
+
+static inline void sa_set_close_on_exec(int fd) { (void)fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
 /* UTIME_OMIT, which Swift does not see. */
 static inline long sa_utime_omit(void) { return UTIME_OMIT; }

@@ -3,14 +3,6 @@ package import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#else
-    import Darwin
-#endif
-
 /// The machine has little else to do: the load average of the last minute for each core is below a limit (S49).
 ///
 /// The kernel counts threads that run, want to run or wait for a disk, ours among them. So that a run does not block

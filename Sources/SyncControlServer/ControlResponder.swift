@@ -1,13 +1,8 @@
+import CPosix
 import Logging
 import SyncControl
 import SyncHTTPServer
 import SyncModel
-
-#if canImport(Glibc)
-    import Glibc
-#else
-    import Darwin
-#endif
 
 /// Answers requests of the control API.
 struct ControlResponder: Sendable {

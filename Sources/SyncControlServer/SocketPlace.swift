@@ -1,12 +1,6 @@
 import CPosix
 import SyncSystem
 
-#if canImport(Glibc)
-    import Glibc
-#else
-    import Darwin
-#endif
-
 /// The place of the socket in the file system: a directory, 0700 and this user's, and the socket in it, 0600.
 struct SocketPlace: Sendable {
     let path: String
@@ -47,7 +41,7 @@ struct SocketPlace: Sendable {
         }
 
         guard lstat(path, &status) == 0 else { return }
-        guard status.st_mode & S_IFMT == S_IFSOCK else { throw .inTheWay(path: path) }
+        guard status.st_mode & mode_t(S_IFMT) == mode_t(S_IFSOCK) else { throw .inTheWay(path: path) }
         guard unlink(path) == 0 || sa_errno() == ENOENT else { throw bad(path) }
     }
 
@@ -58,6 +52,6 @@ struct SocketPlace: Sendable {
     func remove() { unlink(path) }
 
     private func bad(_ path: String) -> ControlServerError {
-        .badDirectory(path: path, reason: String(cString: strerror(sa_errno())))
+        .badDirectory(path: path, reason: errnoText)
     }
 }

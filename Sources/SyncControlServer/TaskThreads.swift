@@ -1,11 +1,7 @@
 import CPosix
-import SyncHTTPServer
+import SyncSystem
 
 import struct Synchronization.Atomic
-
-#if canImport(Glibc)
-    import Glibc
-#endif
 
 /// Runs Swift's tasks on threads that sleep until something comes.
 ///
@@ -17,7 +13,7 @@ package enum TaskThreads {
     /// - Returns: Whether they run on these threads; if not, everything works as well, and the process wakes more often.
     @discardableResult
     package static func takeOver() -> Bool {
-        #if os(Linux) && canImport(Glibc)
+        #if os(Linux)
             guard TaskPool.shared.start(), sa_take_tasks_over() != 0 else { return false }
             isTakenOver.store(true, ordering: .releasing)
             return true
@@ -33,7 +29,7 @@ package enum TaskThreads {
     ///
     /// - Throws: When the task is cancelled: then at once.
     package static func sleep(for duration: Duration) async throws {
-        #if os(Linux) && canImport(Glibc)
+        #if os(Linux)
             guard isTakenOver.load(ordering: .acquiring) else { return try await Task.sleep(for: duration) }
             let nanoseconds = max(.zero, min(duration, .seconds(86_400 * 365))) / .nanoseconds(1)
             try await TaskPool.shared.sleep(nanoseconds: Int64(nanoseconds))
@@ -43,7 +39,7 @@ package enum TaskThreads {
     }
 }
 
-#if os(Linux) && canImport(Glibc)
+#if os(Linux)
     /// What Swift's runtime calls for each piece of a task that can run.
     @_cdecl("sa_take_job")
     func takeJob(_ job: UnsafeMutableRawPointer) {
@@ -88,7 +84,7 @@ package enum TaskThreads {
         /// - Returns: `false` where not one can be started.
         func start() -> Bool {
             let count = max(2, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
-            return (0..<count).count { _ in startThread { self.run() } } > 0
+            return (0..<count).count { _ in (try? WorkerThread(name: "tasks") { self.run() }) != nil } > 0
         }
 
         func enqueue(_ job: consuming ExecutorJob) { enqueue(UnownedJob(job)) }

@@ -95,11 +95,7 @@ package final class Destination: Sendable {
 
     /// Makes everything written so far on this filesystem durable. syncfs(2): one call for a whole batch.
     package func synchronize() throws(FileError) {
-        #if os(Linux)
-            guard sa_syncfs(root) == 0 else { throw .last("sync", path) }
-        #else
-            sync()
-        #endif
+        guard sa_syncfs(root) == 0 else { throw .last("sync", path) }
     }
 
     /// Whether names that differ only in case are the same here: tested with the name of the state directory.

@@ -1,10 +1,5 @@
+import CPosix
 import SyncSystem
-
-#if canImport(Glibc)
-    import Glibc
-#else
-    import Darwin
-#endif
 
 /// One accepted connection.
 final class Connection: Sendable {

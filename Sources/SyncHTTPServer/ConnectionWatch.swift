@@ -4,12 +4,6 @@ import SyncSystem
 
 import struct Synchronization.Atomic
 
-#if canImport(Glibc)
-    import Glibc
-#else
-    import Darwin
-#endif
-
 /// The thread that accepts connections, waits for their first bytes, and lets those go that take too long.
 ///
 /// It sleeps in poll(2) until something comes or a deadline is due: a server that nobody asks does not wake.
@@ -60,9 +54,11 @@ final class ConnectionWatch: Sendable {
 
     /// Starts the thread.
     func start() throws(HTTPServerError) {
-        guard startThread({ self.run() }) else {
+        do throws(ThreadError) {
+            try WorkerThread(name: "http-watch") { self.run() }
+        } catch {
             daemon.stop()
-            throw HTTPServerError(reason: "no thread can be started")
+            throw HTTPServerError(reason: error.description)
         }
     }
 

@@ -1,10 +1,6 @@
-import struct Synchronization.Atomic
+import CPosix
 
-#if canImport(Glibc)
-    import Glibc
-#else
-    import Darwin
-#endif
+import struct Synchronization.Atomic
 
 /// A request that has come whole.
 package struct HTTPRequest: Sendable {

@@ -1,11 +1,6 @@
 import CMicroHTTPD
+import CPosix
 import SyncSystem
-
-#if canImport(Glibc)
-    import Glibc
-#else
-    import Darwin
-#endif
 
 /// A socket that accepts connections, closed exactly once.
 struct ListeningSocket: ~Copyable {
@@ -29,13 +24,7 @@ struct ListeningSocket: ~Copyable {
     deinit { close(raw) }
 
     private static func tcp(_ address: String, _ port: Int) throws(HTTPServerError) -> ListeningSocket {
-        var hints = addrinfo()
-        hints.ai_flags = AI_NUMERICSERV | AI_PASSIVE
-        #if canImport(Glibc)
-            hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
-        #else
-            hints.ai_socktype = SOCK_STREAM
-        #endif
+        var hints = sa_http_hints()
         var list: UnsafeMutablePointer<addrinfo>?
         let code = getaddrinfo(address, String(port), &hints, &list)
         guard code == 0 else { throw HTTPServerError(reason: String(cString: gai_strerror(code))) }
@@ -62,23 +51,12 @@ struct ListeningSocket: ~Copyable {
     }
 
     private static func unix(_ path: String) throws(HTTPServerError) -> ListeningSocket {
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        let bytes = Array(path.utf8)
-        let isFitting = withUnsafeMutableBytes(of: &address.sun_path) { space in
-            guard bytes.count < space.count else { return false }
-            space.copyBytes(from: bytes)
-            return true
+        guard let address = UnixAddress(path) else {
+            throw HTTPServerError(reason: errorText(ENAMETOOLONG))
         }
-        guard isFitting else { throw HTTPServerError(reason: String(cString: strerror(ENAMETOOLONG))) }
         let raw = sa_http_socket(AF_UNIX)
         guard raw >= 0 else { throw HTTPServerError(reason: errnoText) }
-        let isBound = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(raw, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
-            }
-        }
-        guard isBound, listen(raw, SOMAXCONN) == 0 else {
+        guard address.withSockaddr({ bind(raw, $0, $1) }) == 0, listen(raw, SOMAXCONN) == 0 else {
             let reason = errnoText
             close(raw)
             throw HTTPServerError(reason: reason)

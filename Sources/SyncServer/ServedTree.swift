@@ -1,11 +1,7 @@
+import CPosix
 import SyncHTTPServer
 import SyncModel
-
-#if canImport(Glibc)
-    import Glibc
-#else
-    import Darwin
-#endif
+import SyncSystem
 
 /// The directory that is served, and the only way to a file in it.
 ///
@@ -26,8 +22,8 @@ final class ServedTree: Sendable {
 
     /// Opens the directory at `path`, which may itself be a link.
     init(path: String) throws(ServerError) {
-        root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard root >= 0 else { throw .cannotOpen(directory: path, reason: String(cString: strerror(errno))) }
+        root = sa_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0)
+        guard root >= 0 else { throw .cannotOpen(directory: path, reason: errnoText) }
     }
 
     deinit { close(root) }
@@ -45,7 +41,7 @@ final class ServedTree: Sendable {
         defer { if directory != root { close(directory) } }
         for name in path.names.dropLast() {
             let next = Self.openName(name, in: directory, O_DIRECTORY)
-            let code = errno
+            let code = sa_errno()
             if directory != root { close(directory) }
             directory = next
             guard next >= 0 else {
@@ -57,20 +53,20 @@ final class ServedTree: Sendable {
         // Asked first, since opening a device or a FIFO can have effects of its own.
         try Self.requireRegularFile(name, in: directory)
         let descriptor = Self.openName(name, in: directory, O_NONBLOCK | O_NOCTTY)
-        guard descriptor >= 0 else { throw Self.failure(errno) }
+        guard descriptor >= 0 else { throw Self.failure(sa_errno()) }
         guard let file = ServedFile(owning: descriptor) else { throw .notFound }
         return file
     }
 
     private static func openName(_ name: [UInt8], in directory: Int32, _ flags: Int32) -> Int32 {
-        withCString(name) { openat(directory, $0, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | flags) }
+        withCString(name) { sa_openat(directory, $0, O_RDONLY | O_NOFOLLOW | flags, 0) }
     }
 
     private static func requireRegularFile(_ name: [UInt8], in directory: Int32) throws(Failure) {
         var attributes = stat()
         let result = withCString(name) { fstatat(directory, $0, &attributes, AT_SYMLINK_NOFOLLOW) }
-        guard result == 0 else { throw failure(errno) }
-        guard attributes.st_mode & S_IFMT == S_IFREG else { throw .notFound }
+        guard result == 0 else { throw failure(sa_errno()) }
+        guard sa_file_kind(&attributes) == 0 else { throw .notFound }
     }
 
     private static func withCString(_ name: [UInt8], _ body: (UnsafePointer<CChar>) -> Int32) -> Int32 {
@@ -97,32 +93,19 @@ struct ServedFile: Sendable {
     /// Takes the descriptor over; `nil`, with the descriptor closed, when it is no regular file.
     init?(owning descriptor: Int32) {
         content = OpenFile(owning: descriptor)
-        var attributes = stat()
-        guard fstat(descriptor, &attributes) == 0, attributes.st_mode & S_IFMT == S_IFREG else { return nil }
-        version = FileVersion(attributes)
+        guard let status = SyncSystem.status(descriptor), status.kind == .file else { return nil }
+        version = FileVersion(status)
     }
 }
 
 extension FileVersion {
     /// A file's version by its inode, size and times: git's stat cache trusts the same fields.
-    fileprivate init(_ attributes: stat) {
-        #if canImport(Glibc)
-            let (modified, changed) = (attributes.st_mtim, attributes.st_ctim)
-        #else
-            let (modified, changed) = (attributes.st_mtimespec, attributes.st_ctimespec)
-        #endif
-        let parts: [UInt64] = [
-            UInt64(truncatingIfNeeded: attributes.st_ino),
-            UInt64(truncatingIfNeeded: attributes.st_size),
-            Self.nanoseconds(modified),
-            Self.nanoseconds(changed),
-        ]
-        size = UInt64(max(0, attributes.st_size))
-        self.modified = HTTPDate(seconds: Int64(modified.tv_sec))
-        entityTag = "\"" + parts.map { String($0, radix: 36) }.joined(separator: "-") + "\""
-    }
-
-    private static func nanoseconds(_ time: timespec) -> UInt64 {
-        UInt64(truncatingIfNeeded: time.tv_sec) &* 1_000_000_000 &+ UInt64(truncatingIfNeeded: time.tv_nsec)
+    fileprivate init(_ status: FileStatus) {
+        let times = [status.modified, status.changed].map(UInt64.init(bitPattern:))
+        size = status.size
+        modified = HTTPDate(seconds: status.modified / 1_000_000_000)
+        entityTag =
+            "\"" + ([status.inode, status.size] + times).map { String($0, radix: 36) }.joined(separator: "-")
+            + "\""
     }
 }

@@ -1,12 +1,7 @@
+import CPosix
 import SyncHTTPServer
 package import SyncModel
 import SyncSystem
-
-#if canImport(Glibc)
-    import Glibc
-#else
-    import Darwin
-#endif
 
 /// A static file server for a trial or a LAN: ranges, strong validators, conditional requests, many clients.
 ///

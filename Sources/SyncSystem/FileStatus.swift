@@ -19,14 +19,11 @@ package struct FileStatus: Equatable, Sendable {
         device = UInt64(truncatingIfNeeded: status.st_dev)
         inode = UInt64(truncatingIfNeeded: status.st_ino)
         size = UInt64(clamping: status.st_size)
-        #if canImport(Darwin)
-            modified = Self.nanoseconds(status.st_mtimespec)
-            changed = Self.nanoseconds(status.st_ctimespec)
-        #else
-            modified = Self.nanoseconds(status.st_mtim)
-            changed = Self.nanoseconds(status.st_ctim)
-        #endif
-        let kind = withUnsafePointer(to: status) { sa_file_kind($0) }
+        let (modified, changed, kind) = withUnsafePointer(to: status) {
+            (sa_modified($0), sa_changed($0), sa_file_kind($0))
+        }
+        self.modified = Self.nanoseconds(modified)
+        self.changed = Self.nanoseconds(changed)
         self.kind = Kind(rawValue: UInt8(truncatingIfNeeded: kind)) ?? .other
         isExecutable = status.st_mode & 0o100 != 0
         permissions = UInt16(truncatingIfNeeded: status.st_mode & 0o7777)
@@ -65,11 +62,7 @@ package func status(_ descriptor: Int32) -> FileStatus? {
 /// Whether names that differ only in case are one in an open directory: FS_CASEFOLD_FL of ioctl_iflags(2), which ext4, f2fs
 /// and tmpfs keep for each directory. False where a filesystem has no such flag, even if all of it folds case.
 package func foldsCase(_ directory: Int32) -> Bool {
-    #if os(Linux)
-        sa_folds_case(directory) == 1
-    #else
-        false
-    #endif
+    sa_folds_case(directory) == 1
 }
 
 /// An errno as an error.

@@ -27,10 +27,8 @@ package func openToRead(_ directory: Int32, _ name: UnsafePointer<CChar>) -> Des
 /// - Parameter path: Relative, without `..`.
 /// - Returns: A descriptor, or -1 with errno set: `ELOOP` or `ENOTDIR` when a component is a link.
 package func openBeneath(_ root: Int32, _ path: UnsafePointer<CChar>, _ flags: Int32) -> Int32 {
-    #if os(Linux)
-        let opened = sa_openat_beneath(root, path, flags | O_NOFOLLOW, 0)
-        if opened >= 0 || (sa_errno() != ENOSYS && sa_errno() != EPERM) { return opened }
-    #endif
+    let opened = sa_openat_beneath(root, path, flags | O_NOFOLLOW, 0)
+    if opened >= 0 || (sa_errno() != ENOSYS && sa_errno() != EPERM) { return opened }
     var current = root
     let components = UnsafeBufferPointer(start: path, count: strlen(path)).split(separator: 0x2F)
     for (index, component) in components.enumerated() {

@@ -1,9 +1,6 @@
 import Foundation
+import Glibc
 import Testing
-
-#if canImport(Glibc)
-    import Glibc
-#endif
 
 /// Clients that ask and do not read.
 @Suite("Serving slow readers", .serialized, .timeLimit(.minutes(10)))

@@ -1,11 +1,6 @@
+import Glibc
 import SyncModel
 import SyncStore
-
-#if canImport(Glibc)
-    import Glibc
-#else
-    import Darwin
-#endif
 
 // Takes a session, and lives whole runs of it, one after the other, until it is killed; says on standard output
 // what it has been promised. `store-crash-helper STATE SESSION`

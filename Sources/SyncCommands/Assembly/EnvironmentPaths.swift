@@ -143,26 +143,11 @@ extension EnvironmentPaths {
 
     /// Whether a process of this user takes connections at a Unix socket. unix(7)
     private static func isListening(_ path: String) -> Bool {
-        var address = sockaddr_un()
-        guard access(path, F_OK) == 0, path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else {
-            return false
-        }
-        address.sun_family = sa_family_t(AF_UNIX)
-        let bytes = Array(path.utf8)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
-        #if os(Linux)
-            let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        #else
-            let descriptor = socket(AF_UNIX, SOCK_STREAM, 0)
-        #endif
-        guard descriptor >= 0 else { return false }
-        defer { close(descriptor) }
-        return withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
-                    && peerUser(of: descriptor) == geteuid()
-            }
-        }
+        guard access(path, F_OK) == 0, let address = UnixAddress(path),
+            let descriptor = Descriptor(opened: sa_stream_socket(AF_UNIX))
+        else { return false }
+        return address.withSockaddr { connect(descriptor.raw, $0, $1) } == 0
+            && peerUser(of: descriptor.raw) == geteuid()
     }
 
     /// The run whose hook this process belongs to, if any.

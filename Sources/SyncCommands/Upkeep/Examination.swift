@@ -132,20 +132,16 @@ enum Examination {
                 )
             }
         }
-        #if os(Linux)
-            var system = statfs()
-            guard statfs(path, &system) == 0 else { return }
-            // statfs(2): these keep what is synced in memory, or in a layer that goes with its container.
-            let volatile: [UInt32: String] = [
-                0x0102_1994: "tmpfs", 0x8584_58F6: "ramfs", 0x794C_7630: "overlayfs",
-            ]
-            if let name = volatile[UInt32(truncatingIfNeeded: system.f_type)] {
-                findings.note(
-                    subject,
-                    "\(escaped(path)) is on \(name): it does not outlive a reboot or a container"
-                )
-            }
-        #endif
+        // These keep what is synced in memory, or in a layer that goes with its container.
+        let volatile: [UInt32: String] = [
+            0x0102_1994: "tmpfs", 0x8584_58F6: "ramfs", 0x794C_7630: "overlayfs",
+        ]
+        if let name = volatile[sa_file_system(path)] {
+            findings.note(
+                subject,
+                "\(escaped(path)) is on \(name): it does not outlive a reboot or a container"
+            )
+        }
     }
 }
 

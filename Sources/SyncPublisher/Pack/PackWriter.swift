@@ -116,10 +116,8 @@ final class PackWriter {
         finished.append(Finished(sha256: digest, size: size, wasThere: wasThere))
         size = 0
         if wasThere { return output.discard(file) }
-        #if os(Linux)
-            // The disk can start; fsync(2) waits later. sync_file_range(2).
-            sa_start_writeback(file.descriptor.raw)
-        #endif
+        // The disk can start; fsync(2) waits later. sync_file_range(2).
+        sa_start_writeback(file.descriptor.raw)
         waiting.append(Box(Waiting(file: file, name: name)))
         if waiting.count > Self.mostWaiting { try placeOldest() }
     }

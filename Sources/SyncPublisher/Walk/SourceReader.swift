@@ -65,9 +65,7 @@ struct SourceReader: ~Copyable {
     private mutating func readLarge(_ file: Int) throws(PublishError) -> Bool {
         let entry = source.tree.entries[file]
         let opened = try source.root.openFile(source.tree, file)
-        #if os(Linux)
-            posix_fadvise(opened.raw, 0, 0, POSIX_FADV_SEQUENTIAL)
-        #endif
+        sa_will_read_through(opened.raw)
         var offset: UInt64 = 0
         var carried: (segment: PooledBuffer, range: Range<Int>)?
         while offset < entry.stamp.size || carried != nil {

@@ -1,13 +1,6 @@
+import CPosix
 public import SyncPlugins
 import Synchronization
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#else
-    import Darwin
-#endif
 
 /// A sink that keeps what it gets, checks the order of calls, and can pause, stop and remember earlier bytes.
 public final class CollectingSink: TransferSink {

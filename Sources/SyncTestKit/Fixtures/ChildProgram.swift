@@ -1,23 +1,17 @@
-import Synchronization
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#else
-    import Darwin
-#endif
+import CPosix
+import SyncSystem
 
 /// A program that a test has started; ended and waited for when the last reference goes.
 public final class ChildProgram: Sendable {
     /// Its process identifier.
-    public let processID: Int32
+    public var processID: Int32 { program.identifier }
 
+    private let program: StartedProgram
     private let outputPath: String
-    /// The end as waitpid(2) told it, once it has.
+    /// Its exit status, once it has ended.
     private let end = Mutex<Int32?>(nil)
 
-    /// Starts a program in a process group of its own. `posix_spawn(3)`
+    /// Starts a program in a session and a process group of its own.
     ///
     /// `output` gets standard output and standard error; standard input is empty. Each entry of `environment`
     /// replaces or adds one variable.
@@ -30,42 +24,17 @@ public final class ChildProgram: Sendable {
         environment: [String: String] = [:]
     ) throws(TestKitError) {
         outputPath = output
-        #if canImport(Darwin)
-            var actions: posix_spawn_file_actions_t?
-            var attributes: posix_spawnattr_t?
-        #else
-            var actions = posix_spawn_file_actions_t()
-            var attributes = posix_spawnattr_t()
-        #endif
-        posix_spawn_file_actions_init(&actions)
-        posix_spawnattr_init(&attributes)
-        defer {
-            posix_spawn_file_actions_destroy(&actions)
-            posix_spawnattr_destroy(&attributes)
+        let log = Descriptor(opened: sa_openat(AT_FDCWD, output, O_WRONLY | O_CREAT | O_APPEND, 0o600))
+        guard let log, let directory = openDirectory(".") else { throw .system("open \(output)") }
+        let variables = Self.environment().merging(environment) { _, new in new }
+        var start = ProgramStart([path] + arguments, variables: variables.map { "\($0.key)=\($0.value)" })
+        start.directory = directory.raw
+        start.output = log.raw
+        do throws(FileError) {
+            program = try start.start()
+        } catch {
+            throw TestKitError(error.description)
         }
-        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT | O_APPEND, 0o600)
-        posix_spawn_file_actions_adddup2(&actions, 1, 2)
-        // A signal for the test run, such as Ctrl-C, is ours to pass on; and no signal stays blocked or ignored.
-        var none = sigset_t()
-        var all = sigset_t()
-        sigemptyset(&none)
-        sigfillset(&all)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setsigdefault(&attributes, &all)
-        posix_spawnattr_setpgroup(&attributes, 0)
-        let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF
-        posix_spawnattr_setflags(&attributes, Int16(flags))
-
-        var variables = Self.environment()
-        variables.merge(environment) { _, new in new }
-        var argv = ([path] + arguments).map { strdup($0) } + [nil]
-        var envp = variables.map { strdup("\($0.key)=\($0.value)") } + [nil]
-        defer { for text in argv + envp { free(text) } }
-        var made: pid_t = 0
-        let status = posix_spawn(&made, path, &actions, &attributes, &argv, &envp)
-        guard status == 0 else { throw TestKitError("\(path): \(String(cString: strerror(status)))") }
-        processID = made
     }
 
     deinit { stop() }
@@ -80,10 +49,12 @@ public final class ChildProgram: Sendable {
     public func poll() -> Int32? {
         end.withLock { end in
             if end == nil {
-                var status: Int32 = 0
-                let waited = waitpid(processID, &status, WNOHANG)
-                if waited == processID { end = Self.exitStatus(status) }
-                if waited < 0, errno == ECHILD { end = 127 }
+                switch program.reap() {
+                case .exited(let status): end = status
+                case .signalled(let number): end = -number
+                case .unknown: end = 127
+                case nil: break
+                }
             }
             return end
         }
@@ -128,10 +99,5 @@ public final class ChildProgram: Sendable {
             if let value = getenv(name) { variables[name] = String(cString: value) }
         }
         return variables
-    }
-
-    /// `wait(2)`
-    private static func exitStatus(_ status: Int32) -> Int32 {
-        status & 0x7F == 0 ? (status >> 8) & 0xFF : -(status & 0x7F)
     }
 }

@@ -1,10 +1,4 @@
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#else
-    import Darwin
-#endif
+import CPosix
 
 /// A directory of a test's own, removed with all it holds when the last reference goes.
 public final class TemporaryRoot: Sendable {
@@ -39,12 +33,12 @@ public final class TemporaryRoot: Sendable {
     }
 
     private func write(_ bytes: [UInt8], to target: String, mode: mode_t) throws(TestKitError) {
-        let file = open(target, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)
+        let file = sa_openat(AT_FDCWD, target, O_WRONLY | O_CREAT | O_TRUNC, mode)
         guard file >= 0 else { throw .system("open \(target)") }
         defer { close(file) }
         var rest = bytes[...]
         while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { Self.write(file, $0) }
+            let count = rest.withUnsafeBytes { CPosix.write(file, $0.baseAddress, $0.count) }
             guard count > 0 else { throw .system("write \(target)") }
             rest = rest.dropFirst(count)
         }
@@ -53,17 +47,14 @@ public final class TemporaryRoot: Sendable {
     /// A child that another thread forked meanwhile has the descriptor until its execve(2), and a program that somebody may
     /// write to cannot be run: `ETXTBSY`. A read lease is given when nobody can: fcntl(2), `F_SETLEASE`. Waits 1 s at most.
     private func waitUntilNobodyWrites(_ target: String) {
-        #if os(Linux)
-            let leaseCommand: Int32 = 1024  // F_SETLEASE, which Glibc hides without _GNU_SOURCE.
-            let file = open(target, O_RDONLY | O_CLOEXEC)
-            guard file >= 0 else { return }
-            defer { close(file) }
-            for _ in 0..<1_000 {
-                guard fcntl(file, leaseCommand, Int32(F_RDLCK)) != 0, errno == EAGAIN else { break }
-                usleep(1_000)
-            }
-            _ = fcntl(file, leaseCommand, Int32(F_UNLCK))
-        #endif
+        let file = sa_openat(AT_FDCWD, target, O_RDONLY, 0)
+        guard file >= 0 else { return }
+        defer { close(file) }
+        for _ in 0..<1_000 {
+            guard sa_lease(file, Int32(F_RDLCK)) != 0, sa_errno() == EAGAIN else { break }
+            usleep(1_000)
+        }
+        _ = sa_lease(file, Int32(F_UNLCK))
     }
 
     /// Writes text in UTF-8.
@@ -84,24 +75,16 @@ public final class TemporaryRoot: Sendable {
         var current = path
         for component in relative.split(separator: "/").dropLast() {
             current += "/\(component)"
-            guard mkdir(current, 0o755) == 0 || errno == EEXIST else { throw .system("mkdir \(current)") }
+            guard mkdir(current, 0o755) == 0 || sa_errno() == EEXIST else {
+                throw .system("mkdir \(current)")
+            }
         }
-    }
-
-    private static func write(_ file: Int32, _ buffer: UnsafeRawBufferPointer) -> Int {
-        #if canImport(Glibc)
-            Glibc.write(file, buffer.baseAddress, buffer.count)
-        #elseif canImport(Musl)
-            Musl.write(file, buffer.baseAddress, buffer.count)
-        #else
-            Darwin.write(file, buffer.baseAddress, buffer.count)
-        #endif
     }
 }
 
 /// The bytes of a file, or `nil` when it cannot be read.
 func contents(of path: String) -> [UInt8]? {
-    let file = open(path, O_RDONLY | O_CLOEXEC)
+    let file = sa_openat(AT_FDCWD, path, O_RDONLY, 0)
     guard file >= 0 else { return nil }
     defer { close(file) }
     var bytes: [UInt8] = []
@@ -124,10 +107,10 @@ enum NodeKind: Equatable {
     init?(path: String) {
         var status = stat()
         guard lstat(path, &status) == 0 else { return nil }
-        switch status.st_mode & S_IFMT {
-        case S_IFDIR: self = .directory
-        case S_IFREG: self = .file(executable: status.st_mode & 0o100 != 0)
-        case S_IFLNK:
+        switch sa_file_kind(&status) {
+        case 0: self = .file(executable: status.st_mode & 0o100 != 0)
+        case 1: self = .directory
+        case 2:
             var buffer = [UInt8](repeating: 0, count: 4_096)
             let count = buffer.withUnsafeMutableBytes {
                 $0.baseAddress.map { base in readlink(path, base, 4_096) } ?? 0

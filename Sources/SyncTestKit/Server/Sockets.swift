@@ -1,10 +1,5 @@
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#else
-    import Darwin
-#endif
+import CPosix
+import SyncSystem
 
 /// A call to the system failed while a test server was set up.
 public struct TestKitError: Error, Sendable, CustomStringConvertible {
@@ -16,7 +11,7 @@ public struct TestKitError: Error, Sendable, CustomStringConvertible {
 
     /// The error behind `errno`, for the call named `function`.
     static func system(_ function: String) -> TestKitError {
-        TestKitError("\(function): \(String(cString: strerror(errno)))")
+        TestKitError("\(function): \(errnoText)")
     }
 }
 
@@ -29,7 +24,7 @@ struct Socket: Sendable {
     /// Makes a socket bound to 127.0.0.1, not yet listening: connections to it are refused.
     /// Port 0 lets the system choose a free one. `ip(7)`
     static func bound(port: UInt16) throws(TestKitError) -> Socket {
-        let made = openSocket(AF_INET, streamKind, 0)
+        let made = sa_stream_socket(AF_INET)
         guard made >= 0 else { throw .system("socket") }
         let result = Socket(descriptor: made)
         result.set(SOL_SOCKET, SO_REUSEADDR, 1)
@@ -44,7 +39,7 @@ struct Socket: Sendable {
 
     /// Whether something takes connections on a port of 127.0.0.1.
     static func canConnect(to port: UInt16) -> Bool {
-        let made = openSocket(AF_INET, streamKind, 0)
+        let made = sa_stream_socket(AF_INET)
         guard made >= 0 else { return false }
         let probe = Socket(descriptor: made)
         defer { probe.close() }
@@ -72,10 +67,10 @@ struct Socket: Sendable {
             let made = accept(descriptor, nil, nil)
             if made >= 0 {
                 // A program that a test starts must not keep the connection open.
-                _ = fcntl(made, F_SETFD, FD_CLOEXEC)
+                sa_set_close_on_exec(made)
                 return Socket(descriptor: made)
             }
-            guard errno == EINTR || errno == ECONNABORTED else { return nil }
+            guard sa_errno() == EINTR || sa_errno() == ECONNABORTED else { return nil }
         }
     }
 
@@ -84,21 +79,16 @@ struct Socket: Sendable {
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
             if count >= 0 { return count }
-            guard errno == EINTR else { return nil }
+            guard sa_errno() == EINTR else { return nil }
         }
     }
 
     /// Writes some of the bytes; `nil` when the peer is gone.
     func write(_ buffer: UnsafeRawBufferPointer) -> Int? {
-        #if os(Linux)
-            let flags = Int32(MSG_NOSIGNAL)
-        #else
-            let flags = Int32(0)
-        #endif
         while true {
-            let count = send(descriptor, buffer.baseAddress, buffer.count, flags)
+            let count = sa_send_quietly(descriptor, buffer.baseAddress, buffer.count)
             if count >= 0 { return count }
-            guard errno == EINTR else { return nil }
+            guard sa_errno() == EINTR else { return nil }
         }
     }
 
@@ -114,7 +104,7 @@ struct Socket: Sendable {
         var byte: UInt8 = 0
         let flags = Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)
         let count = recv(descriptor, &byte, 1, flags)
-        return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)
+        return count == 0 || (count < 0 && sa_errno() != EAGAIN && sa_errno() != EINTR)
     }
 
     /// Sends small answers at once. `tcp(7)`
@@ -164,39 +154,17 @@ struct Socket: Sendable {
     }
 
     /// **Bytes** that the peer's system has not acknowledged yet; 0 where the system does not say.
-    var unacknowledged: Int32 {
-        #if os(Linux)
-            var count: Int32 = 0
-            return ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 ? count : 0
-        #else
-            return 0
-        #endif
-    }
+    var unacknowledged: Int32 { sa_unacknowledged(descriptor) }
 
     /// Gives the descriptor back. Call once.
     func close() {
-        #if canImport(Glibc)
-            _ = Glibc.close(descriptor)
-        #elseif canImport(Musl)
-            _ = Musl.close(descriptor)
-        #else
-            _ = Darwin.close(descriptor)
-        #endif
+        _ = CPosix.close(descriptor)
     }
 
     private func set(_ level: Int32, _ name: Int32, _ value: Int32) {
         var value = value
         _ = setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
     }
-}
-
-/// A stream that programs started later do not inherit.
-private var streamKind: Int32 {
-    #if os(Linux)
-        Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-    #else
-        SOCK_STREAM
-    #endif
 }
 
 /// Calls `body` with the address of a port of 127.0.0.1.
@@ -214,8 +182,3 @@ private func withLoopback(_ port: UInt16, _ body: (UnsafePointer<sockaddr>, sock
 
 /// Whether this process may do anything; some servers then want to be told whose rights to keep.
 var isSuperuser: Bool { geteuid() == 0 }
-
-/// `socket(2)`, out of reach of ``FaultWire/socket``.
-private func openSocket(_ domain: Int32, _ kind: Int32, _ protocolNumber: Int32) -> Int32 {
-    socket(domain, kind, protocolNumber)
-}

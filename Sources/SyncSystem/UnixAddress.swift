@@ -1,0 +1,26 @@
+package import CPosix
+
+/// Where a Unix socket is: a path, or with `@` first a name in the abstract namespace. unix(7)
+package struct UnixAddress {
+    private var address = sockaddr_un()
+    private let length: socklen_t
+
+    /// - Returns: `nil` for text that is too long: 107 **bytes** are the most.
+    package init?(_ text: String) {
+        var bytes = Array(text.utf8)
+        if bytes.first == UInt8(ascii: "@") { bytes[0] = 0 } else { bytes.append(0) }
+        address.sun_family = sa_family_t(AF_UNIX)
+        guard bytes.count <= MemoryLayout.size(ofValue: address.sun_path),
+            let start = MemoryLayout.offset(of: \sockaddr_un.sun_path)
+        else { return nil }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        length = socklen_t(start + bytes.count)
+    }
+
+    /// Calls `body` with the address as bind(2), connect(2) and sendto(2) take it.
+    package func withSockaddr<R>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {
+        withUnsafePointer(to: address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, length) }
+        }
+    }
+}
