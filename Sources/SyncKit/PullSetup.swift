@@ -39,7 +39,9 @@ struct PullSetup {
         plugins = try Self.plugins(pull.plugins)
         let manifest: String
         switch pull.subject {
-        case .manifest(let text): manifest = text.contains("://") ? text : Self.absolute(text)
+        case .manifest(let text):
+            let named = withAuthority(text, schemes: Self.schemes(plugins))
+            manifest = urlScheme(of: named) == nil ? Self.absolute(named) : named
         case .entries(let entries, let project):
             manifest = try Self.write(entries, project, under: state)
         }
@@ -94,10 +96,7 @@ struct PullSetup {
                 listener: listener,
                 progress: progress,
                 adjust: { environment in
-                    let schemes = plugins.transports.reduce(into: Set<String>()) {
-                        $0.formUnion($1.scope.schemes)
-                    }
-                    environment.manifestLimits.schemes.formUnion(schemes)
+                    environment.manifestLimits.schemes.formUnion(Self.schemes(plugins))
                     // The program around it has heaps of its own.
                     environment.releasesMemory = false
                     environment.requests = requests
@@ -106,6 +105,11 @@ struct PullSetup {
         } catch {
             throw Sync.Failure(.configuration, "\(error)")
         }
+    }
+
+    /// What the transports of a program are for, in lower case.
+    private static func schemes(_ plugins: EnginePlugins) -> Set<String> {
+        plugins.transports.reduce(into: []) { $0.formUnion($1.scope.schemes) }
     }
 
     private static func plugins(_ said: Sync.Plugins) throws(Sync.Failure) -> EnginePlugins {

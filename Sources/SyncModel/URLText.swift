@@ -3,11 +3,30 @@
 /// - Parameter text: A URL, or the path of a file: a path may have colons, and no scheme has a slash.
 /// - Returns: `nil` for everything that does not begin with `SCHEME://`.
 public func urlScheme(of text: String) -> String? {
-    guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")), text[colon...].hasPrefix("://") else {
-        return nil
-    }
+    guard let scheme = leadingScheme(of: text) else { return nil }
+    return text.dropFirst(scheme.utf8.count).hasPrefix("://") ? scheme : nil
+}
+
+/// What stands before the first colon, in lower case, where it could be a scheme; `nil` where it could not. RFC 3986 §3.1.
+///
+/// A name such as `a:b.json` begins like a URL, too: whether it is one, only the schemes that somebody serves tell.
+public func leadingScheme(of text: String) -> String? {
+    guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { return nil }
     let scheme = text[..<colon].lowercased()
-    return isURLScheme(scheme) ? scheme : nil
+    // The Kelvin sign becomes a k.
+    return isURLScheme(scheme) && scheme.utf8.count == text[..<colon].utf8.count ? scheme : nil
+}
+
+/// A URL without authority with an empty one: `store:/a` and `store:a` become `store:///a`. RFC 3986 §3.
+///
+/// - Parameter schemes: In lower case. Text that begins otherwise stays as it is, as do the web's URLs, which have hosts.
+public func withAuthority(_ text: String, schemes: Set<String>) -> String {
+    guard let scheme = leadingScheme(of: text), schemes.subtracting(webSchemes).contains(scheme) else {
+        return text
+    }
+    let rest = text.dropFirst(scheme.utf8.count + 1)
+    guard !rest.isEmpty, !rest.hasPrefix("//") else { return text }
+    return text.prefix(scheme.utf8.count) + ":///" + (rest.hasPrefix("/") ? rest.dropFirst() : rest)
 }
 
 /// Whether text in lower case is a scheme: a letter, then letters, digits, `+`, `-` and `.`. RFC 3986 §3.1.

@@ -253,6 +253,48 @@ struct PluginsCommandTests {
     }
 
     @Test(
+        "A URL needs no authority where its scheme has a transport; elsewhere it is a path [S80]",
+        .enabled(if: hasPython, "there is no /usr/bin/python3")
+    )
+    func withoutAuthority() throws {
+        let set = try PublishedSet()
+        let manifest = try #require(set.scratch.text("site/manifest.json"))
+        try set.scratch.write(Data(manifest.utf8), to: "site/store:m.json")
+        let urls = ["store:/site/manifest.json", "store:site/manifest.json"]
+        for url in urls {
+            let refused = try set.tool.run(["ls", url])
+            #expect(refused.status == 66 && refused.error.contains("handles store:"), "\(refused.error)")
+        }
+        let typo = try set.tool.run(["ls", "https:/host/manifest.json"])
+        #expect(typo.status == 66 && typo.error.contains("https://host/path"), "\(typo.error)")
+        // Without a transport of that scheme it is a file's name.
+        #expect(try set.tool.run(["ls", "site/store:m.json"]).status == 0)
+        try set.scratch.write(Data(manifest.utf8), to: "store:m.json")
+        #expect(try set.tool.run(["ls", "store:m.json"]).status == 0)
+
+        try set.scratch.plugin("store", storePlugin)
+        let configuration = """
+            { plugins: { use: [ { plugin: "store", point: "transport", for: ["store:"],
+                settings: { root: "\(set.scratch.path)" } } ] } }
+            """
+        try set.scratch.write(Data(configuration.utf8), to: ".config/syncagent/config.json")
+        for (number, url) in urls.enumerated() {
+            let pulled = try set.tool.run(["pull", url, "--into", "tower-\(number)"])
+            #expect(pulled.status == 0, "\(pulled.error)")
+            #expect(try set.text("tower-\(number)/sheets/b.txt") == "two")
+            #expect(try set.tool.run(["cat", url, "sheets/b.txt"]).output == "two")
+        }
+        #expect(try set.tool.run(["diff", urls[0], urls[1]]).status == 0)
+        // URLs in a manifest, too.
+        let named = manifest.replacing("\"packs/", with: "\"store:/site/packs/")
+        #expect(named != manifest)
+        try set.scratch.write(Data(named.utf8), to: "elsewhere.json")
+        let pulled = try set.tool.run(["pull", "elsewhere.json", "--into", "third"])
+        #expect(pulled.status == 0, "\(pulled.error)")
+        #expect(try set.text("third/sheets/b.txt") == "two")
+    }
+
+    @Test(
         "Whatever looks at a manifest does so through the configured plugins, as a pull does",
         .enabled(if: hasPython, "there is no /usr/bin/python3")
     )

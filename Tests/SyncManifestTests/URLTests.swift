@@ -73,7 +73,9 @@ struct URLTests {
         var limits = ManifestLimits.standard
         limits.schemes.insert("store")
         for (url, isTaken) in [
-            ("store:///a/b", true), ("STORE://bucket/b", true), ("store:a", false),
+            ("store:///a/b", true), ("STORE://bucket/b", true), ("store:a", true),
+            ("store:/a/b", true), ("store:", false), ("other:/a", false), ("http:/host/a", false),
+            ("https:a", false),
             ("store://me@bucket/b", false),
             ("file:///etc/passwd", false),
         ] {

@@ -16,6 +16,22 @@ struct FileURLTests {
         #expect(path(ofFileURL: url) == Array(text.utf8))
     }
 
+    @Test(
+        "A URL without authority gets an empty one where its scheme is known; a name with a colon stays as it is [S80]",
+        arguments: [
+            ("store:/a/b", "store:///a/b"), ("store:a/b", "store:///a/b"), ("STORE:/a", "STORE:///a"),
+            ("store:/a?b=c:d", "store:///a?b=c:d"), ("store:///a", "store:///a"),
+            ("store://a/b", "store://a/b"),
+            ("store:", "store:"), ("shop:/a", "shop:/a"), ("C:\\a", "C:\\a"), ("./store:a", "./store:a"),
+            ("a/store:b", "a/store:b"), ("http:/host/a", "http:/host/a"), ("https:a", "https:a"),
+            (":a", ":a"),
+            ("s\u{212A}:/a", "s\u{212A}:/a"), ("", ""),
+        ]
+    )
+    func authority(text: String, url: String) {
+        #expect(withAuthority(text, schemes: ["store", "http", "https", "sk"]) == url)
+    }
+
     @Test("Letters of either case; query and fragment are no part of the path")
     func decoding() {
         #expect(path(ofFileURL: "file:///%c3%A4/%2541?x=%00#y") == Array("/ä/%41".utf8))

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CPosix
 import SyncEngine
 import SyncHooks
 import SyncModel
@@ -164,10 +165,9 @@ func smallProgram(_ text: String, option: String) throws -> [String] {
 extension TargetOptions {
     /// A recipe for what is named, with nothing else asked for.
     ///
-    /// - Throws: ``CommandFailure`` with status 64 for a manifest that no transport is for.
+    /// - Throws: As ``RunSettings/location(_:)``.
     func recipe(_ settings: RunSettings) throws(CommandFailure) -> RunRecipe {
-        try settings.requireTransport(for: manifest)
-        var recipe = RunRecipe(manifest: manifest, destination: destination)
+        var recipe = RunRecipe(manifest: try settings.location(manifest), destination: destination)
         recipe.session = session
         recipe.groups = groups
         (recipe.include, recipe.exclude) = (include, exclude)
@@ -178,15 +178,25 @@ extension TargetOptions {
 }
 
 extension RunSettings {
-    /// - Throws: ``CommandFailure`` with status 64 for a manifest that no transport is for.
-    func requireTransport(for manifest: String) throws(CommandFailure) {
-        if let scheme = urlScheme(of: manifest), !self.plugins.schemes.contains(scheme) {
-            throw CommandFailure(
-                .usage,
-                "MANIFEST is a path or an http(s) URL; no transport plugin on this machine handles \(escaped(scheme)): "
-                    + "(plugins.use in the configuration)"
-            )
+    /// What an argument names: a URL, with its authority written out, where this machine has a transport for its scheme; else
+    /// a path.
+    ///
+    /// - Throws: ``CommandFailure`` with status 64 for a URL that no transport is for, 66 for what may be one and is no file.
+    func location(_ argument: String) throws(CommandFailure) -> String {
+        let location = withAuthority(argument, schemes: plugins.schemes)
+        guard let scheme = leadingScheme(of: location) else { return location }
+        let nobody =
+            "no transport plugin on this machine handles \(scheme): (plugins.use in the configuration)"
+        if urlScheme(of: location) != nil {
+            guard plugins.schemes.contains(scheme) else {
+                throw CommandFailure(.usage, "MANIFEST is a path or an http(s) URL; \(nobody)")
+            }
+        } else if access(location, F_OK) != 0 {
+            let reason =
+                webSchemes.contains(scheme) ? "a URL needs two slashes: \(scheme)://host/path" : nobody
+            throw CommandFailure(.noInput, "\(redacted(url: argument)): there is no such file, and \(reason)")
         }
+        return location
     }
 }
 

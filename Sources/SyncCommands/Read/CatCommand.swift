@@ -50,8 +50,8 @@ struct CatCommand: AsyncParsableCommand {
         let (recipe, path) = (options.recipe(manifest), path)
         let temporary =
             EnvironmentPaths.ofProcess.lookup("TMPDIR").flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
-        try await options.reading([manifest], reporting, output) { engine in
-            let hand = try engine.read(recipe)
+        try await options.reading([recipe], reporting, output) { engine, found in
+            let hand = try engine.read(found[0])
             guard let row = hand.row(of: path) else { throw Self.unknown(path, hand.manifest) }
             try hand.bring(row, spoolDirectory: temporary) { piece throws(EngineError) in
                 output.clearProgress()

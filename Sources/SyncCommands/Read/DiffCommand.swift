@@ -50,10 +50,12 @@ struct DiffCommand: AsyncParsableCommand {
     func run() async throws {
         let output = reporting.output()
         let (former, latter) = (RunRecipe(manifest: old), options.recipe(new))
-        let (before, after) = try await options.reading([old, new], reporting, output) { engine in
+        let (before, after) = try await options.reading([former, latter], reporting, output) {
+            engine,
+            found in
             (
-                try engine.read(former, looksBack: true).manifest,
-                try engine.read(latter).manifest
+                try engine.read(found[0], looksBack: true).manifest,
+                try engine.read(found[1]).manifest
             )
         }
         let difference = ManifestDifference(from: before, to: after)

@@ -43,8 +43,10 @@ struct LsCommand: AsyncParsableCommand {
     func run() async throws {
         let output = reporting.output()
         let (recipe, groups) = (options.recipe(manifest), groups)
-        let (hand, rows, directories) = try await options.reading([manifest], reporting, output) { engine in
-            let hand = try engine.read(recipe)
+        let (hand, rows, directories) = try await options.reading([recipe], reporting, output) {
+            engine,
+            found in
+            let hand = try engine.read(found[0])
             let rows = try hand.rows(of: groups)
             return (hand, rows, hand.directories(of: groups, with: rows))
         }
@@ -158,19 +160,26 @@ struct ReadingOptions: ParsableArguments {
 
     /// Works on manifests; nothing is kept.
     ///
-    /// - Parameter locations: The manifests; headers and the client's certificate are for the last one's server.
+    /// - Parameters:
+    ///   - recipes: The manifests as they were named; headers and the client's certificate are for the last one's server.
+    ///   - work: Has them as ``RunSettings/location(_:)`` finds them.
     func reading<R: Sendable>(
-        _ locations: [String],
+        _ recipes: [RunRecipe],
         _ reporting: ReportingOptions,
         _ output: Output,
-        _ work: @escaping @Sendable (PullEngine) throws -> R
+        _ work: @escaping @Sendable (PullEngine, [RunRecipe]) throws -> R
     ) async throws -> R {
+        var found = recipes
         let (_, tuning) = try transfer.engine(trusting: trust) { settings in
-            for location in locations { try settings.requireTransport(for: location) }
-            var recipe = RunRecipe(manifest: locations.last ?? "")
+            for index in found.indices {
+                found[index].manifest = try settings.location(found[index].manifest)
+            }
+            var recipe = RunRecipe(manifest: found.last?.manifest ?? "")
             recipe.connections = settings.transfer.plannedConnections
             return recipe
         }
-        return try await EngineCall(reporting, on: output, tuning: tuning).reading(work)
+        return try await EngineCall(reporting, on: output, tuning: tuning).reading { [found] engine in
+            try work(engine, found)
+        }
     }
 }

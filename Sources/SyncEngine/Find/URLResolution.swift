@@ -12,7 +12,7 @@ func manifestURL(_ location: String) -> String {
 ///   - reference: As written; ``ManifestAssembly`` has let only relative ones and those of schemes that are served through.
 ///   - base: An absolute URL.
 func resolve(_ reference: String, against base: String) -> String {
-    if urlScheme(of: reference) != nil { return reference }
+    if let scheme = leadingScheme(of: reference) { return withAuthority(reference, schemes: [scheme]) }
     let plain = base.prefix { $0 != "?" && $0 != "#" }
     guard let schemeEnd = plain.firstIndex(of: ":") else { return reference }
     let afterScheme = plain.index(after: schemeEnd)

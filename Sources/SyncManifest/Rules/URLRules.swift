@@ -23,7 +23,7 @@ enum URLRules {
                 rest.dropFirst(2).prefix { $0 != 0x2F && $0 != 0x3F },
                 isHostWanted: scheme.map(webSchemes.contains) ?? true
             )
-        } else if colon != nil {
+        } else if scheme.map(webSchemes.contains) == true || colon != nil && rest.isEmpty {
             throw ManifestFault(
                 "the URL \(shown(url)) has no host",
                 "write https://host/path, or a relative URL"
