@@ -45,7 +45,7 @@ struct NoProcTests {
         let version = try run("syncagent --version", in: scratch)
         #expect(version.status == 0 && version.output.first?.isNumber == true, "\(version.error)")
         let refused = try run("syncagent plan m ''", in: scratch)
-        #expect(refused.status == 64 && refused.error.contains("Unexpected argument ''"), "\(refused.error)")
+        #expect(refused.status == 64 && refused.error.contains("PATH '' matches no path"), "\(refused.error)")
     }
 
     @Test("A pull that takes longer than a second, here and by an agent that it starts, brings the files")

@@ -240,6 +240,8 @@ struct PreservingTests {
         #expect(try isDirectory("part/docs/new") && found("part/logs") == nil)
         try pull("--include", "logs/deep", into: "one")
         #expect(try isDirectory("one/logs/deep") && found("one/docs") == nil)
+        try pull("docs", "logs/deep", into: "both")
+        #expect(try isDirectory("both/docs/new") && isDirectory("both/logs/deep"))
         try pull("--exclude", "logs", into: "rest")
         #expect(try isDirectory("rest/docs/new") && found("rest/logs") == nil)
         let list = try tool.run(["ls", "site"]).output

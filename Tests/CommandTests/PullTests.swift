@@ -19,6 +19,32 @@ struct PullTests {
         #expect((last["bytes"] as? [String: Int])?["received"] == 0)
     }
 
+    @Test("Paths behind the manifest select files and directories as they are named, and nothing else")
+    func paths() throws {
+        let set = try PublishedSet([
+            "a[1].txt": Data("one".utf8), "a1.txt": Data("two".utf8), "maps/b": Data("three".utf8),
+            "mapsheet": Data("four".utf8),
+        ])
+        func pull(_ arguments: String...) throws -> Tool.Outcome {
+            try set.tool.run(["pull", set.url, "--into", "tower"] + arguments)
+        }
+        for (path, status, message) in [
+            ("nowhere", 64, "matches nowhere"), ("map", 64, "matches map"), ("a*.txt", 64, "use --include"),
+            ("/maps", 64, "relative to the destination"),
+        ] as [(String, Int32, String)] {
+            let refused = try pull(path)
+            #expect(refused.status == status && refused.error.contains(message), "\(path): \(refused.error)")
+        }
+        let pulled = try pull("a[1].txt", "maps")
+        #expect(pulled.status == 0, "\(pulled.error)")
+        let found = try set.scratch.contents(of: "tower").filter { !$0.hasPrefix(".") }
+        #expect(found == ["a[1].txt", "maps", "maps/b"])
+        #expect(try pull("maps", "--include", "*1.txt").status == 0)
+        #expect(try set.text("tower/a1.txt") == "two")
+        #expect(try set.tool.run(["verify", set.url, "--into", "tower", "maps"]).status == 0)
+        #expect(try set.tool.run(["verify", set.url, "--into", "tower", "mapsheet"]).status == 2)
+    }
+
     @Test("A release in another directory is made of the one before it, which then goes")
     func renamedRelease() throws {
         var numbers = SystemRandomNumberGenerator()

@@ -22,7 +22,7 @@ struct UsageTests {
             (["pull", "gopher://x/m.json"], "gopher"),
             (["pull", "m.json", "--hook", "no-such-program"], "PATH"),
             (["plan", "m.json", "--prune"], "--prune"),
-            (["verify", "a", "b"], "'b'"),
+            (["verify", "a", "b/../c"], "'b/../c'"),
             (["serve"], "<directory>"),
             (["serve", ".", "--port", "70000"], "65535"),
             (["events", "--since=-1"], "-1"),

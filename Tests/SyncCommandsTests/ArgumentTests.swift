@@ -10,7 +10,8 @@ struct ArgumentTests {
     @Test(
         "Everything on the command line is checked before anything happens [S83]",
         arguments: [
-            ["pull"], ["pull", ""], ["pull", "m", "n"], ["pull", "m", "--bogus"],
+            ["pull"], ["pull", ""], ["pull", "m", "a/*.png"], ["pull", "m", "../a"], ["pull", "m", ""],
+            ["pull", "m", "a", "--group-hook", "sheets=/bin/true"], ["pull", "m", "--bogus"],
             ["pull", "m", "--connections", "0"], ["pull", "m", "--connections", "-1"],
             ["pull", "m", "--connections", "65"], ["pull", "m", "--connections", "2147483648"],
             ["pull", "m", "--connections", "9223372036854775808"], ["pull", "m", "--connections", "abc"],

@@ -86,6 +86,14 @@ struct TargetOptions: ParsableArguments {
     )
     var manifest: String
 
+    @Argument(
+        help: ArgumentHelp(
+            "Only these files, or files below these directories; named as in the manifest. For patterns there is --include.",
+            valueName: "path"
+        )
+    )
+    var paths: [String] = []
+
     @OptionGroup
     var release: ReleaseOptions
 
@@ -135,7 +143,11 @@ struct TargetOptions: ParsableArguments {
                     + "not '\(escaped(session))'."
             )
         }
-        for (option, patterns) in [("--include", include), ("--exclude", exclude)] {
+        if let path = paths.first(where: { $0.contains { $0 == "*" || $0 == "?" } }) {
+            throw ValidationError("PATH '\(escaped(path))' is a pattern: use --include.")
+        }
+        let selections = [("--include", include), ("--exclude", exclude), ("PATH", paths)]
+        for (option, patterns) in selections {
             for pattern in patterns {
                 let plain = pattern.hasSuffix("/") ? pattern.dropLast() : pattern[...]
                 let components = plain.split(separator: "/", omittingEmptySubsequences: false)

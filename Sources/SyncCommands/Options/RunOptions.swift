@@ -111,9 +111,9 @@ struct RunOptions: ParsableArguments {
                     throw ValidationError("--group-hook takes NAME=PROGRAM, not '\(escaped(text))'.")
                 }
                 let group = String(parts[0])
-                if !(target.include + target.exclude).isEmpty, group != RunRecipe.groupOfAll {
+                if !(target.include + target.paths + target.exclude).isEmpty, group != RunRecipe.groupOfAll {
                     throw ValidationError(
-                        "--group-hook needs a complete group, and with --include or --exclude none is complete. Use --hook."
+                        "--group-hook needs a complete group, and with PATH, --include or --exclude none is complete. Use --hook."
                     )
                 }
                 guard target.groups.isEmpty || target.groups.contains(group) || group == RunRecipe.groupOfAll
@@ -170,7 +170,7 @@ extension TargetOptions {
         var recipe = RunRecipe(manifest: try settings.location(manifest), destination: destination)
         recipe.session = session
         recipe.groups = groups
-        (recipe.include, recipe.exclude) = (include, exclude)
+        (recipe.include, recipe.exclude) = (include + paths, exclude)
         release.apply(to: &recipe)
         recipe.connections = settings.transfer.plannedConnections
         return recipe
