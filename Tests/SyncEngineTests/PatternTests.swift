@@ -108,4 +108,15 @@ struct PatternTests {
         #expect(excluded?.status == .usage)
         #expect(excluded?.message.contains("no file of the manifest is left without **") == true)
     }
+
+    @Test(
+        "A path that the manifest does not name is refused, although another one is there",
+        arguments: ["nosuch", "maps/a", "e.txt/"]
+    )
+    func missing(path: String) throws {
+        let error = try scene.pull { $0.include = ["sheets", "maps/a.map", path] }.error
+        guard path != "e.txt/" else { return #expect(error == nil) }
+        #expect(error?.status == .usage && error?.message.contains("no file or directory \(path);") == true)
+        #expect(!FileManager.default.fileExists(atPath: scene.destination))
+    }
 }

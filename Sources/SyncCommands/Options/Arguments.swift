@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import SyncEngine
+import SyncManifest
 import SyncModel
 import SyncSettings
 import SyncTransfer
@@ -143,7 +144,7 @@ struct TargetOptions: ParsableArguments {
                     + "not '\(escaped(session))'."
             )
         }
-        if let path = paths.first(where: { $0.contains { $0 == "*" || $0 == "?" } }) {
+        if let path = paths.first(where: Glob.isPattern) {
             throw ValidationError("PATH '\(escaped(path))' is a pattern: use --include.")
         }
         let selections = [("--include", include), ("--exclude", exclude), ("PATH", paths)]

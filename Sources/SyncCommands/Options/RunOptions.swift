@@ -183,12 +183,12 @@ extension RunSettings {
     ///
     /// - Throws: ``CommandFailure`` with status 64 for a URL that no transport is for, 66 for what may be one and is no file.
     func location(_ argument: String) throws(CommandFailure) -> String {
-        let location = withAuthority(argument, schemes: plugins.schemes)
+        let location = withAuthority(argument, schemes: self.plugins.schemes)
         guard let scheme = leadingScheme(of: location) else { return location }
         let nobody =
             "no transport plugin on this machine handles \(scheme): (plugins.use in the configuration)"
         if urlScheme(of: location) != nil {
-            guard plugins.schemes.contains(scheme) else {
+            guard self.plugins.schemes.contains(scheme) else {
                 throw CommandFailure(.usage, "MANIFEST is a path or an http(s) URL; \(nobody)")
             }
         } else if access(location, F_OK) != 0 {

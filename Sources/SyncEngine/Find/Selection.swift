@@ -11,6 +11,7 @@ extension RunRecipe {
     func selectedRows(of manifest: Manifest, _ stop: StopRequest) throws(EngineError) -> [Int] {
         let rows = try manifest.selectedRows(of: groups, stop)
         guard hasPatterns else { return rows }
+        try requirePaths(of: manifest)
         let filter = PathFilter(include: include, exclude: exclude)
         let wanted = rows.filter { row in
             if row & 255 == 0, stop.isStopped { return false }
@@ -29,6 +30,21 @@ extension RunRecipe {
             )
         }
         return wanted
+    }
+
+    /// Refuses a path that names nothing: whoever asks for two files wants to know that there is only one.
+    private func requirePaths(of manifest: Manifest) throws(EngineError) {
+        for path in include where !Glob.isPattern(path) {
+            let name = path.hasSuffix("/") ? path.dropLast() : path[...]
+            guard manifest.files.rows(below: Array(name.utf8)).isEmpty,
+                manifest.directories(with: [], groups: [], filter: PathFilter(include: [path], exclude: []))
+                    .isEmpty
+            else { continue }
+            throw EngineError(
+                .usage,
+                "the manifest names no file or directory \(escaped(path)); 'syncagent ls' lists what it names"
+            )
+        }
     }
 
     /// The rows of the directories that go with these files.
