@@ -149,7 +149,7 @@ struct JobWork: Sendable {
         }
     }
 
-    /// The most a run may have.
+    /// The most connections that a run may have; logs it if that is fewer than it wants.
     private func share(for wanted: Int?) -> Int {
         let share = environment.connectionShare
         if let wanted, wanted > share {

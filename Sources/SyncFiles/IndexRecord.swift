@@ -17,7 +17,7 @@ package struct IndexRecord: Equatable, Sendable {
         case directory = 4
     }
 
-    /// The status of a file while it is unchanged.
+    /// The part of a file's status that stays the same as long as nobody changes the file.
     package struct Status: Equatable, Sendable {
         package var device: UInt64 = 0
         package var inode: UInt64 = 0

@@ -214,13 +214,14 @@ public enum TransferEvent: Sendable {
     case redirected(TransferID, status: Int, from: String, to: String, hop: Int)
     /// The configuration sends a request elsewhere, after `hop` redirects.
     case rewritten(TransferID, from: String, to: String, by: Rewriter, hop: Int)
-    /// The transfer switches to another of its URLs.
+    /// The transfer asks another of its URLs than before, or begins with another than the first.
     case mirrored(TransferID, from: String, to: String)
     /// An attempt failed and another will follow.
     case retrying(TransferID, url: String, reason: String, attempt: Int, after: Duration)
     /// A source failed or sent wrong bytes; the others are asked first for a while.
     case sourcePenalised(TransferID, url: String, reason: String)
-    /// The host is unreachable and will be tried again; `patience` is how much longer, `nil` for no limit.
+    /// The host is unreachable and will be tried again after `after`; `patience` is for how much longer, `nil` for no
+    /// limit.
     case waitingForConnectivity(
         TransferID,
         url: String,

@@ -7,7 +7,7 @@ import SyncUnpack
 struct SpanTransfers: Sendable {
     /// How one span's transfer ended.
     struct End: Sendable {
-        /// The first URL, absolute.
+        /// The URL that delivered; after a failure the first one. Absolute.
         var url: String
         var error: TransferError?
     }

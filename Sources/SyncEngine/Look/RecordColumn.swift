@@ -3,8 +3,8 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 
-/// The record of each row of a manifest, if any, in **4 bytes** a row, and 48 for each row that is new against the
-/// index. A row with a record has the content that the manifest says.
+/// The record of each row of a manifest, if any: **4 bytes** a row, and 48 more for each record that the index does not
+/// have. A row with a record has the content that the manifest says.
 struct RecordColumn: Sendable {
     /// By row: 0 for none, an entry's position plus 1, or ``isOld`` and the position in the index.
     private var numbers: [UInt32]

@@ -14,13 +14,13 @@ struct Survey {
     let directories: NamedDirectories
     /// Rows of missing directories.
     let missingDirectories: [Int]
-    /// Positions in the index that the manifest does not name …
+    /// Positions in the index of files that the manifest does not name …
     let unnamed: [Int]
-    /// … of them, files that a pull has installed …
+    /// … those of them that a pull has installed, …
     let obsolete: [Int]
-    /// … and directories that it does not name.
+    /// … and positions of directories that it does not name.
     let formerDirectories: [Int]
-    /// Positions that have been removed since.
+    /// Positions of what is gone by now, removed by this run or by somebody else.
     var gone: Set<Int> = []
 
     init(
@@ -38,6 +38,6 @@ struct Survey {
         formerDirectories = pruning.obsoleteDirectories()
     }
 
-    /// The positions that have not been removed.
+    /// Those of some positions that are not gone.
     func left(of positions: [Int]) -> [Int] { positions.without(gone) }
 }

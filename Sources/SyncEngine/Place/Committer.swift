@@ -165,7 +165,7 @@ final class Committer: Sendable {
     }
 
     /// - Parameter hasUntold: Whether files of the last batch are still unreported: then an empty batch follows if no
-    /// other does, so that they are not reported only with the next file, which may take hours.
+    ///   other does, so that they need not wait for the next file, which may take hours.
     private func nextBatch(hasUntold: Bool) -> (batch: [Staged], isLast: Bool) {
         var ticks = 0
         return state.wait(every: 50) { state -> ([Staged], Bool)? in

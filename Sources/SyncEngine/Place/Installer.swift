@@ -17,7 +17,7 @@ final class Installer: BlobConsumer {
             case wrongBytes(String, found: SHA256Digest? = nil)
             /// A delta gave another blob: the local base is not what it was.
             case wrongBase(String)
-            /// No room for a blob's window of this many **bytes**: nothing is at fault.
+            /// Other blobs leave no room for a window of this many **bytes**: nothing is at fault.
             case crowded(window: Int)
             /// Writing failed: this machine is at fault.
             case disk(FileError)

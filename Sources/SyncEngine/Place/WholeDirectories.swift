@@ -11,7 +11,7 @@ import SyncUnpack
 /// verified and durable. If anything goes wrong, the files are placed one by one like all others.
 final class WholeDirectories: Sendable {
     struct Whole: Sendable {
-        /// One of its rows, for the path.
+        /// Its first and last row; the first one also gives its path.
         var firstRow: Int
         var lastRow: Int
         /// How many files and links it will contain.
@@ -19,7 +19,7 @@ final class WholeDirectories: Sendable {
         var staged: Staging.Directory
     }
 
-    /// The most entries of a directory that is assembled first …
+    /// The most entries of a directory that is assembled in staging …
     static let mostEntries = 16_384
     /// … and the most **bytes**.
     static let mostBytes: UInt64 = 256 << 20

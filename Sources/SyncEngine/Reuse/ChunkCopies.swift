@@ -40,7 +40,7 @@ final class ChunkCopies: Sendable {
     /// Whether blocks cannot be shared on this filesystem.
     private let copiesBytes = Atomic(false)
 
-    /// **Bytes** of a unit, after which another thread may take the next.
+    /// **Bytes** of a unit; another thread may take the next one.
     private static let unitLength: UInt64 = 16 << 20
 
     /// - Parameters:

@@ -109,7 +109,7 @@ package struct PullProgress: Sendable, Equatable {
     package init() {}
 }
 
-/// What a failed transfer is waiting for.
+/// What a transfer waits for after a failed attempt.
 package struct TransferWait: Sendable, Equatable {
     /// The host, without path and user.
     package var host: String

@@ -319,8 +319,8 @@ struct PullRun {
         }
     }
 
-    /// Removes what an earlier pull installed and the manifest no longer names. Last, so that moved files have been
-    /// copied from their old places.
+    /// Removes what an earlier pull installed and the manifest no longer names. After everything is in place, since
+    /// moved files are copied from their old places.
     private mutating func prune(_ survey: inout Survey) {
         let former = survey.formerDirectories.filter { survey.index.record($0)?.installed == true }
         remove(survey.left(of: survey.obsolete + former), &survey)

@@ -22,7 +22,7 @@ package struct VerifyReport: Sendable {
     package var problems: [Problem] = []
     /// Files with the right bytes and mode, but another time than the manifest's.
     package var notes: [Problem] = []
-    /// Who has signed the manifest; `nil` if none is pinned for it.
+    /// Who has signed the manifest; `nil` if no root is pinned for its project.
     package var release: TrustedRelease?
     /// The destination, if it does not exist.
     package var missingPlace: String?

@@ -72,7 +72,7 @@ struct RunJournal: Sendable {
         }
     }
 
-    /// Reports an odd revision that was let through.
+    /// Reports a revision that was let through although it is older, or is installed with other content.
     func revision(_ revision: UInt64, _ finding: RevisionCheck.Finding) {
         let note: String
         var installed = revision

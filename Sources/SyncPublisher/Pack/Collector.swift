@@ -110,7 +110,7 @@ struct Collector {
         ledger.append(blob: number)
     }
 
-    /// Counts a blob once.
+    /// Counts a new blob, and enters it without a place so that it is counted once.
     private mutating func count(_ blob: EncodedBlob) throws(PublishError) {
         guard catalogue.find(blob.digest) == nil else { return }
         unplaced += UInt64(blob.rawLength)

@@ -3,7 +3,7 @@ import SyncFiles
 import SyncModel
 import SyncSystem
 
-/// How source and output lie to each other: a set must not contain its own output.
+/// Where source and output are relative to each other: a set must not contain its own output.
 enum OutputPlacement: Equatable {
     /// Neither is in the other.
     case apart

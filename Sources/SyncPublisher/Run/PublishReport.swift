@@ -11,7 +11,7 @@ package struct PublishProgress: Sendable, Equatable {
     package var step: Step
     /// Files read, or found while walking and sampling.
     package var files: Int
-    /// All files; 0 before they are finally read.
+    /// Files in all; 0 while walking, sampling and training.
     package var totalFiles: Int
     /// **Bytes** read.
     package var bytes: UInt64

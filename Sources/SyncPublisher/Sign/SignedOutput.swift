@@ -75,8 +75,8 @@ struct SignedOutput {
 
     /// Renews the statement of the newest release for every channel.
     ///
-    /// Anyone with write access may have changed what is served. Nothing that no valid key has signed is ever signed
-    /// here: a channel continues with exactly the release that the fresh keys of one of the roots have named.
+    /// Anyone with write access may have changed what is served. So only what a valid key has signed is signed again: a
+    /// channel continues with exactly the release that the fresh keys of one of the roots have named.
     func refresh() throws(PublishError) -> Refreshed {
         let names = output.statementNames()
         let channels = [nil] + names.compactMap(FreshStatement.channel(ofFile:)).sorted()

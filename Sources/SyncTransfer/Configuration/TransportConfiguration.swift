@@ -5,7 +5,7 @@ import SyncSystem
 
 /// All settings of a ``CurlTransport``.
 ///
-/// Nothing is read from the environment, `~/.netrc` or a clock except through these.
+/// Nothing is read from the environment or from `~/.netrc`, and the time comes only from ``clock``.
 package struct TransportConfiguration: Sendable {
     /// Most HTTP requests at a time, 1 to 256.
     package var connections = 16
@@ -34,7 +34,7 @@ package struct TransportConfiguration: Sendable {
     package var patience: Patience?
     /// Attempts and the waits between them.
     package var retry = RetryPolicy()
-    /// How long a source that failed or sent wrong bytes comes after the others.
+    /// How long a source that failed or sent wrong bytes is asked only after the others.
     package var penalty: Duration = .seconds(600)
 
     /// What a redirect may do.
@@ -79,7 +79,7 @@ package struct TransportConfiguration: Sendable {
     package var maximumHeaderBytes = 128 * 1024
     /// Most header lines of one answer, 1xx answers and trailers included (V45).
     package var maximumHeaderCount = 256
-    /// Transfers of up to this many **bytes** have a lane of their own.
+    /// Transfers of up to this many **bytes** have a lane of their own beside the large ones.
     package var smallSize: UInt64 = 1 << 20
     /// Least **bytes** of a part when a running transfer is split.
     package var minimumSplit: UInt64 = 512 << 10

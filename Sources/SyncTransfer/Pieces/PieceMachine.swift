@@ -53,7 +53,7 @@ struct PieceFailure {
     var isCredentialRenewed = false
     /// Remedies already used on the source.
     var strikes: Set<RetryTable.Strike> = []
-    /// Whether the source is spent in any case.
+    /// Whether the source is not asked any more in any case.
     var isSourceSpent = false
     /// Whether other sources are left, and whether one of them can be asked at once.
     var hasOtherSource = false
@@ -87,11 +87,11 @@ enum PieceAction: Equatable {
     case expireResolution
     /// Note that this remedy was used on the source.
     case strike(RetryTable.Strike)
-    /// Penalise the source without reporting it.
+    /// Ask the source only after the others for a while, without reporting that.
     case postponeSource
-    /// Penalise the source and report it.
+    /// The same because it failed: lowers its score, and reports it if there are other sources.
     case penaliseSource
-    /// Spend the source.
+    /// Ask the source no more in this transfer.
     case dropSource
     /// The host is at fault.
     case blameHost
@@ -139,8 +139,8 @@ struct PieceMachine: Equatable {
     /// The next wanted **byte** when progress was measured last.
     private(set) var mark: UInt64
 
-    /// Fresh redirects asked for when the target refuses: one for an expired link, one for clocks and caches. A third
-    /// refusal is meant.
+    /// Most fresh redirects in a row that are asked for because the target refuses: one for an expired link, one for
+    /// clocks and caches. A target that refuses a third time has another reason.
     static let mostRefusals = 2
 
     /// - Parameter position: The first wanted **byte**.

@@ -78,7 +78,7 @@ struct Scouts {
         guard let waiting = flights.removeValue(forKey: key), !waiting.isEmpty else { return [] }
         return waiting.compactMap { other, ticket in
             guard other.life.isWaiting(since: ticket) else { return nil }
-            // After a failed scout, nobody waits for another.
+            // A piece whose scout has failed does not wait for another one.
             if hasAnswer { other.hasWaited = false }
             return other
         }

@@ -25,7 +25,8 @@ struct Splitter {
         }
     }
 
-    /// A cut costs a new connection and the bytes in flight behind it: it must save this much time.
+    /// A cut costs a new connection and the bytes in flight behind it: the piece must need longer than this to its end,
+    /// and its rate must have been measured for as long.
     private static let worthwhile: Duration = .milliseconds(750)
     /// A request costs its connection a round trip: a piece should take several times as long.
     private static let shortest: Duration = .milliseconds(500)
@@ -48,8 +49,8 @@ struct Splitter {
         return Cut(piece: piece, sink: sink, near: middle, range: range, chain: exchange.plan.chain)
     }
 
-    /// At the very end, when connections idle and nothing is queued: gives what a slow connection would need several
-    /// round trips for to one that was fast.
+    /// At the very end, when connections idle and nothing is queued: if a slow connection would need several round
+    /// trips for its rest, hands that to one that was fast, except what the slow one delivers meanwhile.
     ///
     /// On a full far link the fast connections end first; the others have adapted to a small share, and take a second
     /// or more to find that the link is theirs (BBR, draft-cardwell-iccrg-bbr-congestion-control).
@@ -75,8 +76,8 @@ struct Splitter {
         )
     }
 
-    /// Shortens a piece about to be sent if others would have to wait for its end: the last pieces become ever shorter,
-    /// so that all connections end together and none has to be broken off.
+    /// Shortens a piece that is about to be asked for if its end would be waited for while other connections idle: the
+    /// last pieces become ever shorter, so that all connections end together and none has to be broken off.
     func shorten(_ piece: Piece, on host: HostState) -> Cut? {
         guard host.givesRanges, !piece.isIndivisible, let end = piece.end, let remaining = piece.remaining,
             let sink = piece.sink as? any SplittableSink

@@ -99,7 +99,7 @@ final class Transfer {
     }
 }
 
-/// One URL of a transfer and its record.
+/// One URL of a transfer, and what this transfer knows of it.
 struct Source {
     let url: CurlURL
     /// Not asked any more by this transfer.
@@ -160,7 +160,7 @@ final class Piece {
     var ifRangeSource = 0
     /// Why this piece wants no more of its exchange; others may.
     var fault: Fault?
-    /// Its sink cannot be split.
+    /// Whether its sink had no place for a cut when it was asked for one.
     var isIndivisible = false
     /// Accepts a body from the first byte although much of it is not wanted: no other source supports ranges.
     var acceptsWaste = false

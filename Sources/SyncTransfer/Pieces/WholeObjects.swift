@@ -45,7 +45,7 @@ struct WholeObjects {
     /// exchange receives the object already, or too much would be wasted while other sources support ranges, the
     /// exchange gets a fault.
     ///
-    /// - Parameter isHealthy: Whether a source is not asked only after the others.
+    /// - Parameter isHealthy: Whether the source with a URL is not penalised.
     mutating func bodyBegins(_ exchange: Exchange, isHealthy: (String) -> Bool) {
         let url = exchange.plan.chain.original.text
         let isRefusal = exchange.plan.question.first != nil && !exchange.plan.isBoundToVersion

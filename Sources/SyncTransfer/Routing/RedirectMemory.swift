@@ -163,7 +163,7 @@ package struct RedirectMemory: Sendable {
     private static let capacity = 4096
     /// A night: a redirect that names no lifetime, or a longer one, is asked for again after that.
     static let longestLife: Int64 = 12 * 3600
-    /// A link is not used in its last **seconds**: clocks differ.
+    /// **Seconds** before a link expires from which on it is not used for new requests: clocks differ.
     private static let margin: Int64 = 2
 }
 

@@ -55,7 +55,7 @@ extension RedirectPolicy {
         return Fault(.policy, "the manifest of a public server names the private address \(target.host)")
     }
 
-    /// Whether a target is refused by its name, before any connection is made.
+    /// Whether a target that a public server leads to is refused before anything connects: its very name is private.
     func refusesByName(_ target: Origin) -> Bool {
         target.isLocalByName && !privateTargets.covers(target.host)
     }

@@ -55,7 +55,8 @@ final class Router {
         return chain
     }
 
-    /// Whether a redirect to the target would be followed now: the process that learnt it may have had other rules.
+    /// Whether a redirect to the target would be followed now: the process that learnt it may have had other rules and
+    /// a laxer policy.
     private func isAllowed(_ lesson: RedirectMemory.Lesson, from entry: CurlURL) -> Bool {
         let target = lesson.target.origin
         guard policy.limit > 0, rules.apply(to: lesson.target) == nil else { return false }
@@ -81,8 +82,8 @@ final class Router {
         )
     }
 
-    /// Whether a URL is named by a document from a public address; the document's own host may be private if it always
-    /// was.
+    /// Whether a URL is named by a document from a public address. On the document's own host, which may be private if
+    /// the user named it, that counts only if the host has answered from a public address.
     private func isFromPublic(_ url: CurlURL, for transfer: Transfer) -> Bool {
         guard let referrer = transfer.referrer else { return false }
         if url.origin.host == referrer.origin.host { return publicOrigins.contains(referrer.origin) }

@@ -7,7 +7,7 @@ package struct AdaptiveLimit: Sendable {
     package private(set) var limit: Int
     /// The number that proved worthwhile: the next start value.
     package var proven: Int { retreat?.limit ?? before?.limit ?? limit }
-    /// The number including fast ones above ``limit``: on the way back the slow connections go first.
+    /// Connections that may be open while those above ``limit`` are fast: on the way back the slow ones go first.
     package var fastLimit: Int { retreat?.from ?? limit }
     private let ceiling: Int
     private var isDoubling = true
@@ -93,7 +93,8 @@ package struct AdaptiveLimit: Sendable {
         holdUntil = now + Self.interval * (2 << holds)  // Asked again, ever more rarely.
     }
 
-    /// The server said 429 or 503, or a connection was reset or fell silent. Counts once an interval.
+    /// The server said 429 or 503, or a connection was reset or fell silent. Counts once in two
+    /// intervals at most.
     package mutating func penalise(now: Duration) {
         if let penalisedAt, now - penalisedAt < Self.interval * 2 { return }
         penalisedAt = now

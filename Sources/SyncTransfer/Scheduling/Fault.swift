@@ -110,7 +110,7 @@ package struct Fault: Error, Equatable, Sendable {
         }
     }
 
-    /// The code if no attempt is left.
+    /// The code that the caller of the transport gets when no attempt is left.
     package var code: TransferError.Code {
         switch kind {
         case .unreachable: .unreachable

@@ -39,7 +39,8 @@ struct HostLoad {
         return running + 1
     }
 
-    /// The number of connections that proved worthwhile; `nil` if the user fixed it.
+    /// The number of connections that proved worthwhile; `nil` if it is the user's cap, and that is below `initial`:
+    /// more may be better.
     func proven(initial: Int) -> Int? {
         adaptive.proven < ceiling || adaptive.proven >= initial ? adaptive.proven : nil
     }

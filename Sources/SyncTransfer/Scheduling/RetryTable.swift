@@ -22,7 +22,7 @@ package enum RetryTable {
         case fail
     }
 
-    /// A remedy that each source gets once per piece.
+    /// A remedy that each source of a transfer gets once.
     package enum Strike: Hashable, Sendable {
         /// ``Remedy/onceWithoutRange``.
         case withoutRange

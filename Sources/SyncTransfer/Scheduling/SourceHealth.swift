@@ -11,8 +11,8 @@ package struct HostScore: Equatable, Sendable {
     /// A good number of connections; `nil` until measured.
     package var connections: Int?
 
-    /// Whether it redirects: then only the first request for an unknown directory is sent, and others wait for where it
-    /// leads.
+    /// Whether it has redirected and was not seen to have stopped: then only the first request for an unknown directory
+    /// is sent, and others wait for where it leads.
     package var redirects = false
 
     /// Nothing known.

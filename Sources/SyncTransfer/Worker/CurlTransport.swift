@@ -74,8 +74,7 @@ package final class CurlTransport: Transport {
     /// Changes the limit of all transfers together, in **bytes** a second; `nil` for none.
     package func setRateLimit(_ rate: UInt64?) { inbox.post(.setRateLimit(rate)) }
 
-    /// Changes the deadline of each transfer and the patience with silent servers, for transfers that start from now
-    /// on.
+    /// Changes the deadline of transfers that start from now on, and the patience with silent servers.
     package func setWaiting(deadline: Duration, patience: Patience?) {
         inbox.post(.setWaiting(deadline: deadline, patience))
     }
@@ -108,7 +107,7 @@ package final class CurlTransport: Transport {
         var more: Int
     }
 
-    /// Wait for the worker's answer, in **milliseconds**.
+    /// How long to wait for the worker's answer, in **milliseconds**.
     private static let patience = 250
 
     /// Ends every transfer, then the thread. Called on that thread (by a sink or a completion), it does not wait for

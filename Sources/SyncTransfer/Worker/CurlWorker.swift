@@ -190,7 +190,7 @@ final class CurlWorker {
         return Fault(.slow, "less than \(least) per second for \(time)")
     }
 
-    /// Passes each host its measurement.
+    /// Passes its measurement to each host with running exchanges.
     private func adapt() {
         for host in dispatcher.hosts.values where host.running > 0 {
             let hasMore = !host.queue.isEmpty || host.hasDivisible

@@ -165,7 +165,7 @@ final class Dispatcher {
         )
         if piece.transfer.sources.count > 1 { host.movable += 1 }
         list(host)
-        // A piece that joins the queue does not restart the host's patience.
+        // A piece that joins the queue has no patience of its own: the host's time goes on, and is watched.
         if host.isOutOfReach, host.notBefore != nil, host.silence.since != nil { watchSilence(of: host) }
     }
 
