@@ -33,7 +33,7 @@ package final class ConditionCheck: Sendable {
     /// - Parameters:
     ///   - wanted: What must hold.
     ///   - machine: Where the built-in conditions look.
-    ///   - plugins: Those that ``/SyncModel/RunConditions/plugins`` names, made by whoever knows how.
+    ///   - plugins: Those that ``/SyncModel/RunConditions/plugins`` names, created by the caller.
     ///   - blockedSince: What ``blockedSince`` was before a restart.
     /// - Throws: ``/SyncPlugins/PluginError`` of a condition that cannot be made.
     package convenience init(

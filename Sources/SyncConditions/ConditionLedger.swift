@@ -20,7 +20,7 @@ package struct ConditionReport: Sendable, Equatable {
     package enum Change: Sendable, Equatable {
         /// It blocks; the reason is for people, `until` in **milliseconds** since 1970.
         case blocked(condition: String, reason: String, until: Int64?)
-        /// It no longer blocks, after so many **milliseconds**.
+        /// It no longer blocks, after this many **milliseconds**.
         case cleared(condition: String, after: Int64)
     }
 

@@ -59,8 +59,8 @@ extension DailyWindow {
 
 /// Finds windows on the wall clock of their zone, or of the machine where they name none.
 ///
-/// A window begins when the clock first shows its minute, or where summer time leaves that out, when the clocks are put
-/// forward; and lasts so many minutes, whatever the clock shows then.
+/// A window begins when the clock first shows its minute or, if summer time skips that, when the clocks are put
+/// forward. It lasts its number of minutes, whatever the clock shows then.
 @Sendable
 package func wallClock(_ window: DailyWindow, _ now: Int64) -> WindowTimes? {
     // The only failure is a name that this machine does not know.

@@ -22,7 +22,7 @@ package struct AgentEnvironment: Sendable {
     package var rateLimit: UInt64?
     /// Most connections of one run: each of those that may work at a time gets the same (S85).
     var connectionShare: Int { max(1, Self.connectionCap / max(1, maximumRuns)) }
-    /// Hooks that run at a time while nothing is transferred for their sessions; they take nobody's turn.
+    /// Hooks that run at a time while nothing is transferred for their sessions; they take no run's turn.
     package static let hookCap = 64
     /// Whether a client started it: then it ends when there is nothing left to do.
     package var isOnDemand = false

@@ -17,7 +17,7 @@ final class EventLines: Sendable {
     /// From one look at the store to the next while nothing comes.
     private static let interval = Duration.milliseconds(200)
 
-    /// What a reader has seen; it asks for one line at a time, so nobody else touches it.
+    /// What a reader has seen; it asks for one line at a time, so nothing else touches it.
     struct Cursor: Sendable {
         var seen: Int64
         var lines: ArraySlice<String> = []

@@ -25,7 +25,7 @@ final class LiveSessions: Sendable {
         state.withLock { $0.jobs[session] }?.progress
     }
 
-    /// Whether somebody follows a session: then a hook does not raise the launch limiter (S62).
+    /// Whether a client follows a session: a hook then does not raise the launch limiter (S62).
     func isFollowed(_ session: String) -> Bool { state.withLock { $0.followers[session] != nil } }
 
     func follow(_ session: String) { state.withLock { $0.followers[session, default: 0] += 1 } }

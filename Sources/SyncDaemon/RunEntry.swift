@@ -64,7 +64,7 @@ extension Agent {
         }
     }
 
-    /// Ends an engine, which may block; where there is no other thread, on this one.
+    /// Ends an engine, which may block: on a thread of its own, or on this one if none can be created.
     func end(_ handle: EngineHandle) async {
         if (try? await onThread("end", { handle.end() })) == nil { handle.end() }
     }
@@ -104,7 +104,7 @@ extension Agent {
         }
     }
 
-    /// The client is told, and the log.
+    /// Adds warnings to the reply, and writes them to the log.
     private func warned(_ reply: EnqueueReply, _ warnings: [String]) -> EnqueueReply {
         for warning in warnings { environment.log("\(escaped(reply.session)): \(warning)") }
         var reply = reply

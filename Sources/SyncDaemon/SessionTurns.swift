@@ -64,7 +64,7 @@ extension Agent {
         }
         leave(session)
         let status = Result { () throws(ControlError) in try self.session(session) }
-        /// Only those who asked for what was refused are told.
+        /// Only the commands that were refused get the failure.
         func answer(_ input: RunInput) -> Result<SessionStatus, ControlError> {
             guard input == last, let failure else { return status }
             return .failure(failure)
@@ -111,7 +111,7 @@ extension Agent {
         withExtendedLifetime(lease) {}
     }
 
-    /// A run that nobody works on is stopped: its readers hear it in the words of one that is worked on.
+    /// The event for a stopped run that no process works on: the same that a working process would record.
     func stopped(_ run: StoredRun, _ reason: StopReason) -> [UInt8] {
         let event = SyncEvent(.runStopped, time: environment.now()) { $0.field("reason", reason.rawValue) }
         return event.of(session: run.session, run: run.identifier).json.bytes

@@ -271,7 +271,7 @@ struct LiveRecord: Decodable {
         return record
     }
 
-    /// Its process is gone: what it was at goes on with the next one.
+    /// Its process is gone: its transfers wait for the next one.
     private mutating func rest() {
         for index in requests.indices {
             requests[index].state = .waiting

@@ -54,7 +54,7 @@ package struct IndexRecord: Equatable, Sendable {
 
     /// A directory named by the manifest, with its present status.
     ///
-    /// - Parameter traits: What the manifest keeps of it; it stands in the place of its size.
+    /// - Parameter traits: What the manifest keeps of it; it is stored in place of the size.
     package init(directory status: FileStatus, keeping traits: FileTraits, installed: Bool) {
         self.init(Status(status), digest: .zero, kind: .directory, installed: installed)
         self.status.size =

@@ -84,7 +84,7 @@ extension Staging {
         }
     }
 
-    /// Moves a directory to its place, unless a directory with something in it stands there already.
+    /// Moves a directory to its place, unless a directory that is not empty is there already.
     ///
     /// What has been moved is compared with what was filled. Another one, which somebody has put there meanwhile, is
     /// taken out of the tree again and removed.

@@ -82,7 +82,7 @@ package struct StatIndex: Sendable {
         for index in 0..<count where pathRange(index) == nil || recordChecked(index) == nil { return nil }
     }
 
-    /// Where what is in a file of this many **bytes**; `nil` when its first ones do not fit that.
+    /// The layout of a file of this many **bytes**; `nil` if its first ones do not fit that.
     static func layout(
         _ bytes: [UInt8],
         fileLength: Int
@@ -225,8 +225,8 @@ extension StatIndex {
     /// Removes the index; the files are hashed again when they are next wanted.
     package static func remove(from destination: Destination) { unlinkat(destination.state, "index", 0) }
 
-    /// Reads a destination's index; a missing, damaged, foreign or too long one is ``empty``, which only costs a
-    /// re-hash.
+    /// Reads a destination's index. One that is missing, damaged, not ours or longer than ``limit`` is ``empty``, which
+    /// only costs a re-hash.
     package static func read(from destination: Destination) -> StatIndex {
         guard destination.state >= 0, let bytes = readBytes(destination.state) else { return .empty }
         let isIntact = bytes.withUnsafeBytes { all -> Bool in

@@ -52,7 +52,7 @@ struct BringStep {
     }
 
     /// - Parameters:
-    ///   - first: Paths that somebody waits for: they come before everything else is even planned (S89, S162).
+    ///   - first: The most urgent paths: they are fetched before everything else is even planned (S89, S162).
     ///   - planned: Told the plan for what is to be fetched.
     ///   - outcome: Takes what became of the rows, as far as it is known when this throws.
     /// - Throws: ``EngineError`` when nothing could be fetched; what came before that is in place.

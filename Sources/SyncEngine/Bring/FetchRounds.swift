@@ -85,7 +85,7 @@ struct FetchRounds: Sendable {
             }
         }
         let share = stored / UInt64(max(1, connections) * 4)
-        // A pack is fetched whole, or in equal parts: its remainder costs a round trip like any other request.
+        // 32 MiB is a pack of the usual size, fetched whole: with shorter spans its rest would cost a request as well.
         return CoalescingRule(spanLength: share > 4 << 20 ? 32 << 20 : max(share, 2 << 20))
     }
 

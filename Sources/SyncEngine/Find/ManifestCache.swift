@@ -29,7 +29,7 @@ struct ManifestCache: Sendable {
     /// - Parameters:
     ///   - stateDirectory: Absolute; made, 0700, when it is missing.
     ///   - limit: Most **bytes** of a body that are read.
-    ///   - isNeeded: Whether somebody may still ask for a manifest that is not the latest of its URL.
+    ///   - isNeeded: Whether a manifest that is not the latest of its URL may still be needed.
     init(
         stateDirectory: String,
         limit: Int,

@@ -125,7 +125,7 @@ struct ManifestSource: Sendable {
 
     /// The manifest of an earlier run: from the cache, or else from where it came from.
     ///
-    /// - Parameter isPublic: Whether it came from a public address; `nil` when nobody knows any more.
+    /// - Parameter isPublic: Whether it came from a public address; `nil` if unknown.
     /// - Throws: ``EngineError``, also when there is another manifest at that place by now.
     func recorded(
         _ digest: SHA256Digest,

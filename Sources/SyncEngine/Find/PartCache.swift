@@ -19,7 +19,7 @@ struct PartCache: Sendable {
         self.isReadOnly = isReadOnly
     }
 
-    /// Whether a part seems to be here.
+    /// Whether a part is in the cache; whether it is right is seen when it is read.
     func has(_ digest: SHA256Digest) -> Bool { access("\(directory)/\(digest).part", R_OK) == 0 }
 
     /// A part as stored.

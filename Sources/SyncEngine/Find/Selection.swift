@@ -6,8 +6,8 @@ import SyncModel
 extension RunRecipe {
     /// The rows of the selected files, ascending.
     ///
-    /// - Throws: ``EngineError``: 64 when there is no such group, or when patterns match nothing; 130 when somebody asks
-    ///   to stop.
+    /// - Throws: ``EngineError``: 64 when there is no such group, or when patterns match nothing; 130 after a stop
+    ///   request.
     func selectedRows(of manifest: Manifest, _ stop: StopRequest) throws(EngineError) -> [Int] {
         let rows = try manifest.selectedRows(of: groups, stop)
         guard hasPatterns else { return rows }
@@ -90,7 +90,7 @@ extension RunRecipe {
 extension Manifest {
     /// The rows of some groups, ascending; of all files if none is named.
     ///
-    /// - Throws: ``EngineError``: 64 when there is no such group, 130 when somebody asks to stop.
+    /// - Throws: ``EngineError``: 64 when there is no such group, 130 after a stop request.
     func selectedRows(of groups: [String], _ stop: StopRequest) throws(EngineError) -> [Int] {
         do throws(UnknownGroup) {
             if let selection = try selection(groups: groups, isStopped: { stop.isStopped }) {

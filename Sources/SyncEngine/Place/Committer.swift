@@ -49,7 +49,7 @@ final class Committer: Sendable {
     private static let batchFiles = 2048
     /// … or this many **bytes** …
     private static let batchBytes: UInt64 = 128 << 20
-    /// … or when its first file has waited so many **milliseconds**.
+    /// … or when its first file has waited this many **milliseconds**.
     private static let batchAge = 1000
     /// As many may wait before ``add(_:)`` blocks.
     private static let mostWaiting = 8 * batchFiles
@@ -77,9 +77,9 @@ final class Committer: Sendable {
     ///
     /// - Parameters:
     ///   - isDurable: Whether to syncfs; without it a power cut can leave empty files.
-    ///   - verifications: Who looks at files before they are placed.
-    ///   - wholes: Directories that are put together in staging; none may be chosen where there are verifications.
-    ///   - backup: Keeps what is replaced; `nil` where nobody wants that.
+    ///   - verifications: The verifiers of files before they are placed.
+    ///   - wholes: Directories being assembled in staging; none may be chosen if there are verifications.
+    ///   - backup: Keeps what is replaced; `nil` for no backup.
     ///   - disk: Told when a file cannot be placed.
     ///   - start: Starts the thread.
     ///   - onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.

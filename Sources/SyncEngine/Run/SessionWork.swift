@@ -76,7 +76,7 @@ extension PullEngine {
     /// Records a run for another process. When this returns, the run and its manifest are on disk.
     ///
     /// - Returns: The run, or the open one that asks for the same.
-    /// - Throws: ``EngineError``; 75 when somebody works on the session.
+    /// - Throws: ``EngineError``; 75 when another process works on the session.
     package func enqueue(_ prepared: PreparedRun) throws(EngineError) -> StartedRun {
         let path = Self.destinationPath(prepared.recipe, project: prepared.found.project)
         let destination = try Self.open(path, create: true)
@@ -236,7 +236,7 @@ extension PullEngine {
 
     /// - Parameters:
     ///   - run: Only this run.
-    ///   - resuming: Whether paused runs count, too: somebody asks for the session to go on.
+    ///   - resuming: Whether paused runs count, too, because the session is to be resumed.
     func settle(
         _ session: String,
         run only: String? = nil,

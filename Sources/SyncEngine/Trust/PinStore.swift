@@ -40,7 +40,7 @@ package struct PinStore: Sendable {
 
     /// The pin of a project; `nil` if there is none.
     ///
-    /// - Throws: ``EngineError`` when there is one that cannot be read: without it nothing of the project is believed.
+    /// - Throws: ``EngineError`` when there is one that cannot be read: without it nothing of the project is accepted.
     package func pin(_ project: String) throws(EngineError) -> TrustPin? {
         try read(path(project))
     }
@@ -123,7 +123,7 @@ package struct PinStore: Sendable {
     /// Replaces a pin.
     ///
     /// - Parameter former: What this one was made from; `nil` when there was none.
-    /// - Returns: `false` when another process has kept something else meanwhile: nothing is written then.
+    /// - Returns: `false` if another process has stored something else meanwhile: nothing is written then.
     func keep(_ pin: TrustPin, inPlaceOf former: TrustPin?) throws(EngineError) -> Bool {
         let path = try path(pin.project)
         return try locked { () throws(EngineError) in

@@ -75,7 +75,7 @@ struct SignedFiles {
     /// Fetches the manifest with this digest from a place.
     ///
     /// - Parameters:
-    ///   - size: **Bytes** of its text; `nil` when nobody has said.
+    ///   - size: **Bytes** of its text; `nil` if unknown.
     ///   - patience: How long it may take, and a second more for each KiB of its text; `nil` for as long as it takes.
     func manifest(
         _ digest: SHA256Digest,

@@ -28,8 +28,9 @@ package struct TrustChoice: Sendable, Equatable {
     /// Statements are a few kilobytes in all: a modem needs seconds, and a place that needs a minute is holding them
     /// back. Without this, eight attempts of a dripping transfer take nine minutes before a mirror is asked.
     package var patience: Duration = .seconds(60)
-    /// How long all places together may take for their statements; many places share it. A client that hands a run to
-    /// the agent waits this long before it reports that the agent does not answer.
+    /// How long all places together may take for their statements; if there are many, each gets its share. It is less
+    /// than the ten minutes that a client waits after handing a run to the agent, so that it does not take the agent
+    /// for dead.
     package var patienceWithAll: Duration = .seconds(240)
 
     package init() {}
@@ -56,8 +57,8 @@ package struct WantedRelease: Sendable, Equatable {
     /// The error if it does not exist.
     ///
     /// - Parameters:
-    ///   - names: The channels that there are; `nil` when nobody knows.
-    ///   - wasRemoved: Whether those who are trusted say so.
+    ///   - names: The channels that there are; `nil` if unknown.
+    ///   - wasRemoved: Whether the trusted signers state that it was removed.
     func isMissing(_ place: String, _ names: [String]?, wasRemoved: Bool = false) -> EngineError {
         if let revision, !wasRemoved {
             return EngineError(

@@ -21,7 +21,7 @@ struct BaseSet {
 
     /// Loads the base named by the options; `nil` if there is none.
     ///
-    /// - Parameter ownPlace: Where files are when nobody says so; see ``PublishChoices``.
+    /// - Parameter ownPlace: Where files are unless the options say otherwise; see ``PublishChoices``.
     static func load(
         _ options: PublishOptions,
         _ output: OutputDirectory,

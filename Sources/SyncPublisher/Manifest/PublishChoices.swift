@@ -18,7 +18,8 @@ struct PublishChoices: Sendable, Equatable {
     /// Descriptions of the choices taken from the base.
     private(set) var kept: [String] = []
 
-    /// - Parameter ownPlace: Where files are when nobody says so, relative to the manifest; see ``OutputPlacement``.
+    /// - Parameter ownPlace: Where files are unless the options say otherwise, relative to the manifest; see
+    ///   ``OutputPlacement``.
     init(_ options: PublishOptions, base: Manifest?, ownPlace: String) throws(PublishError) {
         let former = base.map { Self(of: $0, options.packURLPrefix, ownPlace) } ?? Self()
         isLoose = options.isLoose ?? former.isLoose

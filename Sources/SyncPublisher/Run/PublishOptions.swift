@@ -39,7 +39,7 @@ package struct PublishOptions: Sendable {
     /// Rewrite packs that are mostly dead, and join small ones.
     package var repack = false
 
-    /// Make deltas for whoever has the base: changed blobs once more, against the former version of their file.
+    /// Make deltas for readers that have the base: changed blobs a second time, against the file's former version.
     package var deltas = true
 
     /// Whether blobs are made with a dictionary.
@@ -78,19 +78,19 @@ package struct PublishOptions: Sendable {
     /// Leave out links that leave the tree, instead of refusing the set.
     package var leavesOutUnsafeLinks = false
 
-    /// Where to keep what files looked like, so that those nobody touched are not read again; `nil` reads all.
+    /// Where to keep how files looked, so that unchanged ones are not read again; `nil` reads all.
     ///
     /// A file counts as untouched when size, inode, mtime and ctime are those of the last time, and it was old
     /// enough then.
     package var stampCache: String?
 
-    /// Whether to believe ``stampCache``; when not, every file is read, and it is written anew.
+    /// Whether to trust ``stampCache``; if not, every file is read, and it is written anew.
     package var trustsStamps = true
 
     /// When the run begins, **nanoseconds** since 1970; without it nothing is written to ``stampCache``.
     package var now: Int64?
 
-    /// Who signs it; `nil` for a release that nobody signs.
+    /// Who signs it; `nil` for an unsigned release.
     package var signing: Signing?
 
     /// The channel that points at it from now on; `nil` for the default one, `manifest.json`.
@@ -99,7 +99,7 @@ package struct PublishOptions: Sendable {
     /// Whether every release is kept, so that channels can point at it. Once on, it stays on.
     package var keepsReleases = false
 
-    /// What stands before `<sha256>.pack` in a pack's URL; relative to the manifest's own.
+    /// The prefix of `<sha256>.pack` in a pack's URL; relative to the manifest's own.
     package var packURLPrefix = "packs/"
 
     /// What a manifest can keep of files and directories besides their content, which takes a reader of version 4 of the
@@ -142,7 +142,7 @@ package struct PublishOptions: Sendable {
         case oneText
     }
 
-    /// A URL that stands before the paths of files.
+    /// A URL to which the paths of files are appended.
     package enum FilesURL: Sendable, Equatable {
         /// The base's.
         case asBase
@@ -161,7 +161,7 @@ package struct PublishOptions: Sendable {
         case never
     }
 
-    /// Up to so many entries every reader gets a manifest that it knows, of one text: it takes about **10 MB** then,
+    /// Up to this many entries the manifest is one text, which every reader understands: about **10 MB** at most,
     /// **3 MB** compressed, which every update reads again.
     package static let mostEntriesOfOneText = 50_000
 

@@ -94,7 +94,7 @@ package struct Channels {
 
     /// Removes a channel; the releases stay.
     ///
-    /// - Returns: What says so; `nil` when nobody has signed it.
+    /// - Returns: The statement of it; `nil` if unsigned.
     package func remove(_ channel: String, signing: Signing?) throws(PublishError) -> FreshStatement? {
         try requireSigner(signing)
         _ = try revision(.channel(channel), nil)

@@ -13,7 +13,7 @@ package struct Credentials: Sendable, Equatable, CustomStringConvertible, Custom
     /// As ``description``.
     package var customMirror: Mirror { Mirror(self, children: ["origins": description]) }
 
-    /// Nobody.
+    /// No credentials.
     package init() {}
 
     /// Whether there is nothing to send to anyone.

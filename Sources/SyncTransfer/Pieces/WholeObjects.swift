@@ -112,7 +112,7 @@ struct WholeObjects {
 
     /// A body has ended.
     ///
-    /// - Returns: Whoever it could not serve.
+    /// - Returns: The pieces that it could not serve.
     mutating func end(_ exchange: Exchange) -> [Piece] {
         let url = exchange.plan.chain.original.text
         guard bodies[url] === exchange else { return [] }

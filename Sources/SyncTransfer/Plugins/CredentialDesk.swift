@@ -97,7 +97,7 @@ final class CredentialDesk {
         host.credential.state = .asking(number)
         agenda.add(.credentialDeadline(origin, number), at: agenda.now + deadline)
         let asked = providers.filter { $0.scope.covers(origin) }
-        // Without a thread nobody is asked, and the deadline ends the wait.
+        // Without a thread no provider is asked, and the deadline ends the wait.
         _ = try? WorkerThread(name: "credentials") { [inbox] in
             inbox.post(.provided(origin, number, asked.credential(for: request)))
         }
@@ -105,7 +105,7 @@ final class CredentialDesk {
 
     /// Providers have not answered in time: requests go out without a credential.
     ///
-    /// - Returns: Whether somebody waited for that.
+    /// - Returns: Whether the host was still waiting.
     func passDeadline(of host: HostState?, _ number: UInt64) -> Bool {
         guard let host else { return false }
         let names = providers.map(\.name).joined(separator: ", ")
@@ -116,7 +116,7 @@ final class CredentialDesk {
 
     /// Providers have answered.
     ///
-    /// - Returns: Whether somebody waited for that; then handles that were told the former one are of no use.
+    /// - Returns: Whether the host was still waiting; handles with its former credential are then of no use.
     func take(_ answer: ProvidedCredential, _ number: UInt64, for host: HostState?) -> Bool {
         guard let host, isWaiting(host, for: number) else { return false }
         for failure in answer.failures { events(.pluginFailed(.credential, failure)) }

@@ -52,7 +52,7 @@ final class ResolverDesk {
     private static let mostBatches = 2
     /// Most requests resolved before their turn.
     private static let lookAhead = 512
-    /// After this many, resolvers are not asked any more.
+    /// After this many questions in a row without a timely answer, resolvers are not asked any more.
     private static let mostSilences = 3
 
     init(
@@ -70,7 +70,7 @@ final class ResolverDesk {
         self.inbox = inbox
     }
 
-    /// Whether resolvers are still asked.
+    /// Whether there are resolvers.
     var isOpen: Bool { !resolvers.isEmpty }
 
     func isWaiting(for number: UInt64) -> Bool { batches[number] != nil }
@@ -144,7 +144,7 @@ final class ResolverDesk {
             let number = nextNumber()
             batches[number] = batch
             agenda.add(.resolverDeadline(number), at: agenda.now + deadline)
-            // Without a thread nobody is asked, and the deadline ends the wait.
+            // Without a thread no resolver is asked, and the deadline ends the wait.
             let requests = batch.map(\.request)
             _ = try? WorkerThread(name: "resolve") { [resolvers, inbox] in
                 let answer = resolvers.resolve(requests)

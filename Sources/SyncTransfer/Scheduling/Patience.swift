@@ -23,12 +23,12 @@ package struct Patience: Sendable, Equatable {
 struct HostSilence {
     /// Since when it has delivered nothing although asked; `nil` if it is not being asked.
     fileprivate(set) var since: Duration?
-    /// Since when it has had no request: the end of the last exchange, or of the last wait because of it.
+    /// Since when it has had no request: the end of the last exchange, or of the last wait that it caused.
     fileprivate var idleSince: Duration = .zero
     /// Whether a timer is set for ``since``.
     fileprivate var isWatched = false
 
-    /// It is busy, or we wait because of it, until then.
+    /// Until then it is busy, or a wait that it caused is under way.
     mutating func isBusy(until time: Duration) { idleSince = max(idleSince, time) }
 
     /// An exchange has ended.
@@ -39,7 +39,7 @@ struct HostSilence {
         if let before = since { since = max(before, time) }
     }
 
-    /// It does what it is asked for.
+    /// It delivers: from now on a new silence is measured, if it is still being asked.
     mutating func restart(isAsked: Bool, now: Duration) { since = isAsked ? now : nil }
 }
 
@@ -52,7 +52,7 @@ struct SilenceWatch {
 
     init(_ patience: Patience?) { self.patience = patience }
 
-    /// The current limit.
+    /// How long a host may be silent at present; `nil` for no limit.
     var limit: Duration? { patience.map { hasContact ? $0.silence : $0.firstContact } }
 
     /// What a timer has found.

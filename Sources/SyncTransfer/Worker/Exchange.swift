@@ -147,7 +147,7 @@ final class Exchange {
 
     /// Serves a piece no longer.
     ///
-    /// - Returns: Whether nobody is left.
+    /// - Returns: Whether no piece is left.
     func remove(_ piece: Piece) -> Bool {
         pieces.removeAll { $0 === piece }
         if pieces.isEmpty { account() } else { passLead() }

@@ -108,7 +108,7 @@ final class ExchangePool {
         return nil
     }
 
-    /// Sleeps until something comes, somebody wakes it, or the time is over.
+    /// Sleeps until something arrives, a command wakes it, or the time is over.
     ///
     /// - Returns: Whether addresses or routes of this machine have changed.
     func sleep(atMost milliseconds: Int32) -> Bool {
