@@ -6,7 +6,7 @@ import SyncPlugins
 package import SyncStore
 import SyncSystem
 
-/// What the agent is given from outside: the store, the clock, how to make an engine.
+/// What the agent gets from outside: the store, the clock, a way to make engines.
 package struct AgentEnvironment: Sendable {
     package var store: SyncStore
     /// Absolute.
@@ -80,7 +80,7 @@ package struct AgentEnvironment: Sendable {
     }
 }
 
-/// What an engine is made for.
+/// What an engine needs for one piece of work.
 package struct EngineNeeds: Sendable {
     /// The run that it works on; `nil` when nothing is fetched.
     package var recipe: RunRecipe?
@@ -91,9 +91,9 @@ package struct EngineNeeds: Sendable {
     /// Longest time to wait for a server that cannot be reached; `nil` for as long as ``deadline``.
     package var patience: Duration?
     package var stop: StopRequest
-    /// Told of every event.
+    /// Receives every event.
     package var listener: @Sendable (SyncEvent) -> Void = { _ in }
-    /// Told how far things are.
+    /// Receives the progress.
     package var progress: @Sendable (PullProgress) -> Void = { _ in }
 
     /// See the properties.
@@ -105,7 +105,7 @@ package struct EngineNeeds: Sendable {
     }
 }
 
-/// For whom an engine works: what it tells goes to whoever has it at that moment.
+/// The current needs of an engine: its events and progress go to the listeners that are set at that moment.
 package final class EngineClient: Sendable {
     private let state: Mutex<EngineNeeds>
 
@@ -137,7 +137,7 @@ package struct EngineHandle: Sendable {
         self.end = end
     }
 
-    /// The engine in the hands of whoever goes on with the same run.
+    /// The same engine for the job that continues its run, with that job's needs.
     func taken(over needs: EngineNeeds) -> EngineHandle {
         var handle = self
         client.needs = needs
