@@ -139,7 +139,7 @@ struct PlannedRoute: Sendable {
         }
         let headers =
             explanation.headers == 0 ? "" : ", with \(explanation.headers) headers from the configuration"
-        add("as", (explanation.credentials.map { "\($0) credentials" } ?? "nobody") + headers)
+        add("as", (explanation.credentials.map { "\($0) credentials" } ?? "no credentials") + headers)
         add(
             "through",
             explanation.proxy.map { "the proxy \($0.url)" + ($0.hasUser ? ", with user and password" : "") }

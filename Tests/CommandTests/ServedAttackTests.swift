@@ -228,10 +228,10 @@ struct ServedAttackTests {
         try set.keys("rotate", "keys", "--role", "fresh")
         let outcome = try Self.refresh(set)
         #expect(outcome.status == 0, "\(outcome.error)")
-        #expect(outcome.error.contains("a key of root 1 had said so before"))
+        #expect(outcome.error.contains("it was signed under root 1 before"))
         #expect(try set.pull().status == 0)
         #expect(try set.numbers().first == 2)
-        #expect(try !Self.refresh(set).error.contains("had said so before"))
+        #expect(try !Self.refresh(set).error.contains("was signed under root"))
     }
 
     @Test("A number that nobody who counts has set moves no serial", .enabled(if: SSH.isHere))

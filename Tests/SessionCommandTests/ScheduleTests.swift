@@ -69,7 +69,7 @@ struct ScheduleTests {
 
         // Outside of the window nothing happens, and that is no failure.
         let early = try set.tool.run(["schedule", "run", "tower"])
-        #expect(early.status == 0 && early.error.contains("not at this time"), "\(early.error)")
+        #expect(early.status == 0 && early.error.contains("does not run at this time"), "\(early.error)")
         #expect(try set.tool.run(["schedule", "run", "tower", "--missed"]).status == 0)
         #expect(!FileManager.default.fileExists(atPath: set.published.scratch.path + "/hook-ran"))
 

@@ -140,7 +140,7 @@ struct TargetOptions: ParsableArguments {
         if destination == "" { throw ValidationError("--into wants a directory, not an empty string.") }
         if let session, !Self.isIdentifier(session) {
             throw ValidationError(
-                "--session takes 1 to 255 letters, digits, '.', '_', '-' and ':', none of '.-:' first; "
+                "--session takes 1 to 255 letters, digits, '.', '_', '-' and ':', and must not begin with '.', '-' or ':'; "
                     + "not '\(escaped(session))'."
             )
         }

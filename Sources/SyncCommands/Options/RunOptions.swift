@@ -113,7 +113,7 @@ struct RunOptions: ParsableArguments {
                 let group = String(parts[0])
                 if !(target.include + target.paths + target.exclude).isEmpty, group != RunRecipe.groupOfAll {
                     throw ValidationError(
-                        "--group-hook needs a complete group, and with PATH, --include or --exclude none is complete. Use --hook."
+                        "--group-hook runs for complete groups, but PATH, --include and --exclude select parts of groups. Use --hook."
                     )
                 }
                 guard target.groups.isEmpty || target.groups.contains(group) || group == RunRecipe.groupOfAll

@@ -169,7 +169,7 @@ struct CheckSubject: Sendable {
         if let client {
             hook = PluginHook(client)
         } else if name == "webhook" {
-            guard let url, WebhookHook.isFor(url) else { throw wanting("--url https://… says whom to tell") }
+            guard let url, WebhookHook.isFor(url) else { throw wanting("the webhook's URL: --url https://…") }
             word = url
             hook = WebhookHook(BuiltInPlugins.plainConfiguration)
         } else {

@@ -87,7 +87,7 @@ struct ScheduleDefinition: Codable, Sendable, Equatable {
         case (let text?, nil, nil): recurrence = .daily(at: try minutes(text, "nightly"), on: Set(days))
         case (nil, let minutes?, nil): recurrence = .every(minutes: minutes)
         case (nil, nil, let text?): recurrence = .cron(try CronExpression(text))
-        default: throw ScheduleError(.invalid, "one of nightly, every_minutes and cron must be there")
+        default: throw ScheduleError(.invalid, "give exactly one of nightly, every_minutes and cron")
         }
         var timing = ScheduleTiming(recurrence)
         timing.catchesUp = catchUp ?? true

@@ -125,7 +125,7 @@ struct ScheduleRun: Sendable {
             clock.next(after: now).map {
                 "; the next run starts \(Self.text.moment(WallTime(milliseconds: $0.fire)))"
             } ?? ""
-        output.message("\(name): not at this time\(next). --now starts it at once.")
+        output.message("\(name) does not run at this time\(next). --now starts it at once.")
         return nil
     }
 

@@ -190,7 +190,7 @@ struct KeysRefreshCommand: AsyncParsableCommand {
                 continue
             }
             let channel = fresh.channel.map { ", channel \($0)," } ?? ""
-            let former = root < fresh.root ? "; a key of root \(root) had said so before" : ""
+            let former = root < fresh.root ? "; it was signed under root \(root) before" : ""
             terminal.message(
                 "\(escaped(fresh.project)) revision \(fresh.revision)\(channel) is valid until "
                     + timestamp(milliseconds: fresh.until) + former

@@ -159,7 +159,9 @@ struct PinText {
                 lines.append("fresh      serial \(fresh.serial), until \(Self.time(fresh.until))")
             }
         }
-        lines += pin.graces.map { "grace      used \(Self.time($0.used)), over since \(Self.time($0.until))" }
+        lines += pin.graces.map {
+            "grace      used \(Self.time($0.used)), on a statement that expired \(Self.time($0.until))"
+        }
         return lines
     }
 

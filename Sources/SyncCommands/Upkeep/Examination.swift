@@ -45,7 +45,7 @@ enum Examination {
                 findings.problem(
                     "state",
                     what,
-                    "report it; removing syncagent.sqlite costs a re-verify, no file"
+                    "please report this; removing syncagent.sqlite loses no files, but all are verified again"
                 )
             }
             return store
@@ -75,14 +75,14 @@ enum Examination {
             if status.version != syncagentVersion {
                 findings.problem(
                     "agent",
-                    "it is of version \(escaped(status.version)), this program of \(syncagentVersion)",
+                    "the agent has version \(escaped(status.version)), this program has version \(syncagentVersion)",
                     "'syncagent agent run --replace' takes over, or restart its service"
                 )
             }
             if !isHeld {
                 findings.problem(
                     "agent",
-                    "the one that answers has its state elsewhere: \(escaped(status.stateDirectory))",
+                    "the agent that answers uses another state directory: \(escaped(status.stateDirectory))",
                     "use the same XDG_STATE_HOME and XDG_RUNTIME_DIR for both"
                 )
             }
